@@ -1,7 +1,7 @@
-"""What the planner knows of functions and aggregates: types, cost, LFTA-safety, and the Python that gives their values.
+"""Defines the catalog entries of functions and aggregates: types, cost, use in an LFTA, implementation in Python.
 
-Beside the expressions: the shipped ones are in `builtin` and `native`, the functions of users come from `declared`. The
-scope looks them up by name and types; the split reads their cost. (Tigon SQL manuals; GSQL's external_fcns.def.)
+Beside the expressions. `builtin` and `native` hold the built-in entries; `declared` adds user-defined ones. The scope
+looks an entry up by name and types; the split reads its cost. (Tigon SQL manuals; GSQL's external_fcns.def.)
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from lowwater.catalog.types import Type
 
 
 class Cost(IntEnum):
-    """What one evaluation costs, in operations: GSQL's five classes."""
+    """The cost of one evaluation, in operations: the five classes of GSQL."""
 
     FREE = 1
     LOW = 10
@@ -29,25 +29,25 @@ class Cost(IntEnum):
 
 @dataclass(frozen=True)
 class Function:
-    """A scalar function, or a predicate, which is written with brackets: `str_match_start[TCP_data, 'GET']`.
+    """A scalar function, or a predicate. A call of a predicate has brackets: `str_match_start[TCP_data, 'GET']`.
 
     Attributes:
-        name: as written.
-        parameters: types of the arguments.
-        returns: type of the value; BOOL for a predicate.
-        value: the Python that gives it; called only without NULL among the arguments, gives None for a failure (V2).
-            None for a function that the planner rewrites itself.
+        name: the name, in the case of its declaration.
+        parameters: the types of the arguments.
+        returns: the type of the value; BOOL for a predicate.
+        value: computes the value from arguments that are not NULL. Its result None means a failure (V2). The attribute
+            is None for a function that the planner rewrites.
         cost: the cost of one evaluation.
-        lfta: whether it may run at the low level.
-        partial: whether it may fail over arguments that are not NULL.
-        predicate: whether it is written with brackets.
-        constant: positions of the arguments that must be constants (GSQL's HANDLE and CONST).
-        files: positions of the constants that name a file, whose content is an input (S1). It is read when the query
-            runs: a plan may be made where the file is not.
-        check: called at planning with the value of every constant argument; raises ValueError that says what is wrong.
-        monotone: whether the value keeps the order of its one argument, so that it stays temporal.
-        origin: `built-in`, or the file that declared it.
-        batch: the same values for a list of first arguments at once, NULL among them, where that is much faster.
+        lfta: whether the low level may run it.
+        partial: whether it may fail for arguments that are not NULL.
+        predicate: whether its calls have brackets.
+        constant: the positions of the arguments that must be constants (HANDLE and CONST of GSQL).
+        files: the positions of the constants that name a file. The content of the file is an input (S1). The query
+            reads the file when it runs: the machine of the planner may not have the file.
+        check: checks the value of every constant argument during planning; raises ValueError with the cause.
+        monotone: whether the value keeps the order of its only argument, so that it stays temporal.
+        origin: `built-in`, or the file that declares it.
+        batch: computes the values for a list of first arguments, which may be NULL; None if `value` is fast enough.
     """
 
     name: str
@@ -67,16 +67,17 @@ class Function:
 
 
 class Udaf(Protocol):
-    """A user-defined aggregate: the four functions of the TigonSQL architecture, and two that are optional.
+    """A user-defined aggregate: the four functions of the TigonSQL architecture, and optionally `merge` and `reinit`.
 
     A state is any picklable value. `iterate(state, *values)` and `merge(state, other)` return the new state and may
-    change the old one; `output(state, *extra)` changes nothing. `reinit(state)` is called between epochs for a running
-    aggregate (CLOSING_WHEN) instead of `initialize` and returns the new state; without it the state stays as it is.
+    change the old one. `output(state, *extra)` changes nothing. Between the epochs of a running aggregate
+    (CLOSING_WHEN), the engine calls `reinit(state)` instead of `initialize`. `reinit` returns the new state; without
+    `reinit`, the state does not change.
     """
 
     def initialize(self) -> Any: ...
 
-    # Properties, because a class may name and count the values that it takes.
+    # Properties, because a class chooses the names and the number of its arguments.
     @property
     def iterate(self) -> Callable[..., Any]: ...
 
@@ -88,14 +89,14 @@ class Udaf(Protocol):
 
 @dataclass(frozen=True)
 class Fold:
-    """How every engine makes one value of two.
+    """The merge of two values into one, in the form of every engine.
 
     Attributes:
-        sign: the operator in generated code: `+`, `&`, `|`, `^`; for `<` and `>` the lesser or greater one stays.
-        of: the same of two values in Python.
-        arrow: the same over groups: the name of Arrow's aggregate, or the function of numpy where Arrow has none.
-        neutral: the integer that changes no other; None for a fold that picks one of its values.
-        sums: whether integers add up, so that 64 bits may not hold the result (O3).
+        sign: the operator in generated code: `+`, `&`, `|`, `^`; `<` and `>` keep the smaller or greater value.
+        of: the merge of two values in Python.
+        arrow: the merge over groups: the name of an Arrow aggregate, or a numpy function if Arrow has no aggregate.
+        neutral: the neutral integer, which stands for NULL; None for a fold that picks one of its values.
+        sums: whether it adds integers, so that the result may exceed 64 bits (O3).
     """
 
     sign: str
@@ -116,12 +117,12 @@ class Fold:
 
 @dataclass(frozen=True)
 class PartialColumn:
-    """A column of partial results in Arrow.
+    """A column of partial aggregates in Arrow.
 
     Attributes:
-        suffix: its name behind the name of the aggregate; no two columns of an aggregate have the same.
-        of: a block of argument values -> the values of the column; None where each row gives 1.
-        fold: how two partial results become one; NULL changes nothing.
+        suffix: the end of its name, after the name of the aggregate; unique among the columns of the aggregate.
+        of: computes the values of the column from a block of argument values; None if every row counts 1.
+        fold: the merge of two partial aggregates; NULL changes nothing.
     """
 
     suffix: str
@@ -131,12 +132,12 @@ class PartialColumn:
 
 @dataclass(frozen=True)
 class Columns:
-    """An aggregate in Arrow: its partial results, and its value.
+    """An aggregate in Arrow: its partial aggregates and its value.
 
     Attributes:
-        partials: the columns of partial results.
-        value: the merged columns, in their order -> the values.
-        beyond: the merged columns -> which values 64 bits do not hold; None where they hold all.
+        partials: the columns of partial aggregates.
+        value: computes the values from the merged columns, in the order of `partials`.
+        beyond: marks the values that exceed 64 bits, from the merged columns; None if no value does.
     """
 
     partials: tuple[PartialColumn, ...]
@@ -146,11 +147,12 @@ class Columns:
 
 @dataclass(frozen=True)
 class Parts:
-    """The two aggregates that the low level has in the place of one.
+    """The two aggregates that the low level computes instead of one aggregate, such as sum and count for avg.
 
     Attributes:
-        left: the name of a native aggregate that has no parts; `right` too.
-        operator: of the language, which makes the value of both values.
+        left: the name of a native aggregate without parts; the left operand.
+        operator: the GSQL operator that computes the value.
+        right: the name of a native aggregate without parts; the right operand.
     """
 
     left: str
@@ -160,18 +162,18 @@ class Parts:
 
 @dataclass(frozen=True)
 class Native:
-    """How engines compute an aggregate that each has of its own: all that they know of it.
+    """A native aggregate: the facts that every engine needs to compute it.
 
-    No engine looks at the name. A fact that is left out is an error when the object is made.
+    No engine depends on the name. The attributes have no defaults, so that a family states all of them.
 
     Attributes:
-        name: in lower case; queries write it in any case that a keyword may have.
-        fold: how the values of a group become one; None for an aggregate that counts them.
-        result: the value in Python, of how many values a group has and of their fold, which is None for no value.
-        columns: type of the argument -> the aggregate in Arrow; None is the type of no argument.
-        superaggregate: merges the results that the low level has of this aggregate; empty where that has `parts`.
-        parts: what the low level has in its place; None where it has the aggregate itself.
-        distinct: the aggregate that `name(DISTINCT x)` means; empty for none.
+        name: the name in lower case; a query may write it in every case of a keyword.
+        fold: the merge of two values of a group; None for an aggregate that counts the values.
+        result: computes the value in Python from the number of values in a group and their fold (None for no value).
+        columns: returns the aggregate in Arrow for a type of its argument; None for no argument.
+        superaggregate: the aggregate that merges the partial aggregates of the low level; empty if it has `parts`.
+        parts: the aggregates that replace it at the low level; None if the low level computes it.
+        distinct: the aggregate for `name(DISTINCT x)`; empty if a query may not write DISTINCT.
     """
 
     name: str
@@ -193,11 +195,11 @@ class Native:
 
     @property
     def sums(self) -> bool:
-        """Whether it adds its arguments up."""
+        """Whether it adds its arguments."""
         return self.fold is not None and self.fold.sums
 
     def of(self, parameters: tuple[Type, ...], returns: Type) -> AggregateFunction:
-        """The aggregate of arguments of some types."""
+        """Returns the catalog entry for arguments of some types."""
         sub = self.name if self.superaggregate else ""
         return AggregateFunction(
             self.name,
@@ -216,20 +218,20 @@ class AggregateFunction:
     """An aggregate.
 
     Attributes:
-        name: as written.
-        parameters: types of the arguments; the first `taken` go to ITERATE, the others are constants for OUTPUT.
-        returns: type of the value.
-        make: the class of its four functions; None for a native one, and for one that is declared without Python.
-        taken: how many arguments ITERATE takes.
+        name: the name, in the case of its declaration.
+        parameters: the types of the arguments. The first `taken` go to ITERATE; the others are constants for OUTPUT.
+        returns: the type of the value.
+        make: the class of its four functions; None for a native aggregate and for a declaration without Python.
+        taken: the number of arguments of ITERATE.
         cost: the cost of one ITERATE.
-        lfta: whether it may run at the low level.
-        sub: aggregate that the low level computes; empty where it is not split (O2).
-        sup: aggregate over the results of `sub`.
-        constant: positions of the arguments that must be constants, beside those that are not taken.
-        running: whether it keeps its state between epochs, and so needs CLOSING_WHEN.
+        lfta: whether the low level may run it.
+        sub: the sub-aggregate, which the low level computes; empty if the planner does not split the aggregate (O2).
+        sup: the superaggregate, which merges the results of `sub`.
+        constant: the positions of arguments of ITERATE that must be constants.
+        running: whether it keeps its state between epochs, so that it needs CLOSING_WHEN.
         ordered: whether its value depends on the order of its input (O1).
-        origin: `built-in`, or the file that declared it.
-        native: how engines compute it of their own; None for one by its four functions.
+        origin: `built-in`, or the file that declares it.
+        native: the facts of a native aggregate; None for an aggregate with four functions.
     """
 
     name: str
@@ -250,15 +252,15 @@ class AggregateFunction:
 
 @dataclass(frozen=True)
 class StateFunction:
-    """A stateful function of the sampling operator: all that name one state share it, one a supergroup.
+    """A stateful function of the sampling operator. All functions of one state share that state in a supergroup.
 
     Attributes:
-        name: as written.
-        state: name of the state.
-        parameters: types of the arguments.
-        returns: type of the value.
-        origin: `built-in`, or the file that declared it.
-        value: the Python that gives it, of the state, the number of groups and the arguments; None for none.
+        name: the name, in the case of its declaration.
+        state: the name of the state.
+        parameters: the types of the arguments.
+        returns: the type of the value.
+        origin: `built-in`, or the file that declares it.
+        value: computes the value from the state, the number of groups and the arguments; None without Python.
     """
 
     name: str
@@ -271,7 +273,7 @@ class StateFunction:
 
 @dataclass(frozen=True)
 class Catalog:
-    """All functions by name; several of one name differ in the types of their arguments."""
+    """All catalog entries, with look-up by name. Entries of one name differ in the types of their arguments."""
 
     functions: tuple[Function, ...] = ()
     aggregates: tuple[AggregateFunction, ...] = ()
@@ -286,24 +288,24 @@ class Catalog:
             *self.aggregates,
             *self.states,
         )
-        for one in every:
-            self._by_name.setdefault(one.name, []).append(one)
+        for entry in every:
+            self._by_name.setdefault(entry.name, []).append(entry)
 
     def extended(self, other: Catalog) -> Catalog:
-        """This catalog with another's functions, which come before those of the same name and types."""
+        """Returns this catalog with the entries of another one, which take precedence."""
         return Catalog(other.functions + self.functions, other.aggregates + self.aggregates, other.states + self.states)
 
     def named(self, name: str) -> Sequence[Function | AggregateFunction | StateFunction]:
-        """All of this name: as written, else the only spelling that differs in case; empty where there is none."""
+        """Returns the entries of a name; without an exact match, those of the only name that differs in case."""
         if name in self._by_name:
             return self._by_name[name]
-        alike = [known for known in self._by_name if known.lower() == name.lower()]
+        alike = [spelling for spelling in self._by_name if spelling.lower() == name.lower()]
         return self._by_name[alike[0]] if len(alike) == 1 else ()
 
     def aggregates_named(self, name: str) -> list[AggregateFunction]:
-        """The aggregates of this name, found as by `named`."""
-        return [one for one in self.named(name) if isinstance(one, AggregateFunction)]
+        """Returns the aggregates of a name, with the look-up of `named`."""
+        return [entry for entry in self.named(name) if isinstance(entry, AggregateFunction)]
 
     def names(self) -> list[str]:
-        """Every name."""
+        """Returns every name of the catalog."""
         return list(self._by_name)

@@ -1,8 +1,8 @@
-"""The words of GSQL: keywords with their case rule, and where a word of SQL is a keyword and where it is a name.
+"""Tells keywords from names in the tokens of a GSQL text.
 
-Between lark's lexer and its parser, at the top of the pipeline: names that are keywords are retyped here. GSQL reserves
-few words; SQL's own (`left`, `end`, `range` ...) are keywords only where one can stand, so that columns may have their
-names.
+Between the lexer and the parser of lark, at the top of the pipeline: changes the type of a name that is a keyword. GSQL
+reserves few words. A word of SQL (`left`, `end`, `range` ...) is a keyword only in a position for that keyword, so that
+a column may have its name.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ UPPER_ONLY = {
 }
 
 _NO_CROSS = "a join needs a temporal predicate: `FROM a A JOIN b B WHERE A.t = B.t`"
-# Tokens of constructs that are not run -> name and what to do instead.
+# Tokens of unsupported constructs -> name and remedy.
 TOKENS = {
     "TIMEVAL": ("TIMEVAL", "write the time as an integer in the unit of the column"),
     "CROSS": ("CROSS JOIN", _NO_CROSS),
     "NATURAL": ("NATURAL JOIN", "write the equalities into WHERE"),
 }
 
-# Words of SQL that have no meaning here: refused where they stand in the way of a parse.
+# Words of SQL without a meaning in GSQL -> name and remedy, for the message of a parse error.
 SQL = {
     "ORDER": (
         "ORDER BY",
@@ -73,7 +73,7 @@ SQL = {
     "OVER": ("OVER", "write a window after the source: `[RANGE 5 min, SLIDE 1 min, WA time]`"),
     "EXISTS": ("EXISTS", "write FILTER_JOIN"),
 }
-# Two words where GSQL has one: the manual prints them so.
+# Two words for one keyword: the manual prints some keywords in two words.
 PAIRS = {
     ("CLOSING", "WHEN"): "CLOSING_WHEN",
     ("CLEANING", "WHEN"): "CLEANING_WHEN",
@@ -83,7 +83,7 @@ PAIRS = {
     ("WATCHLIST", "JOIN"): "WATCHLIST_JOIN",
 }
 
-# Blocks that define things, by their first word or (after a result type) by one of their first words.
+# First words of definition blocks, and words after a result type that mark a declaration.
 BLOCKS = ("STREAM", "TABLE", "FTA", "UNPACK_FCNS", "OPERATOR_VIEW", "PRED")
 DECLARATIONS = ("FUN", "PRED", "UDAF", "EXTR", "SFUN", "STATE")
 WINDOW_WORDS = {"RANGE": "RANGE", "SLIDE": "SLIDE", "WA": "WA", "WATTR": "WA", "PARTITION": "PARTITION"}
@@ -95,7 +95,7 @@ WINDOW_FORM = (
 
 
 def spellings(word: str) -> tuple[str, str, str]:
-    """The three ways in which a keyword may be written; any other case makes a name.
+    """Returns the three spellings of a keyword. A word in any other case is a name.
 
     Example:
         >>> spellings("INNER_JOIN")
@@ -105,31 +105,31 @@ def spellings(word: str) -> tuple[str, str, str]:
 
 
 # Written form -> (terminal, canonical spelling).
-_BY_SPELLING = {written: (kind, word) for word, kind in KEYWORDS.items() for written in spellings(word)}
+_BY_SPELLING = {spelling: (kind, word) for word, kind in KEYWORDS.items() for spelling in spellings(word)}
 _BY_SPELLING |= {word: (kind, word) for word, kind in UPPER_ONLY.items()}
 _SOFT = {*WINDOW_WORDS, "DISTINCT", "UNION", "JOIN", "INNER", "LEFT", "RIGHT", "FULL", "OUTER", "BETWEEN", "LIKE", "IS"}
 _SOFT |= {"NULL", "CASE", "WHEN", "THEN", "ELSE", "END", "CROSS", "NATURAL"}
 
 
 def is_keyword(name: str) -> bool:
-    """Whether the text, written exactly so, is or may be read as a keyword, so that as a name it must be quoted."""
+    """Whether this spelling is a keyword or may be one, so that a name with this spelling needs quotes."""
     return name in _BY_SPELLING or name.upper() in _SOFT
 
 
 def spelled(names: Iterable[str]) -> dict[str, str]:
-    """Names that follow the case rule of keywords: each spelling -> the name.
+    """Returns the spellings of names that follow the case rule of keywords, as spelling -> name.
 
     Example:
         >>> spelled(["or_aggr"])
         {'OR_AGGR': 'or_aggr', 'Or_Aggr': 'or_aggr', 'or_aggr': 'or_aggr'}
     """
-    return {written: name for name in names for written in spellings(name)}
+    return {spelling: name for name in names for spelling in spellings(name)}
 
 
 class Keywords(PostLex):
-    """Retypes the names that are keywords."""
+    """The filter between lexer and parser: changes the type of a name that is a keyword."""
 
-    # lark drops terminals that no rule uses; these are made only to be refused by name, or retyped.
+    # lark drops terminals that no rule uses. Messages name these terminals, or this filter changes their type.
     always_accept = ("TIMEVAL", "QUOTED", "UNCLOSED", "STRANGE")
 
     def process(self, stream: Iterator[Token]) -> Iterator[Token]:
@@ -143,7 +143,18 @@ _CLAUSES |= {"_CLEANING_WHEN", "_CLEANING_BY"}
 
 
 class _Reading:
-    """One pass over the tokens of a text, with what must be remembered to tell a keyword from a name."""
+    """One pass over the tokens of a text, with the context that tells a keyword from a name.
+
+    Args:
+        given: the tokens of the lexer.
+
+    Attributes:
+        at: the position of the current token in `given`.
+        done: the tokens with their final types.
+        clause: the type of the latest token that starts a clause.
+        cases: the number of open CASE expressions.
+        window: whether the current token is inside a window.
+    """
 
     def __init__(self, given: Sequence[Token]) -> None:
         self.given = given
@@ -173,8 +184,8 @@ class _Reading:
 
     def kind(self, ahead: int) -> str:
         position = self.at + ahead
-        found = self.given[position].type if position < len(self.given) else ""
-        return "NAME" if found == "QUOTED" else found
+        kind = self.given[position].type if position < len(self.given) else ""
+        return "NAME" if kind == "QUOTED" else kind
 
     def opens_window(self, ahead: int) -> bool:
         inside = self.word(ahead + 1) in WINDOW_WORDS and self.kind(ahead + 2) in ("INT", "FLOAT", "NAME", "PARAMETER")
@@ -207,14 +218,14 @@ class _Reading:
         return token
 
     def _pair_fits(self, pair: str) -> bool:
-        """Whether two words that are one keyword stand where it can: they may also be a name and a keyword of SQL."""
+        """Whether the position allows the keyword of two words. The words may also be a name and a keyword of SQL."""
         if pair == "GROUPING_SETS":
             return self.kind(2) == "LPAR"
         ended = self.before in _VALUE_ENDS or self.before == "STAR"
         return ended and (self.clause == "SELECT" if pair.endswith("JOIN") else self.clause not in ("", "SELECT"))
 
     def _soft(self, token: Token, word: str) -> Token:
-        """A word of SQL: a keyword only where one can stand."""
+        """Changes the type of a word of SQL if the position allows its keyword."""
         if self.window and word in WINDOW_WORDS:
             follows = ("INT", "FLOAT", "PARAMETER") if word in ("RANGE", "SLIDE") else ("NAME",)
             opens = self.before in ("_WINDOW", "COMMA") and self.kind(1) in follows

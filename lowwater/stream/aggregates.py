@@ -1,7 +1,7 @@
-"""The aggregates of one group: those that every engine has of its own, and those with four functions of Python.
+"""Implements the accumulators of a group, for native aggregates and for aggregates with four Python functions.
 
-Below the operators that group. An aggregate whose value depends on the order of its input keeps the arguments and sees
-them in canonical order when it is asked (SEMANTICS O1), unless its rows come in that order.
+Below the grouping operators. An order-dependent aggregate stores its arguments and reads them in canonical order when
+the engine asks for the result (SEMANTICS O1). It stores nothing if its rows arrive in that order.
 """
 
 from __future__ import annotations
@@ -28,26 +28,31 @@ from lowwater.stream.values import (
 
 
 class Accumulator(Protocol):
-    """One aggregate of one group.
+    """The accumulator of one aggregate of one group.
 
     Attributes:
-        state: all that it keeps, as plain values.
+        state: its whole state, as plain values.
     """
 
     state: Any
 
     def add(self, arguments: Values, order: tuple[Any, ...]) -> None:
-        """Absorbs the arguments of a row, none of them None."""
+        """Adds a row.
+
+        Args:
+            arguments: the arguments of the aggregate in the row; none is None.
+            order: the place of the row in the canonical order.
+        """
 
     def result(self) -> Value:
-        """The value so far; an integer may be too large for 64 bits."""
+        """Returns the value of the rows so far; an integer may exceed 64 bits."""
 
     def next_epoch(self) -> None:
-        """Begins the next epoch of a running aggregation (SEMANTICS O4)."""
+        """Starts the next epoch of a running aggregation (SEMANTICS O4)."""
 
 
 class Folded:
-    """An aggregate that every engine has of its own. State: how many values, and their fold."""
+    """The accumulator of a native aggregate. State: the number of values and their fold."""
 
     def __init__(self, native: Native) -> None:
         self._fold = native.fold.of if native.fold is not None else None
@@ -55,24 +60,24 @@ class Folded:
         self.state: tuple[int, Any] = (0, None)
 
     def add(self, arguments: Values, order: tuple[Any, ...]) -> None:
-        """Absorbs the argument of a row; count has none, or one that it does not look at."""
+        """Adds the argument of a row; count ignores its argument."""
         number, value = self.state
         if self._fold is not None:
             value = arguments[0] if number == 0 else self._fold(value, arguments[0])
         self.state = number + 1, value
 
     def result(self) -> Value:
-        """The value of the aggregate."""
+        """Returns the value of the aggregate."""
         value: Value = self._result(*self.state)
         return value
 
     def next_epoch(self) -> None:
-        """Empties it."""
+        """Resets the state."""
         self.state = (0, None)
 
 
 class UserDefined:
-    """An aggregate by its four functions, which the groups share. State: theirs."""
+    """The accumulator of an aggregate with four functions, which all groups share. State: that of the functions."""
 
     def __init__(self, functions: CheckedAggregate, running: bool, constants: Values) -> None:
         self._functions = functions
@@ -81,16 +86,16 @@ class UserDefined:
         self.state: Any = self._functions.initialize()
 
     def add(self, arguments: Values, order: tuple[Any, ...]) -> None:
-        """One row more."""
+        """Adds a row with ITERATE."""
         self.state = self._functions.iterate(self.state, *arguments)
 
     def result(self) -> Value:
-        """What OUTPUT gives."""
+        """Returns the value of OUTPUT."""
         value: Value = self._functions.output(self.state, *self._constants)
         return value
 
     def next_epoch(self) -> None:
-        """What the aggregate keeps: all of it where it is running and does not say."""
+        """Starts the next epoch with `reinit`. Without `reinit`, only a running aggregate keeps its state."""
         if self._functions.reinit is not None:
             self.state = self._functions.reinit(self.state)
         elif not self._running:
@@ -98,38 +103,42 @@ class UserDefined:
 
 
 class Ordered:
-    """An aggregate whose rows come in any order. State: the arguments with their places."""
+    """The accumulator of an order-dependent aggregate over unordered rows. State: (place, arguments) pairs.
+
+    Args:
+        make: creates the accumulator that reads the rows in order.
+    """
 
     def __init__(self, make: Callable[[], Accumulator]) -> None:
         self._make = make
         self.state: list[tuple[Any, ...]] = []
 
     def add(self, arguments: Values, order: tuple[Any, ...]) -> None:
-        """Keeps the arguments."""
+        """Stores the arguments with the place of the row."""
         self.state.append((order, arguments))
 
     def result(self) -> Value:
-        """The aggregate of the rows in canonical order."""
+        """Returns the value over the rows in canonical order."""
         inner = self._make()
         for order, arguments in sorted(self.state, key=lambda pair: pair[0]):
             inner.add(arguments, order)
         return inner.result()
 
     def next_epoch(self) -> None:
-        """Empties it."""
+        """Drops the stored arguments."""
         self.state = []
 
 
 class Aggregates:
-    """The aggregates of an operator: makes those of a group, adds rows to them, gives their values.
+    """The aggregates of an operator: creates the accumulators of groups, adds rows and returns the values.
 
     Args:
-        query: for messages.
+        query: the name of the query, for messages.
         aggregates: the aggregates of the node.
-        names: columns of the input.
-        items: the items of the node, for messages.
-        in_order: whether rows come in canonical order.
-        on_state: the stateful functions in arguments, if any.
+        names: the names of the input columns.
+        items: the select items of the node, for messages.
+        in_order: whether rows arrive in canonical order.
+        on_state: evaluates stateful functions in arguments; None without such functions.
     """
 
     def __init__(
@@ -146,36 +155,42 @@ class Aggregates:
         self._taken: list[list[Evaluate]] = []
         self._constants: list[Values] = []
         for aggregate in aggregates:
-            written = [e for e in (aggregate.argument, *aggregate.more) if e is not None]
-            closures = [compile_expr(e, names, Faults(), on_state) for e in written]
+            exprs = [expr for expr in (aggregate.argument, *aggregate.more) if expr is not None]
+            closures = [compile_expr(expr, names, Faults(), on_state) for expr in exprs]
             taken = len(aggregate.taken)
             self._taken.append(closures[:taken])
             self._constants.append(tuple([closure(()) for closure in closures[taken:]]))
 
     def fresh(self) -> list[Accumulator]:
-        """The accumulators of a new group."""
+        """Creates the accumulators of a new group."""
         return [self._make(a, constants) for a, constants in zip(self._aggregates, self._constants, strict=True)]
 
     def arguments(self, values: Values) -> tuple[Values, ...]:
-        """The arguments that a row gives to each aggregate."""
+        """Returns the arguments of a row, one tuple per aggregate."""
         return tuple([tuple([closure(values) for closure in closures]) for closures in self._taken])
 
     def add(self, group: Iterable[Accumulator], arguments: Sequence[Values], order: tuple[Any, ...]) -> None:
-        """Adds a row to a group; an aggregate with NULL among its arguments does not see it."""
-        for accumulator, given in zip(group, arguments, strict=True):
-            if None not in given:
-                accumulator.add(given, order)
+        """Adds a row to a group. An aggregate ignores a row with NULL among its arguments.
+
+        Args:
+            group: the accumulators of the group.
+            arguments: the arguments of the row, one tuple per aggregate.
+            order: the place of the row in the canonical order.
+        """
+        for accumulator, values in zip(group, arguments, strict=True):
+            if None not in values:
+                accumulator.add(values, order)
 
     def results(self, group: Iterable[Accumulator]) -> Iterator[Value]:
-        """The values of a group.
+        """Yields the values of a group.
 
         Raises:
-            ValueOverflowError: an integer does not fit 64 bits (SEMANTICS O3).
+            ValueOverflowError: an integer exceeds 64 bits (SEMANTICS O3).
         """
         for aggregate, accumulator in zip(self._aggregates, group, strict=True):
             try:
                 value = accumulator.result()
-            except ValueOverflowError:  # of an aggregate that finds it by itself and knows no query
+            except ValueOverflowError:  # the aggregate detects the overflow, but does not know its query
                 raise overflow(self._query, aggregate, self._items) from None
             if aggregate.type is Type.INT and isinstance(value, int) and not INT64_MIN <= value <= INT64_MAX:
                 raise overflow(self._query, aggregate, self._items)
@@ -193,45 +208,45 @@ class Aggregates:
         def fresh() -> UserDefined:
             return UserDefined(functions, udaf.running, constants)
 
-        # Without a merge the rows are seen in canonical order, whatever the aggregate says of itself.
+        # An aggregate without a merge reads the rows in canonical order, even if its `ordered` is False.
         return fresh() if self._in_order or (functions.merges and not udaf.ordered) else Ordered(fresh)
 
 
 def overflow(query: str, aggregate: Aggregate, items: Sequence[Item]) -> ValueOverflowError:
-    """The error of an aggregate of a group that does not fit 64 bits (SEMANTICS O3).
+    """Returns the error for an aggregate whose value exceeds 64 bits (SEMANTICS O3).
 
     Args:
-        query: name of the query.
+        query: the name of the query.
         aggregate: the aggregate.
-        items: select items of the query, of which one may give the aggregate its name.
+        items: the select items of the query; an item that is the aggregate names the column in the message.
     """
-    own = Column(aggregate.type, aggregate.name)
-    column = next((item.name for item in items if item.expr == own), aggregate.name)
+    value = Column(aggregate.type, aggregate.name)
+    column = next((item.name for item in items if item.expr == value), aggregate.name)
     at = "at {}:{}, ".format(*aggregate.place) if aggregate.place[0] else ""
     message = f"query {query}, {at}column {column}: the {aggregate.function} of a group does not fit 64 bits"
     return ValueOverflowError(message, "sum over shorter epochs or finer groups, scale the argument down, or write avg")
 
 
 def kept_values(group: Iterable[Accumulator]) -> Iterator[Value]:
-    """The values in the states of a group's aggregates, one after the other."""
+    """Yields the plain values in the states of the accumulators of a group."""
     stack: list[Any] = [accumulator.state for accumulator in group]
     while stack:
-        one = stack.pop()
-        if isinstance(one, dict):
-            stack += [*one, *one.values()]
-        elif isinstance(one, tuple | list | set | frozenset):
-            stack += one
+        value = stack.pop()
+        if isinstance(value, dict):
+            stack += [*value, *value.values()]
+        elif isinstance(value, tuple | list | set | frozenset):
+            stack += value
         else:
-            yield bytes(one) if isinstance(one, bytearray) else one
+            yield bytes(value) if isinstance(value, bytearray) else value
 
 
 def results_of(node: Aggregation) -> list[str]:
-    """The columns that HAVING and the select items read: keys, then aggregates."""
+    """Returns the names of the columns that HAVING and the select items read: keys, then aggregates."""
     return [item.name for item in node.keys] + [aggregate.name for aggregate in node.aggregates]
 
 
 def compile_keys(keys: Sequence[Item], names: Sequence[str]) -> list[Evaluate]:
-    """Closures of group keys; both zeros of a float are one key and one value, and so are all NaN."""
+    """Compiles group keys into closures. Both zeros of a float give one key, and so do all NaN."""
     return [_key(item.expr, names) for item in keys]
 
 

@@ -1,6 +1,6 @@
-"""The functions, aggregates and stateful functions that are shipped, as one catalog.
+"""Holds the catalog of built-in functions, aggregates and stateful functions.
 
-Beside the expressions: the scope resolves calls by `CATALOG`, which `declared` extends by those of the user.
+Beside the expressions. The scope resolves calls with `CATALOG`; `declared` adds user-defined functions to it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Functions of addresses: the longest prefix that holds one, and addresses in text.
+"""Implements functions of IP addresses: longest prefix match, and addresses in strings.
 
-A family of the shipped catalog.
+A family of the built-in catalog.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from lowwater.catalog.values import pack_ip
 
 
 def parse_address(text: str) -> bytes | None:
-    """The IPv4 or IPv6 address that the text is, blanks around it left out; None where it is none."""
+    """Converts a string to an IPv4 or IPv6 address, without surrounding blanks; None if the string is no address."""
     try:
         return pack_ip(text.strip())
     except ValueError:
         return None
 
 
-# One table holds prefixes of both families, so both names do the same.
+# One table holds prefixes of IPv4 and IPv6, so both names share one function.
 FUNCTIONS: tuple[Function, ...] = tuple(
     Function(
         name,

@@ -1,6 +1,6 @@
-"""Averages that GSQL ships beside avg.
+"""Implements the averages extr_avg and POSAVG.
 
-A family of the shipped catalog. Both merge for every partition of their input (O2), POSAVG up to rounding.
+A family of the built-in catalog. Their states merge for every partition of the input (O2), POSAVG up to rounding.
 """
 
 from __future__ import annotations
@@ -13,42 +13,42 @@ NO_AVERAGE = -1.0
 
 
 class IntegerAverage(Stateless):
-    """`extr_avg(x)`: the average of integers. State: their exact sum and number."""
+    """`extr_avg(x)`: the average of integers. State: exact sum and number of values."""
 
     def initialize(self) -> tuple[int, int]:
-        """No values."""
+        """Returns an empty state."""
         return 0, 0
 
     def iterate(self, state: tuple[int, int], value: int) -> tuple[int, int]:
-        """One value more."""
+        """Adds a value to the state."""
         return state[0] + value, state[1] + 1
 
     def merge(self, state: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
-        """The values of both."""
+        """Adds the sums and the numbers of two states."""
         return state[0] + other[0], state[1] + other[1]
 
     def output(self, state: tuple[int, int]) -> float | None:
-        """Sum by number, rounded once; None for no values."""
+        """Divides the sum by the number, with one rounding; None without values."""
         return state[0] / state[1] if state[1] else None
 
 
 class PositiveAverage(Stateless):
-    """`POSAVG(x)`: the average of the values that are not negative, -1 where there is none. State: sum and number."""
+    """`POSAVG(x)`: the average of values that are not negative; -1 without such values. State: sum and number."""
 
     def initialize(self) -> tuple[float, int]:
-        """No values."""
+        """Returns an empty state."""
         return 0.0, 0
 
     def iterate(self, state: tuple[float, int], value: float) -> tuple[float, int]:
-        """One value more, where it counts; NaN does not."""
+        """Adds a value to the state, unless it is negative or NaN."""
         return (state[0] + summable(value), state[1] + 1) if value >= 0 else state
 
     def merge(self, state: tuple[float, int], other: tuple[float, int]) -> tuple[float, int]:
-        """The values of both."""
+        """Adds the sums and the numbers of two states."""
         return state[0] + other[0], state[1] + other[1]
 
     def output(self, state: tuple[float, int]) -> float | None:
-        """Sum by number."""
+        """Divides the sum by the number."""
         return finite(state[0] / state[1]) if state[1] else NO_AVERAGE
 
 

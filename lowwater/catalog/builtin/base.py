@@ -1,4 +1,4 @@
-"""What the families of shipped functions share: groups of types, ranges of integers, octets of strings.
+"""Provides helpers for the families of built-in functions: 64-bit ranges, sums, bytes of strings.
 
 At the bottom of `lowwater.catalog.builtin`.
 """
@@ -16,32 +16,36 @@ INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1
 
 
 class Stateless:
-    """Base of the shipped aggregates: their states hold memory only, so that nothing is to be freed."""
+    """Base of the built-in aggregates. Their states hold only memory, so `destroy` has nothing to free."""
 
     def destroy(self, state: Any) -> None:
-        """Nothing."""
+        """Does nothing."""
 
 
 def summable(value: float) -> float:
-    """A float as sums take it (`catalog.expr.SUMMED`)."""
+    """Returns a float in the range of sums; NaN outside it (`catalog.expr.SUMMED`)."""
     return value if abs(value) <= SUMMABLE else math.nan
 
 
 def finite(value: float) -> float | None:
-    """The value; None where it is infinite or NaN (V2)."""
+    """Returns a finite value; None for infinity or NaN (V2)."""
     return value if math.isfinite(value) else None
 
 
 def in_range(value: int) -> int | None:
-    """The value; None where 64 bits do not hold it (V2)."""
+    """Returns an integer; None if it exceeds 64 bits (V2)."""
     return value if INT64_MIN <= value <= INT64_MAX else None
 
 
 def exact(value: int, name: str) -> int:
-    """The value of an exact sum.
+    """Returns an exact sum.
+
+    Args:
+        value: the sum, an integer of any size.
+        name: the name of the aggregate, for the message.
 
     Raises:
-        ValueOverflowError: if 64 bits do not hold it (O3).
+        ValueOverflowError: the sum exceeds 64 bits (O3).
     """
     if in_range(value) is None:
         raise ValueOverflowError(
@@ -51,7 +55,7 @@ def exact(value: int, name: str) -> int:
 
 
 def octets(text: str) -> bytes:
-    """The bytes of a string: one a character where all are below 256, as in payloads; else UTF-8.
+    """Returns the bytes of a string: one byte per character if all are below 256, as in payloads; else UTF-8.
 
     Example:
         >>> octets("a\\xff").hex()

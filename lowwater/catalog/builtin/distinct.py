@@ -1,7 +1,7 @@
-"""Counts of distinct values, exact and approximate.
+"""Counts distinct values, exactly or approximately.
 
-A family of the shipped catalog. Both merge exactly for every partition and order of their input (O2). Values are equal
-as in GROUP BY: -0.0 equals 0.0 and NaN equals itself.
+A family of the built-in catalog. The states merge exactly for every partition and order of the input (O2). Values are
+equal as in GROUP BY: -0.0 equals 0.0 and NaN equals itself.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from lowwater.catalog.expr import Type
 from lowwater.catalog.functions import AggregateFunction
 
 REGISTERS = 4096
-"""Registers of the sketch: a standard error of 1.04 / sqrt(4096) = 1.6 %."""
+"""Number of registers in the sketch: gives a standard error of 1.04 / sqrt(4096) = 1.6 %."""
 
 _INDEX_BITS = REGISTERS.bit_length() - 1
 _REST_BITS = 64 - _INDEX_BITS
@@ -26,38 +26,38 @@ class CountDistinct(Stateless):
     """`count_distinct(x)`, also written `COUNT(DISTINCT x)`: exact. State: the set of values."""
 
     def initialize(self) -> set[Any]:
-        """No values."""
+        """Returns an empty state."""
         return set()
 
     def iterate(self, state: set[Any], value: Any) -> set[Any]:
-        """One value more."""
-        # NaN is unequal to itself, and NULL never comes here, so None can stand for it.
+        """Adds a value to the state."""
+        # NaN is unequal to itself. None stands for NaN, because no argument is NULL.
         state.add(None if value != value else value)
         return state
 
     def merge(self, state: set[Any], other: set[Any]) -> set[Any]:
-        """The values of both."""
+        """Merges two sets."""
         state |= other
         return state
 
     def output(self, state: set[Any]) -> int:
-        """How many."""
+        """Returns the number of distinct values."""
         return len(state)
 
 
 class ApproximateDistinct(Stateless):
-    """`approx_count_distinct(x)`: HyperLogLog over 64 bits of BLAKE2b, read by Ertl's estimator. State: registers.
+    """`approx_count_distinct(x)`: HyperLogLog over 64 bits of BLAKE2b, with Ertl's estimator. State: registers.
 
-    A register holds the longest run of leading zeros, plus one, that a value of its part of the hashes has. Maxima do
-    not depend on order or partition, so the value is the same in every run and on every machine.
+    The first bits of a hash select a register. The register holds one plus the longest run of leading zeros in the
+    other bits. Maxima do not depend on order or partition, so every run on every machine gives the same value.
     """
 
     def initialize(self) -> bytearray:
-        """No values."""
+        """Returns an empty state."""
         return bytearray(REGISTERS)
 
     def iterate(self, state: bytearray, value: Any) -> bytearray:
-        """One value more."""
+        """Adds a value to the state."""
         digest = int.from_bytes(blake2b(_bytes_of(value), digest_size=8).digest(), "big")
         rest = digest & ((1 << _REST_BITS) - 1)
         run = _REST_BITS - rest.bit_length() + 1
@@ -67,16 +67,16 @@ class ApproximateDistinct(Stateless):
         return state
 
     def merge(self, state: bytearray, other: bytearray) -> bytearray:
-        """The values of both."""
+        """Merges two states: the maximum of each register."""
         return bytearray(map(max, state, other))
 
     def output(self, state: bytearray) -> float:
-        """How many, about."""
+        """Returns the estimate of the number of distinct values."""
         return _estimate(state)
 
 
 class RunningDistinct(ApproximateDistinct):
-    """`running_approx_count_distinct(x)`: the values of all epochs since the group began."""
+    """`running_approx_count_distinct(x)`: counts the values of all epochs since the start of the group."""
 
 
 def _bytes_of(value: Any) -> bytes:
@@ -85,7 +85,7 @@ def _bytes_of(value: Any) -> bytes:
     if isinstance(value, int):
         return b"i" + value.to_bytes(16, "big", signed=True)
     if isinstance(value, float):
-        # One form for every NaN, and one for both zeros.
+        # Every NaN has the same bytes, and so have both zeros.
         return b"f" + (b"nan" if value != value else struct.pack(">d", value + 0.0))
     if isinstance(value, str):
         return b"s" + value.encode("utf-8", "surrogatepass")
@@ -93,7 +93,10 @@ def _bytes_of(value: Any) -> bytes:
 
 
 def _estimate(registers: bytearray) -> float:
-    """Ertl, New cardinality estimation algorithms for HyperLogLog sketches (2017), algorithm 6."""
+    """Estimates the number of distinct values.
+
+    Ertl, New cardinality estimation algorithms for HyperLogLog sketches (2017), algorithm 6.
+    """
     counts = [registers.count(run) for run in range(_REST_BITS + 2)]
     total = REGISTERS * _tau(1 - counts[_REST_BITS + 1] / REGISTERS)
     for run in range(_REST_BITS, 0, -1):
@@ -102,27 +105,27 @@ def _estimate(registers: bytearray) -> float:
     return REGISTERS * REGISTERS / (2 * math.log(2)) / total
 
 
-def _sigma(share: float) -> float:
-    if share == 1:
+def _sigma(ratio: float) -> float:
+    if ratio == 1:
         return math.inf
-    weight, total, before = 1.0, share, -1.0
+    weight, total, before = 1.0, ratio, -1.0
     while total != before:
-        share *= share
+        ratio *= ratio
         before = total
-        total += share * weight
+        total += ratio * weight
         weight += weight
     return total
 
 
-def _tau(share: float) -> float:
-    if share in (0, 1):
+def _tau(ratio: float) -> float:
+    if ratio in (0, 1):
         return 0.0
-    weight, total, before = 1.0, 1 - share, -1.0
+    weight, total, before = 1.0, 1 - ratio, -1.0
     while total != before:
-        share = math.sqrt(share)
+        ratio = math.sqrt(ratio)
         before = total
         weight *= 0.5
-        total -= (1 - share) ** 2 * weight
+        total -= (1 - ratio) ** 2 * weight
     return total / 3
 
 

@@ -1,7 +1,8 @@
-"""Tables that functions read from files: prefixes of addresses, names of numbers.
+"""Reads the tables of functions from files: address prefixes, and strings of numbers.
 
-Below the families of the shipped catalog. A table is read once for each state of its file; the content is an input of
-the query by its hash (S1), which the planner finds through `Function.files`. A path is relative to the working folder.
+Below the families of the built-in catalog. A function reads a file again only after the file has changed. The hash of
+the content is an input of the query (S1); `Function.files` names the file for the planner. A path is relative to the
+working folder.
 """
 
 from __future__ import annotations
@@ -25,40 +26,47 @@ _BETWEEN = re.compile(r"[\s,|]+")
 
 @dataclass(frozen=True)
 class Prefixes:
-    """A table of prefixes: for each family, from the longest to the shortest, length and identifiers by prefix."""
+    """A table of address prefixes.
+
+    Attributes:
+        families: version of IP -> (prefix length, identifiers by prefix) pairs, the longest length first.
+    """
 
     families: dict[int, tuple[tuple[int, dict[int, int]], ...]]
 
     def longest(self, address: bytes) -> int:
-        """The identifier of the longest prefix that holds the address; NO_PREFIX where none does."""
+        """Returns the identifier of the longest prefix of an address; NO_PREFIX without a match."""
         family = address[0]
         number = int.from_bytes(address[1:], "big")
-        for length, known in self.families.get(family, ()):
-            identifier = known.get(number >> (_WIDTH[family] - length))
+        for length, identifiers in self.families.get(family, ()):
+            identifier = identifiers.get(number >> (_WIDTH[family] - length))
             if identifier is not None:
                 return identifier
         return NO_PREFIX
 
 
 def prefix_id(address: bytes, path: str) -> int:
-    """The identifier of the longest prefix in the file that holds the address, -1 where none does."""
+    """Returns the identifier of the longest prefix of an address in a file; -1 without a match."""
     prefixes: Prefixes = _table(path, read_prefixes)
     return prefixes.longest(address)
 
 
 def mapped_string(number: int, path: str) -> str:
-    """The string that the file gives to the number, the empty one where it gives none."""
+    """Returns the string of a number in a file; the empty string if the file has none."""
     names: dict[int, str] = _table(path, read_strings)
     return names.get(number, "")
 
 
 def read_prefixes(path: str) -> Prefixes:
-    """Reads `prefix/length identifier` lines of either family, divided by blanks, a comma or a bar; # begins a comment.
+    """Reads `prefix/length identifier` lines of IPv4 and IPv6; # starts a comment.
+
+    Args:
+        path: a text file; blanks, a comma or a bar separate the fields of a line.
 
     Raises:
-        ConfigError: with file, line and cause.
+        ConfigError: a line is wrong; the message has file, line and cause.
     """
-    known: dict[int, dict[int, dict[int, int]]] = {4: {}, 6: {}}
+    families: dict[int, dict[int, dict[int, int]]] = {4: {}, 6: {}}
     for line, text in _lines(path):
         parts = _BETWEEN.split(text)
         try:
@@ -70,16 +78,16 @@ def read_prefixes(path: str) -> Prefixes:
             raise _wrong(path, line, f"`{text}` is no prefix with its identifier", _PREFIX_HINT)
         length = network.prefixlen
         number = int(network.network_address) >> (_WIDTH[network.version] - length)
-        if known[network.version].setdefault(length, {}).setdefault(number, identifier) != identifier:
+        if families[network.version].setdefault(length, {}).setdefault(number, identifier) != identifier:
             raise _wrong(path, line, f"{network} has two identifiers", "leave one of the lines out")
-    return Prefixes({family: tuple(sorted(sizes.items(), reverse=True)) for family, sizes in known.items()})
+    return Prefixes({family: tuple(sorted(sizes.items(), reverse=True)) for family, sizes in families.items()})
 
 
 def read_strings(path: str) -> dict[int, str]:
-    """Reads `number,string` lines; # begins a comment.
+    """Reads `number,string` lines; # starts a comment.
 
     Raises:
-        ConfigError: with file, line and cause.
+        ConfigError: a line is wrong; the message has file, line and cause.
     """
     names: dict[int, str] = {}
     for line, text in _lines(path):
@@ -97,9 +105,9 @@ _PREFIX_HINT = "write `10.0.0.0/8 7`: prefix, length and an integer"
 def _lines(path: str) -> Iterator[tuple[int, str]]:
     with open(path, encoding="utf-8", errors="replace") as file:
         for line, text in enumerate(file, 1):
-            kept = text.strip()
-            if kept and not kept.startswith("#"):
-                yield line, kept
+            content = text.strip()
+            if content and not content.startswith("#"):
+                yield line, content
 
 
 def _wrong(path: str, line: int, cause: str, hint: str) -> ConfigError:
@@ -122,5 +130,5 @@ def _table(path: str, read: Callable[[str], Any]) -> Any:
 
 @lru_cache(maxsize=16)
 def _kept(path: str, _changed: int, _size: int, read: Callable[[str], Any]) -> Any:
-    # The time of change and the size stand for the state of the file.
+    # The cache key has the time of change and the size, so that a changed file is read again.
     return read(path)

@@ -1,7 +1,7 @@
-"""The Community ID of a flow, version 1: the name that Zeek, Suricata and Wireshark give to it too.
+"""Computes the Community ID of a flow, version 1, as Zeek, Suricata and Wireshark do.
 
-A family of the shipped catalog; `capture.content.community_id` names the flows of whole batches. The specification is
-Corelight's (github.com/corelight/community-id-spec).
+A family of the built-in catalog; `capture.content.community_id` computes the IDs of whole batches. Corelight publishes
+the specification (github.com/corelight/community-id-spec).
 """
 
 from __future__ import annotations
@@ -14,34 +14,35 @@ from lowwater.catalog.functions import Cost, Function
 
 ICMP, TCP, UDP, ICMPV6, SCTP = 1, 6, 17, 58, 132
 PORTED = frozenset((ICMP, TCP, UDP, ICMPV6, SCTP))
-"""Protocols whose flows have ports; of ICMP these are type and code."""
+"""Protocols whose flows have ports; for ICMP, type and code replace the ports."""
 
 _PAIRS = {
     ICMP: ((8, 0), (13, 14), (15, 16), (10, 9), (17, 18)),
     ICMPV6: ((128, 129), (130, 131), (133, 134), (135, 136), (139, 140), (144, 145)),
 }
-# Request and reply are one flow, the type of the other side in place of a port. A type without an answer has its
-# code there and flows one way.
+# A request and its reply are one flow: the type of the reply replaces the destination port. A type without a reply
+# keeps its code as the destination port; such a flow has one direction.
 _ANSWERS = {
-    protocol: {one: other for pair in pairs for one, other in (pair, pair[::-1])} for protocol, pairs in _PAIRS.items()
+    protocol: {sent: answer for pair in pairs for sent, answer in (pair, pair[::-1])}
+    for protocol, pairs in _PAIRS.items()
 }
 
 
 def community_id(
     source: bytes, destination: bytes, protocol: int, source_port: int, destination_port: int, seed: int = 0
 ) -> str | None:
-    """The Community ID of a flow with ports: the same in both directions.
+    """Returns the Community ID of a flow with ports, equal for both directions.
 
     Args:
-        source: address value, as `catalog.values` has them.
-        destination: address value of the same family.
-        protocol: number of the IP protocol; of another than `PORTED` the ports are left out.
-        source_port: or the type, for ICMP and ICMPv6.
-        destination_port: or the code.
+        source: the source address, as a value of `catalog.values`.
+        destination: the destination address, of the same family.
+        protocol: the number of the IP protocol; outside `PORTED`, the function ignores the ports.
+        source_port: the source port; the type for ICMP and ICMPv6.
+        destination_port: the destination port; the code for ICMP and ICMPv6.
         seed: the seed of the hash, 16 bits.
 
     Returns:
-        `1:` and the SHA-1 in base64; None where the families differ or a number is too large for its field.
+        `1:` and the SHA-1 in base64; None if the families differ or a number is too large for its field.
 
     Example:
         >>> from lowwater.catalog.values import pack_ip
@@ -65,12 +66,12 @@ def community_id(
 
 
 def community_id_without_ports(source: bytes, destination: bytes, protocol: int, seed: int = 0) -> str | None:
-    """The Community ID of a flow of a protocol without ports, such as GRE.
+    """Returns the Community ID of a flow of a protocol without ports, such as GRE.
 
-    Arguments as of `community_id`.
+    The arguments are those of `community_id`.
 
     Returns:
-        As `community_id`; None for a protocol that has ports, since its flows cannot be told without them.
+        The Community ID; None for a protocol with ports, whose flows differ in their ports.
     """
     if protocol in PORTED:
         return None

@@ -1,9 +1,9 @@
-"""Heavy hitters: the values that make up a share of their group.
+"""Finds heavy hitters: the values whose frequency in a group is at least phi.
 
-A family of the shipped catalog. `heavy_hitters(x, phi)` is Manku and Motwani's lossy counting (2002) with the error
-e = phi / 10, over the canonical order (O1), so it is the same in every run. Of n values it gives those whose count is
-at least (phi - e) * n: every value that makes up the share phi is among them, none that makes up less than phi - e, and
-a count is too small by at most e * n. The state holds at most (1 / e) * log(e * n) values.
+A family of the built-in catalog. `heavy_hitters(x, phi)` is lossy counting (Manku and Motwani, 2002) with the error
+e = phi / 10. It reads the values in canonical order (O1), so every run gives the same result. For n values, the result
+holds the values with a count of at least (phi - e) * n: every value of frequency phi or more, and no value of a
+frequency below phi - e. A count is too small by at most e * n. The state holds at most (1 / e) * log(e * n) values.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ ERROR_SHARE = Fraction(1, 10)
 
 @dataclass
 class Counts:
-    """State of the lossy count.
+    """The state of lossy counting.
 
     Attributes:
-        total: how many values came.
-        known: value -> its count, and how many may have been lost before it was known.
-        phi: the share; None before the first value or where it is none.
+        total: the number of values so far.
+        known: value -> (its count, the largest number of its occurrences that the state may have missed).
+        phi: the least frequency; None before the first value, or if it is not in (0, 1].
     """
 
     total: int = 0
@@ -39,27 +39,31 @@ class Counts:
 
 
 class HeavyHitters(Stateless):
-    """`heavy_hitters(x, phi)`: `value:count` pairs divided by commas, the largest count first, then the least value.
+    """`heavy_hitters(x, phi)`: `value:count` pairs with commas between them, sorted by falling count, then by value.
 
-    In strings a comma and a backslash have a backslash before them; the count follows the last colon of a pair.
+    A backslash escapes commas and backslashes of strings. The count follows the last colon of a pair.
     """
 
     def __init__(self, show: Callable[[Any], str] = str) -> None:
-        """`show`: the text of a value."""
+        """Initializes the aggregate.
+
+        Args:
+            show: formats a value as text.
+        """
         self.show = show
 
     def initialize(self) -> Counts:
-        """No values."""
+        """Returns an empty state."""
         return Counts()
 
     def iterate(self, state: Counts, value: Any, phi: float) -> Counts:
-        """One value more; those that became rare are forgotten at the end of a bucket of 1/e values."""
+        """Adds a value to the state. After every bucket of 1/e values, drops the values that became rare."""
         state.phi, width = _share(phi)
         if state.phi is None:
             return state
         bucket = state.total // width
         state.total += 1
-        # NaN is unequal to itself; NULL never comes here, so None can stand for it.
+        # NaN is unequal to itself. None stands for NaN, because no argument is NULL.
         key = None if value != value else value
         count, lost = state.known.get(key, (0, bucket))
         state.known[key] = (count + 1, lost)
@@ -68,11 +72,11 @@ class HeavyHitters(Stateless):
         return state
 
     def reinit(self, state: Counts) -> Counts:
-        """A new epoch counts from 0."""
+        """Returns an empty state for the next epoch."""
         return Counts()
 
     def output(self, state: Counts) -> str | None:
-        """The pairs; None for no values, or where phi is no share."""
+        """Returns the pairs; None without values, or if phi is not in (0, 1]."""
         if state.phi is None:
             return None
         least = state.phi * (1 - ERROR_SHARE) * state.total
@@ -82,7 +86,7 @@ class HeavyHitters(Stateless):
 
 @lru_cache(maxsize=64)
 def _share(phi: float) -> tuple[Fraction | None, int]:
-    """The share as it is written, and 1/e; None where it is none."""
+    """Returns phi as its decimal text states it, and 1/e. The first is None if phi is not in (0, 1]."""
     if not 0 < phi <= 1:
         return None, 1
     exact = Fraction(repr(phi))

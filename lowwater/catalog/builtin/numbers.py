@@ -1,7 +1,7 @@
-"""Functions of numbers: minima, comparisons, conditions, casts, mathematics.
+"""Implements functions of numbers: minima, comparisons, conditions, casts, mathematics.
 
-A family of the shipped catalog. Integers are 64-bit and signed, so GSQL's versions for int, uint, llong and ullong are
-one; where a result has no 64-bit value, or no value at all, the function fails (V2).
+A family of the built-in catalog. Integers are 64-bit and signed, so one function serves int, uint, llong and ullong of
+GSQL. A function fails if its result has no value or exceeds 64 bits (V2).
 """
 
 from __future__ import annotations
@@ -43,17 +43,17 @@ _MONOTONE = ("ceil", "floor", "trunc")
 
 
 def smaller(left: Any, right: Any) -> Any:
-    """The smaller of two values, the second where they are equal or not comparable."""
+    """Returns the smaller value; the second one if the values are equal or one is NaN."""
     return left if left < right else right
 
 
 def larger(left: Any, right: Any) -> Any:
-    """The larger of two values, the first where they are equal or not comparable."""
+    """Returns the larger value; the first one if the values are equal or one is NaN."""
     return right if left < right else left
 
 
 def truncated(value: float) -> int | None:
-    """The integer part; None for what is no 64-bit integer.
+    """Returns the integer part of a float; None if it exceeds 64 bits or the float is not finite.
 
     Example:
         >>> truncated(-2.7), truncated(1e30)
@@ -63,22 +63,22 @@ def truncated(value: float) -> int | None:
 
 
 def same(value: Any) -> Any:
-    """The value itself."""
+    """Returns the value unchanged."""
     return value
 
 
 def choose(condition: int | bool, then: Any, otherwise: Any) -> Any:
-    """The second argument where the first is true (not 0), else the third."""
+    """Returns the second argument if the first is true or not 0, else the third."""
     return then if condition else otherwise
 
 
 def address_number(address: bytes) -> int | None:
-    """The 32 bits of an IPv4 address as a number; None for IPv6, which 64 bits do not hold."""
+    """Returns an IPv4 address as a 32-bit number; None for an IPv6 address, which exceeds 64 bits."""
     return int.from_bytes(address[1:], "big") if address[0] == 4 else None
 
 
 def endian_swap(value: int) -> int:
-    """The low 32 bits with their four bytes in reverse order.
+    """Reverses the four bytes of the low 32 bits.
 
     Example:
         >>> hex(endian_swap(0x01020304))
@@ -107,61 +107,63 @@ def _free(name: str, parameters: tuple[Type, ...], returns: Type, value: Callabl
 
 
 def _minima() -> list[Function]:
-    found = []
+    functions = []
     for suffix, function in (("MIN", smaller), ("MAX", larger)):
         for prefix in ("ULL", "LL", "U", "L"):
-            whole = partial(_as_integer, function)
-            found.append(_free(prefix + suffix, (Type.INT, Type.INT), Type.INT, function))
-            found.append(
-                Function(prefix + suffix, (Type.FLOAT, Type.FLOAT), Type.INT, whole, Cost.FREE, lfta=True, partial=True)
+            truncating = partial(_as_integer, function)
+            functions.append(_free(prefix + suffix, (Type.INT, Type.INT), Type.INT, function))
+            functions.append(
+                Function(
+                    prefix + suffix, (Type.FLOAT, Type.FLOAT), Type.INT, truncating, Cost.FREE, lfta=True, partial=True
+                )
             )
-        found.append(_free(f"U{suffix}", (Type.IP, Type.IP), Type.IP, function))
-        found.append(_free(f"F{suffix}", (Type.FLOAT, Type.FLOAT), Type.FLOAT, function))
-    return found
+        functions.append(_free(f"U{suffix}", (Type.IP, Type.IP), Type.IP, function))
+        functions.append(_free(f"F{suffix}", (Type.FLOAT, Type.FLOAT), Type.FLOAT, function))
+    return functions
 
 
 def _conditions() -> list[Function]:
-    found = [
+    functions = [
         _free(name, (kind, kind), Type.INT, partial(_as_flag, compare))
         for name, compare in _COMPARISONS.items()
         for kind in (Type.INT, Type.FLOAT)
     ]
-    found += [
+    functions += [
         _free(name, (test, kind, kind), kind, choose)
         for name in ("IF", "if_else")
         for test in (Type.BOOL, Type.INT)
         for kind in EVERY
     ]
     for suffix, kind in (("i", Type.INT), ("u", Type.INT), ("ll", Type.INT), ("ul", Type.INT), ("f", Type.FLOAT)):
-        found.append(_free(f"if_else_{suffix}", (Type.INT, kind, kind), kind, choose))
-    return found
+        functions.append(_free(f"if_else_{suffix}", (Type.INT, kind, kind), kind, choose))
+    return functions
 
 
 def _casts() -> list[Function]:
-    found = []
+    functions = []
     for name in _INTEGER_CASTS:
         cast = partial(Function, name, returns=Type.INT, cost=Cost.FREE, lfta=True)
-        found.append(cast(parameters=(Type.INT,), value=same, monotone=True))
-        found.append(cast(parameters=(Type.FLOAT,), value=truncated, partial=True, monotone=True))
-        found.append(cast(parameters=(Type.BOOL,), value=int))
-        found.append(cast(parameters=(Type.IP,), value=address_number, partial=True))
+        functions.append(cast(parameters=(Type.INT,), value=same, monotone=True))
+        functions.append(cast(parameters=(Type.FLOAT,), value=truncated, partial=True, monotone=True))
+        functions.append(cast(parameters=(Type.BOOL,), value=int))
+        functions.append(cast(parameters=(Type.IP,), value=address_number, partial=True))
     for kind in (Type.INT, Type.FLOAT):
-        found.append(Function("FLOAT", (kind,), Type.FLOAT, float, Cost.FREE, lfta=True, monotone=True))
-    found += [_free("non_temporal", (kind,), kind, same) for kind in EVERY]
-    return found
+        functions.append(Function("FLOAT", (kind,), Type.FLOAT, float, Cost.FREE, lfta=True, monotone=True))
+    functions += [_free("non_temporal", (kind,), kind, same) for kind in EVERY]
+    return functions
 
 
 def _mathematics() -> list[Function]:
-    one, two = (Type.FLOAT,), (Type.FLOAT, Type.FLOAT)
-    found = [
+    number, pair = (Type.FLOAT,), (Type.FLOAT, Type.FLOAT)
+    functions = [
         Function(
-            name, one, Type.FLOAT, partial(_guarded, function), lfta=True, partial=True, monotone=name in _MONOTONE
+            name, number, Type.FLOAT, partial(_guarded, function), lfta=True, partial=True, monotone=name in _MONOTONE
         )
         for name, function in _MATHEMATICS.items()
     ]
     for name, binary in (("pow", math.pow), ("fmod", math.fmod)):
-        found.append(Function(name, two, Type.FLOAT, partial(_guarded, binary), lfta=True, partial=True))
-    return found
+        functions.append(Function(name, pair, Type.FLOAT, partial(_guarded, binary), lfta=True, partial=True))
+    return functions
 
 
 FUNCTIONS: tuple[Function, ...] = (

@@ -1,7 +1,7 @@
-"""Aggregates whose value depends on the order of their input: first, last, changes, catenation.
+"""Implements aggregates that depend on the order of their input: first, last, changes, concatenation.
 
-A family of the shipped catalog. They see the canonical order (O1) in one place, so they have no merge. In a query with
-CLOSING_WHEN they begin anew in each epoch, but for FIRST and LAST, which keep what they have until a value comes.
+A family of the built-in catalog. One engine process reads all values in canonical order (O1), so the aggregates have no
+merge. In a query with CLOSING_WHEN, every epoch starts with an empty state. FIRST and LAST keep their state instead.
 """
 
 from __future__ import annotations
@@ -14,77 +14,83 @@ from lowwater.catalog.functions import AggregateFunction
 
 
 class First(Stateless):
-    """`FIRST(x)`: the first value since the group began, that of earlier epochs included."""
+    """`FIRST(x)`: the first value since the start of the group, earlier epochs included."""
 
     def initialize(self) -> Any:
-        """No value."""
+        """Returns an empty state."""
         return None
 
     def iterate(self, state: Any, value: Any) -> Any:
-        """Keeps the first."""
+        """Keeps the first value."""
         return value if state is None else state
 
     def reinit(self, state: Any) -> Any:
-        """The first value stays the first."""
+        """Keeps the state for the next epoch."""
         return state
 
     def output(self, state: Any) -> Any:
-        """The value, None for none."""
+        """Returns the value; None without values."""
         return state
 
 
 class Last(First):
-    """`LAST(x)`: the last value, that of an earlier epoch where this one has none."""
+    """`LAST(x)`: the last value; the last value of an earlier epoch if the current epoch has no values."""
 
     def iterate(self, state: Any, value: Any) -> Any:
-        """Keeps the last."""
+        """Keeps the last value."""
         return value
 
 
 class Changes(Stateless):
-    """`count_diff(x)`: how often a value differs from the one before it, the first counted. State: number, value."""
+    """`count_diff(x)`: the number of values that differ from their predecessor. The first value counts as different.
+
+    State: the number, and the latest value.
+    """
 
     def initialize(self) -> tuple[int, Any]:
-        """No value."""
+        """Returns an empty state."""
         return 0, None
 
     def iterate(self, state: tuple[int, Any], value: Any) -> tuple[int, Any]:
-        """One value more."""
+        """Adds a value to the state."""
         count, before = state
         same = value == before or (value != value and before != before)
         return count + (count == 0 or not same), value
 
     def reinit(self, state: tuple[int, Any]) -> tuple[int, Any]:
-        """A new epoch counts from 0."""
+        """Returns an empty state for the next epoch."""
         return self.initialize()
 
     def output(self, state: tuple[int, Any]) -> int:
-        """How many."""
+        """Returns the number of changes."""
         return state[0]
 
 
 class Catenation(Stateless):
-    """`CAT_aggr(separator, x)`: the strings one after another, a separator before all that follow some text."""
+    """`CAT_aggr(separator, x)`: the concatenation of the strings, with separators between them.
+
+    State: the strings and separators.
+    """
 
     def initialize(self) -> list[str]:
-        """No strings."""
+        """Returns an empty state."""
         return []
 
     def iterate(self, state: list[str], separator: str, value: str) -> list[str]:
-        """One string more."""
+        """Adds a string to the state."""
         if state:
             state.append(separator)
-        # Empty strings at the beginning are no text yet, so no separator follows them.
+        # Leading empty strings add no text, so no separator follows them.
         if state or value:
             state.append(value)
         return state
 
     def reinit(self, state: list[str]) -> list[str]:
-        """A new epoch begins with none."""
+        """Returns an empty state for the next epoch."""
         return []
 
     def output(self, state: list[str]) -> str:
-        """The whole."""
+        """Returns the concatenation."""
         return "".join(state)
 
 

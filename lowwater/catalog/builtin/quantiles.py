@@ -1,9 +1,9 @@
-"""Quantiles, exact over all values of a group.
+"""Computes exact quantiles of the values of a group.
 
-A family of the shipped catalog. `quantile_of(x, phi)` is the smallest value v of the group such that at least the share
-phi of its values are at most v: the order statistic of rank ceil(phi * n), and for phi = 0 the smallest value. The
-median is that of phi = 0.5, for an even number the lower of the two in the middle. It is always a value of the group,
-never one between two. The states merge exactly for every partition (O2); they hold every distinct value.
+A family of the built-in catalog. `quantile_of(x, phi)` is the order statistic of rank ceil(phi * n): the smallest value
+that is not below a fraction phi of the values. For phi = 0 it is the smallest value. The median is the quantile for
+phi = 0.5: the lower middle value for an even number. A quantile is always a value of the group, never an interpolation.
+The states merge exactly for every partition (O2); they hold every distinct value.
 """
 
 from __future__ import annotations
@@ -17,29 +17,29 @@ from lowwater.catalog.functions import AggregateFunction
 
 
 class Quantile(Stateless):
-    """`quantile_of(x, phi)`. State: how often each value came, None standing for NaN, which is above all others."""
+    """`quantile_of(x, phi)`. State: value -> its number of occurrences. None stands for NaN, the greatest value."""
 
     def initialize(self) -> dict[float | None, int]:
-        """No values."""
+        """Returns an empty state."""
         return {}
 
     def iterate(self, state: dict[float | None, int], value: float) -> dict[float | None, int]:
-        """One value more."""
+        """Adds a value to the state."""
         key = None if value != value else value
         state[key] = state.get(key, 0) + 1
         return state
 
     def merge(self, state: dict[float | None, int], other: dict[float | None, int]) -> dict[float | None, int]:
-        """The values of both."""
+        """Adds the numbers of occurrences of two states."""
         for key, count in other.items():
             state[key] = state.get(key, 0) + count
         return state
 
     def output(self, state: dict[float | None, int], phi: float) -> float | None:
-        """The value of the rank; None for no values, or where phi is no share."""
+        """Returns the value of the rank; None without values, or if phi is not in [0, 1]."""
         if not state or not 0 <= phi <= 1:
             return None
-        # The share as it is written, so that 0.07 of 100 values is the seventh and not, by rounding, the eighth.
+        # The decimal text of phi, because the float 0.07 times 100 rounds up to rank 8 instead of 7.
         rank = max(math.ceil(Fraction(repr(phi)) * sum(state.values())), 1)
         for value in sorted(key for key in state if key is not None):
             rank -= state[value]
@@ -52,7 +52,7 @@ class Median(Quantile):
     """`median_of(x)`: `quantile_of(x, 0.5)`."""
 
     def output(self, state: dict[float | None, int], phi: float = 0.5) -> float | None:
-        """The lower of the values in the middle; None for no values."""
+        """Returns the lower middle value; None without values."""
         return super().output(state, phi)
 
 

@@ -1,9 +1,9 @@
-r"""Functions and predicates of regular expressions, and SQL's LIKE.
+r"""Implements functions and predicates of regular expressions, and LIKE of SQL.
 
-A family of the shipped catalog. Patterns come from users and subjects from the network, so they are matched by RE2
-(pyarrow's kernels), in time linear in the subject: no backreferences, no lookaround. As in GSQL `^` and `$` also match
-at the lines of a subject and `.` matches no end of line; unlike POSIX the leftmost match is not always the longest one
-(`a|ab` finds `a`). A subject of more than MAX_SUBJECT characters fails (V2).
+A family of the built-in catalog. Users write the patterns, and the subjects come from the network. RE2 (the kernels of
+pyarrow) therefore matches them in time linear in the subject, without backreferences and lookaround. As in GSQL, `^`
+and `$` match at every line of a subject, and `.` matches no line end. Unlike POSIX, the leftmost match is not always
+the longest match (`a|ab` finds `a`). A function fails for a subject of more than MAX_SUBJECT characters (V2).
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _GROUP = "lowwater"
 
 
 def check_pattern(pattern: str) -> None:
-    """Refuses what is no pattern.
+    """Checks the syntax and the length of a regular expression.
 
     Raises:
-        ValueError: with the cause.
+        ValueError: the pattern is wrong or too long; the message has the cause.
     """
     if len(pattern) > MAX_PATTERN:
         raise ValueError(f"the pattern has {len(pattern):,} characters, more than {MAX_PATTERN:,}")
@@ -35,17 +35,17 @@ def check_pattern(pattern: str) -> None:
 
 
 def check_like(pattern: str) -> None:
-    """Refuses what is too long for LIKE.
+    """Checks the length of a pattern of LIKE.
 
     Raises:
-        ValueError: with the cause.
+        ValueError: the pattern is too long.
     """
     if len(pattern) > MAX_PATTERN:
         raise ValueError(f"the pattern has {len(pattern):,} characters, more than {MAX_PATTERN:,}")
 
 
 def found(text: str, pattern: str) -> bool | None:
-    """Whether the pattern matches somewhere in the text."""
+    """Whether the pattern matches a part of the text; None for a failure."""
     options = _finder(pattern)
     if options is None or len(text) > MAX_SUBJECT:
         return None
@@ -53,12 +53,12 @@ def found(text: str, pattern: str) -> bool | None:
 
 
 def found_early(text: str, pattern: str, length: int) -> bool | None:
-    """Whether the pattern matches somewhere in the first characters of the text, of which `length` are looked at."""
+    """Whether the pattern matches a part of the first `length` characters; None for a failure."""
     return found(text[:length], pattern) if length >= 0 else None
 
 
 def extract(text: str, pattern: str) -> str | None:
-    """The first part of the text that the pattern matches; None where there is none.
+    """Returns the first match of the pattern in the text; None without a match.
 
     Example:
         >>> extract("GET / HTTP/1.1", "HTTP/[0-9.]+")
@@ -72,14 +72,14 @@ def extract(text: str, pattern: str) -> str | None:
 
 
 def extract_or_empty(text: str, pattern: str) -> str | None:
-    """Like `extract`, the empty string where nothing matches."""
+    """Returns the first match of the pattern in the text; the empty string without a match, None for a failure."""
     if _finder(pattern) is None or len(text) > MAX_SUBJECT:
         return None
     return extract(text, pattern) or ""
 
 
 def like(text: str, pattern: str) -> bool | None:
-    r"""SQL's LIKE: `%` stands for any characters, `_` for one; after a backslash they stand for themselves.
+    r"""Whether a text matches a LIKE pattern: `%` is any text, `_` any character; a backslash escapes both.
 
     Example:
         >>> like("example.org", "ex%.___"), like("100%", r"100\%")
@@ -91,13 +91,13 @@ def like(text: str, pattern: str) -> bool | None:
 
 
 def found_in_each(texts: Sequence[str | None], pattern: str) -> list[bool | None]:
-    """`found` of each text."""
+    """Returns the results of `found` for several texts."""
     options = _finder(pattern)
     return [None] * len(texts) if options is None else _each("match_substring_regex", texts, options)
 
 
 def like_each(texts: Sequence[str | None], pattern: str) -> list[bool | None]:
-    """`like` of each text."""
+    """Returns the results of `like` for several texts."""
     if len(pattern) > MAX_PATTERN:
         return [None] * len(texts)
     return _each("match_like", texts, _like_options(pattern))
@@ -113,7 +113,7 @@ def _each(kernel: str, texts: Sequence[str | None], options: Any) -> list[bool |
 
 @cache
 def _arrow() -> Any:
-    # Imported late: most queries have no patterns, and the command line starts faster without it.
+    # A late import: the command line starts faster, and most queries have no patterns.
     import pyarrow.compute as compute
 
     return compute
@@ -122,7 +122,7 @@ def _arrow() -> Any:
 def _call(kernel: str, text: str, options: Any) -> Any:
     import pyarrow as pa
 
-    # A lone surrogate has no UTF-8 form; it is matched as the replacement character.
+    # A lone surrogate has no UTF-8 form, so the replacement character stands for it.
     subject = pa.scalar(text.encode("utf-8", "replace"), pa.string())
     return _arrow().call_function(kernel, [subject], options).as_py()
 
@@ -149,7 +149,7 @@ def _like_options(pattern: str) -> Any:
 
 
 def _without_groups(pattern: str) -> str:
-    """The pattern with every group made non-capturing: the kernel wants all groups named, and only ours is read."""
+    """Makes every group of a pattern non-capturing, because the kernel refuses groups without names."""
     parts: list[str] = []
     at = 0
     while at < len(pattern):
@@ -191,15 +191,15 @@ def _as_flag(predicate: Callable[..., bool | None], *arguments: Any) -> int | No
 def _functions() -> list[Function]:
     two, three = (Type.STRING, Type.STRING), (Type.STRING, Type.STRING, Type.INT)
     costly = partial(Function, cost=Cost.EXPENSIVE, partial=True, constant=(1,), check=check_pattern)
-    made = []
+    functions = []
     for name, parameters, value in (("str_regex_match", two, found), ("str_partial_regex_match", three, found_early)):
         batch = found_in_each if value is found else None
-        made.append(costly(name, parameters, Type.BOOL, value, lfta=True, predicate=True, batch=batch))
-        made.append(costly(name, parameters, Type.INT, partial(_as_flag, value), lfta=True))
-    made.append(costly("str_extract_regex", two, Type.STRING, extract))
-    made.append(costly("str_extract_regex_null", two, Type.STRING, extract_or_empty))
+        functions.append(costly(name, parameters, Type.BOOL, value, lfta=True, predicate=True, batch=batch))
+        functions.append(costly(name, parameters, Type.INT, partial(_as_flag, value), lfta=True))
+    functions.append(costly("str_extract_regex", two, Type.STRING, extract))
+    functions.append(costly("str_extract_regex_null", two, Type.STRING, extract_or_empty))
     for predicate in (False, True):
-        made.append(
+        functions.append(
             Function(
                 "like",
                 two,
@@ -214,7 +214,7 @@ def _functions() -> list[Function]:
                 batch=like_each,
             )
         )
-    return made
+    return functions
 
 
 FUNCTIONS: tuple[Function, ...] = tuple(_functions())

@@ -1,6 +1,6 @@
-"""Running aggregates: they keep something of their state from epoch to epoch, so they need CLOSING_WHEN.
+"""Implements running aggregates, which keep a part of their state between epochs and need CLOSING_WHEN.
 
-A family of the shipped catalog. Each says in `reinit` what it keeps.
+A family of the built-in catalog. `reinit` of an aggregate returns the state for the next epoch.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from lowwater.catalog.functions import AggregateFunction
 
 @dataclass(frozen=True)
 class Sums:
-    """Sums of the latest epochs.
+    """The sums of the latest epochs.
 
     Attributes:
-        size: how many epochs are kept; 0 before the first value.
-        latest: the sums, that of the current epoch first.
+        size: the number of epochs in the moving sum; 0 before the first value.
+        latest: the sums, newest epoch first.
     """
 
     size: int = 0
@@ -27,27 +27,31 @@ class Sums:
 
 
 class MovingSum(Stateless):
-    """`moving_sum(x, n)`: the sum over this epoch and the n - 1 before it. It fails where n is below 1."""
+    """`moving_sum(x, n)`: the sum over the current epoch and the n - 1 epochs before it. It fails if n is below 1."""
 
     def __init__(self, whole: bool = True) -> None:
-        """`whole`: whether the values are integers."""
+        """Initializes the aggregate.
+
+        Args:
+            whole: whether the values are integers.
+        """
         self.whole = whole
 
     def initialize(self) -> Sums:
-        """No values."""
+        """Returns an empty state."""
         return Sums()
 
     def iterate(self, state: Sums, value: float, size: int) -> Sums:
-        """One value more in the current epoch."""
-        added = value if self.whole else summable(value)
-        return Sums(size, (state.latest[0] + added, *state.latest[1:]))
+        """Adds a value to the sum of the current epoch."""
+        term = value if self.whole else summable(value)
+        return Sums(size, (state.latest[0] + term, *state.latest[1:]))
 
     def reinit(self, state: Sums) -> Sums:
-        """The current epoch becomes the one before, and the oldest is forgotten."""
+        """Starts a sum for the next epoch and drops the sum of the oldest epoch."""
         return replace(state, latest=(0, *state.latest)[: max(state.size, 1)])
 
     def output(self, state: Sums) -> float | None:
-        """The sum of the epochs."""
+        """Returns the sum over the epochs."""
         if state.size < 1:
             return None
         total = sum(state.latest[: state.size])
@@ -55,106 +59,115 @@ class MovingSum(Stateless):
 
 
 class DecayingSum(MovingSum):
-    """`moving_sum_exp(x, n, alpha)`: as moving_sum, an epoch that lies i epochs back weighted by alpha ** i."""
+    """`moving_sum_exp(x, n, alpha)`: a moving sum with the weight alpha ** i for the epoch i epochs ago."""
 
     def output(self, state: Sums, alpha: float = 1.0) -> float | None:
-        """The weighted sum of the epochs."""
+        """Returns the weighted sum over the epochs."""
         if state.size < 1:
             return None
         try:
-            return finite(float(sum(each * alpha**age for age, each in enumerate(state.latest[: state.size]))))
+            return finite(float(sum(total * alpha**age for age, total in enumerate(state.latest[: state.size]))))
         except (OverflowError, ZeroDivisionError):
             return None
 
 
 class RunningSum(Stateless):
-    """`running_sum(x)` and `running_sum_max(x)`: the sum since the group began, and its maximum in the epoch.
+    """`running_sum(x)` and `running_sum_max(x)`: the sum since the start of the group, and its maximum in the epoch.
 
-    The maximum counts the sum at the beginning of the epoch, which is 0 in the first one. State: both.
+    The maximum includes the sum at the start of the epoch, which is 0 in the first epoch. State: sum and maximum.
     """
 
     def __init__(self, maximum: bool = False) -> None:
-        """`maximum`: whether the output is the maximum."""
+        """Initializes the aggregate.
+
+        Args:
+            maximum: whether the output is the maximum.
+        """
         self.maximum = maximum
 
     def initialize(self) -> tuple[int, int]:
-        """Nothing summed."""
+        """Returns an empty state."""
         return 0, 0
 
     def iterate(self, state: tuple[int, int], value: int) -> tuple[int, int]:
-        """One value more."""
+        """Adds a value to the state."""
         total = state[0] + value
         return total, max(state[1], total)
 
     def reinit(self, state: tuple[int, int]) -> tuple[int, int]:
-        """The sum goes on; the maximum begins with it."""
+        """Keeps the sum; the maximum of the next epoch starts with the sum."""
         return state[0], state[0]
 
     def output(self, state: tuple[int, int]) -> int:
-        """The sum, or its maximum."""
+        """Returns the sum or its maximum."""
         return exact(state[1], "running_sum_max") if self.maximum else exact(state[0], "running_sum")
 
 
 class RunningArray(Stateless):
-    """`running_array_aggr(x)`: all integers since the group began, divided by commas. State: their texts."""
+    """`running_array_aggr(x)`: all integers since the start of the group, with commas between. State: their texts."""
 
     def initialize(self) -> list[str]:
-        """None yet."""
+        """Returns an empty state."""
         return []
 
     def iterate(self, state: list[str], value: int) -> list[str]:
-        """One value more."""
+        """Adds a value to the state."""
         state.append(str(value))
         return state
 
     def output(self, state: list[str]) -> str:
-        """The list."""
+        """Returns the list."""
         return ",".join(state)
 
 
 @dataclass(frozen=True)
 class Texts:
-    """What CAT_aggr_diff holds: the text of the epoch and the latest string."""
+    """The state of CAT_aggr_diff.
+
+    Attributes:
+        text: the strings of the epoch, with `:` between them.
+        latest: the latest string.
+    """
 
     text: str = ""
     latest: str = ""
 
 
 class Handovers(Stateless):
-    """`CAT_aggr_diff(x)`: the strings that differ from the one before, divided by `:`.
+    """`CAT_aggr_diff(x)`: the strings that differ from their predecessor, with `:` between them.
 
-    An epoch begins with the latest string of the one before, so that the first change is seen.
+    An epoch starts with the latest string of the epoch before, so that the result shows the first change.
     """
 
     def initialize(self) -> Texts:
-        """No strings."""
+        """Returns an empty state."""
         return Texts()
 
     def iterate(self, state: Texts, value: str) -> Texts:
-        """One string more, where it is another."""
+        """Adds a string if it differs from the latest string."""
         if value == state.latest:
             return state
         return Texts(f"{state.text}:{value}" if state.text else value, value)
 
     def reinit(self, state: Texts) -> Texts:
-        """Only the latest string stays."""
+        """Keeps only the latest string."""
         return Texts(state.latest, state.latest)
 
     def output(self, state: Texts) -> str:
-        """The whole."""
+        """Returns the text of the epoch."""
         return state.text
 
 
 @dataclass(frozen=True)
 class Steps:
-    """The step function that time_avg integrates.
+    """The step function that time_avg integrates. A sample starts a step.
 
     Attributes:
-        area: integral over the current epoch, up to the latest step.
+        area: the integral over the current epoch, up to the latest step.
         value: the value of the latest step.
         time: the time of the latest step.
-        window: length of an epoch, in the unit of the times.
-        first: time of the first step of all; None before it.
+        window: the length of an epoch, in the unit of the times.
+        first: the time of the first step; None before the first step.
         stepped: whether the current epoch has a step.
     """
 
@@ -167,24 +180,24 @@ class Steps:
 
 
 class TimeAverage(Stateless):
-    """`time_avg(x, t, window)`: the average of a value over time, each sample holding until the next one.
+    """`time_avg(x, t, window)`: the average of a value over time. A sample is valid until the next sample.
 
-    An epoch is `window` long and begins at a multiple of it; that of the first sample counts from the sample on. An
-    epoch without samples has the latest value. It fails where the window is below 1.
+    An epoch has the length `window` and starts at a multiple of `window`. The first epoch counts from the first sample.
+    An epoch without samples has the latest value. The aggregate fails if `window` is below 1.
     """
 
     def initialize(self) -> Steps:
-        """No samples."""
+        """Returns an empty state."""
         return Steps()
 
     def iterate(self, state: Steps, value: float, time: int, window: int) -> Steps:
-        """One sample more.
+        """Adds a sample to the state.
 
         Args:
-            state: samples so far.
-            value: value of the sample, which holds until the next one.
-            time: instant of the sample, in the unit of t.
-            window: length of an epoch, in the same unit.
+            state: the step function up to the sample.
+            value: the value of the sample.
+            time: the instant of the sample, in the unit of t.
+            window: the length of an epoch, in the unit of t.
         """
         if window < 1:
             return replace(state, window=window)
@@ -195,11 +208,11 @@ class TimeAverage(Stateless):
         return Steps(area, value, time, window, time if state.first is None else state.first, True)
 
     def reinit(self, state: Steps) -> Steps:
-        """The latest value holds on."""
+        """Keeps the latest value and starts a new integral."""
         return replace(state, area=0.0, stepped=False)
 
     def output(self, state: Steps) -> float | None:
-        """The average over the epoch."""
+        """Returns the average over the epoch."""
         if state.window < 1 or state.first is None:
             return None
         if not state.stepped:

@@ -1,28 +1,28 @@
-"""Stateful functions of the sampling operator: their types and meanings; their states are in `supergroups`.
+"""Declares the stateful functions of the sampling operator; `supergroups` implements their states.
 
-A family of the shipped catalog. All functions of one state share it, one state a supergroup and window; a new window
-takes over from the old one. Every function is told how many groups its supergroup has. Names are those of the Tigon
-SQL manuals; what takes a length takes any number of units.
+A family of the built-in catalog. Every supergroup has one state per window, and all functions of the state share it.
+The state of a window starts from the state of the window before. Every function gets the number of groups of its
+supergroup. The names are those of the Tigon SQL manuals. An argument for a length may have any unit.
 
-`smart_sampling_state`, dynamic subset-sum sampling. A packet stands for at least z units, z being the threshold; z is
-adapted so that about `size` groups are kept.
+`smart_sampling_state` is dynamic subset-sum sampling with a threshold z. A sampled packet represents at least z units.
+The state adapts z so that about `size` groups remain.
 
-* `ssample(len, size)`: whether the packet is sampled: a len above z always, smaller ones once they add up to z.
-* `ssthreshold()`: z now, so that `UMAX(sum(len), ssthreshold())` is the weight of a group.
-* `ssdo_clean()`: whether there are more than gamma times `size` groups, so that z grows by gamma and a cleaning is due.
-* `ssclean_with(units)`: in a cleaning, whether a group of so many units stays under the grown z.
-* `ssfinal_clean(units)`: at the end of the window, whether a group stays, so that about `size` remain.
+* `ssample(len, size)`: whether to sample the packet: always for a len above z, else whenever small packets sum to z.
+* `ssthreshold()`: the current z, so that `UMAX(sum(len), ssthreshold())` is the weight of a group.
+* `ssdo_clean()`: whether a cleaning is due, at more than gamma times `size` groups; then z grows by the factor gamma.
+* `ssclean_with(units)`: whether a group with this number of units survives a cleaning under the new z.
+* `ssfinal_clean(units)`: whether a group survives the end of the window, so that about `size` groups remain.
 * `flow_ssample(size)`, `flow_ssdo_clean(time)`, `flow_ssclean_with(closed, delay, time, units)` and
-  `flow_ssfinal_clean(...)`: the same where groups are flows; every packet is taken, and only flows are thinned out that
-  are closed, or silent for `delay` at the time of their last packet.
-* `packet_count()`: packets offered in the window. `do_clean_count()`: cleanings in the window.
-* `gamma()`: the factor of ssdo_clean. `init_threshold()`: z at the beginning of the window.
-* `delay()`: the delay of the last call. `newly_closed()`: flows closed since the last count.
+  `flow_ssfinal_clean(...)`: the functions for groups that are flows. They sample every packet. A cleaning removes only
+  closed flows and flows without a packet for `delay`.
+* `packet_count()`: the packets offered in the window. `do_clean_count()`: the cleanings in the window.
+* `gamma()`: the factor of ssdo_clean. `init_threshold()`: z at the start of the window.
+* `delay()`: the delay of the last call. `newly_closed()`: the flows closed since the last count.
 
-`basic_sampling_state`. `nssample(len, z)`: as ssample, the threshold fixed.
+`basic_sampling_state`. `nssample(len, z)`: ssample with a fixed threshold.
 
-`manku_hh_state`, lossy counting. `local_count(width)`: counts a packet; whether it ends a bucket of `width` packets.
-`current_bucket()`: number of the bucket, counted from 1; in a cleaning, of the bucket that has ended.
+`manku_hh_state` is lossy counting. `local_count(width)`: counts a packet; whether it ends a bucket of `width` packets.
+`current_bucket()`: the number of the bucket, from 1; during a cleaning, the number of the bucket that has ended.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _function(name: str, state: str, parameters: tuple[Type, ...], returns: Type
 
 def _flows() -> list[StateFunction]:
     names = ("flow_ssclean_with", "flow_ssfinal_clean")
-    # `closed` is a comparison or the OR of flags, so both types are taken.
+    # `closed` is a comparison or the OR of flags, so both types are valid.
     return [
         _function(name, SMART, (closed, _INT, _INT, units), _BOOL)
         for name in names

@@ -1,7 +1,7 @@
-"""Functions and predicates of strings: parts, positions, lists, hashes, numbers in text.
+"""Implements functions and predicates of strings: parts, positions, lists, hashes, numbers in text.
 
-A family of the shipped catalog. Lengths and positions count characters, which are bytes in payloads. The predicates can
-also be called as functions, which give 1 or 0 (Tigon SQL User Manual, section 12.2).
+A family of the built-in catalog. Lengths and positions count characters, which are bytes in payloads. A query may also
+call a predicate as a function, which returns 1 or 0 (Tigon SQL User Manual, section 12.2).
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _WORD = 4
 
 
 def matches_start(text: str, start: str) -> bool:
-    """Whether the text begins with the other."""
+    """Whether the text begins with the string `start`."""
     return text.startswith(start)
 
 
 def contains(text: str, part: str) -> bool:
-    """Whether the second string is contained in the first."""
+    """Whether the text contains the string `part`."""
     return part in text
 
 
@@ -41,27 +41,27 @@ def equal(left: str, right: str) -> bool:
 
 
 def matches_at(offset: int, part: str, text: str) -> bool:
-    """Whether `part` stands in `text` at the offset, which counts from 0."""
+    """Whether the text contains `part` at an offset, from 0."""
     return 0 <= offset <= len(text) - len(part) and text.startswith(part, offset)
 
 
 def byte_at(offset: int, value: int, text: str) -> bool:
-    """Whether the byte at the offset, which counts from 0, is the low byte of the value."""
+    """Whether the byte at an offset, from 0, is the low byte of the value."""
     return 0 <= offset < len(text) and ord(text[offset]) == value & 0xFF
 
 
 def byte_from_end(offset: int, value: int, text: str) -> bool:
-    """Like `byte_at`, the offset counted backwards: 1 is the last byte."""
+    """Whether the byte at an offset from the end is the low byte of the value; offset 1 is the last byte."""
     return 1 <= offset <= len(text) and ord(text[-offset]) == value & 0xFF
 
 
 def word_at(order: Callable[[bytes], int], offset: int, value: int, text: str) -> bool:
-    """Whether the four bytes at the offset are the low 32 bits of the value, in the order of bytes.
+    """Whether the four bytes at an offset are the low 32 bits of the value, in a byte order.
 
     Args:
-        order: reads four bytes as a number, most significant first or last.
-        offset: place of the first of the four bytes, from 0.
-        value: a number, of which the low 32 bits count.
+        order: reads four bytes as a number, in big-endian or little-endian order.
+        offset: the offset of the first byte, from 0.
+        value: a number; the function compares its low 32 bits.
         text: a string whose characters are bytes.
     """
     word = octets(text[offset : offset + _WORD]) if offset >= 0 else b""
@@ -77,22 +77,22 @@ def _little(word: bytes) -> int:
 
 
 def truncate(text: str, length: int) -> str | None:
-    """The first characters, as many as there are; None for a negative length."""
+    """Returns the first `length` characters, or the whole text if it is shorter; None for a negative length."""
     return text[:length] if length >= 0 else None
 
 
 def suffix(text: str, length: int) -> str | None:
-    """The last characters, as many as there are; None for a negative length."""
+    """Returns the last `length` characters, or the whole text if it is shorter; None for a negative length."""
     return text[max(len(text) - length, 0) :] if length >= 0 else None
 
 
 def suffix_from(text: str, position: int) -> str | None:
-    """The text from a position on, which counts from 1; None for one that is not in the text."""
+    """Returns the text from a position, from 1, to the end; None for a position outside the text."""
     return text[position - 1 :] if 1 <= position <= len(text) else None
 
 
 def list_entry(text: str, separator: str, index: int) -> str | None:
-    """The entry of a list at an index that counts from 0; None where there is none.
+    """Returns the entry of a list at an index, from 0; None without such an entry.
 
     Example:
         >>> list_entry("a|b|c", "|", 1)
@@ -104,7 +104,7 @@ def list_entry(text: str, separator: str, index: int) -> str | None:
 
 
 def sum_in_list(text: str, separator: str) -> int | None:
-    """The sum of the numbers of a list, an empty entry counted 0; None where an entry is no number.
+    """Returns the sum of a list of numbers. An empty entry counts 0; the result is None if an entry is no number.
 
     Example:
         >>> sum_in_list("34|45|56", "|"), sum_in_list("|8|", "|")
@@ -122,29 +122,29 @@ def sum_in_list(text: str, separator: str) -> int | None:
 
 
 def whole_number(text: str) -> int | None:
-    """The number that the text is, blanks around it left out; None where it is none or 64 bits do not hold it."""
-    found = _WHOLE_NUMBER.fullmatch(text)
-    return in_range(int(found[1])) if found else None
+    """Converts a text to a number, without surrounding blanks; None if it is no number or exceeds 64 bits."""
+    match = _WHOLE_NUMBER.fullmatch(text)
+    return in_range(int(match[1])) if match else None
 
 
 def first_number(text: str) -> int | None:
-    """The first run of digits in the text as a number; None where there is none or 64 bits do not hold it."""
-    found = _FIRST_NUMBER.search(text)
-    return in_range(int(found[0])) if found else None
+    """Converts the first run of digits in a text to a number; None without digits, or if it exceeds 64 bits."""
+    match = _FIRST_NUMBER.search(text)
+    return in_range(int(match[0])) if match else None
 
 
 def short_hash(text: str) -> int:
-    """CRC-32 of the bytes: a number of 32 bits, the same everywhere (not the number that GSQL gives)."""
+    """Returns the CRC-32 of the bytes, equal on every machine; GSQL uses another hash."""
     return zlib.crc32(octets(text))
 
 
 def long_hash(text: str) -> int:
-    """BLAKE2b of the bytes, its first 64 bits as a signed number, the same everywhere."""
+    """Returns the first 64 bits of the BLAKE2b of the bytes as a signed number, equal on every machine."""
     return int.from_bytes(blake2b(octets(text), digest_size=8).digest(), "big", signed=True)
 
 
 def to_hex(text: str) -> str:
-    """The bytes of the text, each as two hexadecimal digits."""
+    """Returns two hexadecimal digits per byte of the text."""
     return octets(text).hex()
 
 
@@ -160,12 +160,12 @@ def _both(name: str, parameters: tuple[Type, ...], value: Callable[..., bool], c
 
 
 def _functions() -> list[Function]:
-    string, number, none = (Type.STRING,), (Type.STRING, Type.INT), Cost.FREE
-    part = partial(Function, returns=Type.STRING, cost=none, lfta=True, partial=True)
+    string, string_and_int, free = (Type.STRING,), (Type.STRING, Type.INT), Cost.FREE
+    part = partial(Function, returns=Type.STRING, cost=free, lfta=True, partial=True)
     return [
-        part("str_truncate", number, value=truncate),
-        part("str_suffix", number, value=suffix),
-        part("get_suffix", number, value=suffix_from),
+        part("str_truncate", string_and_int, value=truncate),
+        part("str_suffix", string_and_int, value=suffix),
+        part("get_suffix", string_and_int, value=suffix_from),
         part("get_list_entry", (Type.STRING, Type.STRING, Type.INT), value=list_entry, constant=(2,)),
         Function(
             "sum_uint_in_list",
@@ -198,10 +198,10 @@ def _functions() -> list[Function]:
 
 
 def _predicates() -> list[Function]:
-    two, found = (Type.STRING, Type.STRING), []
+    pair, predicates = (Type.STRING, Type.STRING), []
     for name, value in (("str_match_start", matches_start), ("str_exists_substr", contains), ("str_compare", equal)):
-        found += _both(name, two, value, Cost.HIGH)
-    found += _both("str_match_offset", (Type.INT, Type.STRING, Type.STRING), matches_at, Cost.LOW)
+        predicates += _both(name, pair, value, Cost.HIGH)
+    predicates += _both("str_match_offset", (Type.INT, Type.STRING, Type.STRING), matches_at, Cost.LOW)
     words: dict[str, Callable[..., bool]] = {
         "byte_match_offset": byte_at,
         "byte_match_reverse_offset": byte_from_end,
@@ -209,8 +209,8 @@ def _predicates() -> list[Function]:
         "little_endian_word_match_offset": partial(word_at, _little),
     }
     for name, compare in words.items():
-        found += _both(name, (Type.INT, Type.INT, Type.STRING), compare, Cost.LOW)
-    return found
+        predicates += _both(name, (Type.INT, Type.INT, Type.STRING), compare, Cost.LOW)
+    return predicates
 
 
 FUNCTIONS: tuple[Function, ...] = (*_predicates(), *_functions())

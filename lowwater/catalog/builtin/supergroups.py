@@ -1,7 +1,7 @@
-"""The states of the sampling operator: what its stateful functions keep, and the Python of each function.
+"""Implements the states of the sampling operator and their stateful functions.
 
-Below `sampling`, which declares the functions and says what they mean. Every method of that name takes the number of
-groups of the supergroup, then the function's own arguments. (Tigon's stateful functions for clean_operator; Johnson,
+Below `sampling`, which declares and explains the functions. A method with the name of a function takes the number of
+groups of the supergroup, then the arguments of the function. (Tigon's stateful functions for clean_operator; Johnson,
 Muthukrishnan, Rozenbaum, Sampling algorithms in a stream operator, SIGMOD 2005; Manku, Motwani, VLDB 2002.)
 """
 
@@ -12,39 +12,50 @@ from dataclasses import dataclass
 SMART, BASIC, MANKU = "smart_sampling_state", "basic_sampling_state", "manku_hh_state"
 FIRST_THRESHOLD = 200.0
 BURST = 10.0
-"""By how much z is lowered at the beginning of a window, so that one after a burst is not starved."""
+"""Divisor of z at the start of a window, so that a window after a burst still gets samples."""
 
 
 @dataclass
 class SamplingState:
-    """Base of the states: plain data, so that it can be carried from interval to interval."""
+    """Base of the states. A state holds plain data, because intervals store it and continue from it."""
 
     def next_row(self) -> None:
-        """Another row comes to the supergroup."""
+        """Prepares the state for the next row of the supergroup."""
 
     def finish(self, groups: int) -> None:
-        """The window has ended; HAVING comes next."""
+        """Ends the window, before the operator evaluates HAVING."""
 
     def following(self, kept: int) -> SamplingState:
-        """The state of the next window, after one that kept so many groups."""
+        """Returns the state of the next window.
+
+        Args:
+            kept: the number of groups that remain in the current window.
+        """
         return type(self)()
 
 
 @dataclass
 class SmartSampling(SamplingState):
-    """Dynamic subset-sum sampling: z is adapted so that about `size` groups are kept.
+    """Dynamic subset-sum sampling. The state adapts z so that about `size` groups remain.
 
     Attributes:
-        z: the threshold; `before` that of the groups that the latest cleaning left, `initial` that of the start.
-        size: groups wanted.
-        offered: units of small packets since one was sampled; `cleaned` and `final` the same of groups, in a cleaning
-            and at the end of the window.
-        cleaning: whether a cleaning is on or has just been.
-        final_z: whether z was adjusted for the end of the window.
-        packets: offered in the window; `cleanings` in the window.
-        time: the time of the latest packet, of flows; `counting` whether closed flows are being counted at a new time.
-        closed: flows counted as closed; `unsampled` those newly closed that the end of the window before dropped.
-        closing: flows newly closed at the end of the window; `silence` is the delay of the last call.
+        z: the threshold.
+        before: the threshold before the latest cleaning.
+        initial: the threshold at the start of the window.
+        size: the target number of groups.
+        offered: the sum of units of small packets since the latest sample.
+        cleaned: the sum of units of small groups during a cleaning, since the latest survivor.
+        final: the sum of units of small groups at the end of the window, since the latest survivor.
+        cleaning: whether a cleaning is in progress or has just ended.
+        final_z: whether `finish` has adjusted z for the end of the window.
+        packets: the number of packets offered in the window.
+        cleanings: the number of cleanings in the window.
+        time: the time of the latest packet; for flows.
+        counting: whether the operator counts closed flows at a new time.
+        closed: the number of flows counted as closed.
+        unsampled: the number of newly closed flows that the end of the window before dropped.
+        closing: the number of newly closed flows at the end of the window.
+        silence: the delay of the last call.
     """
 
     z: float = FIRST_THRESHOLD
@@ -66,7 +77,7 @@ class SmartSampling(SamplingState):
     silence: int = 0
 
     def finish(self, groups: int) -> None:
-        """Adjusts z to the number of groups, once."""
+        """Adjusts z to the number of groups, once per window."""
         if self.final_z:
             return
         self.counting, self.closed = False, 0
@@ -78,12 +89,12 @@ class SmartSampling(SamplingState):
         self.cleanings += 1
 
     def following(self, kept: int) -> SmartSampling:
-        """The next window begins with a tenth of z."""
+        """Returns the state of the next window, with z divided by `BURST`."""
         z = max(self.z / BURST, 1.0)
         return SmartSampling(z=z, initial=z, size=self.size, cleaning=self.cleaning, unsampled=self.unsampled)
 
     def ssample(self, groups: int, units: float, size: int) -> bool:
-        """Whether the packet is sampled."""
+        """Whether to sample the packet."""
         self.packets += 1
         self.size = size
         if self.cleaning:
@@ -97,26 +108,26 @@ class SmartSampling(SamplingState):
         return True
 
     def ssthreshold(self, groups: int) -> float:
-        """z now."""
+        """Returns the current z."""
         return self.z
 
     def ssdo_clean(self, groups: int) -> bool:
-        """Whether there are too many groups; then z grows."""
+        """Whether the supergroup has too many groups; if so, z grows."""
         if groups > self.gamma(groups) * self.size:
             self._clean(self.gamma(groups))
         return self.cleaning
 
     def ssclean_with(self, groups: int, units: float) -> bool:
-        """In a cleaning, whether a group stays."""
+        """Whether a group survives a cleaning."""
         return self._stays("cleaned", max(units, self.before))
 
     def ssfinal_clean(self, groups: int, units: float) -> bool:
-        """At the end of the window, whether a group stays."""
+        """Whether a group survives the end of the window."""
         self.cleaning = True
         return groups <= self.size or self._stays("final", max(units, self.before))
 
     def flow_ssample(self, groups: int, size: int) -> bool:
-        """Takes every packet."""
+        """Samples every packet."""
         self.packets += 1
         self.size = size
         if self.cleaning:
@@ -124,7 +135,7 @@ class SmartSampling(SamplingState):
         return True
 
     def flow_ssdo_clean(self, groups: int, time: int) -> bool:
-        """Whether closed flows are to be counted, since the time is another, or thinned out, since they are many."""
+        """Whether to clean: to count closed flows at a new time, or to remove some if there are too many."""
         self.time = self.time or time
         if self.time != time:
             self.time, self.counting = time, True
@@ -136,14 +147,14 @@ class SmartSampling(SamplingState):
         return self.cleaning
 
     def flow_ssclean_with(self, groups: int, closed: int, delay: int, time: int, units: float) -> bool:
-        """In a count or a cleaning, whether a flow stays: open ones do.
+        """Whether a flow survives a count or a cleaning. An open flow always does.
 
         Args:
-            groups: how many groups the supergroup has.
+            groups: the number of groups of the supergroup.
             closed: whether a packet has ended the flow, such as an OR of flags.
-            delay: silence after which a flow has ended, in the unit of `time`.
-            time: instant of the latest packet of the flow, in the unit that the query gives.
-            units: weight of the flow, its packets or bytes.
+            delay: the time without packets after which a flow has ended, in the unit of `time`.
+            time: the instant of the latest packet of the flow, in the unit of the query.
+            units: the weight of the flow, in packets or bytes.
         """
         ended, new = self._ended(closed, delay, time)
         if self.counting:
@@ -152,16 +163,16 @@ class SmartSampling(SamplingState):
                 return True
         elif not ended:
             return True
-        # In a count the flow is newly closed, with its own units; in a cleaning the latest one weighs it.
+        # A count weighs a newly closed flow by its units. A cleaning weighs a flow by at least the old z.
         stays = self._stays("cleaned", units if self.counting else max(units, self.before))
         if self.counting and not stays:
             self.closed -= 1
         return stays
 
     def flow_ssfinal_clean(self, groups: int, closed: int, delay: int, time: int, units: float) -> bool:
-        """At the end of the window, whether a flow stays.
+        """Whether a flow survives the end of the window.
 
-        Arguments as of `flow_ssclean_with`.
+        The arguments are those of `flow_ssclean_with`.
         """
         self.silence, self.cleaning = delay, True
         ended, new = self._ended(closed, delay, time)
@@ -175,27 +186,27 @@ class SmartSampling(SamplingState):
         return stays
 
     def packet_count(self, groups: int) -> int:
-        """Packets offered in the window."""
+        """Returns the number of packets offered in the window."""
         return self.packets
 
     def gamma(self, groups: int) -> float:
-        """How many times `size` groups make a cleaning due."""
+        """Returns the multiple of `size` groups that triggers a cleaning."""
         return 2.0
 
     def do_clean_count(self, groups: int) -> int:
-        """Cleanings in the window."""
+        """Returns the number of cleanings in the window."""
         return self.cleanings
 
     def init_threshold(self, groups: int) -> int:
-        """z at the beginning of the window."""
+        """Returns z at the start of the window."""
         return int(self.initial)
 
     def delay(self, groups: int) -> int:
-        """The delay of the last call."""
+        """Returns the delay of the last call."""
         return self.silence
 
     def newly_closed(self, groups: int) -> int:
-        """Flows that were newly closed, or open, at the end of the window."""
+        """Returns the number of newly closed or open flows at the end of the window."""
         return self.closing
 
     def _clean(self, factor: float) -> None:
@@ -204,7 +215,12 @@ class SmartSampling(SamplingState):
         self.cleanings += 1
 
     def _stays(self, counter: str, units: float) -> bool:
-        """Whether a group of so many units is kept: above z, or when smaller ones have added up to z."""
+        """Whether a group survives: its units exceed z, or the units of small groups sum to z.
+
+        Args:
+            counter: the attribute with the sum of units of small groups.
+            units: the weight of the group.
+        """
         if units > self.z:
             return True
         total = getattr(self, counter) + units
@@ -213,7 +229,7 @@ class SmartSampling(SamplingState):
         return stays
 
     def _ended(self, closed: int, delay: int, time: int) -> tuple[bool, bool]:
-        """Whether a flow is closed, by itself or by its silence, and whether that is new."""
+        """Whether a flow is closed (by a packet or by `delay`), and whether it is newly closed."""
         silent = self.time - time
         if closed:
             return True, silent <= 1
@@ -225,13 +241,13 @@ class BasicSampling(SamplingState):
     """Subset-sum sampling with a fixed threshold.
 
     Attributes:
-        offered: units of small packets since one was sampled.
+        offered: the sum of units of small packets since the latest sample.
     """
 
     offered: float = 0.0
 
     def nssample(self, groups: int, units: float, z: int) -> bool:
-        """Whether the packet is sampled."""
+        """Whether to sample the packet."""
         if units > z:
             return True
         self.offered += units
@@ -243,12 +259,12 @@ class BasicSampling(SamplingState):
 
 @dataclass
 class LossyCounting(SamplingState):
-    """Buckets of packets (Manku and Motwani).
+    """Lossy counting over buckets of packets (Manku and Motwani).
 
     Attributes:
-        packets: counted in the window.
-        width: the width of a bucket; 0 before the first count.
-        counted: whether the row that is worked on is counted already.
+        packets: the number of packets counted in the window.
+        width: the number of packets in a bucket; 0 before the first count.
+        counted: whether the count includes the current row.
     """
 
     packets: int = 0
@@ -256,18 +272,18 @@ class LossyCounting(SamplingState):
     counted: bool = False
 
     def next_row(self) -> None:
-        """A row that is not counted yet."""
+        """Notes that the count does not include the next row yet."""
         self.counted = False
 
     def local_count(self, groups: int, width: int) -> bool | None:
-        """Counts a packet; whether it ends a bucket. It fails where the width is below 1."""
+        """Counts a packet. Returns whether it ends a bucket; None (a failure) for a width below 1."""
         if width < 1:
             return None
         self.packets, self.width, self.counted = self.packets + 1, width, True
         return self.packets % width == 0
 
     def current_bucket(self, groups: int) -> int:
-        """The bucket of the packet that is worked on, counted from 1."""
+        """Returns the number of the bucket of the current packet, from 1."""
         return (self.packets - self.counted) // self.width + 1 if self.width else 1
 
 

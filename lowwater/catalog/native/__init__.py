@@ -1,7 +1,7 @@
-"""Native aggregates: those that each engine computes of its own, one module for each family.
+"""Holds the native aggregates, which every engine implements itself; one module per family.
 
-Beside `builtin`, whose aggregates are four functions of Python. A family states all that engines know of its aggregates
-(`functions.Native`): plans carry names, and whoever reads a plan looks the facts up here.
+Beside `builtin`, whose aggregates are four Python functions. A family states the facts of its aggregates
+(`functions.Native`). A plan holds only the name of an aggregate; an engine looks up the facts here.
 """
 
 from __future__ import annotations
@@ -17,10 +17,15 @@ AGGREGATES: tuple[AggregateFunction, ...] = (
     *bits.AGGREGATES,
 )
 
-NATIVE: dict[str, Native] = {one.name: one.native for one in AGGREGATES if one.native is not None}
-"""Each native aggregate by its name."""
+NATIVE: dict[str, Native] = {entry.name: entry.native for entry in AGGREGATES if entry.native is not None}
+"""The native aggregates by name."""
 
 
 def type_of(name: str, argument: Type) -> Type:
-    """The type of a native aggregate over one argument."""
-    return next(one.returns for one in AGGREGATES if one.name == name and one.parameters == (argument,))
+    """Returns the type of the value of a native aggregate.
+
+    Args:
+        name: the name of the aggregate, in lower case.
+        argument: the type of its only argument.
+    """
+    return next(entry.returns for entry in AGGREGATES if entry.name == name and entry.parameters == (argument,))

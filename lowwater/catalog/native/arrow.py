@@ -1,4 +1,4 @@
-"""Values of argument columns that several native aggregates keep as partial results.
+"""Turns argument columns into partial aggregates; several families of native aggregates use these functions.
 
 At the bottom of `lowwater.catalog.native`.
 """
@@ -9,15 +9,15 @@ import pyarrow as pa
 
 
 def as_it_is(values: pa.Array) -> pa.Array:
-    """The values themselves."""
+    """Returns the values unchanged."""
     return values
 
 
 def present(values: pa.Array) -> pa.Array:
-    """1 for a value, 0 for NULL."""
+    """Returns 1 for every value and 0 for every NULL."""
     return values.is_valid().cast(pa.int64())
 
 
 def integers(values: pa.Array) -> pa.Array:
-    """Booleans as 0 and 1, integers as they are."""
+    """Returns booleans as 0 and 1, and integers unchanged."""
     return values.cast(pa.int64())

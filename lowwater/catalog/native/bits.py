@@ -1,6 +1,6 @@
-"""The native aggregates over the bits of integers, and over booleans: and_aggr, or_aggr, xor_aggr.
+"""Defines the native bitwise aggregates of integers and booleans: and_aggr, or_aggr, xor_aggr.
 
-A family of `lowwater.catalog.native`. Booleans are the bits 0 and 1 for the engines.
+A family of `lowwater.catalog.native`. The engines represent booleans as the integers 0 and 1.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The native aggregate `count`: rows, or values that are not NULL.
+"""Defines the native aggregate `count`, which counts rows or values that are not NULL.
 
 A family of `lowwater.catalog.native`.
 """

@@ -1,7 +1,7 @@
-"""The native aggregates `min` and `max`.
+"""Defines the native aggregates `min` and `max`.
 
-A family of `lowwater.catalog.native`. NaN is above all numbers, but Arrow leaves it out of an extreme: partial results
-of floats say beside it whether a group has a NaN, and whether it has a number.
+A family of `lowwater.catalog.native`. NaN is greater than all numbers, but `min` and `max` of Arrow ignore NaN. Two
+more partial aggregates of floats therefore record whether a group has a NaN and whether it has a number.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ def _nan_where(test: pa.Array, value: pa.Array) -> pa.Array:
 
 
 def _columns(fold: Fold, argument: Type | None) -> Columns:
-    own = PartialColumn("", as_it_is, fold)
+    extreme = PartialColumn("", as_it_is, fold)
     if argument is not Type.FLOAT:
-        return Columns((own,), value=as_it_is)
+        return Columns((extreme,), value=as_it_is)
     flags = PartialColumn("#nan", _is_nan, GREATEST), PartialColumn("#number", _is_number, GREATEST)
-    return Columns((own, *flags), value=_least_float if fold is LEAST else _greatest_float)
+    return Columns((extreme, *flags), value=_least_float if fold is LEAST else _greatest_float)
 
 
 def _extreme(name: str, fold: Fold) -> tuple[AggregateFunction, ...]:

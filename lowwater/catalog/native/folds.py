@@ -1,4 +1,4 @@
-"""The folds of native aggregates: how each engine makes one value of two.
+"""Defines the folds of native aggregates: the merge of two values, in the form of every engine.
 
 At the bottom of `lowwater.catalog.native`.
 """
@@ -14,7 +14,7 @@ from lowwater.catalog.functions import Fold
 
 
 def _least(a: Any, b: Any) -> Any:
-    # NaN is above all numbers, and no comparison with it is true.
+    # NaN is greater than all numbers, but every comparison with NaN is false.
     return b if a != a or b < a else a
 
 

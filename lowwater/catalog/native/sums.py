@@ -1,7 +1,7 @@
-"""The native aggregates `sum` and `avg`.
+"""Defines the native aggregates `sum` and `avg`.
 
-A family of `lowwater.catalog.native`. A sum of integers is exact: Arrow sums their upper and lower 32 bits apart. A sum
-of floats that is NaN has no value (V2).
+A family of `lowwater.catalog.native`. A sum of integers is exact: Arrow sums their upper and their lower 32 bits in two
+columns. A float sum of NaN becomes NULL (V2).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _lower(values: pa.Array) -> pa.Array:
 
 
 def _carried(upper: pa.Array, lower: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """Both halves of a sum, the lower one within 32 bits."""
+    """Carries the overflow of the lower half into the upper half. Returns both halves."""
     return pc.add(upper, _upper(lower)), _lower(lower)
 
 

@@ -1,6 +1,6 @@
-"""A plan over the rows of one slice: each operator makes blocks of rows of the blocks below it.
+"""Evaluates a plan over the rows of one slice. An operator turns blocks of its inputs into blocks of rows.
 
-Between the rows of the LFTAs and the file of a slice. What has a state that outlives the slice is in `chains`.
+Between the rows of the LFTAs and the file of a slice. The operators of `chains` keep their state after the slice.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ from lowwater.plan.temporal import END_OF_TIME
 from lowwater.plan.tree import walk
 
 DEEP = 16
-"""Operators that follow one another before rows are held."""
+"""Depth of nested generators after which the evaluation materializes the rows of an operator."""
 CARRIED = (LAST, TICK, PLACE)
-"""Columns that every operator passes on."""
+"""Columns that every operator copies to its output."""
 
 Leaves = Mapping[str, Callable[[], Iterator[Frame]]]
 Blocks = Iterator[Frame]
@@ -61,24 +61,32 @@ Blocks = Iterator[Frame]
 
 @dataclass
 class Counts:
-    """What operators took and gave, of rows whose `_last` lies in the slice: those of all slices add up.
+    """The numbers of input and output rows of the operators. The counts of all slices sum to those of the run.
+
+    A slice counts only rows with `_last` in its interval.
 
     Attributes:
-        slice_: from which instant (ns) on, and up to which.
-        points: counts by number, kind and query of the operator, in the order of the plan.
+        slice_: the interval of the slice [first, second), in ns.
+        points: (kind, query, counts) of the operators, in the order of the plan.
     """
 
     slice_: tuple[int, int]
     points: list[tuple[str, str, Counter[str]]] = field(default_factory=list)
 
     def point(self, kind: str, node: Node, *names: str) -> Counter[str]:
-        """A new point of the plan, where these are counted."""
+        """Adds a point of the plan with zero counts.
+
+        Args:
+            kind: the kind of the operator.
+            node: the operator.
+            names: the names of the counts.
+        """
         counts = Counter(dict.fromkeys(names, 0))
         self.points.append((kind, node.query, counts))
         return counts
 
     def inside(self, frame: Frame) -> npt.NDArray[np.bool_]:
-        """Which rows lie in the slice."""
+        """Marks the rows with `_last` in the interval of the slice."""
         lasts = frame[LAST].to_numpy(zero_copy_only=False)
         inside: npt.NDArray[np.bool_] = (lasts >= self.slice_[0]) & (lasts < self.slice_[1])
         return inside
@@ -89,12 +97,12 @@ class Evaluation:
     """The evaluation of a plan over one slice.
 
     Attributes:
-        leaves: rows of each LFTA, by its name.
-        lists: rows of each watch list, by its file and columns.
+        leaves: the rows of the LFTAs, by name.
+        lists: the rows of the watch lists, by file and columns.
         counts: the counts of the operators.
-        folder: for files of rows that are too many for memory; the caller removes it.
-        promise: (ns) that closes the slice.
-        chains: the operators whose state goes from slice to slice, by their query.
+        folder: a folder for spill files if memory cannot hold the rows; the caller removes it.
+        promise: the promise that closes the slice, in ns.
+        chains: the operators whose state continues from slice to slice, by query.
     """
 
     leaves: Leaves
@@ -108,10 +116,10 @@ class Evaluation:
     _ordered: set[tuple[int, int]] = field(default_factory=set)
 
     def rows(self, node: Node) -> Blocks:
-        """The rows of a plan; its points are counted when they have been read.
+        """Returns the rows of a plan. The counts are complete after the last row.
 
-        What several operators read is evaluated once, and so is every operator at some depth: chains of queries may be
-        longer than Python lets generators follow one another.
+        The evaluation materializes the rows of an operator with several readers. It also does so at every `DEEP`th
+        level: a chain of queries may be longer than Python allows for nested generators.
         """
         self._ordered = ordered_inputs(node)
         for part in _in_parts(node):
@@ -179,14 +187,14 @@ class Evaluation:
 
     def _sampling(self, node: Sampling, blocks: Blocks) -> Blocks:
         counts, chain = self.counts.point("rows", node, "rows_in"), self.chains[node.query]
-        given = self.counts.point("sampling", node, "rows_out")
-        return self._samples(chain, blocks, counts, given)
+        results = self.counts.point("sampling", node, "rows_out")
+        return self._samples(chain, blocks, counts, results)
 
-    def _samples(self, chain: ChainedOperator, blocks: Blocks, counts: Counter[str], given: Counter[str]) -> Blocks:
+    def _samples(self, chain: ChainedOperator, blocks: Blocks, counts: Counter[str], results: Counter[str]) -> Blocks:
         for frame in blocks:
             counts["rows_in"] += chain.take(frame)
         rows, _ = chain.advance(self.promise)
-        given["rows_out"] += rows.rows
+        results["rows_out"] += rows.rows
         yield rows
 
     def _join(self, node: Join, left: Blocks, right: Blocks) -> Blocks:
@@ -203,7 +211,7 @@ class Evaluation:
                 yield _items(node.items, frame)
 
     def _sides(self, node: Join, left: Blocks, right: Blocks) -> Iterator[tuple[Frame, Frame]]:
-        """Both inputs of a join; in parts with equal keys where they are too many for memory, if they have keys."""
+        """Yields both inputs of a join. Inputs with keys that exceed memory are split into partitions of equal keys."""
         held: tuple[list[Frame], list[Frame]] = [], []
         spills: list[Spill] = []
         for side, blocks in enumerate((left, right)):
@@ -224,7 +232,7 @@ class Evaluation:
             yield _all(node.left, held[0]), _all(node.right, held[1])
 
     def _folder(self) -> Path:
-        """A folder of its own, not made yet."""
+        """Returns the path of a new spill folder; the folder does not exist yet."""
         return self.folder / str(next(self._spills))
 
     def _filter_join(self, node: FilterJoin, left: Blocks, right: Blocks) -> Blocks:
@@ -247,7 +255,7 @@ class Evaluation:
 
 
 def _in_parts(node: Node) -> list[Node]:
-    """The operators below one whose rows are held until all that read them have, inputs first."""
+    """Returns the operators below `node` whose rows the evaluation materializes, inputs first."""
     order = list(walk(node))
     readers = Counter(id(below) for operator in order for below in operator.inputs())
     depths: dict[int, int] = {}
@@ -258,21 +266,21 @@ def _in_parts(node: Node) -> list[Node]:
 
 
 def _all(node: Node, blocks: Iterable[Frame]) -> Frame:
-    """All rows of an operator at once."""
+    """Concatenates all rows of an operator."""
     frames = list(blocks)
     filled = [frame for frame in frames if frame.rows] or frames[:1]
     return concat_frames(filled) if filled else empty(node)
 
 
 def empty(node: Node) -> Frame:
-    """No rows of an operator."""
+    """Returns an empty frame with the columns of an operator."""
     columns = {f.name: pa.array([], f.type) for f in value_schema(node.fields)}
     return Frame(columns | {name: pa.array([], pa.int64()) for name in (LAST, PLACE)}, 0)
 
 
 def _items(items: Iterable[Item], frame: Frame) -> Frame:
     columns = {item.name: frame.of_expr(item.expr) for item in items}
-    carried = {name: of for name, of in frame.columns.items() if name in CARRIED or name.startswith(ORDER)}
+    carried = {name: values for name, values in frame.columns.items() if name in CARRIED or name.startswith(ORDER)}
     return Frame(columns | carried, frame.rows)
 
 
@@ -288,23 +296,26 @@ def _union(node: Union, *branches: Blocks) -> Blocks:
 
 
 def _windows(node: Bucket, blocks: Blocks) -> Blocks:
-    """The rows with the numbers of their windows (WID; 002, Figure A-2); a row without a value is in none."""
+    """Yields a row for every window of an input row, with the window number (WID; 002, Figure A-2).
+
+    A row without a value is in no window.
+    """
     for frame in blocks:
         array = frame.of_expr(node.attribute)
         value = array.fill_null(0).to_numpy(zero_copy_only=False)
-        # Below it 64 bits do not hold the difference, and the row is in no window: as in every engine.
+        # For a smaller value, the difference exceeds 64 bits. In every engine, the row is then in no window.
         sane = value >= -(1 << 63) + node.range + node.slide
-        given = array.is_valid().to_numpy(zero_copy_only=False) & sane
-        value = np.where(given, value, 0)
+        valid = array.is_valid().to_numpy(zero_copy_only=False) & sane
+        value = np.where(valid, value, 0)
         first, last = (value - node.range) // node.slide + 1, value // node.slide
-        counts = np.where(given, np.maximum(last - first + 1, 0), 0)
+        counts = np.where(valid, np.maximum(last - first + 1, 0), 0)
         for places, times in repeated(counts):
             tagged = frame.take(places)
             yield Frame(tagged.columns | {node.name: pa.array(first[places] + times)}, tagged.rows)
 
 
 def _sets(node: Expand, blocks: Blocks) -> Blocks:
-    """The rows once for each grouping set, with its number; a key that the set leaves out is NULL."""
+    """Yields the rows once per grouping set, with the number of the set. A key outside the set is NULL."""
     for frame in blocks:
         for number, keys in enumerate(node.sets):
             columns = dict(frame.columns)
@@ -326,10 +337,10 @@ OPERATORS: dict[type[Node], Callable[..., Blocks]] = {
     Bucket: lambda evaluation, node, below: _windows(node, below),
     Expand: lambda evaluation, node, below: _sets(node, below),
 }
-"""What evaluates each operator over the blocks of its inputs; leaves are read, and others go row by row."""
+"""The evaluations of operators over blocks. `Evaluation` reads leaves; it evaluates other operators row by row."""
 
 
 def owned(frame: Frame, first: int, end: int) -> Frame:
-    """The rows whose `_last` lies in [first, end)."""
+    """Returns the rows with `_last` in [first, end), in ns."""
     lasts = frame[LAST]
     return frame.where(pc.and_(pc.greater_equal(lasts, first), pc.less(lasts, end)))

@@ -1,7 +1,7 @@
-"""What the engines do not run yet: every construct that plans has a name and a place to be refused by.
+"""Finds the constructs of a plan that an engine does not run, with their names and places.
 
-Between the planner and the engines: `run` and `replay` ask before anything starts, so that no run fails half way;
-`check` and `explain` say it as notes.
+Between the planner and the engines. `run` and `replay` check a plan before they start, so that no run fails midway.
+`check` and `explain` report the constructs as notes.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ _NO_VALUE = "no value"
 
 @dataclass(frozen=True)
 class Missing:
-    """Why an engine does not run a query.
+    """A construct that an engine does not run.
 
     Attributes:
-        query: its name.
-        what: construct, as messages name it; `$name` of a parameter.
-        why: what it is or has.
-        place: line and column in the text; (0, 0) for unknown.
-        hint: what runs instead, or nothing.
+        query: the name of its query.
+        what: the construct, as messages name it; `$name` for a parameter.
+        why: the reason, after "is" or "has" in the message.
+        place: its line and column in the text; (0, 0) if unknown.
+        hint: the remedy; empty without one.
     """
 
     query: str
@@ -55,7 +55,7 @@ class Missing:
 
     @property
     def valueless(self) -> bool:
-        """Whether it is a parameter without a value."""
+        """Whether the construct is a parameter without a value."""
         return self.why == _NO_VALUE
 
     def __str__(self) -> str:
@@ -66,9 +66,9 @@ def require_lowered(plan: Plan, engine: str = SPARK) -> None:
     """Checks that an engine runs every operator and expression of a plan.
 
     Raises:
-        UnsupportedError: one that they do not run, with the query, the level and the place.
-        QueryError: a parameter without a value.
-        QueryErrors: several of these.
+        UnsupportedError: the engine does not run a construct; the error has its query and place.
+        QueryError: a parameter has no value.
+        QueryErrors: the plan has several of these mistakes.
     """
     raise_all(
         sort_errors(
@@ -81,7 +81,7 @@ def require_lowered(plan: Plan, engine: str = SPARK) -> None:
 
 
 def not_run(plan: Plan) -> tuple[Note, ...]:
-    """What no engine runs of a plan, as notes; a parameter may get its value yet."""
+    """Returns the unsupported constructs of a plan as notes, without parameters: they may get a value later."""
     every = [missing for _, missing in _missing(plan, SPARK) if not missing.valueless]
     every.sort(key=lambda missing: missing.place)
     return tuple(
@@ -91,7 +91,7 @@ def not_run(plan: Plan) -> tuple[Note, ...]:
 
 
 def _missing(plan: Plan, engine: str = SPARK) -> list[tuple[str, Missing]]:
-    """What is missing, with the file of its query; each construct once."""
+    """Returns (file, missing construct) pairs, without duplicates."""
     files = {owner.name: owner.file for owner in (*plan.queries, *plan.internal)}
     first: dict[tuple[str, str, Place], tuple[str, Missing]] = {}
     for query in plan.queries:
@@ -102,7 +102,10 @@ def _missing(plan: Plan, engine: str = SPARK) -> list[tuple[str, Missing]]:
 
 
 def _of_reference(query: QueryPlan) -> Iterator[Missing]:
-    """The reference engine runs every operator, but nobody what has no Python, no value, or no packets."""
+    """Yields the constructs that no engine runs: functions without Python, parameters without value, other records.
+
+    The reference engine runs every operator.
+    """
     for node in walk_plan(query.logical):
         if isinstance(node, Source) and node.kind != "pcap":
             yield Missing(
@@ -134,7 +137,10 @@ def _of_query(query: QueryPlan) -> Iterator[Missing]:
 
 
 def _in_hosted(node: Node) -> Iterator[Missing]:
-    """The reference engine's operators in Spark run what it runs, except by attributes that only it counts."""
+    """Yields the constructs that operators of the reference engine do not run inside Spark.
+
+    They do not run progress by attributes that only the reference engine counts.
+    """
     if node.origin not in ("", ROWS):
         yield Missing(node.query, f"progress by {node.origin}, which is no function of the clock", NOT_RUN, (0, 0))
     if isinstance(node, Aggregation):

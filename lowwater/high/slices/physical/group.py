@@ -1,7 +1,6 @@
-"""Aggregation by epochs over the rows of a slice, block by block.
+"""Aggregates the rows of a slice by epochs, block by block.
 
-One operator of a slice. The partial results of an aggregate and their folds are facts of the aggregate
-(`catalog.functions.Native`).
+One operator of a slice. `catalog.functions.Native` states the partial aggregates of an aggregate and their folds.
 """
 
 from __future__ import annotations
@@ -25,16 +24,16 @@ from lowwater.plan.operators import Aggregate, Group
 from lowwater.stream.aggregates import overflow
 
 ROWS = "_rows"
-"""Column with how many rows a group has."""
+"""The column with the number of rows in a group."""
 
 
 @dataclass(frozen=True)
 class _State:
-    """A column of partial results of a block.
+    """A column of partial aggregates of a block.
 
     Attributes:
         name: the name of the column.
-        fold: how values of a group become one.
+        fold: the merge of two values of a group.
     """
 
     name: str
@@ -50,7 +49,7 @@ class _Aggregate:
 
     Attributes:
         node: the aggregate.
-        columns: its partial results and its value.
+        columns: its partial aggregates and its value.
     """
 
     node: Aggregate
@@ -71,16 +70,16 @@ class _Aggregate:
 
 
 def grouped(node: Group, blocks: Iterable[Frame], slice_: tuple[int, int], folder: Path) -> Iterator[Frame]:
-    """The groups: keys, aggregates, `_last`, and how many rows each has.
+    """Groups the rows of a slice. Yields keys, aggregates, `_last` and the number of rows of the groups.
 
     Args:
         node: the operator.
-        blocks: the blocks of the rows that its predicate admits.
-        slice_: groups with `_last` (ns) in [first, second) are whole.
-        folder: for files where the groups are too many for memory; the caller removes it.
+        blocks: the blocks of rows that pass its predicate.
+        slice_: the interval [first, second) in ns; groups with `_last` in it are complete.
+        folder: a folder for spill files if memory cannot hold the groups; the caller removes it.
 
     Raises:
-        ValueOverflowError: the sum of a whole group does not fit 64 bits (SEMANTICS O3).
+        ValueOverflowError: the sum of a complete group exceeds 64 bits (SEMANTICS O3).
     """
     aggregates = [_Aggregate.of(aggregate) for aggregate in node.aggregates]
     states = [_COUNT, *(state for aggregate in aggregates for state in aggregate.states)]
@@ -93,8 +92,8 @@ def grouped(node: Group, blocks: Iterable[Frame], slice_: tuple[int, int], folde
             yield latest[0]
 
     for part in divided(folder, parts(), names):
-        whole = part is latest[0]  # the only part: each key stands in it once
-        yield _finished(node, aggregates, part if whole else _merged(part, names, states), slice_)
+        merged = part is latest[0]  # a single part holds every key once
+        yield _finished(node, aggregates, part if merged else _merged(part, names, states), slice_)
 
 
 def _finished(node: Group, aggregates: Sequence[_Aggregate], groups: Frame, slice_: tuple[int, int]) -> Frame:
@@ -108,7 +107,7 @@ def _finished(node: Group, aggregates: Sequence[_Aggregate], groups: Frame, slic
 
 
 def _partials(node: Group, frame: Frame, aggregates: Sequence[_Aggregate]) -> Frame:
-    """The keys of each row, and what the row gives to each column of partial results."""
+    """Returns one row per input row: its keys and its partial aggregates."""
     columns = {item.name: normal(frame.of_expr(item.expr)) for item in node.keys}
     columns[ROWS] = pa.repeat(pa.scalar(1, pa.int64()), frame.rows)
     for aggregate in aggregates:
@@ -120,22 +119,22 @@ def _partials(node: Group, frame: Frame, aggregates: Sequence[_Aggregate]) -> Fr
 
 
 def _merged(frame: Frame, names: Sequence[str], states: Sequence[_State]) -> Frame:
-    """One row for each key."""
+    """Merges the partial aggregates of every key. Returns one row per key."""
     if not all(isinstance(state.fold.arrow, str) for state in states):
         return _by_sorting(frame, names, states)
-    # Names of columns are the query's, and one of them may be another's with `_sum` behind it: they go by their places.
-    given = [frame[name] for name in (*names, *(state.name for state in states))]
-    table = pa.table(given, names=[str(at) for at in range(len(given))])
+    # Positions serve as names: a column of the query may have the name that Arrow gives a result, such as `a_sum`.
+    inputs = [frame[name] for name in (*names, *(state.name for state in states))]
+    table = pa.table(inputs, names=[str(at) for at in range(len(inputs))])
     keys = [str(at) for at in range(len(names))]
-    asked = [(str(len(names) + at), state.fold.arrow) for at, state in enumerate(states)]
-    merged = Frame.of(table.group_by(keys, use_threads=False).aggregate(asked))
+    aggregations = [(str(len(names) + at), state.fold.arrow) for at, state in enumerate(states)]
+    merged = Frame.of(table.group_by(keys, use_threads=False).aggregate(aggregations))
     columns = {name: merged[key] for name, key in zip(names, keys, strict=True)}
-    columns |= {state.name: merged[f"{at}_{merge}"] for state, (at, merge) in zip(states, asked, strict=True)}
+    columns |= {state.name: merged[f"{at}_{merge}"] for state, (at, merge) in zip(states, aggregations, strict=True)}
     return Frame(columns, merged.rows)
 
 
 def _by_sorting(frame: Frame, names: Sequence[str], states: Sequence[_State]) -> Frame:
-    """The same by sorting rows by their key, for what Arrow has no aggregate for."""
+    """Merges as `_merged` does, but sorts the rows by key, for folds without an aggregate in Arrow."""
     numbers, _ = codes([frame[name] for name in names], frame.rows)
     order = np.argsort(numbers, kind="stable")
     begins = np.flatnonzero(np.diff(numbers[order], prepend=-1))
@@ -154,15 +153,15 @@ def _by_sorting(frame: Frame, names: Sequence[str], states: Sequence[_State]) ->
 
 
 def _reduced(values: pa.Array, begins: npt.NDArray[np.int64], fold: np.ufunc, neutral: int | None) -> pa.Array:
-    given = values.is_valid().to_numpy(zero_copy_only=False)
-    if not len(given):
+    present = values.is_valid().to_numpy(zero_copy_only=False)
+    if not len(present):
         return values
     folded = fold.reduceat(values.fill_null(neutral).to_numpy(zero_copy_only=False), begins)
-    return pa.array(folded, mask=~np.logical_or.reduceat(given, begins))
+    return pa.array(folded, mask=~np.logical_or.reduceat(present, begins))
 
 
 def _value(node: Group, aggregate: _Aggregate, groups: Frame, inside: npt.NDArray[np.bool_]) -> pa.Array:
-    """The value of an aggregate in each group; a group that is not whole may have one that 64 bits do not hold."""
+    """Returns the value of an aggregate in every group. Only the value of an incomplete group may exceed 64 bits."""
     partials = [groups[aggregate.name_of(column)] for column in aggregate.columns.partials]
     if aggregate.columns.beyond is not None:
         beyond = aggregate.columns.beyond(*partials)
