@@ -68,7 +68,7 @@ def community_id(
 def community_id_without_ports(source: bytes, destination: bytes, protocol: int, seed: int = 0) -> str | None:
     """Returns the Community ID of a flow of a protocol without ports, such as GRE.
 
-    The arguments are those of `community_id`.
+    Arguments as of `community_id`.
 
     Returns:
         The Community ID; None for a protocol with ports, whose flows differ in their ports.

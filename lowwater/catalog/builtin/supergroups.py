@@ -172,7 +172,7 @@ class SmartSampling(SamplingState):
     def flow_ssfinal_clean(self, groups: int, closed: int, delay: int, time: int, units: float) -> bool:
         """Whether a flow survives the end of the window.
 
-        The arguments are those of `flow_ssclean_with`.
+        Arguments as of `flow_ssclean_with`.
         """
         self.silence, self.cleaning = delay, True
         ended, new = self._ended(closed, delay, time)
