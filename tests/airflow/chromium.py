@@ -79,6 +79,7 @@ def fill_form(page: Any, address: str, dag: str, first: int, last: int) -> None:
         page.get_by_placeholder("HH:mm").press("Enter")
         if page.get_by_placeholder("HH:mm").is_visible():
             page.keyboard.press("Escape")
+        page.get_by_placeholder("YYYY/MM/DD").first.wait_for(state="hidden")  # else the second field finds two of them
 
 
 def run_backfill(page: Any) -> None:

@@ -177,7 +177,7 @@ def _kernel(layer: LinkLayer, whole: bool, quick: bool = True) -> Callable[..., 
 def _carrier_kernel() -> Callable[..., int]:
     """Compiles the kernel of records with ARP or a tunnel."""
 
-    def carriers_rows(buffer: Any, carriers: Any, listed: int, out: Any, present: Any) -> int:
+    def decode_carriers(buffer: Any, carriers: Any, listed: int, out: Any, present: Any) -> int:
         anywhere = 0
         for index in range(listed):
             row, carrier, at, end = carriers[index, 0], carriers[index, 1], carriers[index, 2], carriers[index, 3]
@@ -187,7 +187,7 @@ def _carrier_kernel() -> Callable[..., int]:
             anywhere |= bits
         return anywhere
 
-    return kernel(carriers_rows)
+    return kernel(decode_carriers)
 
 
 def decode(
