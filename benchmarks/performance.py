@@ -1,7 +1,7 @@
 """Makes docs/performance.md, its plots and the table of README.md from the JSON of `bench_end`.
 
-`python -m benchmarks.performance [--json var/bench/end.json]` copies the JSON to docs/performance.json first. Without
-`--json` it takes docs/performance.json as it stands.
+`python -m benchmarks.performance [--json var/bench/end.json] [--profile FILE] [--interval FILE]` copies each JSON into
+docs/ first: of `bench_end`, of `bench_profile` and of `bench_interval`. Without an option it takes the copy there.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from matplotlib.figure import Figure
 
 ROOT = Path(__file__).resolve().parents[1]
 FIGURES = ROOT / "docs" / "performance.json"
+PROFILE = ROOT / "docs" / "performance-profile.json"
+INTERVAL = ROOT / "docs" / "performance-interval.json"
 PAGE = ROOT / "docs" / "performance.md"
 README = ROOT / "README.md"
 MARKERS = re.compile(r"(?<=<!-- performance -->\n).*?(?=<!-- /performance -->)", re.DOTALL)
@@ -42,6 +44,11 @@ LESS = {
     "pyspark_stream": "begins after ingest; no commit of a table, no audit; never emits the last epochs",
     "tshark_duckdb": "reads a sample of one capture; one parquet file, no commit, no audit",
 }
+SAMPLER = "the sampler"
+FIXED = ("JVM", "Spark", "imports", "Great Expectations")
+"""Beginnings of the parts whose work is mostly there whatever the number of packets."""
+SHOWN = 0.2
+"""Processor seconds from which a part has a row of its own."""
 _COLOURS = ("#bdbdbd", "#2166ac", "#4393c3", "#b2182b", "#f4a582", "#1b7837", "#737373")
 Row = Sequence[str]
 
@@ -97,8 +104,16 @@ def short(figures: Mapping[str, Any]) -> str:
     )
 
 
-def page(figures: Mapping[str, Any]) -> str:
-    """The text of docs/performance.md."""
+def page(
+    figures: Mapping[str, Any], profile: Mapping[str, Any] | None = None, interval: Mapping[str, Any] | None = None
+) -> str:
+    """The text of docs/performance.md.
+
+    Args:
+        figures: of `bench_end`.
+        profile: of `bench_profile`; None if there are none.
+        interval: of `bench_interval`; None if there are none.
+    """
     machine = figures["machine"]
     versions = ", ".join(f"{name} {text}" for name, text in machine["versions"].items() if text)
     parts = [
@@ -120,8 +135,59 @@ def page(figures: Mapping[str, Any]) -> str:
     ]
     for size in figures["sizes"]:
         parts += _size(size)
+    parts += profile_parts(profile) if profile else ()
+    parts += interval_parts(interval) if interval else ()
     parts += ["## Not measured\n", *(f"- {text}." for text in figures["not_measured"]), ""]
     return "\n".join(parts)
+
+
+def profile_parts(profile: Mapping[str, Any]) -> Iterator[str]:
+    """Where the time goes: processor seconds by part and command, and the bound that follows."""
+    commands, cores = profile["commands"], profile["cores"]
+    parts: dict[str, dict[str, float]] = {}
+    for command, found in commands.items():
+        for part, spent in found["parts"].items():
+            parts.setdefault(part, {})[command] = spent
+    parts.pop(SAMPLER, None)
+    sums = {part: sum(spent.values()) for part, spent in parts.items()}
+    shown = sorted((part for part in parts if sums[part] >= SHOWN), key=lambda part: -sums[part])
+    rows = [(part, *(f"{parts[part].get(name, 0):.1f}" for name in commands), f"{sums[part]:.1f}") for part in shown]
+    small = {name: sum(parts[part].get(name, 0) for part in parts if part not in shown) for name in commands}
+    rows.append(("other parts", *(f"{small[name]:.1f}" for name in commands), f"{sum(small.values()):.1f}"))
+    totals = [sum(spent.get(name, 0) for spent in parts.values()) for name in commands]
+    rows.append(("all", *(f"{total:.1f}" for total in totals), f"{sum(totals):.1f}"))
+    walls = [found["seconds"] for found in commands.values()]
+    rows.append(("seconds by the clock", *map(seconds, walls), seconds(sum(walls))))
+    yield "## Where the time goes\n"
+    yield (
+        f"Processor seconds of a warm run of flows, about {profile['millions']} million packets, by command; all "
+        f"threads of Python and of the JVM, {profile['date']}, load average before the run {profile['load_average']}. "
+        "`python -m benchmarks.bench_profile` measures it; the seconds of its sampler are left out. "
+        "A busy machine also makes processor seconds longer.\n"
+    )
+    yield table(("part", *commands, "sum"), rows)
+    fixed = sum(sums[part] for part in sums if part.startswith(FIXED))
+    yield (
+        f"The bound: {cores} cores that never wait need {sum(totals) / cores:.1f} s for {sum(totals):.1f} processor "
+        f"seconds. JVM, Spark and imports take {fixed:.1f} of them. Most of that does not depend on the number of "
+        f"packets: the JVM loads and compiles Spark, Python imports its libraries, once a process. The rest takes "
+        f"{sum(totals) - fixed:.1f} processor seconds, at least {(sum(totals) - fixed) / cores:.1f} s. "
+        "`init`, `ingest` and `backfill` are processes of their own and run one after another.\n"
+    )
+
+
+def interval_parts(interval: Mapping[str, Any]) -> Iterator[str]:
+    """The cost of an interval of few packets, in a process of its own and in one that goes on."""
+    yield "## Fixed cost of an interval\n"
+    yield (
+        f"One hour of three links, {interval['packets']:,} packets, through all stages; `later` is a further hour in "
+        f"the same process. Seconds, and processor seconds (`cpu`) of the first hour; {interval['machine']}. "
+        "`python benchmarks/bench_interval.py` measures it. "
+        "[ADR 7](adr/0007-fixed-cost-of-a-run.md) says where `evaluate` under Airflow spends its time, "
+        "[ADR 30](adr/0030-long-lived-runs.md) what a long-lived process costs.\n"
+    )
+    runs = interval["runs"]
+    yield table(tuple(runs[0]), [tuple(f"{value:.2f}" for value in run.values()) for run in runs])
 
 
 def _size(size: Mapping[str, Any]) -> Iterator[str]:
@@ -224,11 +290,15 @@ def main() -> None:
     """Writes the page, the plots and the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", type=Path, help="figures to take over into docs/performance.json")
+    parser.add_argument("--profile", type=Path, help="figures to take over into docs/performance-profile.json")
+    parser.add_argument("--interval", type=Path, help="figures to take over into docs/performance-interval.json")
     options = parser.parse_args()
-    if options.json:
-        shutil.copyfile(options.json, FIGURES)
-    figures = json.loads(FIGURES.read_text(encoding="utf-8"))
-    PAGE.write_text(page(figures), encoding="utf-8")
+    taken = ((options.json, FIGURES), (options.profile, PROFILE), (options.interval, INTERVAL))
+    for given, kept in taken:
+        if given:
+            shutil.copyfile(given, kept)
+    figures, *more = (json.loads(kept.read_text(encoding="utf-8")) if kept.is_file() else None for _, kept in taken)
+    PAGE.write_text(page(figures, *more), encoding="utf-8")
     for size in figures["sizes"]:
         draw(size, PAGE.parent / "images" / f"performance-{size['millions']}m.svg")
     README.write_text(with_table(README.read_text(encoding="utf-8"), figures), encoding="utf-8")

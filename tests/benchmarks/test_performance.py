@@ -116,3 +116,42 @@ def test_committed_page_has_its_plots(committed: Any) -> None:
         name = f"images/performance-{size['millions']}m.svg"
         assert f"({name})" in text
         assert (performance.PAGE.parent / name).exists()
+
+
+PROFILE: dict[str, Any] = {
+    "date": "2026-01-02", "cores": 2, "load_average": 0.2, "millions": 10,
+    "commands": {
+        "ingest": {"seconds": 2.0, "python": 2.5, "parts": {"captures: decoded": 2.0, "imports": 1.0}},
+        "backfill": {
+            "seconds": 5.0, "python": 4.0,
+            "parts": {"JVM, Spark": 4.0, "imports": 1.5, "publish": 0.1, performance.SAMPLER: 9.0},
+        },
+    },
+}  # fmt: skip
+
+
+def test_profile_adds_up_without_its_sampler() -> None:
+    text = "\n".join(performance.profile_parts(PROFILE))
+    assert line(text, "JVM, Spark")[1:] == ["0.0", "4.0", "4.0"]
+    assert line(text, "imports")[1:] == ["1.0", "1.5", "2.5"]
+    assert line(text, "other parts")[1:] == ["0.0", "0.1", "0.1"], "small parts share a row"
+    assert line(text, "all")[1:] == ["3.0", "5.6", "8.6"]
+    assert "need 4.3 s for 8.6 processor seconds" in text
+    assert "take 6.5 of them" in text, "what the number of packets does not change"
+    assert performance.SAMPLER not in text.replace("its sampler", "")
+
+
+def test_interval_shows_each_run() -> None:
+    interval = {
+        "machine": "some, 2 cores",
+        "packets": 4_321,
+        "runs": [{"low": 1.0, "later": 0.5}, {"low": 2, "later": 1}],
+    }
+    text = "\n".join(performance.interval_parts(interval))
+    assert "4,321 packets" in text
+    assert "| 1.00 | 0.50 |" in text and "| 2.00 | 1.00 |" in text
+
+
+def test_page_takes_profile_and_interval_where_they_are() -> None:
+    assert "## Where the time goes" not in performance.page(SAMPLE)
+    assert "## Where the time goes" in performance.page(SAMPLE, PROFILE)
