@@ -113,14 +113,17 @@ def _paragraphs(text: str) -> list[str]:
 
 
 def _measured(experiment: Experiment, rows: Sequence[Mapping[str, Cell]]) -> list[str]:
-    """The table of the rows: only columns that the experiment names, and rows that have any of them."""
+    """The table of the rows: only columns that the experiment names, and rows that have any of them and are shown."""
     names = list(experiment.columns)
     if not names:
         return []
+    chosen = experiment.shown(list(map(dict, rows))) if experiment.shown else rows
     lines = [f"| {' | '.join(experiment.columns.values())} |", f"|{' --- |' * len(names)}"]
-    for row in rows:
+    for row in chosen:
         if any(name in row for name in names):
             lines.append(f"| {' | '.join(_shown(row.get(name)) for name in names)} |")
+    if len(chosen) < len(rows):
+        lines += ["", f"{len(chosen)} of {len(rows)} rows; the result has all."]
     return [*lines, ""]
 
 
