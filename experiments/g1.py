@@ -170,9 +170,9 @@ def verdicts(rows: Sequence[Any]) -> list[Verdict]:
         Verdict(
             "with 66 k groups all sustain about the same, and processors are close to saturation",
             f"{min(small):.2f} to {max(small):.2f} times IOP, {used:.0%} busy at least",
-            1 / 1.9**0.5 <= min(small) and max(small) <= 1.9**0.5 and used >= SATURATED,
-            f"About the same: nearer to 1 than to the 1.9 of 260 k groups. Close to saturation: nearer to 100 % than to "
-            f"the 50 % that the paper calls low. The buffer of {rates.buffer:,} packets is the least with which it is.",
+            min(small) >= 1 / 1.9**0.5 and max(small) <= 1.9**0.5 and used >= SATURATED,
+            f"About the same: nearer to 1 than to the 1.9 of 260 k groups. Close to saturation: nearer to 100 % than "
+            f"to the 50 % that the paper calls low. The buffer of {rates.buffer:,} packets is the least with which it is.",
         )
     )
     said = ", ".join(f"{policy} {rates.spread(policy):.2f}" for policy in POLICIES)
