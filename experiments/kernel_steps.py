@@ -1,7 +1,7 @@
 """Steps of the low level's own kernel over packets of pairs of addresses, for G1: seconds, operations, memory.
 
 Between an experiment and `lowwater.low`. A step has seconds of its thread, of which some are the operating system's,
-page faults, rows that left, and slots that were visited. Buffers of rows are new ones whenever rows are written, as in
+memory that was taken, rows that left, and slots that were visited. Buffers of rows are new ones whenever rows are written, as in
 a run, or are kept, so that no step asks the system for memory.
 """
 
@@ -40,7 +40,8 @@ class Steps:
 
     Attributes:
         first: number of a window's steps.
-        seconds: of the kernel's thread; `system` what of it is the operating system's, `faults` page faults.
+        seconds: of the kernel's thread; `system` what of it is the operating system's.
+        taken: bytes of new buffers for rows; `table` bytes of the table.
         rows: that left the table.
         slots: that were visited to find groups of closed windows.
         out: rows of the whole pass, of each packet.
@@ -49,10 +50,11 @@ class Steps:
     first: int
     seconds: list[float] = field(default_factory=list)
     system: list[float] = field(default_factory=list)
-    faults: list[int] = field(default_factory=list)
+    taken: list[int] = field(default_factory=list)
     rows: list[int] = field(default_factory=list)
     slots: list[int] = field(default_factory=list)
     out: float = 0.0
+    table: int = 0
 
     def column(self, name: str) -> NDArray[np.float64]:
         """A column without the first window, which finds an empty table."""
@@ -94,6 +96,7 @@ def run(flush: str, groups: int, slots: int, packets: int, keeps: bool) -> Steps
 def _watched(
     link: _LinkPass, operator: LftaAggregation, batches: Iterator[pa.RecordBatch], found: Steps
 ) -> Iterator[pa.RecordBatch]:
+    found.table = operator.table.words.nbytes
     surveys, survey = 0, operator.table._survey
 
     def counted(*arguments: object) -> int:
@@ -101,8 +104,16 @@ def _watched(
         surveys += 1
         return int(survey(*arguments))
 
+    taken, renew = 0, operator.rows.renew
+
+    def renewed() -> None:
+        nonlocal taken
+        renew()
+        taken += sum(array.nbytes for array in operator.rows.arrays) if renew.__name__ == "renew" else 0
+
     operator.table._survey = counted
-    rows, seen = 0, 0
+    operator.rows.renew = renewed  # type: ignore[method-assign]
+    rows, seen, took = 0, 0, 0
     for batch in batches:
         before, began = resource.getrusage(resource.RUSAGE_THREAD), time.thread_time()
         yield batch
@@ -110,11 +121,11 @@ def _watched(
         found.seconds.append(time.thread_time() - began)
         after = resource.getrusage(resource.RUSAGE_THREAD)
         found.system.append(after.ru_stime - before.ru_stime)
-        found.faults.append(after.ru_minflt - before.ru_minflt)
+        found.taken.append(taken - took)
         total = link._nodes[0].totals[0]
         found.rows.append(total - rows)
         found.slots.append((surveys - seen) * len(operator.table.words))
-        rows, seen = total, surveys
+        rows, seen, took = total, surveys, taken
 
 
 def _batches(columns: list[str], groups: int, packets: int) -> Iterator[pa.RecordBatch]:
@@ -141,12 +152,12 @@ def _batches(columns: list[str], groups: int, packets: int) -> Iterator[pa.Recor
 
 def least(runs: Sequence[Steps]) -> Steps:
     """The steps of some runs of the same packets, each with the least seconds: another process only lengthens them."""
-    found = Steps(runs[0].first, rows=runs[0].rows, slots=runs[0].slots, out=runs[0].out)
+    one = runs[0]
+    found = Steps(one.first, taken=one.taken, rows=one.rows, slots=one.slots, out=one.out, table=one.table)
     for at in range(len(runs[0].seconds)):
         run = min(runs, key=lambda each: each.seconds[at])
         found.seconds.append(run.seconds[at])
         found.system.append(min(run.system[at], run.seconds[at]))
-        found.faults.append(run.faults[at])
     return found
 
 

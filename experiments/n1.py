@@ -108,9 +108,9 @@ def _closest(rows: Sequence[Any]) -> str:
     return (
         "Calls are the same in every run, on every machine. IOP's are more by those of its merges: "
         f"{ratio(rows, *at, 'calls') - 1:.0%} where these keep {iop[at]['merge']:,} tuples ({at[0]:g} answers/s, "
-        f"{at[1]} s), {ratio(rows, *most, 'calls') - 1:.0%} where they keep {iop[most]['merge']:,}. Processor seconds beside "
-        f"them are {min(seconds):.2f} to {max(seconds):.2f} times OOP's; other processes lengthen them by as much as "
-        "the least difference."
+        f"{at[1]} s), {ratio(rows, *most, 'calls') - 1:.0%} where they keep {iop[most]['merge']:,}. Processor seconds "
+        f"beside them are {min(seconds):.2f} to {max(seconds):.2f} times OOP's; other processes "
+        "lengthen them by as much as the least difference."
     )
 
 

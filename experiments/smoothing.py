@@ -16,7 +16,7 @@ from experiments.ring import Work
 
 Counts = NDArray[np.int64]
 STEP = 1_024
-"""Packets of a step."""
+"""Packets of a step, where a window has as many as the paper's."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Steps:
         return Work(np.tile(self.packets, 2), np.tile(nanoseconds / 1e9, 2))
 
 
-def steps(policy: Policy, groups: int, slots: int, packets: int, seed: int) -> Steps:
+def steps(policy: Policy, groups: int, slots: int, packets: int, step: int = STEP) -> Steps:
     """Counts the operations of a window, after as many windows as groups may stay, and one.
 
     Args:
@@ -75,13 +75,13 @@ def steps(policy: Policy, groups: int, slots: int, packets: int, seed: int) -> S
         groups: different ones; each packet is of one drawn evenly.
         slots: of the table, a power of two.
         packets: of a window.
-        seed: of the draw.
+        step: packets of a step.
     """
-    parts = -(-packets // STEP)
+    parts = -(-packets // step)
     counted = np.zeros((parts, 2), np.int64)
     table = np.full((slots, 2), -1, np.int32)
-    _run(table, counted, groups, packets, policy.every, policy.windows, policy.ordered, seed)
-    sizes = np.minimum(STEP, packets - np.arange(parts) * STEP)
+    _run(table, counted, groups, packets, policy.every, policy.windows, policy.ordered, step)
+    sizes = np.minimum(step, packets - np.arange(parts) * step)
     return Steps(sizes, counted[:, 0].copy(), counted[:, 1].copy())
 
 
@@ -113,7 +113,7 @@ def _flush(table, kept, at, most, before):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _run(table, counted, groups, packets, every, windows, ordered, seed):  # type: ignore[no-untyped-def]
+def _run(table, counted, groups, packets, every, windows, ordered, length):  # type: ignore[no-untyped-def]
     size, kept = table.shape[0], np.zeros(windows + 2, np.int64)
     mask = size - 1
     for window in range(windows + 2):
@@ -125,14 +125,14 @@ def _run(table, counted, groups, packets, every, windows, ordered, seed):  # typ
         counted[0, 1] += visits
         at, since = 0, 0
         for number in range(packets):
-            step = number // STEP
+            step = number // length
             since += 1
             if since == every:
                 since = 0
                 rows, visits, at = _flush(table, kept, at, 1, window)
                 counted[step, 0] += rows
                 counted[step, 1] += visits
-            drawn = _mix(np.uint64(seed) ^ (np.uint64(window) << np.uint64(40)) ^ np.uint64(number))
+            drawn = _mix((np.uint64(window + 1) << np.uint64(40)) | np.uint64(number))
             group = np.int64(drawn >> np.uint64(11)) % groups
             s = np.int64(_mix((np.uint64(window) << np.uint64(32)) | np.uint64(group))) & mask
             if table[s, 1] == window and table[s, 0] == group:
@@ -141,7 +141,7 @@ def _run(table, counted, groups, packets, every, windows, ordered, seed):  # typ
             z = (s + 1) & mask
             if table[z, 1] == window and table[z, 0] == group:
                 continue
-            if table[s, 1] > table[z, 1]:
+            if table[s, 1] >= 0 and (table[z, 1] < 0 or table[z, 1] < window == table[s, 1]):
                 s = z
             if table[s, 1] == window and ordered:
                 rows, visits, at = _flush(table, kept, at, size, window)
