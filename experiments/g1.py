@@ -253,10 +253,10 @@ def _kernel_verdicts(rows: Sequence[Any]) -> list[Verdict]:
             f"{new['taken']:.1f} MB for a table of {new['table']:.1f} MB in its longest step, which takes "
             f"{new['longest']:.1f} ms; {kept['longest']:.1f} ms with kept buffers",
             new["taken"] > new["table"] and kept["longest"] < new["longest"],
-            "In-order flush may bring all groups at one packet, so its buffer of rows is as large as the table, and each "
-            f"batch that is written takes a new one: {new['system']:.1f} ms of the step are the operating system's, "
-            f"which clears pages. OOP takes {lazy['taken']:.1f} MB. With kept buffers the longest steps at 1 and 2 slots "
-            f"a group are {', '.join(parts)}: a survey of the table at a window's end reads every slot, whatever the "
+            "In-order flush may bring all groups at one packet, so its buffer of rows is as large as the table, and "
+            f"each batch that is written takes a new one: {new['system']:.1f} ms of the step are the system's, which "
+            f"clears pages. OOP takes {lazy['taken']:.1f} MB. With kept buffers the longest steps at 1 and 2 "
+            f"slots a group are {', '.join(parts)}: a survey at a window's end reads every slot, whatever the "
             f"policy. Least squares over these steps: {fit['packet']:.0f} ns a packet, {fit['row']:.0f} a row, "
             f"{fit['slot']:.1f} a slot.",
         ),

@@ -1,8 +1,8 @@
 """Steps of the low level's own kernel over packets of pairs of addresses, for G1: seconds, operations, memory.
 
 Between an experiment and `lowwater.low`. A step has seconds of its thread, of which some are the operating system's,
-memory that was taken, rows that left, and slots that were visited. Buffers of rows are new ones whenever rows are written, as in
-a run, or are kept, so that no step asks the system for memory.
+memory that was taken, rows that left, and slots that were visited. Buffers of rows are new ones whenever rows are
+written, as in a run, or are kept, so that no step asks the system for memory.
 """
 
 from __future__ import annotations
@@ -108,8 +108,10 @@ def _watched(
 
     def renewed() -> None:
         nonlocal taken
+        before = operator.rows.arrays
         renew()
-        taken += sum(array.nbytes for array in operator.rows.arrays) if renew.__name__ == "renew" else 0
+        if operator.rows.arrays is not before:
+            taken += sum(array.nbytes for array in operator.rows.arrays)
 
     operator.table._survey = counted
     operator.rows.renew = renewed  # type: ignore[method-assign]

@@ -85,17 +85,17 @@ def _table(known: Sequence[Experiment], results: Mapping[str, Mapping[str, Any]]
 
 def _count(known: Sequence[Experiment], results: Mapping[str, Mapping[str, Any]]) -> str:
     """How many figures hold, and which do not; an experiment without a figure of a paper is counted apart."""
-    held: dict[bool, list[bool]] = {True: [], False: []}
+    counted: dict[bool, list[bool]] = {True: [], False: []}
     less: list[str] = []
     for each in known:
         verdicts = each.verdicts(results[each.id]["rows"]) if each.id in results else []
         whole = bool(verdicts) and all(verdict.holds is not False for verdict in verdicts)
-        held["Figure" in each.source].append(whole)
+        counted["Figure" in each.source].append(whole)
         if not whole:
             wrong = [verdict for verdict in verdicts if verdict.holds is False]
             shown = sum(bool(verdict.cause) for verdict in wrong)
             less.append(f"{each.id}: {len(wrong)} of {len(verdicts)} claims do not, {shown} with a cause from rows")
-    figures, others = held[True], held[False]
+    figures, others = counted[True], counted[False]
     said = f"**{sum(figures)} of {len(figures)} figures hold**, and {sum(others)} of {len(others)} claims without one"
     return f"{said}. {'; '.join(less)}." if less else f"{said}."
 
