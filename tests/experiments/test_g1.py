@@ -87,8 +87,8 @@ def test_the_kernel_counts_rows_and_slots(keeps: bool) -> None:
     steps = found.first
     assert len(found.seconds) == len(found.rows) == kernel_steps.WINDOWS * steps
     # In a table of twice the groups most groups of a window leave in the first step of the next, which reads the table.
-    assert found.rows[0] == 0 and found.rows[steps] > 900
-    assert (found.taken[steps] > found.table) is not keeps
+    assert found.rows[0] < 300 and found.rows[steps] > 900
+    assert (max(found.taken) > found.table) is not keeps
     assert found.slots[steps] >= 1 << 11 and sum(found.rows) <= found.out * 4 * 20_000
 
 
