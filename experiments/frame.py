@@ -106,6 +106,7 @@ class Experiment:
         panels: of the figure, from rows; empty for no figure.
         columns: column of the rows -> heading with unit, for the table of the page.
         spark: whether it needs a JVM.
+        shown: the rows that the page shows, where they are too many for a table.
     """
 
     id: str
@@ -119,6 +120,7 @@ class Experiment:
     panels: Callable[[Sequence[Measurement]], list[Panel]]
     columns: Mapping[str, str]
     spark: bool = False
+    shown: Callable[[Sequence[Measurement]], Sequence[Measurement]] | None = None
 
     @property
     def command(self) -> str:

@@ -46,10 +46,7 @@ def point(node: Node, rate: int, window: int, skew: int, form: str) -> Measureme
         "window": window,
         "skew": skew,
         "form": form,
-        "merge": found.of("Order"),
-        "groups": found.of("Group"),
-        "megabytes": found.megabytes,
-        "scaled": found.megabytes * PAPER_RATE / rate,
+        **found.measures(PAPER_RATE / rate, merge="Order", groups="Group"),
     }
 
 
@@ -132,7 +129,11 @@ def verdicts(rows: Sequence[Any]) -> list[Verdict]:
     }
     said = "; ".join(f"{w} s: IOP {grown['iop', w]:.1f} times, OOP {grown['oop', w]:.1f} times" for w in WINDOWS)
     flat = all(grown["oop", window] < grown["iop", window] / 2 for window in WINDOWS)
-    found.append(Verdict("from 1 to 40 s IOP grows much, OOP slowly", said, flat))
+    found.append(
+        Verdict(
+            "from 1 to 40 s IOP grows dramatically, OOP slowly (taken as: less than half as many times)", said, flat
+        )
+    )
     starts = [share(rows, window, 1) for window in WINDOWS]
     said = " and ".join(f"{each:.0%}" for each in starts)
     found.append(Verdict("OOP starts below IOP at 1 s", f"{said} of IOP", max(starts) < 1))

@@ -288,6 +288,20 @@ def panels(rows: Sequence[Any]) -> list[Panel]:
     return [Panel("H5: delay of heartbeats", "slow operator (number)", "longest delay (ms)", curves, log_up=True)]
 
 
+def shown(rows: Sequence[Any]) -> list[Any]:
+    """For each slow operator its own delay and the longest of the others; the lags of the traces."""
+    groups: dict[str, list[Any]] = {}
+    for row in rows:
+        if "slow" in row:
+            groups.setdefault(row["slow"], []).append(row)
+    kept = []
+    for slow, group in groups.items():
+        others = [row for row in group if row["operator"] != slow]
+        kept += [row for row in group if row["operator"] == slow]
+        kept.append(max(others, key=lambda row: row["delay"] or 0.0))
+    return kept + [row for row in rows if "lag" in row]
+
+
 EXPERIMENT = Experiment(
     id="H5",
     title="a backlogged operator",
@@ -305,6 +319,7 @@ load, not by the rate. Below that, the traces that Lowwater itself writes, of th
     measure=measure,
     verdicts=verdicts,
     panels=panels,
+    shown=shown,
     columns={
         "slow": "slow operator",
         "operator": "operator",

@@ -170,6 +170,28 @@ def slices(query: QueryPlan, streams: Mapping[str, Stream], period: float, rate:
     }
 
 
+def merged(rows: Sequence[Any], interval: int, packets: float) -> tuple[float, float]:
+    """The least and the most MB, at the paper's rates, of a merge at an interval of heartbeats.
+
+    Gigascope's merge keeps rows of its low level. How many of these a packet gives depends on flows and on slots, which
+    000 does not name: at least as few as our low level gives, at most one. A row has its values, and at most as much
+    again in headers and links.
+
+    Args:
+        rows: of the result, one of them of the merge at that interval, one a slice.
+        interval: of heartbeats, s.
+        packets: of all links, that the slices' low level read.
+    """
+    (merge,) = (row for row in rows if (row["form"], row["heartbeat"]) == ("iop", interval))
+    stored = next(row for row in rows if row["form"] == SLICES)
+    scale, bytes_each = merge["scaled"] / merge["megabytes"], 1e6 * stored["megabytes"] / stored["slice"]
+    return merge["merge"] * stored["low"] / packets * bytes_each * scale / 1e6, 2 * merge["scaled"]
+
+
+BETWEEN = "taken as: between a merge of our low level's rows and one of packets with as much again in headers"
+"""How a size that 000 prints is judged; `merged` says why."""
+
+
 def held(rows: Sequence[Any], parameter: str, beside: str = "") -> Verdict:
     """Whether what the high level holds is the same (within a half) for the least and the largest parameter.
 

@@ -128,6 +128,17 @@ class Memory:
         """The same in MB of values."""
         return sum(each.bytes for each in self.operators) / 1e6
 
+    def measures(self, scale: float, **kinds: str) -> dict[str, int | float]:
+        """The measures of a row: tuples in operators of kinds, of all, MB of values, and these at the paper's rates.
+
+        Args:
+            scale: the paper's rate, of that which was measured.
+            kinds: column -> kind of operator.
+        """
+        parts = {column: self.of(kind) for column, kind in kinds.items()}
+        megabytes = {"megabytes": self.megabytes, "scaled": self.megabytes * scale}
+        return {**parts, "tuples": self.tuples, **megabytes}
+
     def of(self, kind: str) -> int:
         """Tuples in operators of a kind (`Order`, `Group`, `Join`, `BufferedWindows`)."""
         return sum(each.tuples for each in self.operators if each.operator.split("/")[1] == kind)
@@ -213,6 +224,28 @@ def timed(node: Node, streams: Mapping[str, Stream], form: str, period: float = 
     clock.close()
     found.seconds, found.longest = time.process_time() - began, clock.longest
     return found
+
+
+def calls(node: Node, streams: Mapping[str, Stream], form: str, period: float = 1.0) -> int:
+    """Evaluates a plan over streams, and counts the calls that the interpreter makes: the same on every machine."""
+    plan, clock, top = _driven(node, streams, form, period)
+    top.connect(_TimedSink(clock, Timed()), 0)
+    records = list(merge({name: each.batches() for name, each in streams.items()}, plan.columns))
+    counted = 0
+
+    def count(frame: object, event: str, argument: object) -> None:
+        nonlocal counted
+        counted += event in ("call", "c_call")
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        for record in records:
+            clock.record(record)
+        clock.close()
+    finally:
+        sys.setprofile(before)
+    return counted
 
 
 @dataclass

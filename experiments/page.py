@@ -80,7 +80,24 @@ def _table(known: Sequence[Experiment], results: Mapping[str, Mapping[str, Any]]
         link = f"[{each.id}](#{_anchor(each)})"
         cells = [link, f"{each.source}: {each.claim}", ours, f"**{summary(verdicts)}**", str(each.seed)]
         lines.append(f"| {' | '.join(map(_escaped, cells))} | `{found['command'] if found else each.command}` |")
-    return [*lines, ""]
+    return [*lines, "", _count(known, results), ""]
+
+
+def _count(known: Sequence[Experiment], results: Mapping[str, Mapping[str, Any]]) -> str:
+    """How many figures hold, and which do not; an experiment without a figure of a paper is counted apart."""
+    counted: dict[bool, list[bool]] = {True: [], False: []}
+    less: list[str] = []
+    for each in known:
+        verdicts = each.verdicts(results[each.id]["rows"]) if each.id in results else []
+        whole = bool(verdicts) and all(verdict.holds is not False for verdict in verdicts)
+        counted["Figure" in each.source].append(whole)
+        if not whole:
+            wrong = [verdict for verdict in verdicts if verdict.holds is False]
+            shown = sum(bool(verdict.cause) for verdict in wrong)
+            less.append(f"{each.id}: {len(wrong)} of {len(verdicts)} claims do not, {shown} with a cause from rows")
+    figures, others = counted[True], counted[False]
+    said = f"**{sum(figures)} of {len(figures)} figures hold**, and {sum(others)} of {len(others)} claims without one"
+    return f"{said}. {'; '.join(less)}." if less else f"{said}."
 
 
 def _section(experiment: Experiment, found: Mapping[str, Any] | None) -> list[str]:
@@ -113,14 +130,17 @@ def _paragraphs(text: str) -> list[str]:
 
 
 def _measured(experiment: Experiment, rows: Sequence[Mapping[str, Cell]]) -> list[str]:
-    """The table of the rows: only columns that the experiment names, and rows that have any of them."""
+    """The table of the rows: only columns that the experiment names, and rows that have any of them and are shown."""
     names = list(experiment.columns)
     if not names:
         return []
+    chosen = experiment.shown(list(map(dict, rows))) if experiment.shown else rows
     lines = [f"| {' | '.join(experiment.columns.values())} |", f"|{' --- |' * len(names)}"]
-    for row in rows:
+    for row in chosen:
         if any(name in row for name in names):
             lines.append(f"| {' | '.join(_shown(row.get(name)) for name in names)} |")
+    if len(chosen) < len(rows):
+        lines += ["", f"{len(chosen)} of {len(rows)} rows; the result has all."]
     return [*lines, ""]
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from experiments.frame import Measurement, Size
+from experiments.frame import Curve, Measurement, Size
 from lowwater.plan.context import Links
 from lowwater.plan.operators import Node
 from lowwater.plan.queryset import plan_texts
@@ -139,3 +139,13 @@ def level(rows: Sequence[Mapping[str, Any]], name: str, value: str, scale: float
     """A line across the figure: what was measured of a scenario without periodic punctuation, times a scale."""
     rates = [rate for rate, _ in by_rate(rows, value)]
     return [(rate, of(rows, name, value) * scale) for rate in rates]
+
+
+NAMES = {"A": "A: no punctuation", "B": "B: periodic", "C": "C: on demand", "D": "D: latent timestamps"}
+
+
+def curves(rows: Sequence[Mapping[str, Any]], value: str, names: str = "ABCD", scale: float = 1.0) -> list[Curve]:
+    """What was measured of scenarios by the rate of B's punctuation, times a scale; all but B are level."""
+    lines = {name: level(rows, name, value, scale) for name in names if name != "B"}
+    lines["B"] = [(rate, found * scale) for rate, found in by_rate(rows, value)]
+    return [Curve(NAMES[name], lines[name]) for name in names]

@@ -8,7 +8,7 @@ from math import log10
 from typing import Any
 
 from experiments.frame import Curve, Experiment, Measurement, Panel, Size, Verdict, main
-from experiments.scenarios import SECONDS, SEED, A, C, D, by_rate, everything, in_turn, level, measured, of
+from experiments.scenarios import SECONDS, SEED, A, C, D, by_rate, curves, everything, in_turn, measured, of
 
 
 def measure(size: Size) -> list[Measurement]:
@@ -67,10 +67,7 @@ def _shown(milliseconds: float) -> str:
 def panels(rows: Sequence[Any]) -> list[Panel]:
     """Figure 7 (a) and (b)."""
     across = "punctuation of B (punctuations/s)"
-    names = {"A": "A: no punctuation", "C": "C: on demand", "D": "D: latent timestamps"}
-    lines = [Curve(name, level(rows, key, "latency_ms")) for key, name in names.items()]
-    lines.insert(1, Curve("B: periodic", by_rate(rows, "latency_ms")))
-    near = [Curve(names[key], level(rows, key, "latency_ms", 1000)) for key in "CD"]
+    lines, near = curves(rows, "latency_ms"), curves(rows, "latency_ms", "CD", 1000)
     paper = Curve("paper: C is about 100 µs above D", [(10, of(rows, "D", "latency_ms") * 1000 + 100)], True)
     return [
         Panel("X1 (a): average output latency", across, "latency (ms)", lines, log_across=True, log_up=True),

@@ -7,7 +7,7 @@ from math import log10
 from typing import Any
 
 from experiments.frame import Curve, Experiment, Measurement, Panel, Size, Verdict, main
-from experiments.scenarios import SEED, by_rate, everything, level, of
+from experiments.scenarios import SEED, by_rate, curves, everything, of
 
 RATES = (0.1, 1.0, 10.0, 30.0, 100.0, 1000.0)
 
@@ -52,17 +52,14 @@ def verdicts(rows: Sequence[Any]) -> list[Verdict]:
 
 def panels(rows: Sequence[Any]) -> list[Panel]:
     """Figure 8."""
-    curves = [
-        Curve("A: no punctuation", level(rows, "A", "peak")),
-        Curve("B: periodic", by_rate(rows, "peak")),
+    lines = [
+        *curves(rows, "peak"),
         Curve("B, tuples alone", by_rate(rows, "peak_tuples")),
-        Curve("C: on demand", level(rows, "C", "peak")),
-        Curve("D: latent timestamps", level(rows, "D", "peak")),
         Curve("paper: A, thousands", [(0.1, 1000)], True),
         Curve("paper: C, A/100 or less", [(0.1, of(rows, "A", "peak") / 100)], True),
     ]
     across, up = "punctuation of B (punctuations/s)", "peak of all buffers (tuples and punctuations)"
-    return [Panel("X3: peak total queue size", across, up, curves, log_across=True, log_up=True)]
+    return [Panel("X3: peak total queue size", across, up, lines, log_across=True, log_up=True)]
 
 
 EXPERIMENT = Experiment(

@@ -27,7 +27,7 @@ def small(module: ModuleType) -> list[Measurement]:
     """Rows of the smallest size; they can be shown. Evaluations are kept for the broken policies."""
     experiment: Experiment = module.EXPERIMENT
     with pytest.MonkeyPatch.context() as patch:
-        for function in (model.memory, model.timed, model.objects):
+        for function in (model.memory, model.timed, model.objects, model.calls):
             if hasattr(module, function.__name__):
                 patch.setattr(module, function.__name__, once(function))
         rows = experiment.measure(Size.QUICK)
@@ -49,7 +49,7 @@ def once(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def order_is_lost(monkeypatch: pytest.MonkeyPatch, module: ModuleType) -> None:
     """Merges that hand rows on: the in-order architecture without what it is about."""
-    for function in (model.memory, model.timed, model.objects):
+    for function in (model.memory, model.timed, model.objects, model.calls):
         if hasattr(module, function.__name__):
             monkeypatch.setattr(module, function.__name__, _out_of_order(once(function)))
 

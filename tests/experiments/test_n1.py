@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from experiments import n1
+from experiments import model, n1
 from experiments.frame import Measurement
 from tests.experiments.broken import order_is_lost, said, small
 
@@ -15,15 +15,19 @@ def rows() -> list[Measurement]:
 
 
 def test_the_verdicts_of_a_small_run(rows: list[Measurement]) -> None:
-    """Memory and latency; the third is of processor times, which one run of a small size does not settle."""
-    memory, latency, _, buffered = said(n1.EXPERIMENT, rows)
-    assert memory and latency and buffered
+    assert said(n1.EXPERIMENT, rows) == [True, True, True, True]
 
 
 @pytest.mark.parametrize(("factor", "holds"), [(0.01, True), (100.0, False)])
-def test_the_verdict_on_time_is_of_the_times(rows: list[Measurement], factor: float, holds: bool) -> None:
-    times = [{**row, "seconds": row["seconds"] * factor} if row["form"] == "oop" else row for row in rows]
+def test_the_verdict_on_time_is_of_the_calls(rows: list[Measurement], factor: float, holds: bool) -> None:
+    times = [{**row, "calls": row["calls"] * factor} if row["form"] == "oop" else row for row in rows]
     assert said(n1.EXPERIMENT, times)[2] is holds
+
+
+def test_calls_are_the_same_again() -> None:
+    node, links = n1.query(1), n1.streams(2, 1.0, n1.SEED)
+    found = [model.calls(node, links, form) for form in ("iop", "oop", "iop", "oop")]
+    assert found[:2] == found[2:] and found[0] > found[1] > 0
 
 
 def test_a_broken_policy_turns_the_verdicts(rows: list[Measurement], monkeypatch: pytest.MonkeyPatch) -> None:

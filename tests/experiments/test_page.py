@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,9 @@ TOY = Experiment(
     panels=lambda rows: [Panel("t", "x (s)", "y (MB)", [Curve("ours", [(1, 2)]), Curve("paper", [(1, 3)], True)])],
     columns={"x": "x (s)", "y": "y"},
 )
+
+
+BOTH = {"Z1": [{"x": 3, "y": 2.5}], "Z2": [{"x": 1, "y": 2.5}]}
 
 
 @pytest.mark.parametrize(
@@ -53,8 +57,21 @@ def test_a_result_becomes_a_section(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "| more | 2.5 \\| 1 | holds |" in text and "*more*: because" in text
     assert "| x (s) | y |\n| --- | --- |\n| 1 | 2.5 |" in text
     assert "**not measured**" in page([TOY], {})
+    assert "**0 of 0 figures hold**, and 1 of 1 claims without one.\n" in text
     turned = page([TOY], {"Z1": {**found, "rows": [{"x": 3, "y": 2.5}]}})
     assert "**does not hold (0 of 1 claims do)**" in turned
+    figure = replace(TOY, source="000, Figure 1")
+    both = page([figure, replace(TOY, id="Z2")], {name: {**found, "rows": rows} for name, rows in BOTH.items()})
+    said = "**0 of 1 figures hold**, and 1 of 1 claims without one. Z1: 1 of 1 claims do not, 1 with a cause from rows."
+    assert said in both
+
+
+def test_a_long_table_is_shortened() -> None:
+    rows = [{"x": number, "y": 2.5} for number in (1, 2, 3)]
+    found = {"size": "default", "command": "c", "seed": 7, "processor_seconds": 1, "machine": "m", "rows": rows}
+    short = page([replace(TOY, shown=lambda rows: rows[1:2])], {"Z1": found})
+    assert "| 2 | 2.5 |\n\n1 of 3 rows; the result has all." in short and "| 3 | 2.5 |" not in short
+    assert "the result has all" not in page([TOY], {"Z1": found})
 
 
 def test_a_result_that_is_there_is_not_measured_again(tmp_path: Path) -> None:
