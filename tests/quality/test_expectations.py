@@ -141,8 +141,8 @@ def test_a_frame_breaks_only_the_rule_that_it_is_made_to_break() -> None:
 @pytest.mark.parametrize(
     ("broken", "says"),
     [
-        ({"unaccounted": -3}, "3 records counted but not in packets/"),
-        ({"sane": 990}, "read 1,000, which is not malformed 1 + violating 2 + sane 990 + outside 0"),
+        ({"unaccounted": -3}, "packets/ lacks 3 records that the ledgers count"),
+        ({"sane": 990}, "read 1,000, but the outcomes add up to 993: malformed 1 + violating 2 + sane 990 + outside 0"),
     ],
 )
 def test_the_other_ways_in_which_accounts_are_wrong(broken: dict[str, Any], says: str) -> None:
@@ -154,7 +154,7 @@ def test_the_other_ways_in_which_accounts_are_wrong(broken: dict[str, Any], says
 def test_files_that_the_high_stage_did_not_write_fail_though_the_rows_are_as_many() -> None:
     expected = stable_id("queries", "expect_query_rows_as_made")
     message = finding(validate(frames("queries", changed=1), RUN), expected).messages[0]
-    assert "250 rows in the stream, the high stage wrote 250; its files have changed since; links" in message
+    assert "the files of the stream, 250 rows, have changed since the high stage wrote them; links" in message
 
 
 @pytest.mark.slow
