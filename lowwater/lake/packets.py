@@ -274,7 +274,8 @@ def packet_files(
         placed = sorted(rows, key=_place)
         if sum(row["num_records"] for row in placed) != capture.packets:
             raise LakeError(
-                f"{files.folder}: packets of {capture.path} (link {link!r}) are missing, the ledger counts {capture.packets}",
+                f"{files.folder}: the ledger counts {capture.packets} packets of {capture.path} (link {link!r}), "
+                "and some are missing",
                 f"{_AGAIN}; else the lake is damaged: ingest its captures into a new one",
             )
         needed = tuple(

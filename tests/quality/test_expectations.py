@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tomllib
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -17,7 +17,7 @@ from uuid import UUID
 
 import pytest
 from lowwater_expectations import SUITES, Finding, Severity, Validation, offline, once, text, validate, verdict
-from lowwater_expectations.entries import Entry, dump_suite, parse_suite, read_suite, stable_id
+from lowwater_expectations.entries import Entry, SuiteFile, parse_suite, read_suite, stable_id
 
 from lowwater.errors import LawError
 from tests.quality.frames import CASES, GOOD, INTERVAL, LINK, RUN, SECOND, Case, frames
@@ -26,6 +26,11 @@ ROOT = Path(__file__).resolve().parents[2]
 FILES = ROOT / "expectations" / "suites"
 ALL = [(suite, case) for suite in SUITES for case in CASES[suite]]
 entries = pytest.mark.parametrize(("suite", "case"), ALL, ids=[case.name for _, case in ALL])
+
+
+def dump_suite(suite: SuiteFile) -> str:
+    """The text of a suite file."""
+    return json.dumps(asdict(suite), indent=2, ensure_ascii=False) + "\n"
 
 
 def entry(suite: str, case: Case) -> Entry:
