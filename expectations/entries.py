@@ -7,7 +7,7 @@ So a new wording of a description changes one line, and results stay comparable 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from importlib import resources
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
@@ -94,11 +94,6 @@ def parse_suite(text: str, file: str) -> SuiteFile:
         if entry.severity not in ("warning", "critical"):
             raise LawError(f"{file}: {entry.name}: severity {entry.severity!r}", "write warning or critical")
     return suite
-
-
-def dump_suite(suite: SuiteFile) -> str:
-    """Returns the text of a suite file. `parse_suite` is its inverse."""
-    return json.dumps(asdict(suite), indent=2, ensure_ascii=False) + "\n"
 
 
 def _same_keys(data: Any, kind: type[Entry] | type[SuiteFile], where: str) -> None:

@@ -41,7 +41,7 @@ class Usual(Rule, ABC):
 
     def reason(self, row: Row) -> str:
         share, limit = percent(row[f"{self.drift}_drift"]), percent(row[f"{self.drift}_{self.limit}"])
-        past = f"in the {count(row['past'], 'interval')} before"
+        past = f"in {count(row['past'], 'earlier interval')}"
         return f"{self.fault(row)} {past}: a difference of {share}, more than the {self.limit} limit of {limit}"
 
 
@@ -53,7 +53,7 @@ class ExpectLinkVolumeAsUsual(LinkRule, Usual):
     drift = "volume"
 
     def fault(self, row: Row) -> str:
-        return f"{count(row['volume'], 'record')} came, usually {count(row['usual_volume'])}"
+        return f"{count(row['volume'], 'record')} arrived, usually {count(row['usual_volume'])}"
 
 
 class ExpectLinkViolationsAsUsual(LinkRule, Usual):
@@ -99,7 +99,7 @@ class ExpectLinkTypesAsUsual(LinkRule, Usual):
     drift = "link_types"
 
     def fault(self, row: Row) -> str:
-        return f"captures are of the type {row['new_link_types']}, which did not occur"
+        return f"captures have the new link type {row['new_link_types']}, absent"
 
 
 class ExpectLinkTalkersAsUsual(LinkRule, Usual):
@@ -110,7 +110,7 @@ class ExpectLinkTalkersAsUsual(LinkRule, Usual):
     drift = "talkers"
 
     def fault(self, row: Row) -> str:
-        return f"the senders differ from the usual ones, most of all {row['changed_talkers']},"
+        return f"senders changed, most of all {row['changed_talkers']}, compared with those"
 
 
 class ExpectQueryVolumeAsUsual(QueryRule, Usual):
@@ -121,4 +121,4 @@ class ExpectQueryVolumeAsUsual(QueryRule, Usual):
     drift = "volume"
 
     def fault(self, row: Row) -> str:
-        return f"{count(row['volume'], 'row')} came out, usually {count(row['usual_volume'])}"
+        return f"the query gave {count(row['volume'], 'row')}, usually {count(row['usual_volume'])}"

@@ -24,7 +24,7 @@ class LftaRule(Rule, ABC):
 class ExpectLftaOutcomesToAddUp(LftaRule):
     """The number of sane records is the sum of the outcomes of the LFTA (SEMANTICS A1)."""
 
-    rule = "Every sane record has one outcome"
+    rule = "The outcomes of the LFTA add up to the sane records"
     measures = ("sane", "named", "unaccounted")
 
     def holds(self, row: Row) -> bool:
@@ -32,15 +32,15 @@ class ExpectLftaOutcomesToAddUp(LftaRule):
 
     def reason(self, row: Row) -> str:
         return (
-            f"its outcomes name {count(row['named'])} of {count(row['sane'], 'sane record')}, "
-            f"{count(row['unaccounted'])} unaccounted for"
+            f"its outcomes add up to {count(row['named'])} of {count(row['sane'], 'sane record')}, "
+            f"so {count(row['unaccounted'])} have none"
         )
 
 
 class ExpectLftasToAgree(LftaRule):
     """All LFTAs of a link saw the same number of sane records (SEMANTICS A1)."""
 
-    rule = "All LFTAs of the link saw the same records"
+    rule = "All LFTAs of the link read the same records"
     measures = ("sane", "disagreement")
 
     def holds(self, row: Row) -> bool:
@@ -48,7 +48,7 @@ class ExpectLftasToAgree(LftaRule):
 
     def reason(self, row: Row) -> str:
         others = "more" if row["disagreement"] > 0 else "fewer"
-        saw = f"it saw {count(row['sane'], 'sane record')}"
+        saw = f"it read {count(row['sane'], 'sane record')}"
         return f"{saw}, {count(abs(row['disagreement']))} {others} than the other LFTAs of the link"
 
 

@@ -37,7 +37,7 @@ class ExpectLinkToBeCovered(LinkRule):
 class ExpectLinkToExcludeNothing(LinkRule):
     """The interval has no gap that the policy `publish` of the link or --through-end left out (SEMANTICS T6)."""
 
-    rule = "No traffic of the link is left out"
+    rule = "No gap of the link is excepted"
     measures = ("excluded_ns", "gaps")
 
     def holds(self, row: Row) -> bool:
@@ -51,23 +51,26 @@ class ExpectLinkToExcludeNothing(LinkRule):
 class ExpectLinkRecordsToBeAccountedFor(LinkRule):
     """Read = malformed + violating + sane + outside, counted from the packets themselves (SEMANTICS A1)."""
 
-    rule = "Every record of the link is malformed, violating, sane or outside of its life"
+    rule = "The ledgers count every record of the link once"
     measures = ("read", "malformed", "violating", "sane", "outside", "unaccounted")
     message_columns = ("interval", "captures", "strays")
 
     def holds(self, row: Row) -> bool:
-        named = row["malformed"] + row["violating"] + row["sane"] + row["outside"]
-        return bool(row["unaccounted"] == 0 and row["read"] == named)
+        return bool(row["unaccounted"] == 0 and row["read"] == self._outcomes(row))
+
+    @staticmethod
+    def _outcomes(row: Row) -> int:
+        return int(row["malformed"] + row["violating"] + row["sane"] + row["outside"])
 
     def reason(self, row: Row) -> str:
         parts = " + ".join(f"{name} {count(row[name])}" for name in ("malformed", "violating", "sane", "outside"))
         parts += f"; {row['strays']}" if row["strays"] else ""
         read, stray = f"read {count(row['read'])}", row["unaccounted"]
         if stray > 0:
-            return f"{count(stray, 'record')} of packets/ not counted; {read}, counted: {parts}"
+            return f"the ledgers lack {count(stray, 'record')} of packets/; {read}, counted: {parts}"
         if stray < 0:
-            return f"{count(-stray, 'record')} counted but not in packets/; {read}, counted: {parts}"
-        return f"{read}, which is not {parts}"
+            return f"packets/ lacks {count(-stray, 'record')} that the ledgers count; {read}, counted: {parts}"
+        return f"{read}, but the outcomes add up to {count(self._outcomes(row))}: {parts}"
 
 
 class ExpectLinkRecordsToLieInside(LinkRule):
@@ -76,7 +79,7 @@ class ExpectLinkRecordsToLieInside(LinkRule):
     Captures that are declared to cover the interval hold no records of other times either.
     """
 
-    rule = "Every record lies in the life of the link and in the declared coverage of its capture"
+    rule = "Records lie in the life of the link and in the declared coverage of their captures"
     measures = ("read", "outside", "uncovered", "misdated")
     message_columns = ("interval", "captures", "places", "elsewhere")
 
@@ -86,9 +89,9 @@ class ExpectLinkRecordsToLieInside(LinkRule):
     def reason(self, row: Row) -> str:
         parts = []
         if row["outside"]:
-            parts.append(f"{count(row['outside'], 'record')} outside of since and until, in no row")
+            parts.append(f"{count(row['outside'], 'record')} outside of since and until, which no query reads")
         if row["uncovered"]:
-            parts.append(f"{count(row['uncovered'], 'record')} outside of what their captures are declared to cover")
+            parts.append(f"{count(row['uncovered'], 'record')} outside of the declared coverage of their captures")
         reasons = [f"of {count(row['read'])} read, {'; '.join(parts)}: {row['places']}"] if parts else []
         if row["misdated"]:
             reasons.append(

@@ -32,14 +32,14 @@ class QueryRule(Rule, ABC):
 class ExpectQueryColumnsAsPlanned(QueryRule):
     """The stream has the columns and types of the plan (SEMANTICS P5)."""
 
-    rule = "The columns of the stream are those of the plan"
+    rule = "The columns of the stream match the plan"
     measures = ("columns",)
 
     def holds(self, row: Row) -> bool:
         return bool(row["columns"] == "")
 
     def reason(self, row: Row) -> str:
-        return f"the columns are not those of the plan: {row['columns']}"
+        return f"the columns differ from the plan: {row['columns']}"
 
 
 class ExpectQueryRowsAsMade(QueryRule):
@@ -52,14 +52,16 @@ class ExpectQueryRowsAsMade(QueryRule):
         return bool(row["changed"] == 0 and row["rows"] == row["made"])
 
     def reason(self, row: Row) -> str:
-        files = "; its files have changed since" if row["changed"] != 0 else ""
-        return f"{count(row['rows'], 'row')} in the stream, the high stage wrote {count(row['made'])}{files}"
+        if row["rows"] == row["made"]:
+            return f"the files of the stream, {count(row['rows'], 'row')}, have changed since the high stage wrote them"
+        files = "; the files have changed since" if row["changed"] != 0 else ""
+        return f"the stream has {count(row['rows'], 'row')}, but the high stage wrote {count(row['made'])}{files}"
 
 
 class ExpectQueryToBeClosed(QueryRule):
     """The stream ends with the promise of the interval's end (SEMANTICS T6)."""
 
-    rule = "The stream is closed by the promise of the interval's end"
+    rule = "The stream ends with the promise of the interval's end"
     measures = ("open_ns",)
 
     def holds(self, row: Row) -> bool:
@@ -79,7 +81,7 @@ class ExpectQueryRowsToBeOwned(QueryRule):
         return bool(row["not_owned"] == 0)
 
     def reason(self, row: Row) -> str:
-        return f"{count(row['not_owned'], 'row')} with _last outside the interval{_first(row)}"
+        return f"{count(row['not_owned'], 'row')} with _last outside of the interval{_first(row)}"
 
 
 class ExpectQueryPromisesToBeKept(QueryRule):

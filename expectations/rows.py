@@ -20,7 +20,7 @@ class ExpectQueryRowsToKeepRule(QueryRule):
     success_keys = ("limit",)
     noun = "rule"
     subjects = ("query", "rule")
-    rule = "The custom rules of severity {limit} hold for the rows"
+    rule = "Rows obey the custom rules of severity {limit}"
     measures = ("severity", "values", "broken", "allowed", "example")
     message_columns = ("interval", "captures", "links", "why")
 

@@ -244,7 +244,7 @@ class Board:
     def __init__(self, root: Path, queries: Path) -> None:
         self.root, self.queries = root.absolute(), queries.absolute()
         self._lock = threading.Lock()
-        self._known: tuple[object, Snapshot] | None = None
+        self._cached: tuple[object, Snapshot] | None = None
 
     def now(self) -> Snapshot:
         """Returns the current snapshot of the ledgers.
@@ -256,9 +256,9 @@ class Board:
         with self._lock:
             lake = Lake(self.root)
             versions = self._versions(lake)
-            if self._known is None or self._known[0] != versions:
-                self._known = versions, self._read()
-            return self._known[1]
+            if self._cached is None or self._cached[0] != versions:
+                self._cached = versions, self._read()
+            return self._cached[1]
 
     def _versions(self, lake: Lake) -> object:
         tables = [open_table(path) for path in (lake.captures, lake.replays, lake.quality, lake.lateness)]

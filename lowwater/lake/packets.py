@@ -136,7 +136,7 @@ class LinkRead:
             stored = [name for name in schema.names if name in file.schema_arrow.names and name != "capture"]
             if HEAD in schema.names and HEAD not in stored:
                 raise LakeError(
-                    f"link {self.link}: of capture {capture.capture[:12]} nothing was kept that packets are sampled by",
+                    f"link {self.link}: the lake has no sampling columns of capture {capture.capture[:12]}",
                     f"write sampling = true in {section_of(self.link)} and ingest the capture again",
                 )
             after = 0
@@ -274,7 +274,8 @@ def packet_files(
         placed = sorted(rows, key=_place)
         if sum(row["num_records"] for row in placed) != capture.packets:
             raise LakeError(
-                f"{files.folder}: of the {capture.packets} packets of {capture.path} (link {link!r}) not all are there",
+                f"{files.folder}: the ledger counts {capture.packets} packets of {capture.path} (link {link!r}), "
+                "and some are missing",
                 f"{_AGAIN}; else the lake is damaged: ingest its captures into a new one",
             )
         needed = tuple(

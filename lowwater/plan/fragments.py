@@ -14,7 +14,7 @@ from lowwater.plan.operators import Cut, Node
 from lowwater.plan.properties.state import by_arrival, counts_rows
 from lowwater.plan.tree import walk, with_inputs
 
-_REASON = "one of both has a state that outlives a slice of time: its slices are evaluated in order"
+_REASON = "one of the two carries state from slice to slice, so its slices run in order"
 
 
 @dataclass(frozen=True)

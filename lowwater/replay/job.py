@@ -334,8 +334,8 @@ class IntervalInputs(LowInputs):
             if self.before(query) is None or (folder is not None and not folder.is_dir()):
                 first, second = format_instant(2 * self.start - self.end), format_instant(self.start)
                 raise LakeError(
-                    f"query {query.name}: the interval of {second} takes up the state of that of {first}, "
-                    "which is not published",
+                    f"query {query.name}: the interval of {second} continues from the state of the interval of "
+                    f"{first}, which is not published",
                     f"replay in order, from {format_instant(self.chain_start(query))}: `lowwater backfill` does so, "
                     "and Airflow once it has read its DAG files again; `chain_start` of "
                     f"{section_of(self.query_set, of='query_sets')} sets where the chain begins",

@@ -132,11 +132,11 @@ class ExpandOperator(StreamOperator):
         names = names_of(node.input.fields)
         left_out = {Column(f.type, f.name) for f in node.input.fields if f.name in node.keys}
         self.groupwise = () if left_out.intersection(below.groupwise) else below.groupwise
-        self._kept = [[name not in node.keys or name in set_keys for name in names] for set_keys in node.sets]
+        self._in_set = [[name not in node.keys or name in set_keys for name in names] for set_keys in node.sets]
 
     def row(self, port: int, row: Row) -> None:
         """Emits the row of each set."""
-        for number, flags in enumerate(self._kept):
+        for number, flags in enumerate(self._in_set):
             values = tuple([value if keep else None for value, keep in zip(row.values, flags, strict=True)])
             self.emit(row._replace(values=(*values, number)))
 

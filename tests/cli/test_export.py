@@ -77,7 +77,7 @@ def test_what_is_there_is_left_alone(kept: Path, tmp_path: Path, capsys: pytest.
     assert "is there already" in capsys.readouterr().err
     assert called(kept, out, "--link", "b", "--force") == 1
     said = capsys.readouterr().err
-    assert "link 'b': nothing is kept of the frames" in said and "[links.b]" in said
+    assert "link 'b': the lake stores no bytes of the frames" in said and "[links.b]" in said
     assert called(kept, out, "--link", "a", "--force", "--where", "nosuch = 1") == 1
     assert "--where:1:1: unknown column nosuch\n  nosuch = 1\n  ^" in capsys.readouterr().err
     assert called(kept, out, "--link", "a", "--force", "--where", "len > (1") == 1

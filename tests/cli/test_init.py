@@ -108,7 +108,7 @@ def test_a_folder_without_captures(tmp_path: Path) -> None:
     (tmp_path / "c").mkdir()
     (tmp_path / "c" / "a.pcap").write_text("no")
     said = lowwater("init", tmp_path / "c", "--lake", tmp_path / "lake")
-    assert said.code == 1 and "there is no capture in it" in said.err and not (tmp_path / "lake").exists()
+    assert said.code == 1 and "the folder has no captures" in said.err and not (tmp_path / "lake").exists()
 
 
 @pytest.mark.slow

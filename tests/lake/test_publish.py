@@ -122,7 +122,7 @@ def test_a_stream_that_changed_since_its_audit_is_not_published(lake: Lake) -> N
 
 def test_a_row_of_another_interval_is_not_published(lake: Lake) -> None:
     put_stream(lake.stream("q"), FIELDS, BASE, BASE + HOUR, stream([("1.1.1.1", 1, 3600.0)]), "set")
-    with pytest.raises(LawError, match="has rows that are not of the interval"):
+    with pytest.raises(LawError, match="has rows outside of the interval"):
         publish(lake, "set", "q", FIELDS, BASE, BASE + HOUR, "d", audited(lake))
     assert table(lake) == []
 

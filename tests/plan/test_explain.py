@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 
 from lowwater.catalog.expr import show
 from lowwater.errors import LowwaterError, QueryError
+from lowwater.gsql import nodes
 from lowwater.gsql.parser import parse
 from lowwater.gsql.printer import print_statement
 from lowwater.plan.context import Links
-from lowwater.plan.explain import FORMS, describe, explain
+from lowwater.plan.explain import FORMS, describe, explain, spell
 from lowwater.plan.explain.json import laid_out, schema
 from lowwater.plan.explain.mermaid import label
 from lowwater.plan.explain.model import Description
@@ -228,9 +229,9 @@ def test_notes_parameters_and_places_of_queries(every: Plan) -> None:
 def test_why_an_aggregation_is_not_split(every: Plan) -> None:
     queries = {query.name: query for query in describe(every).queries}
     why = {name: query.operators[0].high for name, query in queries.items() if query.operators}
-    assert why["rolled"].startswith("count_distinct: it is not split")
-    assert why["counted"] == "rows are counted where those of all links meet, in order of arrival"
-    assert why["running"].startswith("CLOSING_WHEN keeps a group")
+    assert why["rolled"].startswith("count_distinct: it has no sub-aggregate")
+    assert why["counted"] == "windows count the rows of all links together, in order of arrival"
+    assert why["running"].startswith("CLOSING_WHEN carries a group")
     assert why["asked"].startswith("like costs HIGH")
     text = "DEFINE { query_name 'q'; %s } SELECT tb, count(*) FROM TCP WHERE LLMIN(len, 5) = 5 GROUP BY time/60 AS tb"
     split = describe(planned(text % "")).queries[0].operators
@@ -239,7 +240,7 @@ def test_why_an_aggregation_is_not_split(every: Plan) -> None:
         "DEFINE asks for select_lfta"
     )
     cheap = describe(planned(text % "lfta_cost '1';")).queries[0].operators[0].high
-    assert cheap == "LLMIN costs FREE, the low level takes less than FREE"
+    assert cheap == "LLMIN costs FREE, the low level runs only functions below FREE"
 
 
 @pytest.mark.parametrize(("call", "most"), [("", 60), ("sum", 60), ("avg", 30)])
@@ -250,8 +251,49 @@ def test_an_aggregation_of_more_columns_than_a_group_table_has_is_whole(call: st
         keys = [] if call else [f"{each} AS k{at}" for at, each in enumerate(own)]
         found = planned(f"SELECT {', '.join(['tb', *items])} FROM TCP GROUP BY {', '.join(['time/60 AS tb', *keys])}")
         why = describe(found).queries[0].operators[0].high
-        assert why.startswith("a group table has 60 columns") if not split else why == ""
+        assert why.startswith("a group table has at most 60 group-by variables") if not split else why == ""
         assert [lfta.aggregates for query in found.queries for lfta in query.lftas] == [split]
+
+
+_STEP = st.one_of(
+    st.builds(Step, st.just("add"), st.integers(-40, 40)),
+    st.builds(Step, st.sampled_from(["mul", "div"]), st.integers(1, 9)),
+    st.just(Step("neg")),
+)
+
+
+def _value(expression: nodes.Expression, clock: int) -> int:
+    """Evaluates printed arithmetic by the rules of GSQL (SEMANTICS V2)."""
+    if isinstance(expression, nodes.Name):
+        assert expression.name == "clock"
+        return clock
+    if isinstance(expression, nodes.Literal):
+        assert type(expression.value) is int
+        return expression.value
+    if isinstance(expression, nodes.UnaryOp):
+        assert expression.op == "-"
+        return -_value(expression.operand, clock)
+    assert isinstance(expression, nodes.BinaryOp)
+    left, right = _value(expression.left, clock), _value(expression.right, clock)
+    quotient = abs(left) // abs(right) * (1 if (left < 0) == (right < 0) else -1) if right else 0
+    return {"+": left + right, "-": left - right, "*": left * right, "/": quotient}[expression.op]
+
+
+@given(st.lists(_STEP, max_size=6), st.integers(0, 1000))
+def test_the_printed_progress_of_a_column_is_what_the_plan_computes(drawn: list[Step], clock: int) -> None:
+    time = Temporal((tuple(drawn),))
+    (text,) = spell.steps(time)
+    (statement,) = parse(f"SELECT {text} AS value FROM TCP").statements
+    assert isinstance(statement, nodes.Select)
+    assert _value(statement.items[0].expression, clock) == time.promise(clock)
+
+
+def test_progress_is_printed_with_the_parentheses_that_it_needs() -> None:
+    steps = (Step("add", -3_000_000_000), Step("div", 60_000_000_000), Step("mul", 60))
+    assert spell.steps(Temporal((steps,))) == ("(clock - 3000000000)/60000000000*60",)
+    unknown = (Step("div", 1, "width"), Step("add", -1, "late"))
+    assert spell.steps(Temporal((unknown,))) == ("clock/$width - $late",)
+    assert spell.steps(Temporal(((Step("add", 5),),), "seq")) == ("seq + 5",)
 
 
 def test_promises_of_a_band() -> None:
@@ -278,10 +320,10 @@ def test_spark_queries_are_counted_with_the_reason_of_each_cut() -> None:
     assert queries["each"].parts == ()
     (below,) = queries["sums"].parts
     assert (below.operator, below.of, below.reader) == ("running aggregation", "ends", "aggregation")
-    assert "outlives a slice" in below.reason
+    assert "carries state from slice to slice" in below.reason
     shown = explain(made)
-    assert shown.count("  Spark queries: one\n") == 2 and "  Spark queries: one; computes pairs again\n" in shown
-    assert "  Spark queries: 2, one after another; computes ends again\n" in shown
+    assert shown.count("  Spark queries: one\n") == 2 and "  Spark queries: one; recomputes pairs\n" in shown
+    assert "  Spark queries: 2, one after another; recomputes ends\n" in shown
 
 
 def test_json_keeps_its_schema(every: Plan) -> None:
@@ -311,21 +353,21 @@ def test_mermaid_is_well_formed() -> None:
     for each in plans():
         first, *lines = explain(each, "mermaid").splitlines()
         assert first == "flowchart BT"
-        nodes: set[str] = set()
+        boxes: set[str] = set()
         edges: list[tuple[str, str]] = []
         depth = 0
         for line in (line.strip() for line in lines):
             if re.fullmatch(rf"subgraph \w+\[{_LABEL}\]", line) or line == "end":
                 depth += 1 if line != "end" else -1
             elif match := _NODE.fullmatch(line):
-                assert match[1] not in nodes
-                nodes.add(match[1])
+                assert match[1] not in boxes
+                boxes.add(match[1])
             else:
                 match = _EDGE.fullmatch(line)
                 assert match, line
                 edges.append((match[1], match[2]))
             assert depth in (0, 1)
-        assert depth == 0 and {end for edge in edges for end in edge} == nodes
+        assert depth == 0 and {end for edge in edges for end in edge} == boxes
 
 
 def test_labels_of_mermaid_are_escaped() -> None:
@@ -423,14 +465,14 @@ DEFINE { query_name 'b'; } SELECT time FROM main1.TCP WHERE len > 5
     found = planned(text)
     shared = {prefilter.links: prefilter for prefilter in choose_prefilters(found.lftas)}
     assert shared[("main1",)].shared == (2, 2, 2) and shared[("*",)].shared == (1, 1, 1)
-    assert "prefilter of every other link" in explain(found)
+    assert "prefilter on every other link" in explain(found)
 
 
 def test_state_between_intervals(every: Plan) -> None:
     carried = {query.name for query in every.queries if carried_state(query.high)}
     assert carried == {"counted", "sampled", "running"}
     (reason,) = carried_state(next(query.high for query in every.queries if query.name == "counted"))
-    assert "numbered" in reason
+    assert "row numbers count" in reason
 
 
 def test_leaves_keep_the_columns_of_protocols(every: Plan) -> None:

@@ -135,7 +135,7 @@ class Case(NamedTuple):
 
 def both(kind: str, drift: str, broken: dict[str, Any], says: str) -> tuple[Case, Case]:
     """The cases of an expectation about a drift: beyond its warning limit, and beyond its critical one."""
-    known = "in the 24 intervals before: a difference of "
+    known = "in 24 earlier intervals: a difference of "
     warning, critical = (LINK_HISTORY | QUERY_HISTORY)[f"{drift}_warning"] + 0.01, 0.99
     return (
         Case(
@@ -160,7 +160,7 @@ CASES: dict[str, tuple[Case, ...]] = {
         Case(
             "expect_link_records_to_be_accounted_for",
             {"unaccounted": 3, "strays": "2026-01-01T00:17:00Z 3 more in packets/ (a.pcap records 120 to 190)"},
-            "3 records of packets/ not counted; read 1,000, counted: malformed 1 + violating 2 + sane 997 + "
+            "the ledgers lack 3 records of packets/; read 1,000, counted: malformed 1 + violating 2 + sane 997 + "
             "outside 0; 2026-01-01T00:17:00Z 3 more in packets/ (a.pcap records 120 to 190)",
         ),
         Case(
@@ -173,10 +173,10 @@ CASES: dict[str, tuple[Case, ...]] = {
                 "misdated": 5,
                 "elsewhere": "b.pcap (5 from 2026-01-02T00:00:00Z to 2026-01-02T00:01:00Z)",
             },
-            "of 1,000 read, 7 records outside of since and until, in no row; 2 records outside of what their captures "
-            "are declared to cover: link 'main1': a.pcap: 7 before since = 2026; 5 records of captures that are "
-            "declared to cover this interval lie at other times: b.pcap (5 from 2026-01-02T00:00:00Z to "
-            "2026-01-02T00:01:00Z)",
+            "of 1,000 read, 7 records outside of since and until, which no query reads; 2 records outside of the "
+            "declared coverage of their captures: link 'main1': a.pcap: 7 before since = 2026; 5 records of "
+            "captures that are declared to cover this interval lie at other times: b.pcap (5 from "
+            "2026-01-02T00:00:00Z to 2026-01-02T00:01:00Z)",
         ),
         Case(
             "expect_link_violations_to_stay_within_limit/warning",
@@ -207,12 +207,12 @@ CASES: dict[str, tuple[Case, ...]] = {
         Case(
             "expect_lfta_outcomes_to_add_up",
             {"named": 995, "unaccounted": 2},
-            "its outcomes name 995 of 997 sane records, 2 unaccounted for",
+            "its outcomes add up to 995 of 997 sane records, so 2 have none",
         ),
         Case(
             "expect_lftas_to_agree",
             {"disagreement": -5},
-            "it saw 997 sane records, 5 fewer than the other LFTAs of the link",
+            "it read 997 sane records, 5 fewer than the other LFTAs of the link",
         ),
         Case(
             "expect_lfta_failures_to_stay_within_limit/warning",
@@ -229,9 +229,9 @@ CASES: dict[str, tuple[Case, ...]] = {
         Case(
             "expect_query_columns_as_planned",
             {"columns": "cnt is string, not int64"},
-            "the columns are not those of the plan: cnt is string, not int64",
+            "the columns differ from the plan: cnt is string, not int64",
         ),
-        Case("expect_query_rows_as_made", {"rows": 249}, "249 rows in the stream, the high stage wrote 250"),
+        Case("expect_query_rows_as_made", {"rows": 249}, "the stream has 249 rows, but the high stage wrote 250"),
         Case(
             "expect_query_keys_to_be_unique",
             {"duplicate_keys": 1, "example": ROW},
@@ -240,7 +240,7 @@ CASES: dict[str, tuple[Case, ...]] = {
         Case(
             "expect_query_rows_to_be_owned",
             {"not_owned": 2, "example": ROW},
-            f"2 rows with _last outside the interval; the first: {ROW}",
+            f"2 rows with _last outside of the interval; the first: {ROW}",
         ),
         Case(
             "expect_query_promises_to_be_kept",
@@ -266,7 +266,7 @@ CASES: dict[str, tuple[Case, ...]] = {
         ),
     ),
     "link_history": (
-        *both("expect_link_volume_as_usual", "volume", {"volume": 100}, "100 records came, usually 1,100"),
+        *both("expect_link_volume_as_usual", "volume", {"volume": 100}, "100 records arrived, usually 1,100"),
         *both(
             "expect_link_violations_as_usual",
             "violating",
@@ -289,16 +289,16 @@ CASES: dict[str, tuple[Case, ...]] = {
             "expect_link_types_as_usual",
             "link_types",
             {"new_link_types": "RAW"},
-            "captures are of the type RAW, which did not occur",
+            "captures have the new link type RAW, absent",
         ),
         *both(
             "expect_link_talkers_as_usual",
             "talkers",
             {"changed_talkers": "10.0.0.9 0.0% -> 60.0%"},
-            "the senders differ from the usual ones, most of all 10.0.0.9 0.0% -> 60.0%,",
+            "senders changed, most of all 10.0.0.9 0.0% -> 60.0%, compared with those",
         ),
     ),
-    "query_history": both("expect_query_volume_as_usual", "volume", {"volume": 1}, "1 row came out, usually 260"),
+    "query_history": both("expect_query_volume_as_usual", "volume", {"volume": 1}, "the query gave 1 row, usually 260"),
 }
 """Per suite, in the order of its file."""
 

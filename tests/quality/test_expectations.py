@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tomllib
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -17,7 +17,7 @@ from uuid import UUID
 
 import pytest
 from lowwater_expectations import SUITES, Finding, Severity, Validation, offline, once, text, validate, verdict
-from lowwater_expectations.entries import Entry, dump_suite, parse_suite, read_suite, stable_id
+from lowwater_expectations.entries import Entry, SuiteFile, parse_suite, read_suite, stable_id
 
 from lowwater.errors import LawError
 from tests.quality.frames import CASES, GOOD, INTERVAL, LINK, RUN, SECOND, Case, frames
@@ -26,6 +26,11 @@ ROOT = Path(__file__).resolve().parents[2]
 FILES = ROOT / "expectations" / "suites"
 ALL = [(suite, case) for suite in SUITES for case in CASES[suite]]
 entries = pytest.mark.parametrize(("suite", "case"), ALL, ids=[case.name for _, case in ALL])
+
+
+def dump_suite(suite: SuiteFile) -> str:
+    """The text of a suite file."""
+    return json.dumps(asdict(suite), indent=2, ensure_ascii=False) + "\n"
 
 
 def entry(suite: str, case: Case) -> Entry:
@@ -141,8 +146,8 @@ def test_a_frame_breaks_only_the_rule_that_it_is_made_to_break() -> None:
 @pytest.mark.parametrize(
     ("broken", "says"),
     [
-        ({"unaccounted": -3}, "3 records counted but not in packets/"),
-        ({"sane": 990}, "read 1,000, which is not malformed 1 + violating 2 + sane 990 + outside 0"),
+        ({"unaccounted": -3}, "packets/ lacks 3 records that the ledgers count"),
+        ({"sane": 990}, "read 1,000, but the outcomes add up to 993: malformed 1 + violating 2 + sane 990 + outside 0"),
     ],
 )
 def test_the_other_ways_in_which_accounts_are_wrong(broken: dict[str, Any], says: str) -> None:
@@ -154,7 +159,7 @@ def test_the_other_ways_in_which_accounts_are_wrong(broken: dict[str, Any], says
 def test_files_that_the_high_stage_did_not_write_fail_though_the_rows_are_as_many() -> None:
     expected = stable_id("queries", "expect_query_rows_as_made")
     message = finding(validate(frames("queries", changed=1), RUN), expected).messages[0]
-    assert "250 rows in the stream, the high stage wrote 250; its files have changed since; links" in message
+    assert "the files of the stream, 250 rows, have changed since the high stage wrote them; links" in message
 
 
 @pytest.mark.slow

@@ -161,7 +161,7 @@ ENTRY = {"type": BETWEEN, "kwargs": {"column": "port", "min_value": 1}}
         ({**ENTRY, "kwargs": {"column": "port", "min_value": 1 << 63}}, "min_value cannot be 9223372036854775808"),
         ({**ENTRY, "kwargs": {"column": "port", "min_value": 1, "mostly": 1.5}}, "mostly cannot be 1.5"),
         ({**ENTRY, "severity": "info"}, "severity 'info'"),
-        ({**ENTRY, "code": "print()"}, "is none"),
+        ({**ENTRY, "code": "print()"}, "no unknown keys"),
         (
             {"type": "expect_column_values_to_be_in_set", "kwargs": {"column": "port", "value_set": ["80"]}},
             "value_set cannot be",

@@ -191,7 +191,7 @@ def test_cut_frames_are_counted_and_absent_ones_refused(tmp_path: Path) -> None:
     path, root = tmp_path / "a.pcap", tmp_path / "lake"
     path.write_bytes(maker.pcap_bytes(given))
     add(root, "a", path, payload=None)
-    with pytest.raises(LakeError, match="nothing is kept of the frames") as raised:
+    with pytest.raises(LakeError, match="the lake stores no bytes of the frames") as raised:
         selected(root)
     assert "`payload` in [links.a]" in str(raised.value)
     with pytest.raises(LakeError, match="whose payload the condition asks for"):
@@ -217,7 +217,7 @@ def test_links_by_name_set_and_interface(tmp_path: Path) -> None:
     assert exported_links(lake, config, ["c", "c/eth1"]) == ["c/eth0", "c/eth1"]
     with pytest.raises(ConfigError, match="link 'd' has no captures"):
         exported_links(lake, config, ["d"])
-    with pytest.raises(LakeError, match="no captures in the lake"):
+    with pytest.raises(LakeError, match="the lake has no captures"):
         exported_links(open_lake(tmp_path / "other"), config, [])
 
 
@@ -370,5 +370,5 @@ def test_errors_of_a_condition_have_their_place(where: str, message: str, place:
 
 
 def test_an_unknown_protocol_is_refused() -> None:
-    with pytest.raises(ConfigError, match="--protocol TPC: no protocol is called so"):
+    with pytest.raises(ConfigError, match="--protocol TPC: there is no such protocol"):
         read_predicate(None, "TPC")

@@ -87,7 +87,7 @@ def test_hours_in_order_are_the_whole(captures: list[GeneratedCapture], tmp_path
         lake_of(tmp_path / name, captures, length, TEXT + SAMPLED + COUNTED)
         for name, length in (("hours", "1h"), ("whole", "3h"))
     )
-    with pytest.raises(LakeError, match="query hosts: the interval of 2026-01-01T01:00:00Z takes up the state of that"):
+    with pytest.raises(LakeError, match="query hosts: the interval of 2026-01-01T01:00:00Z continues from the state"):
         replay_range(hours, spark, START + HOUR, START + 2 * HOUR, query_set="chain")
     replay_range(hours, spark, START, END, query_set="chain")
     replay_range(whole, spark, START, END, query_set="chain")
@@ -309,7 +309,7 @@ def test_states_of_an_older_lake_are_made_anew_and_never_loaded(
     stale = [row for row in statuses(lake, QUERIES) if row.query_set == "chain" and row.start < END]
     assert [row.state for row in stale][:2] == ["stale", "stale"]
     assert "the form of states" in stale[0].why
-    with pytest.raises(LakeError, match="takes up the state of that of 2026-01-01T00:00:00Z"):
+    with pytest.raises(LakeError, match="continues from the state of the interval of 2026-01-01T00:00:00Z"):
         replay_range(lake, spark, START + HOUR, START + 2 * HOUR, query_set="chain")
     replay_range(lake, spark, START, END, query_set="chain")
     replay_range(whole, spark, START, END, query_set="chain")
@@ -350,7 +350,9 @@ def test_an_interval_rests_on_the_publication_before(captures: list[GeneratedCap
     other = publish(lake, "1" * 64)
     third = digests()
     assert first[0] == second[0] == third[0] and len({first[1], second[1], third[1]}) == 3
-    with pytest.raises(LakeError, match="takes up the state of that of 2026-01-01T00:00:00Z, which is not published"):
+    with pytest.raises(
+        LakeError, match="continues from the state of the interval of 2026-01-01T00:00:00Z, which is not published"
+    ):
         require()
     other.mkdir()
     forget_others(other)

@@ -121,7 +121,7 @@ def _table(path: str, read: Callable[[str], Any]) -> Any:
             raise ConfigError(f"{path}: is no file", "name a text file")
         if state.st_size > MAX_BYTES:
             raise ConfigError(f"{path}: has {state.st_size:,} bytes, more than {MAX_BYTES:,}", "leave lines out")
-        return _kept(path, state.st_mtime_ns, state.st_size, read)
+        return _cached_file(path, state.st_mtime_ns, state.st_size, read)
     except (OSError, ValueError) as error:
         cause = error.strerror if isinstance(error, OSError) else str(error)
         hint = "paths are relative to the folder in which Lowwater runs"
@@ -129,6 +129,6 @@ def _table(path: str, read: Callable[[str], Any]) -> Any:
 
 
 @lru_cache(maxsize=16)
-def _kept(path: str, _changed: int, _size: int, read: Callable[[str], Any]) -> Any:
+def _cached_file(path: str, _changed: int, _size: int, read: Callable[[str], Any]) -> Any:
     # The cache key has the time of change and the size, so that a changed file is read again.
     return read(path)

@@ -29,12 +29,12 @@ class Counts:
 
     Attributes:
         total: the number of values so far.
-        known: value -> (its count, the largest number of its occurrences that the state may have missed).
+        entries: value -> (its count, the largest number of its occurrences that the state may have missed).
         phi: the least frequency; None before the first value, or if it is not in (0, 1].
     """
 
     total: int = 0
-    known: dict[Any, tuple[int, int]] = field(default_factory=dict)
+    entries: dict[Any, tuple[int, int]] = field(default_factory=dict)
     phi: Fraction | None = None
 
 
@@ -65,10 +65,10 @@ class HeavyHitters(Stateless):
         state.total += 1
         # NaN is unequal to itself. None stands for NaN, because no argument is NULL.
         key = None if value != value else value
-        count, lost = state.known.get(key, (0, bucket))
-        state.known[key] = (count + 1, lost)
+        count, lost = state.entries.get(key, (0, bucket))
+        state.entries[key] = (count + 1, lost)
         if state.total % width == 0:
-            state.known = {key: pair for key, pair in state.known.items() if sum(pair) > bucket + 1}
+            state.entries = {key: pair for key, pair in state.entries.items() if sum(pair) > bucket + 1}
         return state
 
     def reinit(self, state: Counts) -> Counts:
@@ -80,7 +80,7 @@ class HeavyHitters(Stateless):
         if state.phi is None:
             return None
         least = state.phi * (1 - ERROR_SHARE) * state.total
-        heavy = [(-count, key is None, key, count) for key, (count, _) in state.known.items() if count >= least]
+        heavy = [(-count, key is None, key, count) for key, (count, _) in state.entries.items() if count >= least]
         return ",".join(f"{'nan' if absent else self.show(key)}:{count}" for _, absent, key, count in sorted(heavy))
 
 

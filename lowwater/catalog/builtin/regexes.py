@@ -93,17 +93,17 @@ def like(text: str, pattern: str) -> bool | None:
 def found_in_each(texts: Sequence[str | None], pattern: str) -> list[bool | None]:
     """Returns the results of `found` for several texts."""
     options = _finder(pattern)
-    return [None] * len(texts) if options is None else _each("match_substring_regex", texts, options)
+    return [None] * len(texts) if options is None else _matches("match_substring_regex", texts, options)
 
 
 def like_each(texts: Sequence[str | None], pattern: str) -> list[bool | None]:
     """Returns the results of `like` for several texts."""
     if len(pattern) > MAX_PATTERN:
         return [None] * len(texts)
-    return _each("match_like", texts, _like_options(pattern))
+    return _matches("match_like", texts, _like_options(pattern))
 
 
-def _each(kernel: str, texts: Sequence[str | None], options: Any) -> list[bool | None]:
+def _matches(kernel: str, texts: Sequence[str | None], options: Any) -> list[bool | None]:
     import pyarrow as pa
 
     subjects = [None if text is None or len(text) > MAX_SUBJECT else text for text in texts]

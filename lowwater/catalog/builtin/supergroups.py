@@ -25,11 +25,11 @@ class SamplingState:
     def finish(self, groups: int) -> None:
         """Ends the window, before the operator evaluates HAVING."""
 
-    def following(self, kept: int) -> SamplingState:
+    def following(self, remaining: int) -> SamplingState:
         """Returns the state of the next window.
 
         Args:
-            kept: the number of groups that remain in the current window.
+            remaining: the number of groups that remain in the current window.
         """
         return type(self)()
 
@@ -88,7 +88,7 @@ class SmartSampling(SamplingState):
         self.final_z, self.unsampled = True, 0
         self.cleanings += 1
 
-    def following(self, kept: int) -> SmartSampling:
+    def following(self, remaining: int) -> SmartSampling:
         """Returns the state of the next window, with z divided by `BURST`."""
         z = max(self.z / BURST, 1.0)
         return SmartSampling(z=z, initial=z, size=self.size, cleaning=self.cleaning, unsampled=self.unsampled)

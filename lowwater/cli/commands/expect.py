@@ -103,7 +103,7 @@ def _suggestions(root: Path, config: Config) -> list[LimitProposal]:
     proposals = limit_proposals(config, histories)
     if not proposals:
         raise LakeError(
-            f"{root}: nothing to judge by: fewer than {config.history.least} intervals before any that was audited",
+            f"{root}: no audited interval has {config.history.least} earlier ones to compare with",
             "audit more intervals, or lower `least` in [history]",
         )
     return proposals

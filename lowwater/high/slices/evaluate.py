@@ -147,9 +147,9 @@ class Evaluation:
     def _filtered(self, node: Node, predicate: Expr | None, blocks: Blocks) -> Blocks:
         if predicate is None:
             return blocks
-        return self._kept(predicate, blocks, self.counts.point("filter", node, "rows_in", "rows_out"))
+        return self._matching_rows(predicate, blocks, self.counts.point("filter", node, "rows_in", "rows_out"))
 
-    def _kept(self, predicate: Expr, blocks: Blocks, counts: Counter[str]) -> Blocks:
+    def _matching_rows(self, predicate: Expr, blocks: Blocks, counts: Counter[str]) -> Blocks:
         for frame in blocks:
             test = frame.of_expr(predicate).fill_null(False)
             inside = self.counts.inside(frame)

@@ -101,7 +101,7 @@ def propose(folder: Path, sample: int, progress: Callable[[str], None] = lambda 
         if (link := _link(read, named, by_names[named.names])) is not None
     ]
     if not links:
-        raise ConfigError(f"{folder}: there is no capture in it", "name the folder in which the capture files lie")
+        raise ConfigError(f"{folder}: the folder has no captures", "name the folder in which the capture files lie")
     lengths = [length for link in links if (length := link.dates.rotation) in LENGTHS and length and length > HOUR]
     links.sort(key=lambda link: link.named.link)
     return Proposal(tuple(links), max(lengths, default=HOUR), read.skipped)

@@ -144,7 +144,7 @@ def _row_files(files: Sequence[Path], schema: pa.Schema, start: int, end: int) -
         as_stored = describe(file.parent, file, {})
         least, most = as_stored.smallest["_last"], as_stored.largest["_last"]
         if least < start or most >= end or least // HOUR != most // HOUR:
-            raise LawError(f"{file} has rows that are not of the interval, or of several hours", hint)
+            raise LawError(f"{file} has rows outside of the interval, or of several hours", hint)
         yield file, as_stored
 
 

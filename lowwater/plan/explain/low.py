@@ -43,7 +43,7 @@ def _lfta(lfta: Lfta, granularity: int, asked_by: str, prefilters: Sequence[Pref
         keys=tuple(Named(key.name, low(key.expr, lfta.kind)) for key in lfta.keys),
         partials=tuple(Named(partial.name, _partial(partial, lfta)) for partial in lfta.partials),
         slots=lfta.slots if lfta.aggregates else 0,
-        flush="at the promise that closes the epoch; a collision ejects the old group as a partial row"
+        flush="when punctuation closes the epoch; a collision evicts the old group as a partial row"
         if lfta.aggregates
         else "",
         signatures=_signatures(lfta, prefilters),
@@ -55,8 +55,8 @@ def _lfta(lfta: Lfta, granularity: int, asked_by: str, prefilters: Sequence[Pref
 def _arrival(lfta: Lfta) -> str:
     if not lfta.arrival:
         return ""
-    rows = "; every record is a row, of NULL where it is not taken, since all are counted" if lfta.numbered else ""
-    return f"its intervals are those of arrival{rows}"
+    rows = "; a rejected record is a row of NULL, because windows count every record" if lfta.numbered else ""
+    return f"an interval takes the records that arrive in it{rows}"
 
 
 def _partial(partial: Partial, lfta: Lfta) -> str:

@@ -14,8 +14,8 @@ class Progress:
 
     Attributes:
         direction: `increasing` or `decreasing`.
-        steps: the computations of the value from the clock (ns), such as `clock / 1000000000 / 60`. The promise is the
-            least of their results; for a decreasing column the greatest.
+        steps: the computations of the value from the clock (ns) as GSQL, such as `clock/1000000000/60`. The promise is
+            the least of their results; for a decreasing column the greatest.
         origin: the attribute at the start of the steps, if it is no function of the clock.
     """
 

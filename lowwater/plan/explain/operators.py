@@ -66,14 +66,14 @@ def _physical(node: Node, by_arrival: bool) -> Physical:
     """Returns how the high level runs an operator; a query by arrival runs all operators in one place."""
     if not by_arrival or isinstance(node, LftaInput):
         return node.physical()
-    what = "rows are numbered" if isinstance(node, Bucket) and node.rows else "the query is evaluated"
-    return Physical("slices in order", f"{what} in order of arrival: all of the query is in one place")
+    what = "windows number rows" if isinstance(node, Bucket) and node.rows else "the query reads rows"
+    return Physical("slices in order", f"{what} in order of arrival, so one process runs the whole query")
 
 
 def stream_of(query: str, node: Node) -> OperatorInfo:
     """Returns the description of a stream: the rows of a query with its own description."""
     promise = punctuation_info(node.punctuation(None))
-    reason = "shown on its own; computed again in the Spark query of each output above it"
+    reason = "it has its own description; the Spark query of each output above recomputes it"
     return OperatorInfo("stream", query, "stream", reason, (), columns_info(node.fields), promise, reads=query)
 
 
@@ -109,11 +109,11 @@ def stays_high(node: Node, setting: Setting) -> str:
     if not isinstance(below, LftaInput) or below.lfta.aggregates or below.query != node.query:
         return ""
     if isinstance(node, Running):
-        return "CLOSING_WHEN keeps a group from epoch to epoch, and a table that ejects groups cannot"
+        return "CLOSING_WHEN carries a group from epoch to epoch, and a table that evicts groups cannot"
     if isinstance(node, Sampling):
-        return "the sampling operator sees rows in canonical order, one supergroup in one place"
+        return "sampling reads the rows of a supergroup in canonical order in one process"
     if isinstance(node.input, Bucket) and node.input.rows:
-        return "rows are counted where those of all links meet, in order of arrival"
+        return "windows count the rows of all links together, in order of arrival"
     return whole_reason(node, node.keys, setting)
 
 

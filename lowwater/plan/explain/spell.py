@@ -6,7 +6,9 @@ So EXPLAIN prints a stored expression as a protocol column (`timestamp/100000000
 
 from __future__ import annotations
 
-from lowwater.catalog.expr import Column, Expr, Param, walk, with_children
+from functools import reduce
+
+from lowwater.catalog.expr import Binary, Column, Const, Expr, Param, Type, Unary, walk, with_children
 from lowwater.catalog.protocols import ALIASES, PROTOCOLS
 from lowwater.gsql.printer import print_expression
 from lowwater.plan.explain.syntax import expression
@@ -55,14 +57,14 @@ def params_of(*exprs: Expr | None) -> dict[str, Param]:
 
 
 def steps(time: Temporal) -> tuple[str, ...]:
-    """Returns the computations of a value, from the clock or the origin on."""
-    start = time.origin or "clock"
-    return tuple(" ".join([start, *(_step(step) for step in component)]) for component in time.components)
+    """Returns each component of a value as GSQL over `clock` (ns) or over the origin, such as `(clock - 5)/10*60`."""
+    start: Expr = Column(Type.INT, time.origin or "clock")
+    return tuple(high(reduce(_step, component, start)) for component in time.components)
 
 
-def _step(step: Step) -> str:
+def _step(value: Expr, step: Step) -> Expr:
     if step.op == "neg":
-        return "negated"
-    if step.op == "add":
-        return f"{'-' if step.by < 0 else '+'} {abs(step.by)}"
-    return f"{'/' if step.op == 'div' else '*'} {step.by}"
+        return Unary(Type.INT, "-", value)
+    op = {"add": "-" if step.by < 0 else "+", "mul": "*", "div": "/"}[step.op]
+    constant = Param(Type.INT, step.param) if step.param else Const(Type.INT, abs(step.by))
+    return Binary(Type.INT, op, value, constant)

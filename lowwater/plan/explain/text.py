@@ -62,39 +62,39 @@ def _query(query: QueryInfo) -> Iterator[str]:
     yield from _indent(_quoted(query.text))
     yield from _indent(f"note: {note}" for note in query.notes)
     if query.within:
-        yield f"  read once: shown in query {query.within}"
+        yield f"  described as part of query {query.within}"
     if not query.operators:
         return
     if query.parameters:
         yield f"  parameters without a value: {', '.join(query.parameters)}"
-    yield "  high level, the output first"
+    yield "  high level (each operator stands above its inputs)"
     yield from _indent(_tree(query.operators), "    ")
     if query.high:
         yield "  as GSQL"
         yield from _indent(_quoted(query.high), "    ")
-    yield f"  cut between the levels: {query.cut}"
+    yield f"  split between the levels: {query.cut}"
     if query.output:
         yield from _spark_queries(query)
         yield f"  state between intervals: {'; '.join(query.state) or 'none'}"
-        yield "  read range of an interval that begins on the hour"
+        yield "  read range (of an interval that begins on the hour)"
         for read in query.reads:
             yield f"    {read.lfta}: {_range(read.before)}"
 
 
 def _spark_queries(query: QueryInfo) -> Iterator[str]:
-    again = f"; computes {', '.join(query.again)} again" if query.again else ""
+    again = f"; recomputes {', '.join(query.again)}" if query.again else ""
     if not query.parts:
         yield f"  Spark queries: one{again}"
         return
     yield f"  Spark queries: {len(query.parts) + 1}, one after another{again}"
     for part in query.parts:
-        yield f"    {part.operator} of query {part.of}, replayed into the {part.reader}: {part.reason}"
+        yield f"    {part.operator} of query {part.of}, stored and then read by the {part.reader}: {part.reason}"
 
 
 def _range(before: int | None) -> str:
     if before is None:
-        return "everything since the beginning of the chain"
-    return f"{_duration(before)} before the interval" if before else "from the beginning of the interval"
+        return "from the first interval of the chain"
+    return f"from {_duration(before)} before the interval" if before else "from the start of the interval"
 
 
 def _duration(ns: int) -> str:
@@ -115,7 +115,7 @@ def _tree(operators: Sequence[OperatorInfo]) -> Iterator[str]:
         if label:
             yield f"{indent[:-2]}{label}"
         if at in shown and operator.inputs:
-            yield f"{indent}the {operator.kind} of query {operator.query}, as above"
+            yield f"{indent}{operator.kind} of query {operator.query}: shown above"
             continue
         shown.add(at)
         lines = list(_operator(operator))
@@ -137,17 +137,17 @@ def _operator(op: OperatorInfo) -> Iterator[str]:
     else:
         yield f"{op.kind} of {', '.join(op.aliases)}" if op.aliases else op.kind
     yield from _indent(_details(op))
-    yield f"  by {op.physical} ({op.reason})"
+    yield f"  runs as {op.physical}: {op.reason}"
     if op.high:
-        yield f"  not at the low level: {op.high}"
+        yield f"  why not at the low level: {op.high}"
     if op.kind != "lfta":
         yield f"  columns: {_columns(op.columns)}"
-        yield f"  punctuation: {_punctuation(op.punctuation)}"
+        yield f"  punctuation{_punctuation(op.punctuation)}"
 
 
 def _details(op: OperatorInfo) -> Iterator[str]:
     if op.keys:
-        yield f"by {_names(op.keys)}"
+        yield f"group by {_names(op.keys)}"
     if op.supergroup:
         yield f"supergroup {', '.join(op.supergroup)}"
     for word, aggregates in (("aggregates", op.aggregates), ("superaggregates", op.supers)):
@@ -162,20 +162,20 @@ def _details(op: OperatorInfo) -> Iterator[str]:
         if op.match.residual:
             yield f"  and {op.match.residual}"
         promises = (op.match.left_promise,) if op.match.kind == "equality" else _both(op.match)
-        yield f"promises {' and '.join(promises)}"
+        yield f"{'promises' if len(promises) > 1 else 'promise'} {' and '.join(promises)}"
     if op.lookup:
-        yield f"rows with {op.lookup}"
+        yield f"matches where {op.lookup}"
     if op.window:
         yield _window(op.window)
     if op.sets:
         sets = " ".join(f"({', '.join(names)})" for names in op.sets)
-        yield f"one row for each of {sets}"
+        yield f"one row for each set: {sets}"
     clauses = (
         ("where", op.predicate),
         ("having", op.having),
         ("cleaning when", op.cleaning_when),
-        ("cleaning keeps", op.cleaning_by),
-        ("closing when", op.closing),
+        ("cleaning keeps groups with", op.cleaning_by),
+        ("group ends when", op.closing),
     )
     yield from (f"{word} {text}" for word, text in clauses if text)
     if op.items:
@@ -188,8 +188,8 @@ def _both(match: Match) -> tuple[str, str]:
 
 def _window(window: Sliding) -> str:
     unit = " rows" if window.rows else ""
-    parts = f" of each {', '.join(window.partition)}" if window.partition else ""
-    return f"{window.range}{unit} of {window.attribute}{parts}, every {window.slide}{unit}"
+    parts = f" per {', '.join(window.partition)}" if window.partition else ""
+    return f"window of {window.range}{unit} of {window.attribute}{parts}, a new one every {window.slide}{unit}"
 
 
 def _names(items: Sequence[Named]) -> str:
@@ -207,16 +207,16 @@ def _column(column: ColumnInfo) -> str:
     if column.progress is None:
         return text
     extreme = "least" if column.progress.direction == "increasing" else "greatest"
-    ways = "; ".join(column.progress.steps)
+    ways = " and ".join(column.progress.steps)
     return f"{text} {column.progress.direction} ({ways if len(column.progress.steps) == 1 else f'{extreme} of {ways}'})"
 
 
 def _punctuation(promise: PunctuationInfo) -> str:
     if not promise.columns:
-        return promise.reason
-    kind = (", joint" if promise.joint else ", individual") if len(promise.columns) > 1 else ""
+        return f": {promise.reason}"
+    kind = (" together" if promise.joint else " separately") if len(promise.columns) > 1 else ""
     groups = f", for each {', '.join(promise.groupwise)}" if promise.groupwise else ""
-    return f"{', '.join(promise.columns)}{kind}{groups}: {promise.reason}"
+    return f" on {', '.join(promise.columns)}{kind}{groups}: {promise.reason}"
 
 
 def links_text(links: Sequence[str], other: bool = False) -> str:
@@ -235,18 +235,18 @@ def _lfta(lfta: LftaInfo) -> Iterator[str]:
     records = "" if lfta.records == "pcap" else f", {lfta.records} records"
     yield f"LFTA {lfta.name}: {lfta.kind} of {lfta.protocol} on {links_text(lfta.links)}{records}"
     yield from _indent(_quoted(lfta.gsql))
-    yield f"  member: {lfta.member or 'every record'}"
+    yield f"  records of the protocol: {lfta.member or 'all'}"
     yield f"  columns: {_columns(lfta.columns)}"
     if lfta.sample:
         yield f"  sample: {lfta.sample}"
     if lfta.arrival:
-        yield f"  by arrival: {lfta.arrival}"
+        yield f"  reads by arrival: {lfta.arrival}"
     if lfta.slots:
-        yield f"  table: {lfta.slots:,} slots, direct-mapped"
+        yield f"  group table: {lfta.slots:,} slots, direct-mapped"
         yield f"  flush: {lfta.flush}"
-    yield f"  punctuation: {_punctuation(lfta.punctuation)}"
-    often = f"one in {_duration(lfta.granularity)} of the clock is enough" if lfta.granularity > 1 else "any is of use"
-    yield f"  describe: {often} for {lfta.asked_by}"
+    yield f"  punctuation{_punctuation(lfta.punctuation)}"
+    often = f"one per {_duration(lfta.granularity)} of packet time" if lfta.granularity > 1 else "every one"
+    yield f"  useful punctuation: {often}, for {lfta.asked_by}"
     several = any(ANY_LINK in signature.links for signature in lfta.signatures) and len(lfta.signatures) > 1
     for signature in lfta.signatures:
         yield f"  {_signature(signature, several)}"
@@ -255,14 +255,14 @@ def _lfta(lfta: LftaInfo) -> Iterator[str]:
 def _signature(signature: SignatureInfo, other: bool) -> str:
     word = "bits" if len(signature.bits) > 1 else "bit"
     bits = f"{word} {', '.join(str(bit) for bit in signature.bits)} ({signature.mask})" if signature.bits else "no bit"
-    rest = f"then {signature.rest}" if signature.rest else "nothing left to test"
-    return f"prefilter of {links_text(signature.links, other)}: {bits}, {rest}"
+    rest = f"then tests {signature.rest}" if signature.rest else "no further test"
+    return f"prefilter on {links_text(signature.links, other)}: needs {bits}, {rest}"
 
 
 def _prefilter(prefilter: PrefilterInfo, other: bool) -> Iterator[str]:
     yield f"{links_text(prefilter.links, other)}, read by {', '.join(prefilter.lftas)}"
     if not prefilter.bits:
-        yield "  no bit: every record goes on"
+        yield "  no bit: every record reaches the LFTAs"
     for at, bit in enumerate(prefilter.bits):
         share = f"{bit.lftas} LFTAs" if bit.lftas > 1 else "1 LFTA"
         yield f"  bit {at}: {bit.condition} ({share})"

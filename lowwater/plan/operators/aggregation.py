@@ -123,7 +123,7 @@ class Group(
         passes=False,
         waits=True,
         outlives="",
-        promise="the lesser of the promise of the input and the oldest epoch that is not out yet",
+        promise="the smaller of the promise of the input and the oldest open epoch",
     ),
 ):
     """Aggregation by epochs: every group belongs to one epoch, and the end of the epoch closes the group.
@@ -134,13 +134,11 @@ class Group(
     def physical(self) -> Physical:
         """Returns an aggregation by slices of time; slices in order if the epoch does not follow the clock."""
         if function := self.in_python:
-            reason = f"{function} is Python: its groups take their rows one by one"
+            reason = f"{function} is a Python function, which takes the rows of a group one by one"
             return Physical("aggregation in slices", reason, in_python=True)
         if origin := off_clock(self.key_fields):
-            return Physical("slices in order", f"the epoch is of {origin}, not of the clock")
-        return Physical(
-            "hash aggregation in slices", "a group closes at the end of its epoch: nothing is kept beyond it"
-        )
+            return Physical("slices in order", f"epochs follow {origin}, not the packet clock")
+        return Physical("hash aggregation in slices", "a group closes at the end of its epoch, and no state remains")
 
     def reads_from(self, start: int) -> tuple[int, ...]:
         """Returns the first instant (ns) of the oldest group that can still change."""

@@ -47,7 +47,7 @@ class Bucket(Unary, facts=Facts("windows", passes=True, waits=False, outlives=""
 
     def physical(self) -> Physical:
         """Returns a stateless expansion of rows."""
-        return Physical("expansion", "stateless: one row out for each window")
+        return Physical("expansion", "stateless, one output row per window")
 
     def origins(self) -> tuple[str, ...]:
         """Returns the count of rows or the clock."""
@@ -55,7 +55,7 @@ class Bucket(Unary, facts=Facts("windows", passes=True, waits=False, outlives=""
 
     def state(self) -> str:
         """Returns the reason of a window of rows: it counts rows from the first one on."""
-        return "rows are numbered from the beginning of the chain" if self.rows else ""
+        return "row numbers count from the first interval of the chain" if self.rows else ""
 
     def punctuation(self, reader: Node | None) -> Punctuation:
         """Returns a promise of the window number: its reader groups by this column and only carries the others."""

@@ -32,7 +32,7 @@ class Expand(Unary, facts=Facts("grouping sets", passes=True, waits=False, outli
 
     def physical(self) -> Physical:
         """Returns a stateless expansion of rows."""
-        return Physical("expansion", "stateless: one row out for each grouping set")
+        return Physical("expansion", "stateless, one output row per grouping set")
 
     def copies(self) -> Copies:
         """Returns one row per grouping set."""

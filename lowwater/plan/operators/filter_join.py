@@ -61,7 +61,7 @@ class FilterJoin(Node, facts=Facts("FILTER_JOIN", passes=False, waits=True, outl
 
     def physical(self) -> Physical:
         """Returns a semi join by slices of time."""
-        return Physical("semi join in slices", "a promise ends the wait of the rows of a slice")
+        return Physical("semi join in slices", "rows of a slice wait until a promise passes their window")
 
     @property
     def time(self) -> Temporal:

@@ -123,7 +123,7 @@ class Window:
 class Join(
     Node,
     facts=Facts(
-        "join", passes=False, waits=True, outlives="", promise="the clocks of its sides, as its reader uses them"
+        "join", passes=False, waits=True, outlives="", promise="the clocks of both sides, as the reader uses them"
     ),
 ):
     """Windowed join of two streams (P4, V1). Expressions name an input column `<alias>.<column>`.
@@ -177,7 +177,7 @@ class Join(
     def physical(self) -> Physical:
         """Returns a hash join or band join by slices of time."""
         what = "hash join" if self.window.equality else "band join"
-        return Physical(f"{what} in slices", "a promise closes the match windows of a slice: nothing is kept beyond it")
+        return Physical(f"{what} in slices", "a promise closes the match windows of a slice, and no state remains")
 
     def reads_from(self, start: int) -> tuple[int, ...]:
         """Returns the first timestamp (ns) of both sides that could match."""
@@ -231,7 +231,7 @@ class Join(
     def _chosen(self, chosen: Sequence[str], used: set[str], reader: Node | None) -> tuple[bool, str]:
         """Returns whether one punctuation promises all chosen columns together, and why the columns are chosen."""
         if len(chosen) > 1 and isinstance(reader, Aggregation):
-            return True, f"{reader.query} groups by both clocks, so both together close its groups earlier"
+            return True, f"{reader.query} groups by both clocks, so a promise on both closes its groups earlier"
         if len(chosen) > 1 and reader is None:
             return True, "no later row is below both of them"
         if len(chosen) > 1:

@@ -109,7 +109,7 @@ class Lfta:
             return Punctuation((), False, (), "no column is temporal: only its clock makes progress")
         promise = "the largest value seen - its skew" if off_clock(self.fields) else "clock - skew"
         if self.aggregates:
-            reason = f"the lesser of {promise} and the oldest epoch in the table"
+            reason = f"the smaller of {promise} and the oldest epoch in the group table"
         else:
             reason = f"{promise}, whether or not records pass the predicate"
         groups = tuple(key.name for key in self.keys if self.group and key.expr == Column(key.expr.type, self.group))
@@ -117,7 +117,7 @@ class Lfta:
 
 
 @dataclass(frozen=True)
-class LftaInput(Leaf, facts=Facts("lfta", passes=False, waits=False, outlives="", promise="that of the LFTA")):
+class LftaInput(Leaf, facts=Facts("lfta", passes=False, waits=False, outlives="", promise="the promise of the LFTA")):
     """Leaf of the high level: the rows of an LFTA, merged over its links.
 
     For an aggregation `_last` is `min(last(key))` over the row's temporal keys. For a selection it is the timestamp of
@@ -138,7 +138,7 @@ class LftaInput(Leaf, facts=Facts("lfta", passes=False, waits=False, outlives=""
     def physical(self) -> Physical:
         """Returns a read of the files of one link, or a merge of the files of several links."""
         if len(self.lfta.links) > 1 or ANY_LINK in self.lfta.links:
-            return Physical("merge of files", "its promise is the least one of the links")
+            return Physical("merge of files", "its promise is the smallest promise of the links")
         return Physical("files", "rows and promises of one link")
 
     def first_read(self, start: int) -> int:

@@ -10,7 +10,7 @@ from lowwater.plan.fields import Item, exprs_of, written
 from lowwater.plan.operators.base import Facts, Key, Node, Physical, Unary
 from lowwater.plan.operators.keys import key_through
 
-CARRIED_THROUGH = "a promise of the input, carried through"
+CARRIED_THROUGH = "a promise of the input, passed on"
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Map(Unary, facts=Facts("selection", passes=True, waits=False, outlives="",
 
     def physical(self) -> Physical:
         """Returns a stateless projection."""
-        return Physical("projection", "stateless: rows and promises pass through")
+        return Physical("projection", "stateless, rows and promises pass through")
 
     def groupwise(self) -> tuple[str, ...]:
         """Returns the output columns that carry groupwise columns of the input."""

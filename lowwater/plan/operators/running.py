@@ -19,7 +19,7 @@ class Running(
         "running aggregation",
         passes=False,
         waits=True,
-        outlives="CLOSING_WHEN keeps groups from epoch to epoch",
+        outlives="CLOSING_WHEN carries groups from epoch to epoch",
         promise=EPOCH_WORKED_ON,
     ),
 ):
@@ -40,7 +40,7 @@ class Running(
     def physical(self) -> Physical:
         """Returns slices in order: groups outlive their epoch."""
         return Physical(
-            "slices in order", "groups outlive their epoch: each slice begins with those that the one before left"
+            "slices in order", "groups outlive their epoch, so each slice starts with the groups of the slice before"
         )
 
     def reads_from(self, start: int) -> tuple[int, ...]:

@@ -48,7 +48,7 @@ class Sampling(
 
     def physical(self) -> Physical:
         """Returns slices in order: states outlive their epoch."""
-        return Physical("slices in order", "states see rows in canonical order, and go on into the next epoch")
+        return Physical("slices in order", "states read rows in canonical order and continue in the next epoch")
 
     def reads_from(self, start: int) -> tuple[int, ...]:
         """Returns 0: the state begins with the chain of intervals."""

@@ -11,7 +11,7 @@ from lowwater.plan.operators.base import Facts, Node, Physical
 
 @dataclass(frozen=True)
 class Union(
-    Node, facts=Facts("merge", passes=True, waits=False, outlives="", promise="the least promise of the inputs")
+    Node, facts=Facts("merge", passes=True, waits=False, outlives="", promise="the smallest promise of the inputs")
 ):
     """Merge of inputs with equal types, by position (P3).
 
@@ -35,4 +35,4 @@ class Union(
 
     def physical(self) -> Physical:
         """Returns a union: rows pass through."""
-        return Physical("union", "its promise is the least one of the inputs")
+        return Physical("union", "its promise is the smallest promise of the inputs")

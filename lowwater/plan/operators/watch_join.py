@@ -44,4 +44,4 @@ class WatchJoin(Unary, facts=Facts("WATCHLIST_JOIN", passes=True, waits=False, o
 
     def physical(self) -> Physical:
         """Returns a lookup in a table in memory."""
-        return Physical("lookup", "the list is a table in the memory of each task: nothing waits")
+        return Physical("lookup", "each task holds the list in memory, so no row waits")

@@ -68,17 +68,16 @@ def unsafe(expr: Expr, threshold: int = Cost.HIGH) -> str:
     """
     for node in walk(expr):
         if isinstance(node, StateCall):
-            return f"{node.function.name} has a state, which is kept in canonical order in one place"
+            return f"{node.function.name} has a state, which needs rows in canonical order in one process"
         if isinstance(node, Call):
             if SAMPLING_RATE in columns_of(node):
-                return f"{node.function.name} of {SAMPLING_RATE}, which only the kernel knows, is computed above"
+                return f"{node.function.name} reads {SAMPLING_RATE}, so the high level computes it"
             if not node.function.lfta:
                 return f"{node.function.name} is not LFTA-legal"
             if node.function.cost >= threshold:
                 cheap = Cost(threshold).name if threshold in list(Cost) else str(threshold)
-                return (
-                    f"{node.function.name} costs {Cost(node.function.cost).name}, the low level takes less than {cheap}"
-                )
+                cost = Cost(node.function.cost).name
+                return f"{node.function.name} costs {cost}, the low level runs only functions below {cheap}"
     return ""
 
 
@@ -99,7 +98,7 @@ def unkeepable(expr: Expr) -> str:
         expr: the argument of the minimum or maximum.
     """
     if expr.type is Type.STRING and not (isinstance(expr, Column) and expr.name == "interface"):
-        return "strings are numbers in the group table, which say nothing of their order"
+        return "the group table stores strings as numbers, which have another order"
     return ""
 
 

@@ -65,7 +65,7 @@ def whole_reason(node: Aggregation, keys: Sequence[Item], setting: Setting) -> s
         if reason := _aggregate_reason(aggregate, setting, threshold):
             return f"{aggregate.function}: {reason}"
     if max(len(keys), len(Merging.of(node.aggregates, setting).partials)) > MOST_COLUMNS:
-        return f"a group table has {MOST_COLUMNS} columns of group-by variables, and as many of aggregates, at most"
+        return f"a group table has at most {MOST_COLUMNS} group-by variables and {MOST_COLUMNS} aggregates"
     return ""
 
 
@@ -81,12 +81,12 @@ def _aggregate_reason(aggregate: Aggregate, setting: Setting, threshold: int) ->
 
 def _udaf_reason(udaf: AggregateFunction, setting: Setting, threshold: int) -> str:
     if not (udaf.sub and udaf.sup):
-        return "it is not split: its value needs all rows of a group in one place"
+        return "it has no sub-aggregate: its value needs all rows of a group in one place"
     sub, sup = _halves(udaf, setting)
     if sub is None or sup is None or not sub.lfta or sub.cost >= threshold:
         return "its sub-aggregate is not LFTA-safe"
     if sub.returns is Type.STRING and sub.make is None:
-        return "its sub-aggregate is a string, of which the group table has only numbers"
+        return "its sub-aggregate is a string, and the group table stores only numbers"
     return "" if udaf.taken <= 1 else "a sub-aggregate takes one argument"
 
 

@@ -167,7 +167,9 @@ def _read(path: Path, query: str, fields: Sequence[Field]) -> tuple[CustomExpect
         with path.open("rb") as file:
             data = file.read(LARGEST_SUITE + 1)
         if len(data) > LARGEST_SUITE:
-            raise ConfigError(f"{path}: a suite of more than {LARGEST_SUITE:,} bytes", "leave out what is not needed")
+            raise ConfigError(
+                f"{path}: the suite is larger than {LARGEST_SUITE:,} bytes", "leave out what is not needed"
+            )
         suite = json.loads(data.decode(), parse_constant=_no_number)
     except (OSError, ValueError, RecursionError) as error:
         raise ConfigError(f"{path}: cannot be read: {error}", "write a suite of Great Expectations as JSON") from error
@@ -196,7 +198,10 @@ class _EntryReader:
 
     def read(self, entry: Any) -> CustomExpectation:
         if not isinstance(entry, dict) or not isinstance(entry.get("type"), str) or set(entry) - ENTRY_KEYS:
-            raise ConfigError(f"{self._where} is none", f"write an object of {', '.join(sorted(ENTRY_KEYS))}")
+            raise ConfigError(
+                f"{self._where} must be an object with a type and no unknown keys",
+                f"write an object of {', '.join(sorted(ENTRY_KEYS))}",
+            )
         name = entry["type"]
         self._where += f" ({name})"
         kind = KINDS.get(name)
@@ -211,7 +216,7 @@ class _EntryReader:
             raise ConfigError(f"{self._where}: severity {severity!r}", "write warning or critical")
         if not isinstance(kwargs, dict) or not isinstance(description, str | None):
             hint = 'write "kwargs": {"column": "NAME", ...} and "description": "TEXT"'
-            raise ConfigError(f"{self._where}: kwargs is no object, or description no text", hint)
+            raise ConfigError(f"{self._where}: kwargs must be an object and description a text", hint)
         allowed = {*kind.columns, *kind.needed, *kind.others, *(("mostly",) if kind.rows else ())}
         arguments = {key: value for key, value in kwargs.items() if value is not None}
         if wrong := sorted(set(arguments) - allowed):

@@ -134,10 +134,10 @@ class LatenessCounts:
     @staticmethod
     def of(bounds: NDArray[np.int64], counts: NDArray[np.int64], largest: int) -> LatenessCounts:
         """Rebuilds the counts from the arrays of `counted`; `largest` is the largest lateness, ns."""
-        made = LatenessCounts()
-        np.add.at(made._counts, _bucket(bounds), counts)
-        made.records, made.largest = int(made._counts.sum()), largest
-        return made
+        merged = LatenessCounts()
+        np.add.at(merged._counts, _bucket(bounds), counts)
+        merged.records, merged.largest = int(merged._counts.sum()), largest
+        return merged
 
 
 @dataclass(frozen=True, order=True)

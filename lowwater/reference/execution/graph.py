@@ -47,19 +47,19 @@ class Graph:
     feeds: dict[str, list[Source]] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.feeds = {link: [each for each in self.sources if each.link == link] for link in self.columns}
-        self._readers = {id(each): (node, at) for node in self.nodes for at, each in enumerate(node.inputs)}
+        self.feeds = {link: [source for source in self.sources if source.link == link] for link in self.columns}
+        self._readers = {id(arc): (node, at) for node in self.nodes for at, arc in enumerate(node.inputs)}
 
     def demand(self, arc: Buffer) -> int | None:
         """The least timestamp that an idle-waiting operator above an empty arc waits for; None where none does."""
         if arc.messages:
             return None
         node, port = self._readers[id(arc)]
-        found = [self.demand(out) for out, _ in node.outputs]
+        demands = [self.demand(out) for out, _ in node.outputs]
         if node.waiting_prone:
-            waiting = [each.first_tuple() for each in node.inputs]
-            found += [first for first in waiting if first is not None and first > node.registers[port]]
-        return min((each for each in found if each is not None), default=None)
+            waiting = [arc.first_tuple() for arc in node.inputs]
+            demands += [first for first in waiting if first is not None and first > node.registers[port]]
+        return min((demand for demand in demands if demand is not None), default=None)
 
 
 def build(plan: Plan, skews: Mapping[str, int], stamps: Stamps) -> Graph:

@@ -174,19 +174,19 @@ class Clocked:
     def _step(self, node: Node) -> None:
         """The execution step, and the sink where the node is the last: it drops punctuation (section 3.1)."""
         costs = self._setup.costs
-        taken, made = node.execute()
+        taken, messages = node.execute()
         self._spend(costs.punctuation if taken.row is None else costs.row)
         if not node.outputs:
-            self._leave(made)
+            self._leave(messages)
 
-    def _leave(self, made: Iterable[Message]) -> None:
-        found = self.execution
-        for message in made:
+    def _leave(self, messages: Iterable[Message]) -> None:
+        execution = self.execution
+        for message in messages:
             if message.row is not None:
-                found.rows.append(message.row.values)
-                found.lasts.append(message.row.last)
-                found.left.append(self.now)
-                found.latencies.append(self.now - message.entered)
+                execution.rows.append(message.row.values)
+                execution.lasts.append(message.row.last)
+                execution.left.append(self.now)
+                execution.latencies.append(self.now - message.entered)
 
     def _look_ahead(self) -> None:
         """When something comes next, ns: a record, a punctuation that is due, an external tuple that may go."""
@@ -194,7 +194,7 @@ class Clocked:
             self._next = END_OF_TIME
             return
         times = [self._ahead.arrival, self._alarm, *map(self._timed, self._ticks.values())]
-        times += [each.due() for each in self.graph.sources]
+        times += [source.due() for source in self.graph.sources]
         self._next = min(time for time in times if time is not None)
 
     def _timed(self, tick: int) -> int:
@@ -246,9 +246,9 @@ class Clocked:
             source.close(self.now)
         while (node := self._schedule.next(self)) is not None:
             self._step(node)
-        found, whole = self.execution, max(self.now - began, 1)
-        found.nanoseconds, found.queued = self.now - began, self.graph.queued
-        found.idle = {node.name: node.idle / whole for node in self._prone}
-        found.passed = sum(node.passed for node in self.graph.nodes)
+        execution, whole = self.execution, max(self.now - began, 1)
+        execution.nanoseconds, execution.queued = self.now - began, self.graph.queued
+        execution.idle = {node.name: node.idle / whole for node in self._prone}
+        execution.passed = sum(node.passed for node in self.graph.nodes)
         for source in self.graph.sources:
-            found.made[source.link] = found.made.get(source.link, 0) + source.made
+            execution.made[source.link] = execution.made.get(source.link, 0) + source.made

@@ -70,7 +70,7 @@ class Node:
     @property
     def idle_waiting(self) -> bool:
         """Whether tuples are there and none may be taken (section 1)."""
-        return self.waiting_prone and any(each.tuples for each in self.inputs) and self._port() is None
+        return self.waiting_prone and any(arc.tuples for arc in self.inputs) and self._port() is None
 
     def successor(self, but: set[Node]) -> Node | None:
         """Forward: a reader of an arc on which the node has put something (yield), if it is none of some nodes."""
@@ -81,7 +81,7 @@ class Node:
 
     def empty(self) -> int:
         """The empty input for which the node waits: that of the least register (section 3.2)."""
-        ports = [port for port, each in enumerate(self.inputs) if not each.messages]
+        ports = [port for port, arc in enumerate(self.inputs) if not arc.messages]
         return min(ports, key=lambda port: self.registers[port])
 
     def execute(self) -> tuple[Message, list[Message]]:
@@ -98,38 +98,38 @@ class Node:
         if taken.row is not None:
             self._operator.receive(port, taken.row)
         self._operator.receive(port, Promise(taken.bound))
-        made = [Message(taken.timestamp, before, taken.entered, row) for row in outlet.rows]
-        if self._passes(taken, made):
-            made.append(Message(taken.timestamp, outlet.bound, taken.entered, None))
+        messages = [Message(taken.timestamp, before, taken.entered, row) for row in outlet.rows]
+        if self._passes(taken, messages):
+            messages.append(Message(taken.timestamp, outlet.bound, taken.entered, None))
             self.passed += 1
-        elif made:
-            made[-1] = made[-1]._replace(bound=outlet.bound)
+        elif messages:
+            messages[-1] = messages[-1]._replace(bound=outlet.bound)
         for arc, _ in self.outputs:
-            for message in made:
+            for message in messages:
                 arc.put(message)
-        return taken, made
+        return taken, messages
 
-    def _passes(self, taken: Message, made: Sequence[Message]) -> bool:
+    def _passes(self, taken: Message, messages: Sequence[Message]) -> bool:
         """Whether a punctuation goes out: all operators let one through that they take (section 4.2).
 
         Where an IWP operator cannot make a tuple, it makes a punctuation for the IWP operators above it.
         """
-        return taken.row is None or (self.waiting_prone and not made and not self._latent)
+        return taken.row is None or (self.waiting_prone and not messages and not self._latent)
 
     def _port(self) -> int | None:
         """The input that the next step takes from; tuples before punctuation of the same timestamp (Figure 6)."""
         if not self.waiting_prone:
             return 0 if self.inputs[0].messages else None
         if self._latent:
-            ready = [port for port, each in enumerate(self.inputs) if each.messages]
+            ready = [port for port, arc in enumerate(self.inputs) if arc.messages]
             return min(ready, key=lambda port: self.inputs[port].messages[0].entered, default=None)
-        found, least, is_tuple = None, None, False
-        for port, each in enumerate(self.inputs):
-            messages = each.messages
+        next_port, least, is_tuple = None, None, False
+        for port, arc in enumerate(self.inputs):
+            messages = arc.messages
             value = messages[0].timestamp if messages else self.registers[port]
             first = bool(messages) and messages[0].row is not None
             if least is None or value < least:
-                least, found, is_tuple = value, port if messages else None, first
-            elif value == least and messages and (found is None or (first and not is_tuple)):
-                found, is_tuple = port, first
-        return found
+                least, next_port, is_tuple = value, port if messages else None, first
+            elif value == least and messages and (next_port is None or (first and not is_tuple)):
+                next_port, is_tuple = port, first
+        return next_port

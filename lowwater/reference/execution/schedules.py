@@ -107,9 +107,9 @@ class RoundRobin(Schedule):
 
 def ask_sources(system: System) -> bool:
     """Backtracks from every idle-waiting operator to all sources below it; whether one of them made an ETS."""
-    made = False
+    enabled = False
     for source in system.graph.sources:
         if system.graph.demand(source.arc) is not None:
             system.backtrack()
-            made = system.enable(source) or made
-    return made
+            enabled = system.enable(source) or enabled
+    return enabled

@@ -87,7 +87,9 @@ class Accounts:
         for (lfta, link), counts in self.lftas.items():
             named = sum(counts[name] for name in OUTCOMES)
             if counts["sane"] != named:
-                raise LawError(f"LFTA {lfta} on {link}: {counts['sane']} sane records, {named} accounted for")
+                raise LawError(
+                    f"LFTA {lfta} on {link}: {counts['sane']} sane records, but its outcomes add up to {named}"
+                )
 
     def check_captures(self, captures: Mapping[str, Sequence[Capture]]) -> None:
         """Checks a run over whole captures against the ledger, and adds the malformed records of the ledger.

@@ -95,7 +95,7 @@ def exported_links(lake: Lake, config: Config, names: Sequence[str]) -> list[str
     """
     ingested = ingested_links(lake)
     if not ingested:
-        raise LakeError(f"{lake.root}: there are no captures in the lake", "make some known with `lowwater ingest`")
+        raise LakeError(f"{lake.root}: the lake has no captures", "make some known with `lowwater ingest`")
     selected: list[str] = []
     for link in (link for name in names for link in config.sets.get(name, (name,))):
         matches = [link] if link in ingested else [link_ for link_ in ingested if link_.startswith(f"{link}/")]
@@ -169,7 +169,7 @@ def _require_frames(batch: pa.RecordBatch, link: str, packets: str) -> None:
     """Refuses packets whose captured bytes are not stored."""
     if pc.any(pc.and_(batch.column(FRAME).is_null(), pc.greater(batch.column("caplen"), 0))).as_py():
         raise LakeError(
-            f"link {link!r}: nothing is kept of the frames {packets}",
+            f"link {link!r}: the lake stores no bytes of the frames {packets}",
             f"set `payload` in {section_of(link.partition('/')[0])} to the bytes of each payload to keep, and ingest "
             "its captures again",
         )

@@ -73,7 +73,7 @@ def read_predicate(text: str | None, protocol: str = "ETH") -> Predicate:
         ConfigError: there is no such protocol.
     """
     if protocol not in PROTOCOLS:
-        raise ConfigError(f"--protocol {protocol}: no protocol is called so", nearest(protocol, PROTOCOLS))
+        raise ConfigError(f"--protocol {protocol}: there is no such protocol", nearest(protocol, PROTOCOLS))
     if text is None:
         return Predicate(PROTOCOLS[protocol].member, None)
     source = text.replace("\r\n", "\n").replace("\r", "\n")
@@ -98,7 +98,9 @@ def _require_value(expr: Expr, source: str) -> None:
     """Refuses expressions that have no value for a single packet."""
     if isinstance(expr, StateCall) or (isinstance(expr, Call) and expr.function.value is None):
         line, column = expr.place
-        raise UnsupportedError(f"{expr.function.name} has no value of a packet", "", OPTION, line - 1, column, source)
+        raise UnsupportedError(
+            f"{expr.function.name} cannot be computed for one packet", "", OPTION, line - 1, column, source
+        )
 
 
 def _in_text(error: QueryError, source: str) -> QueryError:

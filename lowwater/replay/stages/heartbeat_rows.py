@@ -16,7 +16,7 @@ from lowwater.low.runtime.statistics import merge_work
 from lowwater.replay.command.summary import COUNTED
 
 MINUTE = 60_000_000_000
-_ROWS = pa.schema([each for each in HEARTBEATS if each.name != "query_set"])
+_ROWS = pa.schema([field for field in HEARTBEATS if field.name != "query_set"])
 
 
 def heartbeat_rows(result: LinkResult, start: int, end: int) -> pa.Table:

@@ -55,7 +55,9 @@ def on_demand(outcomes: Sequence[LowOutcome], lftas: Sequence[Lfta], plans: Sequ
                 staying = promises[name].runs_to_keep(fewest_ticks(spans))
                 spared[name] = _thin(lfta, files[name], staying, promises[name])
     except (OSError, pa.ArrowException) as error:
-        raise LakeError(f"the streams of the low stage cannot be thinned: {error}", "make room on the disk") from None
+        raise LakeError(
+            f"surplus punctuation cannot be removed from the streams of the low stage: {error}", "make room on the disk"
+        ) from None
     return tuple(_counted(outcome, spared) for outcome in outcomes)
 
 

@@ -38,7 +38,7 @@ class ChainedOperator:
     def __init__(self, node: Running | Sampling, carry: StateHandover) -> None:
         self._node, self._carry = node, carry
         self._given = RowCollector()
-        self._operator = _made(node, carry)
+        self._operator = _operator_of(node, carry)
         self._operator.connect(self._given, 0)
         if carry.earlier is not None:
             self._operator.restore(load_state(state_file(carry.earlier, node.query)))
@@ -98,7 +98,7 @@ def frame_of(fields: Sequence[Field], rows: Sequence[Row], **more: Sequence[Any]
     return Frame(columns, len(rows))
 
 
-def _made(node: Running | Sampling, carry: StateHandover) -> RunningOperator | SamplingOperator:
+def _operator_of(node: Running | Sampling, carry: StateHandover) -> RunningOperator | SamplingOperator:
     life = Life(END_OF_TIME if carry.latest is None else carry.latest + 1)
     below: Node = Cut(node.query, node.input.fields, "")
     if isinstance(node, Running):

@@ -51,8 +51,8 @@ def evaluated(node: Node, blocks: Iterable[Frame]) -> Iterator[Frame]:
         for number, values in enumerate(zip(*(frame[name].to_pylist() for name in names), strict=True)):
             operator.row(0, Row(values, 0))
             origins += [number] * (len(result.rows) - len(origins))
-        found = frame.take(np.array(origins, np.int64))
+        block = frame.take(np.array(origins, np.int64))
         for at, field in enumerate(node.fields):
             column = [row.values[at] for row in result.rows]
-            found.columns[field.name] = pa.array(column, STREAM_TYPES[field.type])
-        yield found
+            block.columns[field.name] = pa.array(column, STREAM_TYPES[field.type])
+        yield block
