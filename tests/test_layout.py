@@ -185,3 +185,10 @@ def test_the_machine_path_pattern() -> None:
     assert MACHINE_PATH.search("open('/home/me/x')")
     assert MACHINE_PATH.search("cd /home/me")
     assert not MACHINE_PATH.search("https://example.org/home/me, ./work/a, $HOME/root/b")
+
+
+def test_files_that_begin_first_are_there() -> None:
+    """What tests/conftest.py sorts the files of several workers by."""
+    lines = [line.split() for line in (ROOT / "tests" / "seconds.txt").read_text(encoding="utf-8").splitlines()]
+    assert [path for _, path in lines if not (ROOT / path).is_file()] == []
+    assert [int(taken) for taken, _ in lines] == sorted((int(taken) for taken, _ in lines), reverse=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import configparser
 import importlib.util
 import json
 import shutil
@@ -54,6 +55,16 @@ def script(name: str) -> ModuleType:
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     return module
+
+
+def prepare(home: Any) -> None:
+    """Prepares an Airflow that reads its DAG files once: no test changes them, and each reading takes a process."""
+    home.prepare()
+    config = configparser.RawConfigParser()
+    config.read(home.folder / "airflow.cfg")
+    config["dag_processor"] = {"min_file_process_interval": "3600"}
+    with (home.folder / "airflow.cfg").open("w", encoding="utf-8") as file:
+        config.write(file)
 
 
 @dataclass(frozen=True)
@@ -137,7 +148,7 @@ def started(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReq
     module = script("home")
     home = module.Home(folder / "airflow", folder / "lake", folder / "queries")
     try:
-        home.prepare()
+        prepare(home)
         home.start()
         sets = ["replay_pair", "replay_late", "replay_careful", *(["replay_nodes"] if nodes else [])]
         home.ready("capture_ingest", "lowwater_maintain", *sets, slots=2)

@@ -20,7 +20,7 @@ from lowwater.lake.layout import open_lake
 from lowwater.replay.interval import statuses
 from lowwater.replay.job import Job
 from tests.airflow.chromium import browser, fill_form, run_backfill
-from tests.airflow.conftest import FLOWS, Platform, script, wait
+from tests.airflow.conftest import FLOWS, Platform, prepare, script, wait
 from tests.docs.book import ROOT, blocks
 from tests.replay.support import START
 
@@ -75,7 +75,7 @@ def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
     Job.open(lake.root, "chain", queries)  # as `plan` does: the lake keeps that its intervals run in order
     home = script("home").Home(folder / "airflow", lake.root, queries)
     try:
-        home.prepare()
+        prepare(home)
         home.start()
         home.ready("replay_changed", "replay_chain", slots=2)
         yield Platform(home, lake.root, folder / "captures", [])

@@ -15,7 +15,7 @@ from lowwater_expectations import SUITES
 
 from lowwater.instants import HOUR, format_instant
 from tests.airflow.chromium import browser, follow, frame
-from tests.airflow.conftest import script
+from tests.airflow.conftest import prepare, script
 from tests.replay.support import ROOT
 from tests.review.asgi import ask
 from tests.review.ledgers import HOSTILE, START, make
@@ -76,7 +76,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     root, queries = make(folder, HOURS, frozenset({FAILED}))
     made = script("home").Home(folder / "airflow", root, queries)
     try:
-        made.prepare()
+        prepare(made)
         made.start()
         made.ready("replay_q")
         yield made

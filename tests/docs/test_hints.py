@@ -26,6 +26,7 @@ SOURCES = [
 ]
 NAME = "node_10.1.0.11"
 SECTIONS = ("links", "query_sets", "sets")
+WORDS = ("section_of", "lowwater ", *(f"[{name}." for name in SECTIONS))
 WRITERS = {"section_of": section_of, "toml_key": toml_key}
 COMMAND = re.compile(
     r"`lowwater ([^`]+)`|(?<![`\w])lowwater ((?:ingest|replay|init) --?[^;\"`]*|replay \S+ --[^;\"`]*)"
@@ -33,17 +34,23 @@ COMMAND = re.compile(
 
 
 def texts() -> Iterator[tuple[str, str]]:
-    """Every text of the source that is no docstring, where it is: with NAME in the place of its values."""
+    """Every text of the source that is no docstring, where it is: with NAME in the place of its values.
+
+    Every process that collects tests runs this, so it leaves out files without a section or a command, and walks once.
+    """
     for path in SOURCES:
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        inner = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in ast.walk(node)}
-        inner |= {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}  # documentation
-        for node in ast.walk(tree):
-            where = f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 0)}"
+        source = path.read_text(encoding="utf-8")
+        if not any(word in source for word in WORDS):
+            continue
+        nodes = list(ast.walk(ast.parse(source)))
+        inner = {id(part) for node in nodes if isinstance(node, ast.JoinedStr) for part in ast.walk(node)}
+        inner |= {id(node.value) for node in nodes if isinstance(node, ast.Expr)}  # documentation
+        name = path.relative_to(ROOT)
+        for node in nodes:
             if isinstance(node, ast.JoinedStr):
-                yield where, "".join(map(_shown, node.values))
+                yield f"{name}:{node.lineno}", "".join(map(_shown, node.values))
             elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in inner:
-                yield where, node.value
+                yield f"{name}:{node.lineno}", node.value
 
 
 def _shown(part: ast.expr) -> str:
@@ -60,14 +67,15 @@ def _shown(part: ast.expr) -> str:
     return NAME
 
 
+TEXTS = list(texts())
 HEADERS = [
     (where, header)
-    for where, text in texts()
+    for where, text in TEXTS
     for header in re.findall(r"\[(?:" + "|".join(SECTIONS) + r")\.[^\]\n]+\]", text)
     if text not in EXAMPLES.values()  # lines that are allowed, of links and sets of their own
 ]
 COMMANDS = [
-    (where, (found[0] or found[1]).strip().rstrip(",.:)")) for where, text in texts() for found in COMMAND.findall(text)
+    (where, (found[0] or found[1]).strip().rstrip(",.:)")) for where, text in TEXTS for found in COMMAND.findall(text)
 ]
 
 

@@ -40,19 +40,6 @@ session = build_session(settings=SessionSettings(delta=True))
 print(session.read.format("delta").load(sys.argv[1]).count())
 """
 
-TWO = """
-from concurrent.futures import ThreadPoolExecutor
-from lowwater.high.session import build_session
-with ThreadPoolExecutor(2) as pool:
-    one, other = pool.map(build_session, ["one", "other"])
-print(one.sparkContext is other.sparkContext)
-"""
-
-PYTHON_ROW_COST = """
-from lowwater.high.session import build_session
-print(build_session().sparkContext.parallelize(range(3)).map(lambda x: x + 1).sum())
-"""
-
 STOPPED = """
 from lowwater.high.session import build_session
 build_session().stop()
@@ -99,23 +86,30 @@ def archive() -> Path:
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.parametrize("state", ["missing", "garbage", "cut", "damaged"])
+@pytest.mark.parametrize("state", ["missing", "garbage", "damaged"])
 def test_a_session_does_without_an_archive(archive: Path, tmp_path: Path, state: str) -> None:
     folder = tmp_path / "share" / "lowwater"
     folder.mkdir(parents=True)
     if state == "garbage":
         (folder / "classes-20.jsa").write_bytes(b"no archive" * 2)
-    elif state != "missing":
+    elif state == "damaged":
         bad = Path(shutil.copy(archive, folder))
         bad.chmod(0o600)
         with bad.open("r+b") as file:
-            if state == "cut":
-                file.truncate(archive.stat().st_size - 1)
-            for eighth in range(1, 8) if state == "damaged" else ():
+            for eighth in range(1, 8):
                 file.seek(archive.stat().st_size * eighth // 8)
                 file.write(b"damage" * 100)
-    assert (class_archive(folder) is not None) == (state in ("garbage", "damaged"))
+    assert (class_archive(folder) is not None) == (state != "missing")
     assert spoken(COUNT, tmp_path) == "3\n"
+
+
+def test_an_archive_that_was_cut_is_taken_for_missing(archive: Path, tmp_path: Path) -> None:
+    cut = Path(shutil.copy(archive, tmp_path))
+    assert class_archive(tmp_path) == cut
+    cut.chmod(0o600)
+    with cut.open("r+b") as file:
+        file.truncate(archive.stat().st_size - 1)
+    assert class_archive(tmp_path) is None
 
 
 @pytest.mark.spark
@@ -136,23 +130,9 @@ def test_spark_reads_published_tables_where_it_is_asked_to(published: Path) -> N
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.parametrize("settings", ["quick", "thorough"])
-def test_a_session_for_few_and_one_for_many_rows_start(settings: str) -> None:
-    assert spoken(THOROUGH, Path(settings)) == "3\n"
-
-
-@pytest.mark.spark
-@pytest.mark.slow
-def test_two_threads_get_one_session(tmp_path: Path) -> None:
-    """A call that failed early leaves a thread that still starts the session, and the next call asks for one."""
-    assert spoken(TWO, tmp_path) == "True\n"
-
-
-@pytest.mark.spark
-@pytest.mark.slow
-def test_a_session_with_python_workers_ends_without_a_word(tmp_path: Path) -> None:
-    """The JVM is killed at the end, with the connection by which it told what the workers counted."""
-    assert spoken(PYTHON_ROW_COST, tmp_path) == "6\n"
+def test_a_session_for_many_rows_starts() -> None:
+    """That for few rows is the one of all other tests."""
+    assert spoken(THOROUGH, Path("thorough")) == "3\n"
 
 
 @pytest.mark.spark
@@ -180,16 +160,10 @@ def test_a_jvm_that_nobody_takes_ends_with_its_process() -> None:
     assert not psutil.pid_exists(int(process)) and not Path(home).exists()
 
 
-AUTHENTICATED = """
-from lowwater.high.session import build_session
-conf = build_session().sparkContext.getConf()
-print(conf.get("spark.authenticate"), conf.get("spark.authenticate.secret"))
-"""
-
-
 @pytest.mark.spark
-def test_the_ports_of_a_session_ask_for_a_secret(tmp_path: Path) -> None:
-    assert spoken(AUTHENTICATED, tmp_path) == "true None\n"
+def test_the_ports_of_a_session_ask_for_a_secret(spark: SparkSession) -> None:
+    conf = spark.sparkContext.getConf()
+    assert conf.get("spark.authenticate") == "true" and conf.get("spark.authenticate.secret") is None
 
 
 def test_a_jar_that_is_not_the_one_that_is_meant_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,9 +179,13 @@ def test_a_jar_that_is_not_the_one_that_is_meant_is_refused(tmp_path: Path, monk
 
 
 ENDING = """
+from concurrent.futures import ThreadPoolExecutor
 from lowwater.high.session import build_session
 
-session = build_session()
+with ThreadPoolExecutor(2) as pool:
+    session, other = pool.map(build_session, ["one", "other"])
+print(session.sparkContext is other.sparkContext)
+print(session.sparkContext.parallelize(range(3)).map(lambda x: x + 1).sum())
 frames = [session.range(number) for number in range(50)]  # objects of the JVM that outlive it
 print([frame.count() for frame in frames[:3]], session.sparkContext._gateway.proc.pid)
 """
@@ -215,12 +193,17 @@ print([frame.count() for frame in frames[:3]], session.sparkContext._gateway.pro
 
 @pytest.mark.spark
 def test_a_process_ends_its_jvm_without_a_word(tmp_path: Path) -> None:
+    """One session for two threads: a call that failed early leaves one that still starts it, and the next asks for one.
+
+    It had Python workers, and the JVM is killed with the connection by which it told what they counted.
+    """
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     command = [sys.executable, "-c", ENDING]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment, check=False)
     assert (done.returncode, done.stderr) == (0, "")
-    counts, _, pid = done.stdout.strip().rpartition(" ")
-    assert counts == "[0, 1, 2]"
+    one, total, ended = done.stdout.splitlines()
+    counts, _, pid = ended.rpartition(" ")
+    assert (one, total, counts) == ("True", "6", "[0, 1, 2]")
     with pytest.raises(ProcessLookupError):
         os.kill(int(pid), 0)
     assert not list(tmp_path.glob("lowwater-spark-*"))

@@ -20,7 +20,7 @@ from tests.law.fuzz import SAME, Outcome, accepted, check, run_case
 from tests.law.questions import Question, questions
 from tests.plan.batch_pools import CONTEXT, KNOWN
 
-CASES = 300
+CASES = 150
 BLOCK = 50
 
 
