@@ -45,7 +45,7 @@ __all__ = [
     "read",
 ]
 
-_REVISION, _ENTRIES = 3, 21
+_REVISION, _ENTRIES = 4, 21
 """Revision 3 decoded 21 link types and tunnels. A change of the rows of one of them must raise the revision."""
 
 DECODER_VERSION: int = _REVISION + len(LINK_NAMES) + len(TUNNEL_NAMES) - _ENTRIES
