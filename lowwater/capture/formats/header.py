@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from lowwater.capture.formats.compression import DecompressedSource, compression_of
+from lowwater.capture.formats.linktypes import LISTED
 from lowwater.capture.formats.pcapng.blocks import first_interface
 from lowwater.capture.formats.sources import PeekableSource, open_source
 from lowwater.capture.headers.links import NAMES
@@ -44,7 +45,8 @@ _REFUSED = {
     b"snoop\0": ("a snoop capture", "convert it: editcap -F pcap IN OUT"),
     b"ERF": ("an ERF capture", "convert it: editcap -F pcap IN OUT"),
 }
-LINK_NUMBERS = {name: number for number, name in NAMES.items()}
+_LINK_NAMES = LISTED | NAMES
+LINK_NUMBERS = {name: number for number, name in _LINK_NAMES.items()}
 """Link type numbers by name."""
 
 # A header may claim any snaplen. A record beyond this limit counts as damage, which bounds the memory of a reader.
@@ -63,7 +65,7 @@ class CaptureFile:
         resolution: `us`, `ns`, or the unit of a pcapng timestamp as a part of a second, such as `10^-12` or `2^-10`;
             empty if a pcapng has no interface before its packets.
         link_number: link type of the file, without the bits about frame check sequences; -1 without an interface.
-        link_type: name of the link type, or its number as text if unknown; empty without an interface.
+        link_type: name of the link type, or its number as text if nobody lists it; empty without an interface.
         snaplen: largest captured length, as in the file (untrusted; 0 for no limit).
         bytes: stored size of the file; 0 for a stream.
         compression: `gzip`, `zstd`, `xz` or `lz4`; empty for a plain file.
@@ -95,8 +97,8 @@ class CaptureFile:
 
 
 def link_name(number: int) -> str:
-    """Returns the name of a link type, or its number as text if it is unknown."""
-    return NAMES.get(number, str(number))
+    """Returns the name of a link type, or its number as text if nobody lists it."""
+    return _LINK_NAMES.get(number, str(number))
 
 
 def header_bytes(head: bytes) -> int:

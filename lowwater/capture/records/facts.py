@@ -18,7 +18,7 @@ class Interface:
         index: its number in `CaptureReader.interfaces`.
         name: the name in the file; in a pcapng without names, the index in the section; in a classic pcap, empty.
         link_number: link type number in the file; -1 if a pcapng declares no interface at all.
-        link_type: name of the link type; its number as text if Lowwater knows no name.
+        link_type: name of the link type; its number as text if nobody lists it.
         snaplen: largest captured length according to the file (untrusted); 0 for no limit.
     """
 
