@@ -45,6 +45,17 @@ def pcap_bytes(
     return b"".join(parts)
 
 
+def snoop_bytes(records: Iterable[Record], datalink: int = 4, *, padding: int = 0, version: int = 2) -> bytes:
+    """A snoop capture; each record is padded to 4 bytes, and by `padding` more."""
+    parts = [b"snoop\0\0\0" + struct.pack(">II", version, datalink)]
+    for stamp, frame, *wire in records:
+        seconds, rest = divmod(stamp, 1_000_000_000)
+        behind = -len(frame) % 4 + padding
+        sizes = (wire[0] if wire else len(frame), len(frame), 24 + len(frame) + behind, 0)
+        parts.append(struct.pack(">6I", *sizes, seconds, rest // 1000) + frame + bytes(behind))
+    return b"".join(parts)
+
+
 def ethernet(
     payload: bytes,
     ether_type: int = 0x0800,
