@@ -195,3 +195,18 @@ def test_the_converter_that_a_hint_names_keeps_the_packets(tmp_path: Path, form:
     subprocess.run(["editcap", "-F", "pcap", other, back], check=True, capture_output=True)
     kept = [(row["srcMAC"], row["srcIP_lo"], row["srcPort"]) for row in rows(source)]
     assert [(row["srcMAC"], row["srcIP_lo"], row["srcPort"]) for row in rows(back)] == kept
+
+
+@pytest.mark.slow
+def test_the_converter_of_erf_keeps_the_packets_of_ethernet(tmp_path: Path) -> None:
+    if shutil.which("editcap") is None:
+        pytest.skip("no editcap on this machine")
+    source, other, back = tmp_path / "one.pcap", tmp_path / "one.erf", tmp_path / "back.pcap"
+    frames = [LINKS[maker.ETHERNET].drawn(random.Random(number)) for number in range(20)]
+    source.write_bytes(maker.pcap_bytes((START + number * SECOND, frame) for number, frame in enumerate(frames)))
+    other.write_bytes(erf(frames))
+    with pytest.raises(CaptureError, match="an ERF capture") as raised:
+        open_capture(other)
+    command = raised.value.hint.split(": ")[1].replace("IN OUT", f"{other} {back}")
+    subprocess.run(command.split(), check=True, capture_output=True)
+    assert rows(back) == rows(source)

@@ -42,6 +42,7 @@ _ORDERS = {b"\x4d\x3c\x2b\x1a": "little", b"\x1a\x2b\x3c\x4d": "big"}
 _AGAIN = "if it is still being written, read it again later; else copy it again"
 UNREADABLE = "check the path and the disk; of a stream, what writes it"
 _CONVERTED = "convert it: editcap -F pcap IN OUT"
+_CONVERTED_ERF = "convert it, if it is of Ethernet: editcap -F pcap -T ether IN OUT"
 _REFUSED = {
     b"BZh": ("a bzip2 file", "bunzip2 it first"),
     b"\x02\x21\x4c\x18": ("an lz4 file of the legacy format", "lz4 -d it first"),
@@ -144,7 +145,7 @@ def parse_header(path: Path, head: bytes, size: int, compression: str = "", dama
         return _snoop(name, path, head, size, compression)
     if head[:4] not in _MAGIC and not head.startswith(SECTION_HEADER):
         if _begins_as_erf(head):
-            raise CaptureError(f"{name}: an ERF capture, which is not supported", _CONVERTED)
+            raise CaptureError(f"{name}: an ERF capture, which is not supported", _CONVERTED_ERF)
         raise CaptureError(
             f"{name}: not a capture: it begins with {head[:4].hex(' ')}",
             "give a pcap, pcapng or snoop, plain or in gzip, zstd, xz or lz4; `capinfos FILE` may say what it is",
