@@ -13,6 +13,7 @@ Record = tuple[int, bytes] | tuple[int, bytes, int]
 
 ETHERNET, LINUX_SLL, LINUX_SLL2, NULL, LOOP, WIFI, RADIOTAP = 1, 113, 276, 0, 108, 105, 127
 PPP, PPP_SERIAL, RAW12, RAW14, RAW, IPV4, IPV6 = 9, 50, 12, 14, 101, 228, 229
+HDLC, INFINIBAND, NFLOG, PPI, PRISM, AVS = 104, 242, 239, 192, 119, 163
 FIN, SYN, RST, PSH, ACK, URG = 1, 2, 4, 8, 16, 32
 
 
@@ -41,6 +42,17 @@ def pcap_bytes(
         parts.append(struct.pack(order + "II", seconds, rest if nanoseconds else rest // 1000))
         parts.append(struct.pack(order + "II", *(reversed(lengths) if swapped else lengths)))
         parts.append(bytes([0, 0, 0, 1, 8, 0, 0, 0]) + body if modified else body)
+    return b"".join(parts)
+
+
+def snoop_bytes(records: Iterable[Record], datalink: int = 4, *, padding: int = 0, version: int = 2) -> bytes:
+    """A snoop capture; each record is padded to 4 bytes, and by `padding` more."""
+    parts = [b"snoop\0\0\0" + struct.pack(">II", version, datalink)]
+    for stamp, frame, *wire in records:
+        seconds, rest = divmod(stamp, 1_000_000_000)
+        behind = -len(frame) % 4 + padding
+        sizes = (wire[0] if wire else len(frame), len(frame), 24 + len(frame) + behind, 0)
+        parts.append(struct.pack(">6I", *sizes, seconds, rest // 1000) + frame + bytes(behind))
     return b"".join(parts)
 
 
@@ -144,6 +156,48 @@ def radiotap(frame: bytes, time: bool = False, flags: int | None = None, words: 
     if flags is not None:
         head += bytes([flags])
     return struct.pack("<BBH", 0, 0, len(head) + 4) + head + frame
+
+
+def macsec(payload: bytes, ether_type: int = 0x0800, control: int = 0, sci: bytes = b"", short: int = 0) -> bytes:
+    """A MACsec tag of ether type 0x88E5, protected data, and a check value."""
+    head = struct.pack("!BBI", control | (0x20 if sci else 0), short, 1) + sci
+    return head + struct.pack("!H", ether_type) + payload + bytes(16)
+
+
+def hdlc(payload: bytes, protocol: int = 0x0800, address: int = 0x0F) -> bytes:
+    """A Cisco HDLC frame."""
+    return struct.pack("!BBH", address, 0, protocol) + payload
+
+
+def infiniband(payload: bytes, ether_type: int = 0x0800) -> bytes:
+    """A pseudo-header of addresses and an IPoIB header before a packet."""
+    return bytes(20) + b"\x07" * 20 + struct.pack("!HH", ether_type, 0) + payload
+
+
+def nflog(
+    packet: bytes, family: int = 2, byte_order: str = "little", before: Iterable[tuple[int, bytes]] = (), kind: int = 9
+) -> bytes:
+    """A record of NFLOG: attributes `before` as type and value, then the packet as an attribute of type `kind`."""
+    form = "<HH" if byte_order == "little" else ">HH"
+    parts = [struct.pack("!BBH", family, 0, 5)]
+    for number, value in [*before, (kind, packet)]:
+        parts.append(struct.pack(form, 4 + len(value), number) + value + bytes(-len(value) % 4))
+    return b"".join(parts)
+
+
+def ppi(frame: bytes, link_type: int = WIFI, fields: bytes = b"") -> bytes:
+    """A PPI header with `fields` before a record of a link type."""
+    return struct.pack("<BBHI", 0, 0, 8 + len(fields), link_type) + fields + frame
+
+
+def prism(frame: bytes, byte_order: str = "little", code: int = 0x44) -> bytes:
+    """A Prism header before an 802.11 frame."""
+    return struct.pack("<II16s" if byte_order == "little" else ">II16s", code, 144, b"wlan0") + bytes(120) + frame
+
+
+def avs(frame: bytes) -> bytes:
+    """An AVS header before an 802.11 frame."""
+    return struct.pack("!II", 0x8021_1001, 64) + bytes(56) + frame
 
 
 def ipv4(

@@ -7,7 +7,7 @@ independently.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -20,6 +20,7 @@ from lowwater.capture.formats import scan as scanning
 from lowwater.capture.formats.classic import ClassicScanner, Scanner
 from lowwater.capture.formats.header import FILE_HEADER, UNREADABLE, CaptureFile, open_capture, open_with_header
 from lowwater.capture.formats.pcapng.scanner import PcapngScanner
+from lowwater.capture.formats.snoop import SnoopScanner
 from lowwater.capture.formats.window import FileWindow, digest
 from lowwater.capture.headers.links import NAMES as LINK_NAMES
 from lowwater.capture.headers.packet import BATCH
@@ -45,11 +46,17 @@ __all__ = [
     "read",
 ]
 
-_REVISION, _ENTRIES = 3, 21
+_REVISION, _ENTRIES = 4, 21
 """Revision 3 decoded 21 link types and tunnels. A change of the rows of one of them must raise the revision."""
 
 DECODER_VERSION: int = _REVISION + len(LINK_NAMES) + len(TUNNEL_NAMES) - _ENTRIES
 """Changes whenever the same file would decode to other rows (SEMANTICS T7). Each new link type and tunnel adds one."""
+
+_SCANNERS: dict[str, Callable[[CaptureFile], Scanner]] = {
+    "pcap": ClassicScanner.of,
+    "pcapng": PcapngScanner.of,
+    "snoop": SnoopScanner.of,
+}
 
 CHUNK_BYTES = 4 << 20
 """Bytes read at a time: few enough to stay in the processor's cache while they are scanned and decoded."""
@@ -78,8 +85,7 @@ class CaptureReader:
             self.header: CaptureFile = header
             self._window = FileWindow(source, max(chunk_bytes, FILE_HEADER), sha256 is None and unpacked is None)
             self._window.fill()
-        scanner: Scanner
-        scanner = PcapngScanner.of(header) if header.format == "pcapng" else ClassicScanner.of(header)
+        scanner = _SCANNERS[header.format](header)
         self.summary: CaptureSummary | None = None
         self._unpacked = unpacked
         self.malformed = MalformedRows(header.path)
@@ -183,8 +189,8 @@ def read(
     Records of link types that `capture.headers.links` does not know have only timestamp, len and caplen.
 
     Args:
-        capture: a classic pcap or pcapng file, plain or compressed with gzip, zstd, xz or lz4, which is detected by
-            content. Either its path, which may be a FIFO, or a blocking object with `readinto` or `read`, such as
+        capture: a classic pcap, pcapng or snoop file, plain or compressed with gzip, zstd, xz or lz4; the content tells
+            which. Either its path, which may be a FIFO, or a blocking object with `readinto` or `read`, such as
             `sys.stdin.buffer` or `socket.makefile("rb")`. An object is read once to its end and not closed. If its
             compression is damaged, up to 64 KiB of stored bytes before the damage may be lost, because they cannot be
             read again.

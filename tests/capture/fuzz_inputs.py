@@ -76,6 +76,8 @@ def files() -> list[bytes]:
     one = found[0]
     found += [gzip.compress(one), lzma.compress(one), pa.Codec("zstd").compress(one, asbytes=True), bz2.compress(one)]
     found += [gzip.compress(one) + gzip.compress(found[1])]
+    found.append(maker.snoop_bytes((START + n * SECOND // 3, pool[n * 11][:120]) for n in range(6)))
+    found.append(maker.snoop_bytes([(START + n * SECOND, pool[n][:60], 1500) for n in range(4)], padding=16))
     return found
 
 

@@ -16,7 +16,7 @@ from tests import capturemaker as maker
 PORTS = (40_000, 65_535)
 PACKET4 = maker.ipv4("10.0.0.1", "10.0.0.2", 17, maker.udp_header(5, 6))
 PACKET6 = maker.ipv6("2001:db8::1", "2001:db8::2", 17, maker.udp_header(5, 6))
-BEHIND = ("ethertype", "vlan", "ieee8021ad", "llc", "mpls", "pppoes", "ppp")
+BEHIND = ("ethertype", "vlan", "ieee8021ad", "macsec", "llc", "mpls", "pppoes", "ppp")
 """Layers of tshark that stand between several link layers and the network header."""
 
 Frame = Callable[[random.Random], bytes]
@@ -63,13 +63,15 @@ def mac(dice: random.Random) -> int:
 
 
 def typed(dice: random.Random) -> tuple[int, bytes]:
-    """An ether type and what stands behind it: a packet, under MPLS or PPPoE, under VLAN tags."""
+    """An ether type and what stands behind it: a packet, under MPLS, PPPoE or MACsec, under VLAN tags."""
     kind, packet = network(dice)
-    shape = dice.randrange(4)
+    shape = dice.randrange(5)
     if shape == 1:
         kind, packet = dice.choice((0x8847, 0x8848)), maker.mpls(packet, labels(dice))
     elif shape == 2:
         kind, packet = 0x8864, maker.pppoe(over_ppp(dice))
+    elif shape == 3:
+        kind, packet = 0x88E5, maker.macsec(packet, kind, sci=dice.choice((b"", bytes(8))))
     packet, kind = maker.tagged(packet, kind, [dice.randrange(1, 4095) for _ in range(dice.randrange(3))])
     return kind, packet
 
@@ -144,6 +146,38 @@ def over_radiotap(dice: random.Random) -> bytes:
     return maker.radiotap(over_wifi(dice, padded), dice.random() < 0.5, flags, dice.choice((1, 2, 3)))
 
 
+def over_hdlc(dice: random.Random) -> bytes:
+    kind, packet = network(dice)
+    if dice.random() < 0.3:
+        kind, packet = 0x8847, maker.mpls(packet, labels(dice))
+    return maker.hdlc(packet, kind, dice.choice((0x0F, 0x8F)))
+
+
+def over_infiniband(dice: random.Random) -> bytes:
+    kind, packet = network(dice)
+    return maker.infiniband(packet, kind)
+
+
+def over_nflog(dice: random.Random) -> bytes:
+    kind, packet = network(dice)
+    before = [(dice.choice((1, 4, 10, 11)), bytes(dice.randint(1, 9))) for _ in range(dice.randrange(4))]
+    return maker.nflog(packet, 2 if kind == 0x0800 else 10, before=before)
+
+
+def over_ppi(dice: random.Random) -> bytes:
+    fields = dice.choice((b"", b"\x02\x00\x14\x00" + bytes(20)))
+    inner = dice.choice((maker.WIFI, maker.WIFI, maker.ETHERNET, maker.RAW))
+    drawn = {maker.WIFI: over_wifi, maker.ETHERNET: over_ethernet, maker.RAW: lambda dice: network(dice)[1]}[inner]
+    return maker.ppi(drawn(dice), inner, fields)
+
+
+def over_prism(dice: random.Random) -> bytes:
+    shape, frame = dice.randrange(4), over_wifi(dice)
+    if shape == 0:
+        return maker.avs(frame)
+    return frame if shape == 1 else maker.prism(frame, dice.choice(("little", "big")), dice.choice((0x44, 0x41)))
+
+
 def bare(packet: bytes, _: int) -> bytes:
     """No header at all."""
     return packet
@@ -162,6 +196,12 @@ LINKS: dict[int, LinkFrames] = {
             (maker.ethernet(maker.pppoe(maker.ppp(PACKET4), code=9), 0x8863, 7, 8), (8, 7, 0x8863, None, None)),
             (maker.ethernet(maker.pppoe(maker.ppp(PACKET4), code=9), 0x8864, 7, 8), (8, 7, 0x8864, None, None)),
             (maker.ethernet(maker.mpls(bytes(4) + PACKET4, [16]), 0x8847, 7, 8), (8, 7, 0x8847, None, None)),
+            (maker.ethernet(maker.macsec(PACKET4), 0x88E5, 7, 8, [5]), (8, 7, 0x88E5, 5, 4)),
+            (maker.ethernet(maker.macsec(PACKET6, 0x86DD, sci=bytes(8)), 0x88E5, 7, 8), (8, 7, 0x88E5, None, 6)),
+            (maker.ethernet(maker.macsec(b"\0\6\x08\0" + PACKET4, 0x8100), 0x88E5, 7, 8), (8, 7, 0x88E5, 6, 4)),
+            (maker.ethernet(maker.macsec(PACKET4, control=0x0C), 0x88E5, 7, 8), (8, 7, 0x88E5, None, None)),
+            (maker.ethernet(maker.macsec(PACKET4, control=0x80), 0x88E5, 7, 8), (8, 7, 0x88E5, None, None)),
+            (maker.ethernet(maker.macsec(PACKET4, short=2), 0x88E5, 7, 8), (8, 7, 0x88E5, None, None)),
             (maker.ieee802_3(maker.snap(PACKET4), 7, 8), (8, 7, 0x0800, None, 4)),
             (maker.ieee802_3(maker.snap(PACKET4, organisation=0xF8), 7, 8), (8, 7, 0x0800, None, 4)),
             (maker.ieee802_3(maker.snap(PACKET4, organisation=0x0C), 7, 8), (8, 7, None, None, None)),
@@ -255,6 +295,65 @@ LINKS: dict[int, LinkFrames] = {
             (maker.wifi(maker.snap(PACKET4), (1, 2, 3), kind=0), (1, 2, None, None, None)),
             (maker.wifi(maker.snap(PACKET4), (1, 2, 3), kind=1), (None, None, None, None, None)),
         ),
+    ),
+    maker.HDLC: LinkFrames(
+        over_hdlc,
+        maker.hdlc,
+        ("chdlc",),
+        addresses=("", ""),
+        types=("chdlc.protocol",),
+        rows=(
+            (maker.hdlc(PACKET6, 0x86DD), (None, None, 0x86DD, None, 6)),
+            (maker.hdlc(bytes(18), 0x2000), (None, None, 0x2000, None, None)),
+            (maker.hdlc(PACKET4, 0x0021), (None, None, None, None, None)),
+        ),
+    ),
+    maker.INFINIBAND: LinkFrames(
+        over_infiniband,
+        maker.infiniband,
+        ("ipoib",),
+        addresses=("", ""),
+        types=("ipoib.type",),
+        rows=((maker.infiniband(PACKET4), (None, None, 0x0800, None, 4)),),
+    ),
+    maker.NFLOG: LinkFrames(
+        over_nflog,
+        lambda packet, kind: maker.nflog(packet, 2 if kind == 0x0800 else 10),
+        ("nflog",),
+        rows=(
+            (maker.nflog(PACKET4, 2, "big", [(1, bytes(4))]), (None, None, None, None, 4)),
+            (maker.nflog(PACKET6, 10, "big", [(0x8001, bytes(4))]), (None, None, None, None, 6)),
+            (maker.nflog(PACKET4, 7), (None, None, None, None, None)),
+            (maker.nflog(PACKET4, 2, before=[(0, bytes(4))]), (None, None, None, None, None)),
+            (maker.nflog(PACKET4, 2, kind=10), (None, None, None, None, None)),
+            (maker.nflog(PACKET4)[:4] + bytes(4) + PACKET4, (None, None, None, None, None)),
+        ),
+    ),
+    maker.PPI: LinkFrames(
+        over_ppi,
+        lambda packet, kind: maker.ppi(maker.wifi(maker.snap(packet, kind))),
+        ("ppi", "wlan_radio", "pcap_pktdata", "wlan"),
+        addresses=("wlan.sa", "wlan.da"),
+        rows=(
+            (maker.ppi(maker.ethernet(PACKET4, 0x0800, 7, 8, [5]), maker.ETHERNET), (8, 7, 0x0800, 5, 4)),
+            (maker.ppi(PACKET6, maker.RAW, bytes(12)), (None, None, None, None, 6)),
+            (maker.ppi(PACKET4, maker.NULL), (None, None, None, None, None)),
+            (b"\x01" + maker.ppi(PACKET4, maker.RAW)[1:], (None, None, None, None, None)),
+        ),
+    ),
+    maker.PRISM: LinkFrames(
+        over_prism,
+        lambda packet, kind: maker.prism(maker.wifi(maker.snap(packet, kind))),
+        ("prism", "wlancap", "wlan_radio", "wlan"),
+        addresses=("wlan.sa", "wlan.da"),
+        rows=((maker.prism(maker.wifi(maker.snap(PACKET4)), "big"), (1, 2, 0x0800, None, 4)),),
+    ),
+    maker.AVS: LinkFrames(
+        lambda dice: maker.avs(over_wifi(dice)),
+        lambda packet, kind: maker.avs(maker.wifi(maker.snap(packet, kind))),
+        ("wlancap", "wlan_radio", "wlan"),
+        addresses=("wlan.sa", "wlan.da"),
+        rows=((maker.prism(maker.wifi(maker.snap(PACKET4))), (None, None, None, None, None)),),
     ),
     maker.RADIOTAP: LinkFrames(
         over_radiotap,

@@ -64,6 +64,10 @@ WITHIN = {"eth", *BEHIND, "erspan"}
 """Layers between a tunnel's header and the IP header in it."""
 
 
+BELOW = ("macsec", "mpls", "pppoes", "ip", "ipv6")
+"""Layers behind the ether type of the link."""
+
+
 def tshark(path: Path) -> list[dict[str, str]]:
     """One row a packet: the fields, with `SEPARATOR` between the values of one that occurs more than once."""
     command = ["tshark", "-n", "-r", str(path), "-T", "fields", "-E", "occurrence=a", "-E", f"aggregator={SEPARATOR}"]
@@ -107,7 +111,7 @@ def _link(told: dict[str, str], layers: list[str]) -> dict[str, Any]:
         value = _first(told, field) if field else None
         found[name] = None if value is None else int(value.replace(":", ""), 16)
     tags = told["vlan.etype"].split(SEPARATOR) if told["vlan.etype"] else []
-    before = layers[: next((n for n, layer in enumerate(layers) if layer in ("mpls", "pppoes", "ip", "ipv6")), None)]
+    before = layers[: next((n for n, layer in enumerate(layers) if layer in BELOW), None)]
     depth = before.count("vlan") + before.count("ieee8021ad")
     value = tags[depth - 1] if 0 < depth <= len(tags) else _first(told, *LINK_TYPES)
     if value is not None and (depth == 0 or depth <= len(tags)):

@@ -7,7 +7,7 @@ import struct
 from collections.abc import Callable
 
 from lowwater.instants import SECOND
-from tests.capturemaker import pcap_bytes, tcp, udp
+from tests.capturemaker import pcap_bytes, snoop_bytes, tcp, udp
 from tests.pcapngmaker import Section
 
 BEGIN = 1_767_225_600
@@ -101,8 +101,11 @@ REFUSED: dict[str, bytes] = {
     "0 bytes": b"",
     "cut in its first 24 bytes": WHOLE[:20],
     "text": b"text that is no capture at all",
-    "snoop": b"snoop\0\0\0" + bytes(40),
-    "ERF": b"ERF" + bytes(40),
+    "snoop of FDDI": snoop_bytes([], 8),
+    "snoop, version 3": snoop_bytes([], version=3),
+    "Network Monitor 2": b"GMBU" + bytes(40),
+    "Network Monitor 1": b"RTSS" + bytes(40),
+    "ERF": 2 * (struct.pack("<Q", BEGIN << 32) + struct.pack(">BBHHH", 2, 4, 16 + len(FRAME), 0, len(FRAME)) + FRAME),
     "bzip2": b"BZh91AY&SY" + bytes(40),
     "lz4, legacy": b"\x02\x21\x4c\x18" + bytes(40),
     "gzip in gzip": gzip.compress(gzip.compress(WHOLE)),

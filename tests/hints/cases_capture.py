@@ -173,7 +173,7 @@ CASES = [
         "decompress it once",
         _shell("gzip -dc a.pcap > b.pcap"),
     ),
-    Case("a text", _inspect(lambda data: b"# no capture\n" * 9), "give a pcap or pcapng", _inspect(bytes)),
+    Case("a text", _inspect(lambda data: b"# no capture\n" * 9), "give a pcap, pcapng or snoop", _inspect(bytes)),
     Case(
         "a pcap of version 9",
         _inspect(lambda data: data[:4] + b"\x09\x00" + data[6:]),
@@ -253,11 +253,17 @@ BY_TOOLS = {
     "lz4": [Case("lz4 of old", _made("lz4 -l good a.pcap"), "lz4 -d it first", _shell("lz4 -d a.pcap b.pcap"))],
     "editcap": [
         Case(
-            "snoop",
-            _made("editcap -F snoop good a.pcap"),
+            "Network Monitor",
+            _made("editcap -F netmon2 good a.pcap"),
             "editcap -F pcap IN OUT",
             _shell("editcap -F pcap a.pcap b.pcap"),
-        )
+        ),
+        Case(
+            "snoop of FDDI",
+            _made("editcap -F snoop good a.pcap; printf '\\010' | dd of=a.pcap bs=1 seek=15 conv=notrunc status=none"),
+            "editcap -F pcap IN OUT",
+            _shell("editcap -F pcap a.pcap b.pcap"),
+        ),
     ],
 }
 """Cases whose hints name a tool, which is not on every machine."""

@@ -1,6 +1,6 @@
 """Reads the file header of a capture, and refuses unsupported formats with a remedy.
 
-The reader calls it first. Only classic pcap and pcapng files pass.
+The reader calls it first. Only classic pcap, pcapng and snoop files pass.
 """
 
 from __future__ import annotations
@@ -13,19 +13,22 @@ from pathlib import Path
 from typing import Any
 
 from lowwater.capture.formats.compression import DecompressedSource, compression_of
+from lowwater.capture.formats.linktypes import LISTED
 from lowwater.capture.formats.pcapng.blocks import first_interface
 from lowwater.capture.formats.sources import PeekableSource, open_source
 from lowwater.capture.headers.links import NAMES
 from lowwater.errors import CaptureError
 
 FILE_HEADER = 24
+SNOOP_HEADER = 16
 RECORD_HEADER = 16
 ETHERNET = 1
 SECTION_HEADER = b"\x0a\x0d\x0d\x0a"
 """The type of a pcapng section header, the same in either byte order."""
 
 HEAD = 64 << 10
-"""Maximum number of bytes of a pcapng that are searched for its first interface."""
+"""Maximum number of bytes of a pcapng that are searched for its first interface, and of a file that is no capture for
+records of formats without a file header."""
 
 _MAGIC = {
     b"\xd4\xc3\xb2\xa1": ("little", "us", False),
@@ -38,13 +41,22 @@ _MAGIC = {
 _ORDERS = {b"\x4d\x3c\x2b\x1a": "little", b"\x1a\x2b\x3c\x4d": "big"}
 _AGAIN = "if it is still being written, read it again later; else copy it again"
 UNREADABLE = "check the path and the disk; of a stream, what writes it"
+_CONVERTED = "convert it: editcap -F pcap IN OUT"
+_CONVERTED_ERF = "convert it, if it is of Ethernet: editcap -F pcap -T ether IN OUT"
 _REFUSED = {
     b"BZh": ("a bzip2 file", "bunzip2 it first"),
     b"\x02\x21\x4c\x18": ("an lz4 file of the legacy format", "lz4 -d it first"),
-    b"snoop\0": ("a snoop capture", "convert it: editcap -F pcap IN OUT"),
-    b"ERF": ("an ERF capture", "convert it: editcap -F pcap IN OUT"),
+    b"GMBU": ("a capture of Network Monitor 2", _CONVERTED),
+    b"RTSS": ("a capture of Network Monitor 1", _CONVERTED),
 }
-LINK_NUMBERS = {name: number for number, name in NAMES.items()}
+_SNOOP = b"snoop\0\0\0"
+_DATALINKS = {0: ETHERNET, 2: 6, 4: ETHERNET, 0x8000_0005: 226}
+"""Link type by datalink type of snoop: IEEE 802.3, token ring, Ethernet, ipnet."""
+
+_ERF_HEADER, _ERF_KINDS, _ERF_RECORDS = 16, 48, 4
+_YEAR_1990, _DAY = 631_152_000, 86_400
+_LINK_NAMES = LISTED | NAMES
+LINK_NUMBERS = {name: number for number, name in _LINK_NAMES.items()}
 """Link type numbers by name."""
 
 # A header may claim any snaplen. A record beyond this limit counts as damage, which bounds the memory of a reader.
@@ -58,12 +70,12 @@ class CaptureFile:
 
     Attributes:
         path: path of the file, or name of the stream.
-        format: `pcap` or `pcapng`.
+        format: `pcap`, `pcapng` or `snoop`.
         byte_order: `little` or `big`.
         resolution: `us`, `ns`, or the unit of a pcapng timestamp as a part of a second, such as `10^-12` or `2^-10`;
             empty if a pcapng has no interface before its packets.
         link_number: link type of the file, without the bits about frame check sequences; -1 without an interface.
-        link_type: name of the link type, or its number as text if unknown; empty without an interface.
+        link_type: name of the link type, or its number as text if nobody lists it; empty without an interface.
         snaplen: largest captured length, as in the file (untrusted; 0 for no limit).
         bytes: stored size of the file; 0 for a stream.
         compression: `gzip`, `zstd`, `xz` or `lz4`; empty for a plain file.
@@ -95,13 +107,13 @@ class CaptureFile:
 
 
 def link_name(number: int) -> str:
-    """Returns the name of a link type, or its number as text if it is unknown."""
-    return NAMES.get(number, str(number))
+    """Returns the name of a link type, or its number as text if nobody lists it."""
+    return _LINK_NAMES.get(number, str(number))
 
 
 def header_bytes(head: bytes) -> int:
     """Returns how many bytes `parse_header` needs, from the first 24 bytes of a capture."""
-    return HEAD if head.startswith(SECTION_HEADER) else FILE_HEADER
+    return FILE_HEADER if head[:4] in _MAGIC or head.startswith(_SNOOP) else HEAD
 
 
 def parse_header(path: Path, head: bytes, size: int, compression: str = "", damage: str = "") -> CaptureFile:
@@ -129,14 +141,47 @@ def parse_header(path: Path, head: bytes, size: int, compression: str = "", dama
     for magic, (kind, remedy) in _REFUSED.items():
         if head.startswith(magic):
             raise CaptureError(f"{name}: {kind}, which is not supported", remedy)
+    if head.startswith(_SNOOP):
+        return _snoop(name, path, head, size, compression)
     if head[:4] not in _MAGIC and not head.startswith(SECTION_HEADER):
+        if _begins_as_erf(head):
+            raise CaptureError(f"{name}: an ERF capture, which is not supported", _CONVERTED_ERF)
         raise CaptureError(
             f"{name}: not a capture: it begins with {head[:4].hex(' ')}",
-            "give a pcap or pcapng, plain or in gzip, zstd, xz or lz4; `capinfos FILE` may say what it is",
+            "give a pcap, pcapng or snoop, plain or in gzip, zstd, xz or lz4; `capinfos FILE` may say what it is",
         )
     if len(head) < FILE_HEADER:
-        raise CaptureError(f"{name}: cut inside the file header: {len(head)} of {FILE_HEADER} bytes", _AGAIN)
+        raise _cut(name, head, FILE_HEADER)
     return (_section if head.startswith(SECTION_HEADER) else _classic)(name, path, head, size, compression)
+
+
+def _cut(name: str, head: bytes, wanted: int) -> CaptureError:
+    return CaptureError(f"{name}: cut inside the file header: {len(head)} of {wanted} bytes", _AGAIN)
+
+
+def _begins_as_erf(head: bytes) -> bool:
+    """Whether ERF records follow one another from the first byte on: the format has no file header."""
+    at, count, before = 0, 0, -1
+    while count < _ERF_RECORDS and at + _ERF_HEADER <= len(head):
+        seconds, kind = int.from_bytes(head[at + 4 : at + 8], "little"), head[at + 8] & 0x7F
+        size = int.from_bytes(head[at + 10 : at + 12], "big")
+        near = before < 0 or abs(seconds - before) <= _DAY
+        if seconds < _YEAR_1990 or not near or not 1 <= kind <= _ERF_KINDS or size < _ERF_HEADER:
+            return False
+        at, count, before = at + size, count + 1, seconds
+    return count > 1 or (count == 1 and at == len(head))
+
+
+def _snoop(name: str, path: Path, head: bytes, size: int, compression: str) -> CaptureFile:
+    if len(head) < SNOOP_HEADER:
+        raise _cut(name, head, SNOOP_HEADER)
+    version, datalink = struct.unpack_from(">II", head, len(_SNOOP))
+    if version != 2:
+        raise CaptureError(f"{name}: snoop version {version} is not supported", _CONVERTED)
+    if datalink not in _DATALINKS:
+        raise CaptureError(f"{name}: a snoop capture of datalink type {datalink}, which is not supported", _CONVERTED)
+    link = _DATALINKS[datalink]
+    return CaptureFile(path, "snoop", "big", "us", link, link_name(link), 0, size, compression, (version, 0))
 
 
 def _classic(name: str, path: Path, head: bytes, size: int, compression: str) -> CaptureFile:
@@ -171,6 +216,8 @@ def _section(name: str, path: Path, head: bytes, size: int, compression: str) ->
             f"{name}: a pcapng whose first section has no byte order: {head[8:12].hex(' ')}", "copy the file again"
         )
     major, minor = struct.unpack("<HH" if byte_order == "little" else ">HH", head[12:16])
+    if major == 1 << 8:  # writers of an old draft swapped the bytes of both numbers
+        major, minor = 1, minor >> 8
     if major != 1:
         raise CaptureError(f"{name}: pcapng version {major}.{minor} is not supported", "1.x is read; is it damaged?")
     first = first_interface(head, byte_order == "big")

@@ -28,7 +28,7 @@ from lowwater.capture.headers.links.ether_types import IPV4, IPV6
 from lowwater.capture.headers.loads import big64, byte
 from lowwater.capture.inlining import part
 
-_HOP_BY_HOP, _ROUTING, _FRAGMENT_HEADER, _AUTHENTICATION, _DESTINATION, _MOBILITY = 0, 43, 44, 51, 60, 135
+_HOP_BY_HOP, _ROUTING, _FRAGMENT_HEADER, _AUTHENTICATION, _NONE, _DESTINATION, _MOBILITY = 0, 43, 44, 51, 59, 60, 135
 
 
 LATER = -2
@@ -141,37 +141,47 @@ def version4(buffer: Any, at: int, end: int, stop: int, out: Any, row: int) -> t
 
 @part
 def _extensions(buffer: Any, kind: int, at: int, end: int) -> tuple[int, int, int, int]:
-    """Skips IPv6 extension headers; returns protocol (-1 unknown), its index, fragment offset and id (-1 none)."""
+    """Skips IPv6 extension headers.
+
+    Args:
+        buffer: uint8 array that holds the frame.
+        kind: next header that the fixed header names; -1 if it is not captured.
+        at: index behind the fixed header.
+        end: index behind the last captured byte of the IP packet.
+
+    Returns:
+        Protocol that the last whole header names (-1 unknown), index of its header (-1 if an extension header is cut),
+        fragment offset and id (-1 none).
+    """
     offset, identity = -1, -1
-    while True:
+    while kind in (_HOP_BY_HOP, _ROUTING, _FRAGMENT_HEADER, _AUTHENTICATION, _DESTINATION, _MOBILITY):
+        following, length = u8(buffer, at, end), u8(buffer, at + 1, end)
+        size = 8 * (length + 1)
         if kind == _FRAGMENT_HEADER:
             field = u16(buffer, at + 2, end)
             offset = field & 0xFFF8 if field >= 0 else -1
             identity = u32(buffer, at + 4, end)
-            kind = u8(buffer, at, end)
-            at += 8
-            if offset != 0:
-                walked = kind in (_HOP_BY_HOP, _ROUTING, _FRAGMENT_HEADER, _AUTHENTICATION, _DESTINATION, _MOBILITY)
-                return -1 if walked else kind, at, offset, identity
-        elif kind in (_HOP_BY_HOP, _ROUTING, _DESTINATION, _MOBILITY):
-            kind, length = u8(buffer, at, end), u8(buffer, at + 1, end)
-            if length < 0:  # without a captured length the next header cannot be found
-                return -1, at, offset, identity
-            at += 8 * (length + 1)
+            size = 8
         elif kind == _AUTHENTICATION:
-            kind, length = u8(buffer, at, end), u8(buffer, at + 1, end)
-            at += 4 * (length + 2)
-        else:
+            size = 4 * (length + 2)
+        if length < 0 or at + size > end:
+            # A fragment header always has 8 bytes, so the payload of a later fragment has a known place.
+            return kind, at + size if offset > 0 and kind == _FRAGMENT_HEADER else -1, offset, identity
+        if kind == _MOBILITY and following == _NONE:  # the mobility header is the message itself
             return kind, at, offset, identity
-        if at > end:  # the extension header is cut, so the header after it is not captured
-            return -1, at, offset, identity
+        at += size
+        last, kind = kind, following
+        if last == _FRAGMENT_HEADER and offset > 0:
+            break
+    return kind, at, offset, identity
 
 
 @part
 def above6(buffer: Any, at: int, end: int, stop: int) -> tuple[int, int, int, int, int, int]:
     """Reads protocol, fragmentation and length from an IPv6 header; returns as `above4` (-1: not a fragment).
 
-    Arguments as of `above4`.
+    The index of the payload is -1 if an extension header is cut; the protocol is then that of the cut header. Arguments
+    as of `above4`.
     """
     payload = u16(buffer, at + 4, end)
     kind = u8(buffer, at + 6, end)
@@ -200,4 +210,6 @@ def version6(buffer: Any, at: int, end: int, stop: int, out: Any, row: int) -> t
     protocol, offset, identity, above, end, stop = above6(buffer, at, end, stop)
     bits |= put_narrow(out, PROTOCOL, row, protocol)
     bits |= put_narrow(out, FRAGMENT, row, offset) | put_wide(out, ID, row, identity)
+    if above < 0:
+        protocol = -1
     return bits, protocol if offset <= 0 else LATER, above, end, stop

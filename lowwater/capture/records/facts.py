@@ -18,7 +18,7 @@ class Interface:
         index: its number in `CaptureReader.interfaces`.
         name: the name in the file; in a pcapng without names, the index in the section; in a classic pcap, empty.
         link_number: link type number in the file; -1 if a pcapng declares no interface at all.
-        link_type: name of the link type; its number as text if Lowwater knows no name.
+        link_type: name of the link type; its number as text if nobody lists it.
         snaplen: largest captured length according to the file (untrusted); 0 for no limit.
     """
 
@@ -44,7 +44,8 @@ class Malformed:
 
     Reasons for bytes that are no record:
 
-    * `length`: in a classic pcap, the captured length is beyond `CaptureFile.limit`.
+    * `length`: in a classic pcap or a snoop capture, the captured length is beyond `CaptureFile.limit`; in a snoop
+      capture, also a size of the record that does not fit its captured length.
     * `block`: in a pcapng, the two lengths of a block disagree, are below the minimum or above 16 MiB.
     * `cut`: the file ends inside the record, and no record follows.
     * `compression`: the file cannot be decompressed to its end. The length counts the bytes of the record that is cut
@@ -112,7 +113,7 @@ class CaptureSummary:
     Attributes:
         sha256: digest of the stored file, hex.
         bytes: size of the stored file.
-        format: `pcap` or `pcapng`.
+        format: `pcap`, `pcapng` or `snoop`.
         interfaces: a summary for every interface; at least one.
         record_bytes: bytes of sane records, headers included.
         overhead: bytes of file headers, and of blocks that are no packets.

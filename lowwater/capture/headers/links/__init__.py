@@ -14,11 +14,15 @@ seven integers, -1 for a value that is not captured: destination address, source
 | `raw` | 12, 14, 101, 228, 229 | none | none |
 | `ppp` | 9, 50 | none | none |
 | `wifi` | 105 | by To DS and From DS; of control frames none | SNAP's |
-| `radiotap` | 127 | as `wifi` | as `wifi` |
+| `radiotap`, `prism`, `avs` | 127, 119, 163 | as `wifi` | as `wifi` |
+| `ppi` | 192 | as the record after it (105, 1 or 101) | as the record after it |
+| `hdlc` | 104 | none | protocol from 0x0600 on |
+| `infiniband` | 242 | none | type from 0x0600 on |
+| `nflog` | 239 | none | none |
 
-For link layers with ether types, `ether_type` is the one behind all VLAN tags (MPLS and PPPoE keep theirs), and
+For link layers with ether types, `ether_type` is the one behind all VLAN tags (MACsec, MPLS and PPPoE keep theirs), and
 `vlan_id` is the VLAN of the outermost tag. tshark names the same fields eth.dst, eth.src,
-sll.src.eth, wlan.da, wlan.sa, eth.type, llc.type, sll.etype, vlan.etype and vlan.id.
+sll.src.eth, wlan.da, wlan.sa, eth.type, llc.type, sll.etype, chdlc.protocol, ipoib.type, vlan.etype and vlan.id.
 """
 
 from __future__ import annotations

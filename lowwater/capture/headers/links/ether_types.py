@@ -1,4 +1,4 @@
-"""Follows an ether type over VLAN tags, MPLS and PPPoE to the network header.
+"""Follows an ether type over VLAN tags, MACsec, MPLS and PPPoE to the network header.
 
 The link layers with ether types share it.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from lowwater.capture.headers.fields import u8, u16
+from lowwater.capture.headers.links.macsec import macsec
 from lowwater.capture.headers.links.mpls import mpls
 from lowwater.capture.headers.links.ppp import ppp
 from lowwater.capture.inlining import part, rare
@@ -17,7 +18,7 @@ FIRST_TYPE = 0x0600
 """Smaller values in place of an ether type are lengths, or numbers of another kind."""
 
 _VLAN, _PROVIDER_VLAN, _OLD_QINQ = 0x8100, 0x88A8, 0x9100
-_MPLS, _MPLS_MULTICAST, _PPPOE_SESSION = 0x8847, 0x8848, 0x8864
+_MPLS, _MPLS_MULTICAST, _PPPOE_SESSION, _MACSEC = 0x8847, 0x8848, 0x8864, 0x88E5
 
 
 @part
@@ -35,19 +36,36 @@ def follow_ether_type(buffer: Any, kind: int, at: int, end: int) -> tuple[int, i
     """
     if kind in (IPV4, IPV6):  # fast path for most frames
         return kind, -1, kind, at, end
-    vlan = -1
+    kind, vlan, at = _tags(buffer, kind, -1, at, end)
+    network = kind
+    if kind == _MACSEC:
+        network, at, end = macsec(buffer, at, end)
+        network, vlan, at = _tags(buffer, network, vlan, at, end)
+    if network in (_MPLS, _MPLS_MULTICAST):
+        network, at = mpls(buffer, at, end)
+    elif network == _PPPOE_SESSION:
+        network, at, end = _pppoe(buffer, at, end)
+    return kind, vlan, network, at, end
+
+
+@part
+def _tags(buffer: Any, kind: int, vlan: int, at: int, end: int) -> tuple[int, int, int]:
+    """Skips VLAN tags; returns the ether type behind them, the VLAN, and the index behind the type.
+
+    Args:
+        buffer: uint8 array that holds the frame.
+        kind: the ether type; -1 if it is not captured.
+        vlan: VLAN of a tag before it; -1 without one. Otherwise the first tag gives the VLAN.
+        at: index behind the ether type.
+        end: index behind the last captured byte that belongs to the frame.
+    """
     while kind in (_VLAN, _PROVIDER_VLAN, _OLD_QINQ):
         tag = u16(buffer, at, end)
         if vlan < 0 and tag >= 0:  # the outermost tag
             vlan = tag & 0x0FFF
         kind = u16(buffer, at + 2, end)
         at += 4
-    network = kind
-    if kind in (_MPLS, _MPLS_MULTICAST):
-        network, at = mpls(buffer, at, end)
-    elif kind == _PPPOE_SESSION:
-        network, at, end = _pppoe(buffer, at, end)
-    return kind, vlan, network, at, end
+    return kind, vlan, at
 
 
 @rare

@@ -1,0 +1,192 @@
+"""The scanner of a snoop capture (RFC 1761, version 2), and its kernels.
+
+Between the reader and the file, like the scanners of `classic` and `pcapng.scanner`. All numbers are big endian.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import NDArray
+
+from lowwater.capture.formats.header import RECORD_HEADER, SNOOP_HEADER, CaptureFile
+from lowwater.capture.formats.scan import (
+    BLOCK,
+    CAPTURED,
+    CHAIN,
+    DAMAGE,
+    DAY,
+    FOUND,
+    FULL,
+    MORE,
+    NOT_FOUND,
+    OFFSET,
+    SIZE,
+    STAMP,
+    WIRE,
+    YEAR,
+)
+from lowwater.capture.headers.loads import big32, prefetch
+from lowwater.capture.inlining import kernel
+from lowwater.capture.records.facts import Interface
+
+_HEADER = 24
+"""Bytes of a record header: length on the wire, captured length, size of the record, drops, seconds, microseconds."""
+
+_SECOND = 1_000_000_000
+_MOST_PADDING = 1 << 10
+"""Most bytes behind a frame that are believed: padding to 4 bytes, and what hardware of analysers adds."""
+
+_AHEAD = 1 << 10
+
+
+@kernel
+def scan(buffer: Any, begin: int, end: int, limit: int, out: Any, count: int) -> tuple[int, int, int]:
+    """Finds whole records in buffer[begin:end].
+
+    Args:
+        buffer: uint8 array.
+        begin: index of the first record header.
+        end: index behind the last valid byte.
+        limit: largest plausible captured length.
+        out: int64 array of shape (scan.ROWS, capacity), filled.
+        count: number of records that `out` holds already.
+
+    Returns:
+        Number of records in `out`, index of the next one, and FULL, MORE or DAMAGE (lengths that are not plausible).
+    """
+    at = begin
+    while count < out.shape[1]:
+        if end - at < _HEADER:
+            return count, at, MORE
+        prefetch(buffer, at + _AHEAD)
+        captured, size = big32(buffer, at + 4), big32(buffer, at + 8)
+        padding = size - _HEADER - captured
+        if captured > limit or padding < 0 or padding > _MOST_PADDING:
+            return count, at, DAMAGE
+        if end - at < size:
+            return count, at, MORE
+        out[OFFSET, count] = at + _HEADER - RECORD_HEADER
+        out[STAMP, count] = big32(buffer, at + 16) * 1_000_000_000 + big32(buffer, at + 20) * 1000
+        out[WIRE, count] = big32(buffer, at)
+        out[CAPTURED, count] = captured
+        out[BLOCK, count], out[SIZE, count] = at, size
+        count += 1
+        at += size
+    return count, at, FULL
+
+
+@kernel
+def plausible(buffer: Any, at: int, limit: int, near: int, span: int) -> tuple[int, int]:
+    """Whether a record header may be at buffer[at].
+
+    Args:
+        buffer: uint8 array that holds the whole header.
+        at: index of the header.
+        limit: largest plausible captured length.
+        near: seconds since the epoch near which records lie; negative if unknown.
+        span: largest distance from `near`, seconds.
+
+    Returns:
+        The size of the record, or -1 if there can be none; and its seconds.
+    """
+    wire, captured, size = big32(buffer, at), big32(buffer, at + 4), big32(buffer, at + 8)
+    seconds = big32(buffer, at + 16)
+    padding = size - _HEADER - captured
+    good = 0 < wire <= limit and captured <= wire and 0 <= padding <= _MOST_PADDING
+    good = good and big32(buffer, at + 20) < 1_000_000 and (near < 0 or abs(seconds - near) <= span)
+    return (size if good else -1), seconds
+
+
+@kernel
+def search(buffer: Any, begin: int, end: int, limit: int, near: int, at_end: bool) -> tuple[int, int]:
+    """Finds where records go on in buffer[begin:end]: CHAIN in a row, or at least one and then the end of the file.
+
+    Args:
+        buffer: uint8 array.
+        begin: first index to try.
+        end: index behind the last valid byte.
+        limit: largest plausible captured length.
+        near: seconds since the epoch; records lie within a year of it, and within a day of each other. Negative if
+            unknown.
+        at_end: whether the file ends at `end`.
+
+    Returns:
+        As `scan.search`.
+    """
+    for start in range(begin, end - _HEADER + 1):
+        at, whole, last, span = start, 0, near, YEAR
+        while whole < CHAIN and end - at >= _HEADER:
+            size, last = plausible(buffer, at, limit, last, span)
+            if size < 0:
+                whole = -1
+                break
+            if end - at < size:
+                break
+            at, whole, span = at + size, whole + 1, DAY
+        if whole == CHAIN or (at_end and whole > 0):
+            return start, FOUND
+        if whole >= 0 and not at_end:
+            return start, MORE
+    return (end, NOT_FOUND) if at_end else (max(begin, end - _HEADER + 1), MORE)
+
+
+@dataclass(frozen=True)
+class SnoopScanner:
+    """The scanner of a snoop capture; it has no state. See `classic.Scanner`.
+
+    Attributes:
+        limit: largest plausible captured length.
+        interface: the only interface.
+    """
+
+    limit: int
+    interface: Interface
+    start: int = SNOOP_HEADER
+    damage: str = "length"
+    blocks: tuple[tuple[str, int], ...] = ()
+
+    @classmethod
+    def of(cls, header: CaptureFile) -> SnoopScanner:
+        """Makes the scanner for a file header."""
+        return cls(header.limit, Interface(0, "", header.link_number, header.link_type, header.snaplen))
+
+    @property
+    def interfaces(self) -> tuple[Interface, ...]:
+        return (self.interface,)
+
+    @property
+    def overhead(self) -> int:
+        return self.start
+
+    def scan(
+        self, buffer: NDArray[Any], begin: int, end: int, records: NDArray[Any], count: int
+    ) -> tuple[int, int, int]:
+        result: tuple[int, int, int] = scan(buffer, begin, end, self.limit, records, count)
+        return result
+
+    def search(self, buffer: NDArray[Any], begin: int, end: int, at_end: bool, around: int) -> tuple[int, int]:
+        result: tuple[int, int] = search(buffer, begin, end, self.limit, around // _SECOND, at_end)
+        return result
+
+    def doubtful(self, buffer: NDArray[Any], begin: int, end: int, around: int) -> bool:
+        return end - begin >= _HEADER and plausible(buffer, begin, self.limit, around // _SECOND, YEAR)[0] < 0
+
+    def skip(self, count: int) -> None:
+        pass
+
+    def settle(self, offset: int) -> None:
+        pass
+
+    def forget(self, offset: int) -> None:
+        pass
+
+    def at(self, offset: int) -> SnoopScanner:
+        return self
+
+    def extents(self, records: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+        return records[BLOCK], records[SIZE]
+
+    def bytes_of(self, records: NDArray[Any]) -> int:
+        return int(records[SIZE].sum())

@@ -1,0 +1,212 @@
+"""Formats of other tools: snoop against tshark and pcap, whole and damaged; refused formats and their hints."""
+
+from __future__ import annotations
+
+import gzip
+import random
+import shutil
+import struct
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lowwater.capture import read
+from lowwater.capture.formats.division import index, read_chunk
+from lowwater.capture.formats.header import open_capture
+from lowwater.errors import CaptureError
+from tests import capturemaker as maker
+from tests.capture.fuzz_captures import check_file
+from tests.capture.fuzz_inputs import damaged
+from tests.capture.linkframes import LINKS
+from tests.capture.tsharkoracle import compare
+from tests.pcapngmaker import Section
+
+SECOND = 1_000_000_000
+START = 1_600_000_000 * SECOND
+FORGIVING = 1 << 61
+HEADER = 16
+
+
+def records(count: int, seed: int = 1) -> list[maker.Record]:
+    """Frames of Ethernet, whole and cut, a quarter of a second apart."""
+    dice, found = random.Random(seed), []
+    for number in range(count):
+        frame = LINKS[maker.ETHERNET].drawn(dice)
+        cut = frame[: dice.randrange(14, len(frame) + 1)] if number % 3 == 0 else frame
+        found.append((START + number * SECOND // 4, cut, len(frame)))
+    return found
+
+
+def rows(path: Path, **options: Any) -> list[dict[str, Any]]:
+    return [row for batch in read(path, FORGIVING, **options) for row in batch.to_pylist()]
+
+
+@pytest.mark.parametrize("datalink", [0, 4])
+def test_a_snoop_capture_has_the_rows_of_the_same_records_in_a_pcap(tmp_path: Path, datalink: int) -> None:
+    path, other = tmp_path / "one.snoop", tmp_path / "one.pcap"
+    path.write_bytes(maker.snoop_bytes(records(60), datalink))
+    other.write_bytes(maker.pcap_bytes(records(60)))
+    header = open_capture(path)
+    assert (header.format, header.link_type, header.resolution, header.version) == ("snoop", "EN10MB", "us", (2, 0))
+    assert rows(path) == rows(other) == rows(path, chunk_bytes=100)
+    reader = read(path, FORGIVING)
+    assert sum(batch.num_rows for batch in reader) == 60
+    summary = reader.summary
+    assert summary is not None and (summary.format, summary.overhead, summary.ended_cleanly) == ("snoop", HEADER, True)
+    assert summary.record_bytes + summary.overhead == summary.bytes == path.stat().st_size
+
+
+def test_padding_of_any_length_belongs_to_the_record(tmp_path: Path) -> None:
+    path, other = tmp_path / "one.snoop", tmp_path / "one.pcap"
+    path.write_bytes(maker.snoop_bytes(records(20), padding=24))
+    other.write_bytes(maker.pcap_bytes(records(20)))
+    assert rows(path) == rows(other)
+
+
+def test_a_compressed_one_and_its_chunks_have_the_same_rows(tmp_path: Path) -> None:
+    path, packed = tmp_path / "one.snoop", tmp_path / "one.gz"
+    path.write_bytes(maker.snoop_bytes(records(80)))
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    whole = rows(path)
+    assert rows(packed) == whole
+    found = index(path, FORGIVING, 600)
+    assert len(found.chunks) > 3
+    assert [row for chunk in found.chunks for _, batch in read_chunk(chunk) for row in batch.to_pylist()] == whole
+
+
+def test_a_capture_without_records_is_one(tmp_path: Path) -> None:
+    path = tmp_path / "none.snoop"
+    path.write_bytes(maker.snoop_bytes([]))
+    reader = read(path, FORGIVING)
+    assert list(reader) == [] and reader.summary is not None
+    assert (reader.summary.packets, reader.summary.overhead, reader.summary.ended_cleanly) == (0, HEADER, True)
+
+
+@pytest.mark.slow
+def test_what_editcap_writes_equals_tshark(tmp_path: Path) -> None:
+    if shutil.which("editcap") is None:
+        pytest.skip("no editcap on this machine")
+    source, path = tmp_path / "one.pcap", tmp_path / "one.snoop"
+    source.write_bytes(maker.pcap_bytes(records(150, 2)))
+    subprocess.run(["editcap", "-F", "snoop", source, path], check=True, capture_output=True)
+    equal, found = compare(path)
+    assert (equal["timestamp"], equal["len"], equal["caplen"], found) == (150, 150, 150, [])
+    assert rows(path) == rows(source)
+
+
+def begin_of(number: int, made: list[maker.Record]) -> int:
+    return len(maker.snoop_bytes(made[:number]))
+
+
+@pytest.mark.parametrize(("field", "value"), [(4, 1 << 24), (8, 10), (8, 0xFFFF_FFFF), (8, 30_000), (4, 0xFFFF_FFFF)])
+def test_a_record_whose_lengths_do_not_fit_is_one_malformed_row(tmp_path: Path, field: int, value: int) -> None:
+    made, path = records(40), tmp_path / "odd.snoop"
+    data, at = bytearray(maker.snoop_bytes(made)), begin_of(10, made)
+    struct.pack_into(">I", data, at + field, value)
+    path.write_bytes(data)
+    reader = read(path, FORGIVING)
+    assert sum(batch.num_rows for batch in reader) == 39
+    (bad,) = reader.malformed
+    assert (bad.position, bad.offset, bad.length, bad.reason) == (10, at, begin_of(11, made) - at, "length")
+
+
+def test_a_cut_record_and_a_wire_length_of_4_gib_are_malformed(tmp_path: Path) -> None:
+    made, path = records(12), tmp_path / "odd.snoop"
+    data, at = bytearray(maker.snoop_bytes(made)), begin_of(5, made)
+    struct.pack_into(">I", data, at, 0xFFFF_FFFF)
+    path.write_bytes(data[:-3])
+    reader = read(path, FORGIVING)
+    assert sum(batch.num_rows for batch in reader) == 10
+    assert [(bad.offset, bad.reason) for bad in reader.malformed] == [(at, "wire-length"), (begin_of(11, made), "cut")]
+
+
+def test_damaged_snoop_captures_keep_every_promise(tmp_path: Path) -> None:
+    dice, seeds = random.Random(5), [maker.snoop_bytes(records(6, seed), padding=seed) for seed in range(4)]
+    path, kinds = tmp_path / "one.snoop", set()
+    for _ in range(150):
+        kinds.add(check_file(damaged(dice, seeds), path, dice))
+    assert kinds == {"read", "read with damage", "refused"}
+
+
+@pytest.mark.parametrize("order", ["little", "big"])
+@pytest.mark.parametrize("minor", [0, 2])
+def test_a_pcapng_of_the_old_draft_has_the_bytes_of_its_version_swapped(tmp_path: Path, order: str, minor: int) -> None:
+    section, frame = Section(order), maker.udp("10.0.0.1", "10.0.0.2", 5, 6)
+    data = bytearray(section.header() + section.interface("eth0") + section.packet(START // 1000, frame))
+    path, draft = tmp_path / "one.pcapng", tmp_path / "draft.pcapng"
+    path.write_bytes(data)
+    struct.pack_into("<HH" if order == "little" else ">HH", data, 12, 1 << 8, minor << 8)
+    draft.write_bytes(data)
+    assert open_capture(draft).version == (1, minor)
+    assert rows(draft) == rows(path) != []
+
+
+def erf(frames: list[bytes]) -> bytes:
+    """Records of ERF, type Ethernet."""
+    return b"".join(
+        struct.pack("<Q", 1_600_000_000 + number << 32)
+        + struct.pack(">BBHHH", 2, 4, 18 + len(frame), 0, len(frame))
+        + bytes(2)
+        + frame
+        for number, frame in enumerate(frames)
+    )
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (b"GMBU" + bytes(200), "a capture of Network Monitor 2"),
+        (b"RTSS" + bytes(200), "a capture of Network Monitor 1"),
+        (erf([bytes(60)] * 3), "an ERF capture"),
+        (erf([bytes(60)]), "an ERF capture"),
+        (maker.snoop_bytes([], version=3), "snoop version 3"),
+        (maker.snoop_bytes([], 8), "datalink type 8"),
+    ],
+)
+def test_a_format_that_is_not_read_is_named_with_its_converter(tmp_path: Path, data: bytes, says: str) -> None:
+    path = tmp_path / "other"
+    path.write_bytes(data)
+    with pytest.raises(CaptureError, match=says) as raised:
+        open_capture(path)
+    assert "editcap -F pcap" in raised.value.hint
+
+
+@pytest.mark.parametrize("data", [b"text that is longer than one header of a record " * 9, bytes(400), b"\xff" * 400])
+def test_other_bytes_are_no_erf(tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "other"
+    path.write_bytes(data)
+    with pytest.raises(CaptureError, match="not a capture"):
+        open_capture(path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["netmon1", "netmon2"])
+def test_the_converter_that_a_hint_names_keeps_the_packets(tmp_path: Path, form: str) -> None:
+    if shutil.which("editcap") is None:
+        pytest.skip("no editcap on this machine")
+    source, other, back = tmp_path / "one.pcap", tmp_path / f"one.{form}", tmp_path / "back.pcap"
+    made = [(START + number * SECOND, LINKS[maker.ETHERNET].drawn(random.Random(number))) for number in range(20)]
+    source.write_bytes(maker.pcap_bytes(made))
+    subprocess.run(["editcap", "-F", form, source, other], check=True, capture_output=True)
+    with pytest.raises(CaptureError, match="which is not supported"):
+        open_capture(other)
+    subprocess.run(["editcap", "-F", "pcap", other, back], check=True, capture_output=True)
+    kept = [(row["srcMAC"], row["srcIP_lo"], row["srcPort"]) for row in rows(source)]
+    assert [(row["srcMAC"], row["srcIP_lo"], row["srcPort"]) for row in rows(back)] == kept
+
+
+@pytest.mark.slow
+def test_the_converter_of_erf_keeps_the_packets_of_ethernet(tmp_path: Path) -> None:
+    if shutil.which("editcap") is None:
+        pytest.skip("no editcap on this machine")
+    source, other, back = tmp_path / "one.pcap", tmp_path / "one.erf", tmp_path / "back.pcap"
+    frames = [LINKS[maker.ETHERNET].drawn(random.Random(number)) for number in range(20)]
+    source.write_bytes(maker.pcap_bytes((START + number * SECOND, frame) for number, frame in enumerate(frames)))
+    other.write_bytes(erf(frames))
+    with pytest.raises(CaptureError, match="an ERF capture") as raised:
+        open_capture(other)
+    command = raised.value.hint.split(": ")[1].replace("IN OUT", f"{other} {back}")
+    subprocess.run(command.split(), check=True, capture_output=True)
+    assert rows(back) == rows(source)
