@@ -105,6 +105,7 @@ class Experiment:
         verdicts: from rows.
         panels: of the figure, from rows; empty for no figure.
         columns: column of the rows -> heading with unit, for the table of the page.
+        printed: whether the paper prints a figure, or numbers that it measured; otherwise it says what a system does.
         spark: whether it needs a JVM.
         shown: the rows that the page shows, where they are too many for a table.
     """
@@ -119,6 +120,7 @@ class Experiment:
     verdicts: Callable[[Sequence[Measurement]], list[Verdict]]
     panels: Callable[[Sequence[Measurement]], list[Panel]]
     columns: Mapping[str, str]
+    printed: bool = True
     spark: bool = False
     shown: Callable[[Sequence[Measurement]], Sequence[Measurement]] | None = None
 

@@ -150,6 +150,7 @@ that dies leaves it; who reads the stream declares a failure when a heartbeat is
 state that a machine could lose. Lowwater itself stops a run at a gap in the coverage of a link and names it (T5, T6);
 it has no machines to move queries between.
 """,
+    printed=False,
     seed=SEED,
     measure=measure,
     verdicts=verdicts,

@@ -315,6 +315,7 @@ and each operator notes when it received it and when it had done it. Links have 
 load, not by the rate. Below that, the traces that Lowwater itself writes, of three links of which the second is late by
 {LATE:g} s.
 """,
+    printed=False,
     seed=SEED,
     measure=measure,
     verdicts=verdicts,

@@ -84,13 +84,13 @@ def _table(known: Sequence[Experiment], results: Mapping[str, Mapping[str, Any]]
 
 
 def _count(known: Sequence[Experiment], results: Mapping[str, Mapping[str, Any]]) -> str:
-    """How many figures hold, and which do not; an experiment without a figure of a paper is counted apart."""
+    """How many figures hold, and which do not; claims for which a paper prints no measurement are counted apart."""
     counted: dict[bool, list[bool]] = {True: [], False: []}
     less: list[str] = []
     for each in known:
         verdicts = each.verdicts(results[each.id]["rows"]) if each.id in results else []
         whole = bool(verdicts) and all(verdict.holds is not False for verdict in verdicts)
-        counted["Figure" in each.source].append(whole)
+        counted[each.printed].append(whole)
         if not whole:
             wrong = [verdict for verdict in verdicts if verdict.holds is False]
             shown = sum(bool(verdict.cause) for verdict in wrong)
