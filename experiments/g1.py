@@ -213,9 +213,14 @@ def _lazy(rates: Rates) -> str:
     left = ", ".join(f"{int(rates.of('OOP', MOST, size, 'burst')):,} at {size}" for size in SIZES)
     return (
         f"With {MOST:,} groups, rows of OOP's longest step by slots a group: {left}. A large table has few collisions, "
-        "so lazy flush leaves most groups to the deadline, and then it is a burst too. Slow flush takes "
-        f"{WINDOW // POLICIES['OOP(sf)'].every:,} a window, fewer than these groups."
+        f"so lazy flush leaves most groups to the deadline, and then it is a burst too. {_slow()}"
     )
+
+
+def _slow() -> str:
+    """What slow flush takes in a window."""
+    every = POLICIES["OOP(sf)"].every
+    return f"Slow flush takes {WINDOW // every:,} a window, fewer than these groups." if every else ""
 
 
 def _half_busy(rates: Rates) -> Verdict:

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 OWNER = "lowwater.owner"
 ATTEMPTS = 30
-_CONFLICT = re.compile(r"oncurrent|transaction: \d+$")
-"""Messages of Delta when other writers were faster; the second one after its own 15 attempts. Delta raises one class
+_CONFLICT = re.compile(r"oncurrent|(Metadata|Protocol) changed|transaction: \d+$")
+"""Messages of Delta when other writers were faster; the last one after its own 15 attempts. Delta raises one class
 for this and for disk errors, so only the text tells them apart."""
 MOST_FRAGMENTS = 64
 

@@ -301,7 +301,7 @@ def window_of(exponent: int) -> bytes:
         *((write(gzipped(capture())), "compressed again, as gzip") for write in SINGLE.values()),
         (gzipped(lzma.compress(capture())), "compressed again, as xz"),
         (gzipped(capture()[:11]), "inside gzip: cut inside the file header: 11 of 24 bytes"),
-        (gzipped(b"snoop\0" + bytes(30)), "inside gzip: a snoop capture, which is not supported"),
+        (gzipped(b"snoop\0" + bytes(30)), "inside gzip: snoop version 0 is not supported"),
         (b"\x1f\x8b\x08" + bytes(30), "inside gzip: cannot be decompressed"),
         (b"\x1f\x8b", "it ends inside a gzip member"),
         (SKIPPABLE[:-1], "it ends inside a skippable frame"),

@@ -222,7 +222,7 @@ def test_header_facts(tmp_path: Path, order: str, nanoseconds: bool) -> None:
         (b"hello, this is no capture", "begins with 68 65 6c 6c"),
         (maker.pcap_bytes([])[:11], "11 of 24 bytes"),
         (b"\xa1", "begins with a1"),
-        (b"snoop\0\0\0" + bytes(30), "a snoop capture, which is not supported"),
+        (b"snoop\0\0\0" + bytes(30), "snoop version 0 is not supported"),
         (b"BZh9" + bytes(30), "a bzip2 file, which is not supported"),
         (b"\xd4\xc3\xb2\xa1\x01\x00\x00\x00" + bytes(16), "version 1.0 is not supported"),
     ],

@@ -404,7 +404,7 @@ def test_what_cannot_be_ingested_is_refused_by_name(lake: Lake, tmp_path: Path) 
             ingest(lake, "a", [path], CONFIG)
     wrong = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.pcap"))
     wrong.write_bytes(capture(tmp_path / "good.pcap", [1]).read_bytes())
-    with pytest.raises(CaptureError, match=r"udcff.pcap': its name is no UTF-8 text") as error:
+    with pytest.raises(CaptureError, match=r"udcff.pcap': the file name is no UTF-8 text") as error:
         ingest(lake, "a", [wrong], CONFIG)
     assert str(error.value).encode() and not stored_files(lake)
 

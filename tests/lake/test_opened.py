@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 
 from lowwater.errors import LakeError
 from lowwater.lake.opened import cached_value, newest
@@ -42,6 +42,24 @@ def check(path: Path) -> None:
     assert sorted(kept.file_uris()) == sorted(fresh.file_uris())
     found = read_rows(path, SCHEMA).sort_by([("part", "ascending"), ("value", "ascending")])
     assert found == fresh.to_pyarrow_table().cast(SCHEMA).sort_by([("part", "ascending"), ("value", "ascending")])
+
+
+def test_a_commit_is_tried_again_when_another_writer_adds_a_column(tmp_path: Path) -> None:
+    """Delta refuses it with a message of its own: two runs that publish for the first time met it."""
+    path = tmp_path / "table"
+    create(path, SCHEMA)
+    tried = []
+
+    def change(table: DeltaTable) -> None:
+        tried.append(table.version())
+        if len(tried) == 1:
+            wider = pa.schema([*SCHEMA, pa.field("later", pa.int64())])
+            create(path, wider)
+        write_deltalake(table, rows("a", 1), mode="append", schema_mode="merge")
+
+    commit(path, change)
+    assert len(tried) == 2 and tried[1] > tried[0]
+    assert read_rows(path, SCHEMA).num_rows == 1
 
 
 @pytest.mark.slow

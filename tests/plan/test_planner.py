@@ -121,7 +121,7 @@ def test_windows_of_rows_are_numbered_before_where() -> None:
     query = one("SELECT srcIP, count(*) FROM a.TCP [RANGE 10 ROWS, PARTITION BY srcIP] WHERE len > 60")
     assert isinstance(query.logical, Group) and isinstance(query.logical.input, Bucket)
     assert query.logical.input.rows and isinstance(query.logical.input.input, Source)
-    assert carried_state(query.high) == ["q: rows are numbered from the beginning of the chain"]
+    assert carried_state(query.high) == ["q: row numbers count from the first interval of the chain"]
 
 
 def test_state_is_found_through_chains() -> None:
@@ -131,7 +131,7 @@ def test_state_is_found_through_chains() -> None:
         "Query f: SELECT tb, count(*) FROM TCP GROUP BY time/60 AS tb"
     )
     states = {query.name: carried_state(query.high) for query in found.queries}
-    assert states["s"] == states["r"] == ["r: CLOSING_WHEN keeps groups from epoch to epoch"] and states["f"] == []
+    assert states["s"] == states["r"] == ["r: CLOSING_WHEN carries groups from epoch to epoch"] and states["f"] == []
     assert isinstance(found.only("r").queries[0].high, Running)
     assert read_from(found.only("s").queries[0].high, 100 * HOUR) == {"r": 0}
 

@@ -162,7 +162,7 @@ def test_links_of_several_types_need_a_pcapng(tmp_path: Path) -> None:
         path.write_bytes(maker.pcap_bytes([(START + number * SECOND, bytes([number]) * 20)], link_type=link_type))
         add(tmp_path / "lake", link, path)
     found = selected(tmp_path / "lake")
-    with pytest.raises(ConfigError, match="a has EN10MB, b has RAW, c has 147"):
+    with pytest.raises(ConfigError, match="a has EN10MB, b has RAW, c has USER0"):
         written(found)
     types = [struct.unpack_from("<H", block, 8)[0] for kind, block in blocks(written(found, "pcapng")) if kind == 1]
     assert types == [maker.ETHERNET, maker.RAW, 147]
