@@ -486,7 +486,7 @@ def load_config(lake: Path | None = None, path: Path | None = None) -> Config:
         except OSError as error:
             raise ConfigError(f"{chosen}: cannot be read: {error.strerror}") from error
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise ConfigError(f"{chosen}: is no TOML: {error}") from error
+            raise ConfigError(f"{chosen}: is not valid TOML: {error}") from error
     variables = override(data, os.environ)
     try:
         config = Config.model_validate(data)

@@ -81,9 +81,10 @@ _FORMS = {
     "replay.memory": "must be digits and k, m or g",
     "replay.flush": "must be immediate, slow N, oop-slow N M or lazy N",
     "notify.url": "must be an address that begins with http:// or https://",
-    "links": "is no name of a link: a letter or _, then letters, digits, _ . and -, and one / before an interface",
-    "sets": "is no name of a set: a letter or _, then letters, digits, _ and -",
-    "query_sets": "is no name of a query set: a letter or _, then letters, digits, _ and -",
+    "links": "is not a valid name of a link: a letter or _, then letters, digits, _ . and -, "
+    "and one / before an interface",
+    "sets": "is not a valid name of a set: a letter or _, then letters, digits, _ and -",
+    "query_sets": "is not a valid name of a query set: a letter or _, then letters, digits, _ and -",
 }
 """Descriptions of the patterns of texts."""
 

@@ -62,7 +62,7 @@ def watchlist_digest(path: str) -> str:
 def _content(path: str) -> bytes:
     try:
         if not os.path.isfile(path):
-            raise ConfigError(f"{path}: is no file", _HINT)
+            raise ConfigError(f"{path}: is not a file", _HINT)
         size = os.stat(path).st_size
         if size > MAX_BYTES:
             raise ConfigError(f"{path}: has {size:,} bytes, more than {MAX_BYTES:,}", "leave lines out")

@@ -56,7 +56,7 @@ def init_lake(folder: Path, lake: Path, queries: Sequence[Path], sample: int) ->
     """
     target = lake / FILE_NAME
     if target.exists():
-        raise ConfigError(f"{target}: is there already", "change it, or remove it and run init again")
+        raise ConfigError(f"{target}: already exists", "change it, or remove it and run init again")
     with Terminal(stderr=True).working("looking") as working:
         proposal = propose(folder, sample, lambda name: working(f"reading {name}"))
     text = settings(proposal, folder, lake, queries)

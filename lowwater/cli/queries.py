@@ -265,7 +265,9 @@ def _matching(pattern: str, link: str) -> list[Path]:
 
     paths = sorted(Path(path) for path in glob.glob(re.sub(r"%[A-Za-z]", "*", pattern)))
     if not paths:
-        raise ConfigError(f"links.{link}: no file matches {pattern}", f"mend captures, or give --capture {link}=FILE")
+        raise ConfigError(
+            f"links.{link}: no file matches {pattern}", f"correct `captures`, or give --capture {link}=FILE"
+        )
     return paths
 
 

@@ -63,7 +63,7 @@ def link_name(token: Token) -> str:
     name = str(token.value)
     if not LINK_NAME.fullmatch(name):
         hint = "a letter or _ first, then letters, digits, _ . - and one / before the interface of a capture"
-        raise fault(f'"{name[:40]}" is no name of a link', hint, place_of(token))
+        raise fault(f'"{name[:40]}" is not a valid name of a link', hint, place_of(token))
     return name
 
 

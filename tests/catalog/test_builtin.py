@@ -377,7 +377,7 @@ def test_bad_prefix_tables(tmp_path: Path, text: str, cause: str) -> None:
 def test_a_missing_table(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot be read: No such file"):
         files.prefix_id(pack_ip("10.1.1.1"), str(tmp_path / "none.txt"))
-    with pytest.raises(ConfigError, match="is no file"):
+    with pytest.raises(ConfigError, match="is not a file"):
         files.mapped_string(443, str(tmp_path))
 
 

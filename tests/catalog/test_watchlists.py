@@ -46,5 +46,5 @@ def test_the_digest_is_of_the_content(tmp_path: Path) -> None:
     before = watchlist_digest(str(file))
     file.write_text("10.0.0.2\n", encoding="utf-8")
     assert watchlist_digest(str(file)) != before
-    with pytest.raises(ConfigError, match="is no file"):
+    with pytest.raises(ConfigError, match="is not a file"):
         watchlist_digest(str(tmp_path))

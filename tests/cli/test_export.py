@@ -74,7 +74,7 @@ def test_what_is_there_is_left_alone(kept: Path, tmp_path: Path, capsys: pytest.
     out = tmp_path / "a.pcap"
     out.write_text("mine")
     assert called(kept, out, "--link", "a") == 1
-    assert "is there already" in capsys.readouterr().err
+    assert "already exists" in capsys.readouterr().err
     assert called(kept, out, "--link", "b", "--force") == 1
     said = capsys.readouterr().err
     assert "link 'b': the lake stores no bytes of the frames" in said and "[links.b]" in said
@@ -87,7 +87,7 @@ def test_what_is_there_is_left_alone(kept: Path, tmp_path: Path, capsys: pytest.
     assert out.read_text() == "mine" and list(tmp_path.iterdir()) == [out]
     assert called(kept, out, "--link", "a", "--force") == 0
     assert len(records(out.read_bytes())) == 3
-    assert called(kept, tmp_path, "--force") == 1 and "is no file" in capsys.readouterr().err
+    assert called(kept, tmp_path, "--force") == 1 and "is not a file" in capsys.readouterr().err
     assert called(kept, tmp_path / "no" / "a.pcap", "--link", "a") == 1
     assert "cannot be written" in capsys.readouterr().err
     assert called(kept, tmp_path / "b.pcap", "--from", "2024-01-01", "--to", "2023-01-01") == 2

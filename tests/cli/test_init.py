@@ -76,7 +76,7 @@ def test_a_proposal_holds_for_its_captures(tmp_path: Path) -> None:
     assert [(each.covers_from - BEGIN) // SECOND for each in found["a"]] == [0, 1200, 2400]
     assert {each.covers_to - each.covers_from for each in found["b"]} == {24 * HOUR}
     again = lowwater("init", folder, "--lake", lake)
-    assert again.code == 1 and "is there already" in again.err
+    assert again.code == 1 and "already exists" in again.err
     assert (lake / "lowwater.toml").read_text() == text
 
 

@@ -259,7 +259,7 @@ CASES = [
         "did you mean main1?",
         lambda desk: _links(desk, "main1"),
     ),
-    Case("export of an empty lake", _no_captures, "make some known with `lowwater ingest`", _captures),
+    Case("export of an empty lake", _no_captures, "take some in with `lowwater ingest`", _captures),
     Case(
         "export of an unknown link type",
         lambda desk: _interfaces(desk, 'interfaces = "one"'),
@@ -315,7 +315,7 @@ CASES = [
     Case(
         "a pattern of no file",
         lambda desk: _pattern(desk, "mian1"),
-        "mend captures",
+        "correct `captures`, or give --capture",
         lambda desk: _pattern(desk, "main1"),
     ),
     Case(

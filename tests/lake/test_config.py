@@ -128,7 +128,7 @@ def test_defaults_without_a_file(tmp_path: Path) -> None:
         ('[links.a]\ntimezone = "Berlin"', "links.a.timezone: 'Berlin' is no time zone"),
         ('[links.a]\ntimezone = "../etc/passwd"', "links.a.timezone: '../etc/passwd' is no time zone"),
         ('[links.a]\nsince = "2027-01-02"\nuntil = "2027-01-01"', "links.a: until: must be after since"),
-        ('[links."a b"]', "links.a b: is no name of a link"),
+        ('[links."a b"]', "links.a b: is not a valid name of a link"),
         ('[sets]\nall = ["a"]\n[links.b]', "sets.all: no link 'a'"),
         ("[replay]\nslots = 1000", "replay: unknown key 'slots'"),
         ("[thresholds]\nviolating = true", "thresholds.violating: is no share; write a number from 0 to 1"),
@@ -138,7 +138,7 @@ def test_defaults_without_a_file(tmp_path: Path) -> None:
         ("[thresholds]\nfailed = { warning = 0.2, crit = 1 }", "unknown key 'crit'; did you mean 'critical'?"),
         ("[links.a.thresholds]\nviolated = 0", "links.a.thresholds: unknown key 'violated'; did you mean 'violating'?"),
         ("[interval]\nlength = 0", "interval.length: must be above 0; write for example length"),
-        ("[links", "lowwater.toml: is no TOML"),
+        ("[links", "lowwater.toml: is not valid TOML"),
     ],
 )
 def test_messages_name_file_and_key(tmp_path: Path, text: str, message: str) -> None:

@@ -239,7 +239,7 @@ def test_wrong_names_and_options_are_refused(lake: Lake, tmp_path: Path) -> None
     path = capture(tmp_path / "a.pcap", [1])
     with pytest.raises(ConfigError, match="no link 'mian'; did you mean 'main'"):
         ingest(lake, "mian", [path], Config(links={"main": Link()}))
-    with pytest.raises(ConfigError, match="no name of a link"):
+    with pytest.raises(ConfigError, match="not a valid name of a link"):
         ingest(lake, "a b", [path], CONFIG)
     with pytest.raises(ConfigError, match="--covers"):
         ingest(lake, "a", [path, path], CONFIG, covers=(1, 2))
@@ -400,11 +400,11 @@ def test_a_runner_gets_every_file(lake: Lake, tmp_path: Path) -> None:
 def test_what_cannot_be_ingested_is_refused_by_name(lake: Lake, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path / "pipe", Path("/dev/zero"), Path("/dev/null"), tmp_path):
-        with pytest.raises(CaptureError, match=f"{path}: is no regular file.*\n.*write it to a file first"):
+        with pytest.raises(CaptureError, match=f"{path}: is not a regular file.*\n.*write it to a file first"):
             ingest(lake, "a", [path], CONFIG)
     wrong = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.pcap"))
     wrong.write_bytes(capture(tmp_path / "good.pcap", [1]).read_bytes())
-    with pytest.raises(CaptureError, match=r"udcff.pcap': the file name is no UTF-8 text") as error:
+    with pytest.raises(CaptureError, match=r"udcff.pcap': the file name is not UTF-8 text") as error:
         ingest(lake, "a", [wrong], CONFIG)
     assert str(error.value).encode() and not stored_files(lake)
 

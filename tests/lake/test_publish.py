@@ -170,7 +170,7 @@ def test_files_of_another_version_are_not_published(lake: Lake, tmp_path: Path, 
     rows = rows if mixed else rows.set_column(0, "addr", pa.array([None, None], pa.binary())).slice(0, 1)
     pq.write_table(rows, file)
     write_stream(lake.stream("q"), schema, BASE, BASE + HOUR, [file], "set")
-    with pytest.raises(LawError, match="is no file of published rows: another version of Lowwater wrote it"):
+    with pytest.raises(LawError, match="is not a file of published rows: another version of Lowwater wrote it"):
         publish(lake, "set", "q", FIELDS, BASE, BASE + HOUR, "d", audited(lake))
     assert table(lake) == []
 

@@ -29,7 +29,7 @@ REFUSED = [
     ("[query_sets.a]\nparams={x=[1]}", "query_sets.a.params.x: must be a text in quotes or a whole number or a number"),
     ('[retention]\nversions="1s"', 'retention.versions: must be at least 1h; write for example versions = "7d"'),
     ('[notify]\nurl="x"', "notify.url: must be an address that begins with http:// or https://; write for example url"),
-    ('[query_sets."a b"]', "query_sets.a b: is no name of a query set: a letter or _, then"),
+    ('[query_sets."a b"]', "query_sets.a b: is not a valid name of a query set: a letter or _, then"),
 ]
 
 
@@ -80,4 +80,4 @@ def test_an_option_that_gives_a_setting_is_named(tmp_path: Path) -> None:
     said = lowwater(*words, "--skew", "a=500000h")
     assert said.code == 1 and "--skew a: must be below 439200h" in said.err and "Value error" not in said.err
     said = lowwater("run", query, "--capture", f"9x={capture}", "--engine", "reference", "--out", tmp_path / "out")
-    assert said.code == 1 and "9x: is no name of a link" in said.err and "String should" not in said.err
+    assert said.code == 1 and "9x: is not a valid name of a link" in said.err and "String should" not in said.err

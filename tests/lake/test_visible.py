@@ -87,7 +87,7 @@ def test_a_table_shows_twenty_rows_and_says_how_many_there_are(lake: Lake) -> No
 def test_what_is_not_there_or_not_done_is_said(lake: Lake) -> None:
     hour = [format_instant(BASE + number * HOUR) for number in range(5)]
     said = rows(lake).err
-    assert f"note: nothing is published of {hour[2]} to {hour[3]}\n" in said
+    assert f"note: no rows are published of {hour[2]} to {hour[3]}\n" in said
     assert f"note: {hour[3]} to {hour[4]} is incomplete: link 'a' has not reported\n" in said
     assert rows(lake, "--to", hour[2]).err == ""
 
@@ -102,7 +102,7 @@ def test_what_is_unknown_or_not_published_is_an_error(lake: Lake) -> None:
     hour = [format_instant(BASE + number * HOUR) for number in range(5)]
     said = rows(lake, "--from", hour[2], "--to", hour[3])
     assert said.code == 1 and said.err == (
-        f"error: query q: nothing is published of {hour[2]} to {hour[3]}\n"
+        f"error: query q: no rows are published of {hour[2]} to {hour[3]}\n"
         f"  hint: published is what lies in {hour[0]} to {hour[4]}; `lowwater status` says why not the rest\n"
     )
 

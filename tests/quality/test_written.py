@@ -188,8 +188,8 @@ def test_what_is_wrong_is_told_with_file_and_expectation(entry: Any, says: str, 
 def test_what_is_no_suite_is_refused(tmp_path: Path) -> None:
     for suite, says in (
         ({"name": "p"}, "its name is 'p'"),
-        ({"views": []}, "is no suite"),
-        ({"expectations": 1}, "no su"),
+        ({"views": []}, "is not a suite of expectations"),
+        ({"expectations": 1}, "not a su"),
     ):
         with pytest.raises(ConfigError, match=says):
             written(tmp_path, **suite)

@@ -146,7 +146,7 @@ def _check_columns(columns: Sequence[str], schema: pa.Schema) -> list[str]:
     unknown = [name for name in columns if name not in schema.names]
     if unknown:
         similar = get_close_matches(unknown[0], schema.names, 3) or schema.names
-        raise ConfigError(f"{unknown[0]!r} is no column of a packet that is kept", f"columns are {', '.join(similar)}")
+        raise ConfigError(f"{unknown[0]!r} is not a stored column of a packet", f"columns are {', '.join(similar)}")
     if len(set(columns)) < len(columns):
         raise ConfigError(f"of the columns {', '.join(columns)} one is asked for twice", "name each once")
     return list(columns)

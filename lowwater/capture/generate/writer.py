@@ -193,7 +193,9 @@ def _links(
     configured = []
     for place, name in enumerate(links):
         if not name or "/" in name or name.startswith("."):
-            raise ConfigError(f"--links: {name!r} is no name of a link", "a link's name is a folder: letters, digits")
+            raise ConfigError(
+                f"--links: {name!r} is not a valid name of a link", "a link's name is a folder: letters, digits"
+            )
         quiet = name == QUIET_LINK
         lateness = skew.get(name, 1.0)
         if lateness < 0:

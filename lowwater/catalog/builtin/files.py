@@ -118,7 +118,7 @@ def _table(path: str, read: Callable[[str], Any]) -> Any:
     try:
         state = os.stat(path)
         if not os.path.isfile(path):
-            raise ConfigError(f"{path}: is no file", "name a text file")
+            raise ConfigError(f"{path}: is not a file", "name a text file")
         if state.st_size > MAX_BYTES:
             raise ConfigError(f"{path}: has {state.st_size:,} bytes, more than {MAX_BYTES:,}", "leave lines out")
         return _cached_file(path, state.st_mtime_ns, state.st_size, read)

@@ -78,7 +78,7 @@ def _suites(root: Path, query_set: str, queries: Path, write: bool) -> None:
         if not write:
             say(path.read_text(encoding="utf-8") if exists else starting_suite(query.name, query.high.fields), nl=False)
         elif exists:
-            say(f"{path} is there already")
+            say(f"{path} already exists")
         else:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(starting_suite(query.name, query.high.fields), encoding="utf-8")

@@ -90,9 +90,9 @@ def _export(
         raise LowwaterError("--out -: a capture is not written to a terminal", "pipe it into a tool, or name a file")
     if not to_stdout and out.exists():
         if not out.is_file():
-            raise LowwaterError(f"{out}: is no file", "name a file, or - to write to standard output")
+            raise LowwaterError(f"{out}: is not a file", "name a file, or - to write to standard output")
         if not force:
-            raise LowwaterError(f"{out}: is there already", "give another name, or --force to replace it")
+            raise LowwaterError(f"{out}: already exists", "give another name, or --force to replace it")
     from lowwater.config import load_config
     from lowwater.lake.layout import open_lake
     from lowwater.plan.temporal import END_OF_TIME

@@ -75,7 +75,7 @@ def ingest(
     """
     if not re.fullmatch(LINK_NAME, link):
         raise ConfigError(
-            f"{link!r} is no name of a link",
+            f"{link!r} is not a valid name of a link",
             "write a letter or '_', then letters, digits, '_', '.', '-', and '/' before an interface",
         )
     paths = [Path(path) for path in files]

@@ -138,12 +138,12 @@ def _size(path: Path) -> int:
         str(path).encode()
     except UnicodeEncodeError:
         raise CaptureError(
-            f"{str(path)!a}: the file name is no UTF-8 text, which the ledger requires", "rename it"
+            f"{str(path)!a}: the file name is not UTF-8 text, which the ledger requires", "rename it"
         ) from None
     status = path.stat()
     if not stat.S_ISREG(status.st_mode):
         raise CaptureError(
-            f"{path}: is no regular file, but ingest reads a capture more than once", "write it to a file first"
+            f"{path}: is not a regular file, and ingest reads a capture more than once", "write it to a file first"
         )
     return status.st_size
 

@@ -140,7 +140,7 @@ def _row_files(files: Sequence[Path], schema: pa.Schema, start: int, end: int) -
             (column.name, column.type) for column in schema
         ]
         if not same_columns or kinds != {ROW}:
-            raise LawError(f"{file} is no file of published rows: another version of Lowwater wrote it", hint)
+            raise LawError(f"{file} is not a file of published rows: another version of Lowwater wrote it", hint)
         as_stored = describe(file.parent, file, {})
         least, most = as_stored.smallest["_last"], as_stored.largest["_last"]
         if least < start or most >= end or least // HOUR != most // HOUR:

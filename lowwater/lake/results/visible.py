@@ -111,7 +111,7 @@ def published_rows(lake: Lake, query: str, start: int | None = None, end: int | 
     if not spans:
         hint = f"published is what lies in {format_instant(first)} to {format_instant(last)}"
         raise LakeError(
-            f"query {query}: nothing is published of {text}", f"{hint}; `lowwater status` says why not the rest"
+            f"query {query}: no rows are published of {text}", f"{hint}; `lowwater status` says why not the rest"
         )
     rows = rows_between(lake, query, begin, until)
     assert rows is not None
@@ -158,7 +158,7 @@ def _absent(spans: list[tuple[int, int]], begin: int, until: int) -> Iterator[st
     at = begin
     for first, last in [*spans, (until, until)]:
         if first > at:
-            yield f"nothing is published of {format_instant(at)} to {format_instant(first)}"
+            yield f"no rows are published of {format_instant(at)} to {format_instant(first)}"
         at = max(at, last)
 
 

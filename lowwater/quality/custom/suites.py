@@ -175,7 +175,9 @@ def _read(path: Path, query: str, fields: Sequence[Field]) -> tuple[CustomExpect
         raise ConfigError(f"{path}: cannot be read: {error}", "write a suite of Great Expectations as JSON") from error
     entries = suite.get("expectations") if isinstance(suite, dict) else None
     if not isinstance(entries, list) or set(suite) - SUITE_KEYS:
-        raise ConfigError(f"{path}: is no suite", f"write an object of {', '.join(sorted(SUITE_KEYS))}")
+        raise ConfigError(
+            f"{path}: is not a suite of expectations", f"write an object of {', '.join(sorted(SUITE_KEYS))}"
+        )
     if suite.get("name") != query:
         raise ConfigError(f"{path}: its name is {suite.get('name')!r}", f"write {query!r}, as the query")
     expectations = [_EntryReader(path, number, fields).read(entry) for number, entry in enumerate(entries, 1)]

@@ -95,7 +95,7 @@ def exported_links(lake: Lake, config: Config, names: Sequence[str]) -> list[str
     """
     ingested = ingested_links(lake)
     if not ingested:
-        raise LakeError(f"{lake.root}: the lake has no captures", "make some known with `lowwater ingest`")
+        raise LakeError(f"{lake.root}: the lake has no captures", "take some in with `lowwater ingest`")
     selected: list[str] = []
     for link in (link for name in names for link in config.sets.get(name, (name,))):
         matches = [link] if link in ingested else [link_ for link_ in ingested if link_.startswith(f"{link}/")]
