@@ -1,4 +1,4 @@
-"""What tshark says of flows and applications: Community IDs, and the fields of DNS and HTTP/1."""
+"""What tshark says of flows and applications: Community IDs, and the fields of DNS, HTTP/1, TLS, QUIC and SSH."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import pyarrow as pa
 from lowwater.capture.content.applications import APPLICATIONS, application_fields
 from lowwater.capture.content.community_id import community_ids
 from lowwater.catalog.builtin.flows import PORTED
+from tests.capture import tsharkhellos
+from tests.capture.tsharkhellos import SEPARATOR, hellos
 from tests.capture.tunnelframes import TUNNELS
 
 COMMUNITY = "community_id"
@@ -18,15 +20,16 @@ NAMES = {
     COMMUNITY: "communityid", "dns_id": "dns.id", "dns_query": "dns.qry.name", "dns_type": "dns.qry.type",
     "dns_response": "dns.flags.response", "dns_rcode": "dns.flags.rcode", "dns_answers": "dns.count.answers",
     "http_method": "http.request.method", "http_host": "http.host", "http_uri": "http.request.uri",
-    "http_user_agent": "http.user_agent", "http_status": "http.response.code",
+    "http_user_agent": "http.user_agent", "http_status": "http.response.code", "ssh_banner": "ssh.protocol",
 }  # fmt: skip
 SETTINGS = (
     "http.desegment_headers:FALSE", "http.desegment_body:FALSE", "http.dechunk_body:FALSE",
-    "dns.desegment_dns_messages:FALSE",
+    "dns.desegment_dns_messages:FALSE", *tsharkhellos.SETTINGS,
 )  # fmt: skip
 """One packet says what it says by itself."""
-SEPARATOR = "\x1f"
-"""Between the values of a field that occurs more than once: URIs and names of browsers have commas."""
+FIELDS = (*NAMES.values(), *tsharkhellos.FIELDS)
+COLUMNS = (*NAMES, *tsharkhellos.TLS_NAMES)
+"""The columns that are compared; captures with QUIC are few."""
 
 DNS_PORTS = {53, 5353, 5355}
 INSIDE = {"ip", "ipv6", *(made.layer for made in TUNNELS), "teredo", "ayiya", "l2tp", "capwap"}
@@ -53,14 +56,14 @@ def unescaped(name: str | None) -> str | None:
     return re.sub(r"\\(\d{3}|.)", lambda found: chr(int(found[1])) if len(found[1]) == 3 else found[1], name)
 
 
-def messages(told: dict[str, str]) -> dict[str, Any]:
+def messages(told: dict[str, str], layers: list[str]) -> dict[str, Any]:
     """The columns as tshark has them, the first occurrence of each."""
     found: dict[str, Any] = {}
     for name, field in NAMES.items():
         text = told[field].split(SEPARATOR)[0]
         number = name != COMMUNITY and APPLICATIONS.field(name).type == pa.int32()
         found[name] = (int(text, 0) if number else text) if text else None
-    return found
+    return found | hellos(told, layers)
 
 
 def excuse(name: str, row: dict[str, Any], told: dict[str, str], layers: list[str], frame: bytes) -> str:
@@ -73,13 +76,23 @@ def excuse(name: str, row: dict[str, Any], told: dict[str, str], layers: list[st
         layers: its layers from the outermost IP header on.
         frame: the captured bytes.
     """
-    if name not in NAMES:
+    if name not in (*COLUMNS, *tsharkhellos.QUIC_NAMES):
         return ""
     if row["protocol"] is None:
         return "a cut header, or no IP to us"
     if set(layers[1:]) & INSIDE:
         return "another header inside, of which tshark tells"
-    return _of_flow(row, layers, told) if name == COMMUNITY else _of_application(row[name], row, told, layers, frame)
+    if name == COMMUNITY:
+        return _of_flow(row, layers, told)
+    if name.startswith(("tls_", "quic_", "ssh_")):
+        return _of_hello(name, row, told, layers)
+    return _of_application(row[name], row, told, layers, frame)
+
+
+def _of_hello(name: str, row: dict[str, Any], told: dict[str, str], layers: list[str]) -> str:
+    if isinstance(row[name], str) and not row[name].isascii():
+        return "tshark replaces bytes that are not ASCII"
+    return ""
 
 
 def _of_flow(row: dict[str, Any], layers: list[str], told: dict[str, str]) -> str:

@@ -1,9 +1,10 @@
-"""DNS and HTTP/1 fields of packets, for the queries that read them.
+"""Fields of applications (DNS, HTTP/1, TLS, QUIC, SSH) in packets, for the queries that read them.
 
 It runs after decoding, for links that store these fields. A kernel marks the few packets that may hold a message; only
-these are parsed, in Python. Packets are parsed one by one. If a message spans several TCP segments, only fields that
-are whole in the first segment have a value. A middle segment of a DNS stream is parsed as if a message began in it.
-Packet bytes never raise an error: a field that is not whole is NULL.
+these are parsed, in Python: here DNS and HTTP/1, in `tls`, `quic` and `ssh` the others. Packets are parsed one by one.
+If a message spans several TCP segments, only fields that are whole in the first segment have a value. A middle segment
+of a DNS stream is parsed as if a message began in it. Packet bytes never raise an error: a field that is not whole is
+NULL. At most 16 KiB of a payload are looked at.
 
 DNS (RFC 1035, over TCP RFC 7766) is UDP or TCP on port 53, 5353 (multicast) or 5355 (LLMNR). HTTP/1 (RFC 9112) is any
 TCP payload that begins with a method or with `HTTP/1.`. RTSP and SIP have such request lines too, with another version:
@@ -14,6 +15,7 @@ printable ASCII is `\\DDD` (RFC 4343). HTTP texts have one character a byte, as 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import dns.exception
@@ -22,6 +24,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from lowwater.capture.content.quic import quic_fields
+from lowwater.capture.content.ssh import ssh_fields
+from lowwater.capture.content.starts import SSH, begins_hello, begins_initial
+from lowwater.capture.content.texts import text
+from lowwater.capture.content.tls import tls_fields
 from lowwater.capture.headers.loads import big32
 from lowwater.capture.inlining import kernel
 from lowwater.catalog.packets import FRAME, HEAD, KEPT
@@ -29,8 +36,8 @@ from lowwater.catalog.packets import FRAME, HEAD, KEPT
 APPLICATIONS = pa.schema([field for field in KEPT if field.name not in (FRAME, HEAD)])
 """Schema of the fields; all are nullable."""
 
-LONGEST_TEXT = 2048
-"""Most bytes of an HTTP field; the rest is dropped."""
+NAMES = tuple(dict.fromkeys(name.partition("_")[0] for name in APPLICATIONS.names))
+"""The applications, as settings name them."""
 
 _HEAD = 1 << 14  # bytes of a payload that are parsed
 _METHODS = frozenset(
@@ -46,54 +53,83 @@ _FIELDS = {b"host": "http_host", b"user-agent": "http_user_agent"}
 
 _TCP, _UDP = 6, 17
 _DNS_HEADER = 12
-_NOTHING, _DNS, _DNS_TCP, _HTTP = 0, 1, 2, 3
+_NOTHING, _DNS, _DNS_TCP, _HTTP, _TLS, _SSH, _QUIC = range(7)
+_WANT_DNS, _WANT_HTTP, _WANT_TLS, _WANT_SSH, _WANT_QUIC = (
+    1 << NAMES.index(name) for name in ("dns", "http", "tls", "ssh", "quic")
+)
 
 
 @kernel
 def _mark(
-    buffer: Any, begins: Any, ends: Any, protocol: Any, source: Any, destination: Any, starts: Any, kinds: Any
+    buffer: Any,
+    begins: Any,
+    ends: Any,
+    protocol: Any,
+    source: Any,
+    destination: Any,
+    starts: Any,
+    wanted: int,
+    kinds: Any,
 ) -> None:
-    """Marks rows whose payload may hold a message, by their ports and the first four bytes."""
+    """Marks rows whose payload may hold a message of a wanted application, by ports and first bytes."""
     for row in range(len(begins)):
         if begins[row] < 0 or ends[row] - begins[row] < 4:
             continue
         tcp = protocol[row] == _TCP
         if not tcp and protocol[row] != _UDP:
             continue
-        for port in (source[row], destination[row]):
-            if port in (53, 5353, 5355):
-                kinds[row] = _DNS_TCP if tcp else _DNS
-        if tcp and kinds[row] == _NOTHING:
-            first = big32(buffer, begins[row])
+        if wanted & _WANT_DNS:
+            for port in (source[row], destination[row]):
+                if port in (53, 5353, 5355):
+                    kinds[row] = _DNS_TCP if tcp else _DNS
+        if kinds[row] != _NOTHING:
+            continue
+        if not tcp:
+            if wanted & _WANT_QUIC and begins_initial(buffer, begins[row], ends[row]):
+                kinds[row] = _QUIC
+            continue
+        if wanted & _WANT_TLS and begins_hello(buffer, begins[row], ends[row]):
+            kinds[row] = _TLS
+            continue
+        first = big32(buffer, begins[row])
+        if wanted & _WANT_SSH and first == SSH:
+            kinds[row] = _SSH
+        if wanted & _WANT_HTTP:
             for start in starts:
                 if first == start:
                     kinds[row] = _HTTP
 
 
-def application_fields(buffer: NDArray[np.uint8], begins: NDArray[np.int64], batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Extracts the DNS and HTTP fields from the payloads of the outermost transport.
+def application_fields(
+    buffer: NDArray[np.uint8], begins: NDArray[np.int64], batch: pa.RecordBatch, applications: Sequence[str] = NAMES
+) -> pa.RecordBatch:
+    """Extracts the fields of applications from the payloads of the outermost transport.
 
     Args:
         buffer: the bytes of the frames.
         begins: shape (n), index of the frames in the buffer.
         batch: the decoded frames, n rows with `caplen`, `protocol`, `srcPort`, `destPort`, `payload_offset` and
             `payload_length`.
+        applications: the applications, among NAMES.
 
     Returns:
-        n rows, schema `APPLICATIONS`; NULL without such a message, and for fields that are not whole.
+        n rows, the columns of `APPLICATIONS` for these applications; NULL without such a message, and for fields that
+        are not whole.
     """
+    schema = pa.schema([field for field in APPLICATIONS if field.name.partition("_")[0] in applications])
     begin, end = _payloads(begins, batch)
     kinds = np.zeros(len(begins), np.int8)
     protocol, source, destination = (_numbers(batch, name) for name in ("protocol", "srcPort", "destPort"))
-    _mark(buffer, begin, end, protocol, source, destination, _STARTS, kinds)
+    wanted = sum(1 << NAMES.index(name) for name in set(applications))
+    _mark(buffer, begin, end, protocol, source, destination, _STARTS, wanted, kinds)
     marked = np.flatnonzero(kinds)
     rows = []
     for row in marked.tolist():
         payload = buffer[begin[row] : min(end[row], begin[row] + _HEAD)].tobytes()
-        rows.append(http_fields(payload) if kinds[row] == _HTTP else dns_fields(payload, kinds[row] == _DNS_TCP))
+        rows.append(_PARSERS[kinds[row]](payload))
     places = np.zeros(len(begins), np.int64)
     places[marked] = np.arange(len(marked))
-    fields = pa.RecordBatch.from_pylist(rows, APPLICATIONS)
+    fields = pa.RecordBatch.from_pylist(rows, schema)
     return fields.take(pa.array(places, mask=kinds == _NOTHING))
 
 
@@ -153,7 +189,7 @@ def http_fields(payload: bytes) -> dict[str, Any]:
             break
         field = _FIELDS.get(name.strip().lower())
         if field and colon:
-            fields.setdefault(field, _text(value.strip()))
+            fields.setdefault(field, text(value.strip()))
     return fields
 
 
@@ -162,18 +198,14 @@ def _request(line: bytes, whole: bool) -> dict[str, Any]:
     method, space, rest = line.partition(b" ")
     if not space or method not in _METHODS:
         return {}
-    fields = {"http_method": _text(method)}
+    fields = {"http_method": text(method)}
     uri, space, version = rest.strip().rpartition(b" ")
     if space and version.startswith(_VERSION):
-        return fields | {"http_uri": _text(uri.strip())}
+        return fields | {"http_uri": text(uri.strip())}
     if not whole:
         return fields
     # HTTP/0.9 has only this method, and no version.
-    return fields | {"http_uri": _text(version)} if method == b"GET" and version and not space else {}
-
-
-def _text(value: bytes) -> str:
-    return value[:LONGEST_TEXT].decode("latin-1")
+    return fields | {"http_uri": text(version)} if method == b"GET" and version and not space else {}
 
 
 def _numbers(batch: pa.RecordBatch, name: str) -> NDArray[np.int64]:
@@ -188,3 +220,14 @@ def _payloads(begins: NDArray[np.int64], batch: pa.RecordBatch) -> tuple[NDArray
     begin = np.where(place >= 0, begins + place, -1)
     end = begins + _numbers(batch, "caplen")
     return begin, np.where(length >= 0, np.minimum(end, begin + length), end)
+
+
+_PARSERS: dict[int, Callable[[bytes], dict[str, Any]]] = {
+    _DNS: lambda payload: dns_fields(payload, tcp=False),
+    _DNS_TCP: lambda payload: dns_fields(payload, tcp=True),
+    _HTTP: http_fields,
+    _TLS: tls_fields,
+    _SSH: ssh_fields,
+    _QUIC: quic_fields,
+}
+"""Parser of each mark."""

@@ -1,0 +1,27 @@
+"""TLS over TCP (RFC 8446, RFC 5246): the hello at the beginning of a segment.
+
+Segments are not put together, nor are records. A hello that goes on in the next segment or in a second record is cut
+there. A hello of SSL 2.0 is not read, and DTLS is not TLS over TCP.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lowwater.capture.content.hello import hello_fields
+from lowwater.capture.content.starts import CHANGE_CIPHER_SPEC, CHANGED, RECORD_HEADER
+
+
+def tls_fields(payload: bytes) -> dict[str, Any]:
+    """Parses the hello of a segment.
+
+    Args:
+        payload: payload of a TCP segment that begins with the record of a hello, or with CHANGED bytes before it. The
+            hello has at least `starts.SHORTEST` bytes.
+    """
+    at = CHANGED if payload[0] == CHANGE_CIPHER_SPEC else 0
+    begin = at + RECORD_HEADER
+    length = int.from_bytes(payload[at + 3 : begin], "big")
+    fields = hello_fields(payload[begin : begin + length], "t")
+    record = {"tls_record_version": int.from_bytes(payload[at + 1 : at + 3], "big")}
+    return record | {f"tls_{name}": value for name, value in fields.items()}
