@@ -85,14 +85,29 @@ def excuse(name: str, row: dict[str, Any], told: dict[str, str], layers: list[st
     if name == COMMUNITY:
         return _of_flow(row, layers, told)
     if name.startswith(("tls_", "quic_", "ssh_")):
-        return _of_hello(name, row, told, layers)
+        return _of_hello(name, row, told, layers, frame)
     return _of_application(row[name], row, told, layers, frame)
 
 
-def _of_hello(name: str, row: dict[str, Any], told: dict[str, str], layers: list[str]) -> str:
-    if isinstance(row[name], str) and not row[name].isascii():
+def _of_hello(name: str, row: dict[str, Any], told: dict[str, str], layers: list[str], frame: bytes) -> str:
+    ours, payload = row[name], frame[row["payload_offset"] or 0 :]
+    if isinstance(ours, str) and not ours.isascii():
         return "tshark replaces bytes that are not ASCII"
-    return ""
+    if row["caplen"] < row["len"]:
+        return "cut: tshark gives the half of a line, or a record without the hello in it"
+    if name.startswith("quic_"):
+        several = name in ("quic_server_name", "quic_alpn", "quic_ja4")
+        return "a ClientHello of several datagrams, which tshark puts together" if several else ""
+    layer = "ssh" if name.startswith("ssh_") else "tls"
+    if ours is not None and layer not in layers:
+        return "a segment that came before, or a port of another protocol to tshark"
+    if layer == "ssh":
+        return ""
+    if payload[:1] not in (b"\x16", b"\x14"):
+        return "a hello of SSL 2.0, or the rest of one that began in another segment"
+    if int.from_bytes(payload[3:5], "big") > len(payload) - 5:
+        return "a record of several segments, of which tshark says nothing"
+    return "decrypted" if name == "tls_alpn" and "8" in told[tsharkhellos.KIND].split(SEPARATOR) else ""
 
 
 def _of_flow(row: dict[str, Any], layers: list[str], told: dict[str, str]) -> str:

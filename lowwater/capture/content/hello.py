@@ -84,7 +84,7 @@ def _server(message: bytes, at: int, version: int, whole: bool) -> dict[str, Any
     chosen = extensions.bodies.get(_VERSIONS, b"")
     if len(chosen) == 2:
         found["version"] = int.from_bytes(chosen, "big")
-    elif extensions.whole:
+    elif extensions.whole and _VERSIONS not in extensions.bodies:
         found["version"] = version
     names = _protocols(extensions)
     if names:
