@@ -99,7 +99,7 @@ def _of_hello(name: str, row: dict[str, Any], told: dict[str, str], layers: list
         several = name in ("quic_server_name", "quic_alpn", "quic_ja4")
         return "a ClientHello of several datagrams, which tshark puts together" if several else ""
     layer = "ssh" if name.startswith("ssh_") else "tls"
-    if ours is not None and layer not in layers:
+    if ours is not None and (layer not in layers or told[tsharkhellos.REPEATED]):
         return "a segment that came before, or a port of another protocol to tshark"
     if layer == "ssh":
         return ""

@@ -134,7 +134,8 @@ def _extensions(message: bytes, at: int, whole: bool) -> Extensions:
         return Extensions((), {}, whole and at == len(message))
     end = at + 2 + int.from_bytes(message[at : at + 2], "big")
     at, last = at + 2, min(end, len(message))
-    kinds, bodies = [], {}
+    kinds: list[int] = []
+    bodies: dict[int, bytes] = {}
     while at + 4 <= last:
         kind, length = _TWO.unpack_from(message, at)
         at += 4
