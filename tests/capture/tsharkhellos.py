@@ -17,7 +17,8 @@ JA3, JA3S, RECORD = f"{_H}ja3", f"{_H}ja3s", "tls.record.version"
 REPEATED = "tcp.analysis.flags"
 QUIC = ("quic.version", "quic.dcil", "quic.scil")
 FIELDS = (
-    KIND, SERVER_NAME, PROTOCOL, VERSION, OFFERED, CIPHER, EXTENSION, SIGNATURE, SIGNATURES, JA3, JA3S, RECORD, REPEATED,
+    KIND, SERVER_NAME, PROTOCOL, VERSION, OFFERED, CIPHER, EXTENSION, SIGNATURE, SIGNATURES, JA3, JA3S, RECORD,
+    REPEATED,
     *QUIC, "quic.long.packet_type", "quic.long.packet_type_v2",
 )  # fmt: skip
 SETTINGS = ("tls.desegment_ssl_records:FALSE",)
