@@ -11,6 +11,11 @@ from typing import Any
 from lowwater.capture.content.hello import hello_fields
 from lowwater.capture.content.starts import CHANGE_CIPHER_SPEC, CHANGED, RECORD_HEADER
 
+_NAMES = {
+    name: f"tls_{name}"
+    for name in ("hello", "hello_version", "version", "cipher", "server_name", "alpn", "ja3", "ja3s", "ja4")
+}
+
 
 def tls_fields(payload: bytes) -> dict[str, Any]:
     """Parses the hello of a segment.
@@ -22,6 +27,7 @@ def tls_fields(payload: bytes) -> dict[str, Any]:
     at = CHANGED if payload[0] == CHANGE_CIPHER_SPEC else 0
     begin = at + RECORD_HEADER
     length = int.from_bytes(payload[at + 3 : begin], "big")
-    fields = hello_fields(payload[begin : begin + length], "t")
-    record = {"tls_record_version": int.from_bytes(payload[at + 1 : at + 3], "big")}
-    return record | {f"tls_{name}": value for name, value in fields.items()}
+    found = hello_fields(payload[begin : begin + length], "t")
+    fields = {_NAMES[name]: value for name, value in found.items()}
+    fields["tls_record_version"] = int.from_bytes(payload[at + 1 : at + 3], "big")
+    return fields
