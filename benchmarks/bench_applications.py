@@ -1,6 +1,6 @@
 """What fields of TLS cost on a link of TLS: packets per second of reading a capture with and without them.
 
-`python benchmarks/bench_applications.py [--packets N] [--connection N] [--json FILE]`. Connections have two hellos, then
+`python benchmarks/bench_applications.py [--packets N] [--connection N]`. Connections have two hellos, then
 full segments with an acknowledgement for every two of them. Files are read from the page cache, and their digest is
 computed, as ingest does. Compilation is outside of what is measured. Processor time is compared.
 """
