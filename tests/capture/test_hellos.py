@@ -232,6 +232,13 @@ def test_which_segments_are_looked_at() -> None:
     assert rows[10] == {"ssh_banner": "SSH-2.0-" + "x" * 245}
 
 
+@pytest.mark.parametrize("length", range(12))
+def test_a_record_that_ends_within_the_version_has_no_hello(length: int) -> None:
+    hello = maker.script("a.example")
+    (row,) = fields_of([(TCP, 40_000, 443, hello[:3] + length.to_bytes(2, "big") + hello[5:])])
+    assert said(row).keys() == ({"tls_hello", "tls_record_version", "tls_hello_version"} if length > 5 else set())
+
+
 def test_a_server_chooses_its_version() -> None:
     chosen = hello_fields(maker.server(0x1301, [(maker.VERSIONS, maker.numbers([maker.TLS_13]))]), "t")
     assert (chosen["version"], chosen["hello_version"], chosen["cipher"]) == (maker.TLS_13, maker.TLS_12, 0x1301)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from lowwater.capture.content.hello import hello_fields
-from lowwater.capture.content.starts import CHANGE_CIPHER_SPEC, CHANGED, RECORD_HEADER
+from lowwater.capture.content.starts import CHANGE_CIPHER_SPEC, CHANGED, RECORD_HEADER, SHORTEST
 
 _NAMES = {
     name: f"tls_{name}"
@@ -22,11 +22,13 @@ def tls_fields(payload: bytes) -> dict[str, Any]:
 
     Args:
         payload: payload of a TCP segment that begins with the record of a hello, or with CHANGED bytes before it. The
-            hello has at least `starts.SHORTEST` bytes.
+            payload has at least SHORTEST bytes of it.
     """
     at = CHANGED if payload[0] == CHANGE_CIPHER_SPEC else 0
     begin = at + RECORD_HEADER
     length = int.from_bytes(payload[at + 3 : begin], "big")
+    if length < SHORTEST:
+        return {}
     found = hello_fields(payload[begin : begin + length], "t")
     fields = {_NAMES[name]: value for name, value in found.items()}
     fields["tls_record_version"] = int.from_bytes(payload[at + 1 : at + 3], "big")
