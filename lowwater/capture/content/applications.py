@@ -1,7 +1,7 @@
 """Fields of applications (DNS, HTTP/1, TLS, QUIC, SSH) in packets, for the queries that read them.
 
 It runs after decoding, for links that store these fields. A kernel marks the few packets that may hold a message; only
-these are parsed, in Python: here DNS and HTTP/1, in `tls`, `quic` and `ssh` the others. Packets are parsed one by one.
+these are parsed: here DNS and HTTP/1, in `tls`, `quic` and `ssh` the others. Packets are parsed one by one.
 If a message spans several TCP segments, only fields that are whole in the first segment have a value. A middle segment
 of a DNS stream is parsed as if a message began in it. Packet bytes never raise an error: a field that is not whole is
 NULL. At most 16 KiB of a payload are looked at.
@@ -24,11 +24,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from lowwater.capture.content.quic import quic_fields
+from lowwater.capture.content.hello import LONGEST_TEXT
+from lowwater.capture.content.quic import quic_columns
 from lowwater.capture.content.ssh import ssh_fields
 from lowwater.capture.content.starts import SSH, begins_hello, begins_initial
-from lowwater.capture.content.texts import text
-from lowwater.capture.content.tls import tls_fields
+from lowwater.capture.content.tls import tls_columns
 from lowwater.capture.headers.loads import big32
 from lowwater.capture.inlining import kernel
 from lowwater.catalog.packets import FRAME, HEAD, KEPT
@@ -54,6 +54,7 @@ _FIELDS = {b"host": "http_host", b"user-agent": "http_user_agent"}
 _TCP, _UDP = 6, 17
 _DNS_HEADER = 12
 _NOTHING, _DNS, _DNS_TCP, _HTTP, _TLS, _SSH, _QUIC = range(7)
+_MARKS = {"dns": (_DNS, _DNS_TCP), "http": (_HTTP,), "tls": (_TLS,), "ssh": (_SSH,), "quic": (_QUIC,)}
 _WANT_DNS, _WANT_HTTP, _WANT_TLS, _WANT_SSH, _WANT_QUIC = (
     1 << NAMES.index(name) for name in ("dns", "http", "tls", "ssh", "quic")
 )
@@ -116,21 +117,38 @@ def application_fields(
         n rows, the columns of `APPLICATIONS` for these applications; NULL without such a message, and for fields that
         are not whole.
     """
-    schema = pa.schema([field for field in APPLICATIONS if field.name.partition("_")[0] in applications])
     begin, end = _payloads(begins, batch)
     kinds = np.zeros(len(begins), np.int8)
     protocol, source, destination = (_numbers(batch, name) for name in ("protocol", "srcPort", "destPort"))
     wanted = sum(1 << NAMES.index(name) for name in set(applications))
     _mark(buffer, begin, end, protocol, source, destination, _STARTS, wanted, kinds)
-    marked = np.flatnonzero(kinds)
-    rows = []
-    for row in marked.tolist():
-        payload = buffer[begin[row] : min(end[row], begin[row] + _HEAD)].tobytes()
-        rows.append(_PARSERS[kinds[row]](payload))
-    places = np.zeros(len(begins), np.int64)
-    places[marked] = np.arange(len(marked))
-    fields = pa.RecordBatch.from_pylist(rows, schema)
-    return fields.take(pa.array(places, mask=kinds == _NOTHING))
+    end = np.minimum(end, begin + _HEAD)
+    columns: dict[str, pa.Array] = {}
+    for name in NAMES:
+        if name in applications:
+            marked = np.isin(kinds, _MARKS[name])
+            rows = np.flatnonzero(marked)
+            places = np.zeros(len(begins), np.int64)
+            places[rows] = np.arange(len(rows))
+            found = _parsed(name, buffer, begin[rows], end[rows], kinds[rows])
+            taken = pa.array(places, mask=~marked)
+            columns |= {column: values.take(taken) for column, values in found.items()}
+    schema = pa.schema([field for field in APPLICATIONS if field.name in columns])
+    return pa.RecordBatch.from_arrays([columns[column] for column in schema.names], schema=schema)
+
+
+def _parsed(
+    name: str, buffer: NDArray[np.uint8], begins: NDArray[np.int64], ends: NDArray[np.int64], kinds: NDArray[np.int8]
+) -> dict[str, pa.Array]:
+    """Returns the columns of an application in the payloads that are marked for it."""
+    if name == "tls":
+        return tls_columns(buffer, begins, ends)
+    payloads = [buffer[begin:end].tobytes() for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)]
+    if name == "quic":
+        return quic_columns(payloads)
+    rows = [_PARSERS[kind](payload) for kind, payload in zip(kinds.tolist(), payloads, strict=True)]
+    fields = [field for field in APPLICATIONS if field.name.partition("_")[0] == name]
+    return {field.name: pa.array([row.get(field.name) for row in rows], field.type) for field in fields}
 
 
 def dns_fields(payload: bytes, tcp: bool) -> dict[str, Any]:
@@ -189,7 +207,7 @@ def http_fields(payload: bytes) -> dict[str, Any]:
             break
         field = _FIELDS.get(name.strip().lower())
         if field and colon:
-            fields.setdefault(field, text(value.strip()))
+            fields.setdefault(field, _text(value.strip()))
     return fields
 
 
@@ -198,14 +216,18 @@ def _request(line: bytes, whole: bool) -> dict[str, Any]:
     method, space, rest = line.partition(b" ")
     if not space or method not in _METHODS:
         return {}
-    fields = {"http_method": text(method)}
+    fields = {"http_method": _text(method)}
     uri, space, version = rest.strip().rpartition(b" ")
     if space and version.startswith(_VERSION):
-        return fields | {"http_uri": text(uri.strip())}
+        return fields | {"http_uri": _text(uri.strip())}
     if not whole:
         return fields
     # HTTP/0.9 has only this method, and no version.
-    return fields | {"http_uri": text(version)} if method == b"GET" and version and not space else {}
+    return fields | {"http_uri": _text(version)} if method == b"GET" and version and not space else {}
+
+
+def _text(value: bytes) -> str:
+    return value[:LONGEST_TEXT].decode("latin-1")
 
 
 def _numbers(batch: pa.RecordBatch, name: str) -> NDArray[np.int64]:
@@ -226,8 +248,6 @@ _PARSERS: dict[int, Callable[[bytes], dict[str, Any]]] = {
     _DNS: lambda payload: dns_fields(payload, tcp=False),
     _DNS_TCP: lambda payload: dns_fields(payload, tcp=True),
     _HTTP: http_fields,
-    _TLS: tls_fields,
     _SSH: ssh_fields,
-    _QUIC: quic_fields,
 }
-"""Parser of each mark."""
+"""Mark -> parser of a payload."""

@@ -12,14 +12,15 @@ import hashlib
 import hmac
 import re
 from collections.abc import Iterator
-from typing import Any
 
+import numpy as np
+import pyarrow as pa
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from lowwater.capture.content.hello import hello_fields
-from lowwater.capture.content.starts import CLIENT, SHORTEST, VERSION_1, VERSION_2
+from lowwater.capture.content.hello import hello_columns
+from lowwater.capture.content.starts import CLIENT, VERSION_1, VERSION_2
 
 LONGEST_PACKET = 1 << 14
 LEAST_DATAGRAM = 1200
@@ -36,40 +37,56 @@ _SALTS = {
 }
 _LABELS = {VERSION_1: b"quic ", VERSION_2: b"quicv2 "}
 _NAMES = ("server_name", "alpn", "ja4")
+_CLEAR = {"quic_version": pa.int64(), "quic_dcid_length": pa.int32(), "quic_scid_length": pa.int32()}
 _SAMPLE = 16  # bytes of ciphertext that protect the header, from 4 bytes behind the begin of the packet number on
 _PADDING, _PING, _ACK, _ACK_ECN, _CRYPTO = 0, 1, 2, 3, 6
 _ZEROS = re.compile(rb"\x00+")
 
 
-def quic_fields(payload: bytes) -> dict[str, Any]:
-    """Parses the Initial packet at the beginning of a datagram.
+def quic_columns(payloads: list[bytes]) -> dict[str, pa.Array]:
+    """Reads the Initial packets at the beginning of datagrams.
 
     Args:
-        payload: payload of a UDP datagram that begins with a long header: type Initial, version 1 or 2.
+        payloads: payloads of UDP datagrams that begin as `starts.begins_initial` says.
+
+    Returns:
+        Column -> a value for each payload.
     """
-    version = int.from_bytes(payload[1:5], "big")
-    fields: dict[str, Any] = {"quic_version": version}
+    rows, hellos = [], []
+    for payload in payloads:
+        fields, at = _clear(payload)
+        rows.append(fields)
+        hello = _client_hello(payload, at) if at else b""
+        hellos.append(hello if hello[:1] == bytes([CLIENT]) else b"")
+    columns = {name: pa.array([row.get(name) for row in rows], kind) for name, kind in _CLEAR.items()}
+    ends = np.cumsum([0, *map(len, hellos)])
+    found = hello_columns(np.frombuffer(bytearray(b"".join(hellos)), np.uint8), ends[:-1], ends[1:], "q")
+    return columns | {f"quic_{name}": found[name] for name in _NAMES}
+
+
+def _clear(payload: bytes) -> tuple[dict[str, int], int]:
+    """Returns the fields in the clear, and the index behind them; 0 if no ClientHello can be read."""
+    fields = {"quic_version": int.from_bytes(payload[1:5], "big")}
     at = 5
-    for name in ("dcid", "scid"):
+    for name in ("quic_dcid_length", "quic_scid_length"):
         if at >= len(payload):
-            return fields
+            return fields, 0
         if payload[at] > MOST_ID:
-            return {}
-        fields[f"quic_{name}_length"] = payload[at]
+            return {}, 0
+        fields[name] = payload[at]
         at += 1 + payload[at]
-    identity = payload[6 : 6 + payload[5]]
-    if len(payload) < LEAST_DATAGRAM or len(identity) < LEAST_ID:
-        return fields
+    whole = len(payload) >= LEAST_DATAGRAM and fields["quic_dcid_length"] >= LEAST_ID
+    return fields, at if whole else 0
+
+
+def _client_hello(payload: bytes, at: int) -> bytes:
+    """Returns the beginning of the handshake stream in a packet whose token begins at an index."""
     token, at = _varint(payload, at)
     length, at = _varint(payload, at + token)
     if not 4 + _SAMPLE <= length <= LONGEST_PACKET or at + length > len(payload):
-        return fields
-    plain = _decrypt(payload[: at + length], at, identity, version)
-    hello = _stream(plain)
-    if len(hello) < SHORTEST or hello[0] != CLIENT:
-        return fields
-    found = hello_fields(hello, "q")
-    return fields | {f"quic_{name}": found[name] for name in _NAMES if name in found}
+        return b""
+    version, identity = int.from_bytes(payload[1:5], "big"), payload[6 : 6 + payload[5]]
+    return _stream(_decrypt(payload[: at + length], at, identity, version))
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from lowwater.capture.content.texts import text
-
 LONGEST_LINE = 255
 """Most bytes of the line, with its end."""
 
@@ -21,4 +19,4 @@ def ssh_fields(payload: bytes) -> dict[str, Any]:
         {'ssh_banner': 'SSH-2.0-OpenSSH_9.2p1 Debian-2'}
     """
     line, end, _ = payload[:LONGEST_LINE].partition(b"\n")
-    return {"ssh_banner": text(line.removesuffix(b"\r"))} if end else {}
+    return {"ssh_banner": line.removesuffix(b"\r").decode("latin-1")} if end else {}

@@ -6,30 +6,28 @@ there. A hello of SSL 2.0 is not read, and DTLS is not TLS over TCP.
 
 from __future__ import annotations
 
-from typing import Any
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
-from lowwater.capture.content.hello import hello_fields
+from lowwater.capture.content.hello import hello_columns
 from lowwater.capture.content.starts import CHANGE_CIPHER_SPEC, CHANGED, RECORD_HEADER, SHORTEST
 
-_NAMES = {
-    name: f"tls_{name}"
-    for name in ("hello", "hello_version", "version", "cipher", "server_name", "alpn", "ja3", "ja3s", "ja4")
-}
 
-
-def tls_fields(payload: bytes) -> dict[str, Any]:
-    """Parses the hello of a segment.
+def tls_columns(buffer: NDArray[np.uint8], begins: NDArray[np.int64], ends: NDArray[np.int64]) -> dict[str, pa.Array]:
+    """Reads the hellos of segments.
 
     Args:
-        payload: payload of a TCP segment that begins with the record of a hello, or with CHANGED bytes before it. The
-            payload has at least SHORTEST bytes of it.
+        buffer: the bytes of the frames.
+        begins: shape (n), index of payloads that begin as `starts.begins_hello` says.
+        ends: shape (n), index behind their captured bytes.
+
+    Returns:
+        Column -> n values.
     """
-    at = CHANGED if payload[0] == CHANGE_CIPHER_SPEC else 0
-    begin = at + RECORD_HEADER
-    length = int.from_bytes(payload[at + 3 : begin], "big")
-    if length < SHORTEST:
-        return {}
-    found = hello_fields(payload[begin : begin + length], "t")
-    fields = {_NAMES[name]: value for name, value in found.items()}
-    fields["tls_record_version"] = int.from_bytes(payload[at + 1 : at + 3], "big")
-    return fields
+    at = begins + np.where(buffer[begins] == CHANGE_CIPHER_SPEC, CHANGED, 0)
+    one, two, three, four = (buffer[at + place].astype(np.int64) for place in range(1, RECORD_HEADER))
+    hello, length = at + RECORD_HEADER, three << 8 | four
+    found = hello_columns(buffer, hello, np.minimum(ends, hello + length), "t")
+    version = pa.array((one << 8 | two).astype(np.int32), mask=length < SHORTEST)
+    return {"tls_record_version": version} | {f"tls_{name}": column for name, column in found.items()}
