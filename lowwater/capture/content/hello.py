@@ -85,6 +85,12 @@ def _decimals(words: Any, at: int, numbers: Any, first: int, count: int) -> int:
 
 
 @kernel
+def _digit(number: int) -> int:
+    """Returns the hexadecimal digit of a number below 16."""
+    return number + (48 if number < 10 else 87)
+
+
+@kernel
 def _hexadecimals(words: Any, at: int, numbers: Any, count: int) -> int:
     """Writes numbers as four digits with commas between them; returns the index behind them."""
     for place in range(count):
@@ -92,8 +98,7 @@ def _hexadecimals(words: Any, at: int, numbers: Any, count: int) -> int:
             words[at] = _COMMA
             at += 1
         for shift in (12, 8, 4, 0):
-            digit = numbers[place] >> shift & 15
-            words[at] = digit + (48 if digit < 10 else 87)
+            words[at] = _digit(numbers[place] >> shift & 15)
             at += 1
     return at
 
@@ -251,11 +256,6 @@ def _is_alphanumeric(letter: int) -> bool:
 
 
 @kernel
-def _digit(number: int) -> int:
-    return number + (48 if number < 10 else 87)
-
-
-@kernel
 def _head(words: Any, at: int, letter: int, highest: int, named: bool, suites: int, kinds: int) -> int:
     """Writes the beginning of a JA4 up to its protocol; returns the index behind it."""
     words[at] = letter
@@ -344,7 +344,7 @@ def _server(
     buffer: Any, at: int, end: int, whole: bool, row: int, values: Any, words: Any, ends: Any, memory: Any
 ) -> None:
     """Reads a ServerHello from its cipher suite on; arguments as of `_hellos`."""
-    kinds, _, places = memory
+    kinds, places = memory[0], memory[2]
     if at + 2 > end:
         return
     out, version, cipher = ends[row, _KINDS], values[row, _HELLO_VERSION], big16(buffer, at)
@@ -358,7 +358,7 @@ def _server(
         values[row, _VERSION] = big16(buffer, begin)
     elif begin < 0 and complete:
         values[row, _VERSION] = version
-    out, _, _ = _protocols(buffer, places, False, words, out)
+    out, _first, _last = _protocols(buffer, places, False, words, out)
     _ended(ends, row + 1, _PROTOCOLS, out)
     if not complete:
         return

@@ -52,7 +52,8 @@ def quic_columns(payloads: list[bytes]) -> dict[str, pa.Array]:
     Returns:
         Column -> a value for each payload.
     """
-    rows, hellos = [], []
+    rows: list[dict[str, int]] = []
+    hellos: list[bytes] = []
     for payload in payloads:
         fields, at = _clear(payload)
         rows.append(fields)
