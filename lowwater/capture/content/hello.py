@@ -273,6 +273,69 @@ def _head(words: Any, at: int, letter: int, highest: int, named: bool, suites: i
 
 
 @kernel
+def _put_protocol(buffer: Any, first: int, last: int, words: Any, at: int) -> int:
+    """Writes the two characters of a JA4 for a protocol of ALPN; returns the index behind them."""
+    if last <= first:
+        return _letters(words, at, _ZERO, _ZERO)
+    one, two = byte(buffer, first), byte(buffer, last - 1)
+    if _is_alphanumeric(one) and _is_alphanumeric(two):
+        return _letters(words, at, one, two)
+    return _letters(words, at, _digit(one >> 4), _digit(two & 15))
+
+
+@kernel
+def _put_ja3(buffer: Any, version: int, many: int, count: int, memory: Any, words: Any, at: int) -> int:
+    """Writes the text of a JA3; returns the index behind it.
+
+    Args:
+        buffer: uint8 array that holds the hello.
+        version: of the hello.
+        many: count of cipher suites, which are loaded.
+        count: count of extensions.
+        memory: kinds, listed and places, as of `_hellos`.
+        words: receives the text.
+        at: index of its begin in `words`.
+    """
+    kinds, listed, places = memory
+    at = _decimal(words, at, version)
+    words[at] = _COMMA
+    at = _decimals(words, at + 1, listed, 0, many)
+    words[at] = _COMMA
+    at = _decimals(words, at + 1, kinds, 0, count)
+    words[at] = _COMMA
+    # The groups go behind the cipher suites in the same memory.
+    groups = _load(buffer, places[_GROUPS, 0] + 2, places[_GROUPS, 1], listed, many) if places[_GROUPS, 0] >= 0 else 0
+    at = _decimals(words, at + 1, listed, many, groups)
+    words[at] = _COMMA
+    at += 1
+    for place in range(places[_POINTS, 0] + 1, places[_POINTS, 1]):
+        if place > places[_POINTS, 0] + 1:
+            words[at] = _HYPHEN
+            at += 1
+        at = _decimal(words, at, byte(buffer, place))
+    return at
+
+
+@kernel
+def _put_kinds(buffer: Any, count: int, memory: Any, words: Any, at: int) -> int:
+    """Writes the sorted extensions of a JA4 and the signature algorithms; returns the index behind them."""
+    kinds, listed, places = memory
+    kept = 0
+    for place in range(count):
+        if kinds[place] != _SERVER_NAME and kinds[place] != _ALPN:
+            kinds[kept] = kinds[place]
+            kept += 1
+    _sort(kinds, kept)
+    at = _hexadecimals(words, at, kinds, kept)
+    if kept and places[_SIGNATURES, 0] >= 0:
+        signatures = _load(buffer, places[_SIGNATURES, 0] + 2, places[_SIGNATURES, 1], listed, 0)
+        if signatures:
+            words[at] = _UNDERSCORE
+            at = _hexadecimals(words, at + 1, listed, signatures)
+    return at
+
+
+@kernel
 def _client(
     buffer: Any, at: int, end: int, whole: bool, letter: int, row: int, values: Any, words: Any, ends: Any, memory: Any
 ) -> None:
@@ -295,48 +358,15 @@ def _client(
     if not complete:
         return
     many = _load(buffer, suites, behind, listed, 0)
-    out = _decimal(words, out, version)
-    words[out] = _COMMA
-    out = _decimals(words, out + 1, listed, 0, many)
-    words[out] = _COMMA
-    out = _decimals(words, out + 1, kinds, 0, count)
-    words[out] = _COMMA
-    _sort(listed, many)
-    # The groups of JA3 and the signatures of JA4 go behind the other numbers in the same memory.
-    groups = _load(buffer, places[_GROUPS, 0] + 2, places[_GROUPS, 1], listed, many) if places[_GROUPS, 0] >= 0 else 0
-    out = _decimals(words, out + 1, listed, many, groups)
-    words[out] = _COMMA
-    out += 1
-    for place in range(places[_POINTS, 0] + 1, places[_POINTS, 1]):
-        if place > places[_POINTS, 0] + 1:
-            words[out] = _HYPHEN
-            out += 1
-        out = _decimal(words, out, byte(buffer, place))
+    out = _put_ja3(buffer, version, many, count, memory, words, out)
     _ended(ends, row + 1, _JA3, out)
+    _sort(listed, many)
     out = _head(words, out, letter, highest, places[_SERVER_NAME, 0] >= 0, many, count)
-    if last > first:
-        one, two = byte(buffer, first), byte(buffer, last - 1)
-        if not (_is_alphanumeric(one) and _is_alphanumeric(two)):
-            one, two = _digit(one >> 4), _digit(two & 15)
-        out = _letters(words, out, one, two)
-    else:
-        out = _letters(words, out, _ZERO, _ZERO)
+    out = _put_protocol(buffer, first, last, words, out)
     _ended(ends, row + 1, _HEAD, out)
     out = _hexadecimals(words, out, listed, many)
     _ended(ends, row + 1, _SUITES, out)
-    kept = 0
-    for place in range(count):
-        if kinds[place] != _SERVER_NAME and kinds[place] != _ALPN:
-            kinds[kept] = kinds[place]
-            kept += 1
-    _sort(kinds, kept)
-    out = _hexadecimals(words, out, kinds, kept)
-    if kept and places[_SIGNATURES, 0] >= 0:
-        signatures = _load(buffer, places[_SIGNATURES, 0] + 2, places[_SIGNATURES, 1], listed, 0)
-        if signatures:
-            words[out] = _UNDERSCORE
-            out = _hexadecimals(words, out + 1, listed, signatures)
-    _ended(ends, row + 1, _KINDS, out)
+    _ended(ends, row + 1, _KINDS, _put_kinds(buffer, count, memory, words, out))
 
 
 @kernel
