@@ -247,7 +247,7 @@ class Link(Section):
     covers: dict[str, Span] = {}
     interfaces: Literal["each", "one"] = "each"
     payload: Annotated[int, Setting(ge=0, le=MOST_PAYLOAD)] | Literal["all"] | None = None
-    applications: tuple[Literal["dns", "http"], ...] = ()
+    applications: tuple[Literal["dns", "http", "quic", "ssh", "tls"], ...] = ()
     sampling: bool = False
     shed: Annotated[int, Setting(ge=1)] | None = None
     anonymise: str | None = None
@@ -282,7 +282,7 @@ class Link(Section):
             raise ValueError('separator: one character, of a link of kind "csv"')
         if self.anonymise is not None and (self.payload is not None or self.applications or self.sampling):
             raise ValueError(
-                "anonymise: frames, their digests, and fields of DNS and HTTP hold true addresses and names: leave out "
+                "anonymise: frames, their digests, and fields of applications hold true addresses and names: leave out "
                 "payload, applications and sampling, or take the captures in twice, as two links"
             )
         if self.shed is not None and not self.sampling:

@@ -95,6 +95,23 @@ KEPT = pa.schema(
         pa.field("http_uri", pa.string()),
         pa.field("http_user_agent", pa.string()),
         pa.field("http_status", pa.int32()),  # of a response
+        pa.field("tls_hello", pa.int32()),  # 1 for a ClientHello, 2 for a ServerHello
+        pa.field("tls_record_version", pa.int32()),
+        pa.field("tls_hello_version", pa.int32()),  # the old field of the hello, at most TLS 1.2
+        pa.field("tls_version", pa.int32()),  # highest one that a client offers, or the choice of a server
+        pa.field("tls_cipher", pa.int32()),  # choice of a server
+        pa.field("tls_server_name", pa.string()),
+        pa.field("tls_alpn", pa.string()),  # offers of a client with commas between them, or the choice of a server
+        pa.field("tls_ja3", pa.string()),  # of a ClientHello
+        pa.field("tls_ja3s", pa.string()),  # of a ServerHello
+        pa.field("tls_ja4", pa.string()),  # of a ClientHello
+        pa.field("ssh_banner", pa.string()),  # identification string of a client or server
+        pa.field("quic_version", pa.int64()),  # of an Initial packet
+        pa.field("quic_dcid_length", pa.int32()),
+        pa.field("quic_scid_length", pa.int32()),
+        pa.field("quic_server_name", pa.string()),
+        pa.field("quic_alpn", pa.string()),
+        pa.field("quic_ja4", pa.string()),
     ]
 )
 """Columns that ingest stores only if the settings of a link ask for them; otherwise they read as NULL."""

@@ -137,7 +137,12 @@ _TUNNEL = frozenset(name for name in _COLUMNS if name.startswith(("tunnel", "inn
 _ARP = frozenset(name for name in _COLUMNS if name.startswith("arp_"))
 _DNS = frozenset(name for name in _COLUMNS if name.startswith("dns_"))
 _HTTP = frozenset(name for name in _COLUMNS if name.startswith("http_"))
-_HIDDEN = _TUNNEL | _ARP | _DNS | _HTTP | {PAYLOAD, "payload_offset", "payload_length", SAMPLING_RATE}
+_TLS = frozenset(name for name in _COLUMNS if name.startswith("tls_"))
+_SSH = frozenset(name for name in _COLUMNS if name.startswith("ssh_"))
+_QUIC = frozenset(name for name in _COLUMNS if name.startswith("quic_"))
+_HIDDEN = (
+    _TUNNEL | _ARP | _DNS | _HTTP | _TLS | _SSH | _QUIC | {PAYLOAD, "payload_offset", "payload_length", SAMPLING_RATE}
+)
 
 
 def _packet_protocol(name: str, member: Expr | None, extra: frozenset[str] = frozenset()) -> Protocol:
@@ -160,5 +165,8 @@ PROTOCOLS: dict[str, Protocol] = {
         _packet_protocol("TUNNEL", _has_number("tunnel"), _TUNNEL),
         _packet_protocol("DNS", _has_number("dns_id"), _DNS),
         _packet_protocol("HTTP", Binary(Type.BOOL, "OR", _has_value("http_method"), _has_number("http_status")), _HTTP),
+        _packet_protocol("TLS", _has_number("tls_hello"), _TLS),
+        _packet_protocol("SSH", _has_value("ssh_banner"), _SSH),
+        _packet_protocol("QUIC", _has_number("quic_version"), _QUIC),
     )
 }

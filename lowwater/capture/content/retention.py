@@ -1,7 +1,7 @@
 """Stored content: options of a link, and the columns that they add to decoded batches.
 
 It runs after decoding, in the reader and in `formats.division.read_chunk`. `frames` copies the beginning of frames,
-`applications` extracts DNS and HTTP fields, `anonymise` replaces addresses.
+`applications` extracts fields of applications, `anonymise` replaces addresses.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class ContentOptions:
     Attributes:
         payload: bytes of every payload that are stored behind the headers of its frame; EVERYTHING for whole frames;
             None for no frames.
-        applications: `dns`, `http`, both or none.
+        applications: names of applications whose fields are stored, such as `dns` and `tls`.
         sampling: whether a digest of the first bytes of every frame is stored, for sampling.
         key: key of the anonymisation, 32 bytes; None for true addresses.
     """
@@ -134,7 +134,7 @@ class ContentBuilder:
         if content.sampling:
             columns[HEAD] = heads(buffer, begins, batch)
         if content.applications:
-            fields = application_fields(buffer, begins, batch)
+            fields = application_fields(buffer, begins, batch, content.applications)
             columns |= {name: fields.column(name) for name in fields.schema.names}
         if self._pan is not None:
             batch = self._pan.batch(batch)

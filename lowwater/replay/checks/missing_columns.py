@@ -1,4 +1,4 @@
-"""Finds columns that a query reads but none of its links stores: payloads, and fields of DNS and HTTP.
+"""Finds columns that a query reads but none of its links stores: payloads, and fields of applications.
 
 `run`, `check` and the pages tell the user. Where a link does not store a column, its files do not have it, and it reads
 as NULL (`docs/packets.md`), which would otherwise look like a result.
@@ -59,9 +59,10 @@ def _lines(links: tuple[str, ...], needed: set[str]) -> Iterator[str]:
     names = ", ".join(links)
     verb = "keeps" if len(links) == 1 else "keep"
     fields = applications_of(needed)
+    named = " or ".join(name.upper() for name in fields)
     for columns, is_read, setting in (
         ("payload", FRAME in needed, 'payload = "all"'),
-        ("field of DNS or HTTP", bool(fields), f"applications = {json.dumps(fields)}"),
+        (f"field of {named}", bool(fields), f"applications = {json.dumps(fields)}"),
     ):
         if is_read:
             yield (
