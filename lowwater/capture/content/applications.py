@@ -24,9 +24,9 @@ from numpy.typing import NDArray
 
 from lowwater.capture.headers.loads import big32
 from lowwater.capture.inlining import kernel
-from lowwater.catalog.packets import FRAME, HEAD, KEPT
+from lowwater.catalog.packets import KEPT, UNNAMED
 
-APPLICATIONS = pa.schema([field for field in KEPT if field.name not in (FRAME, HEAD)])
+APPLICATIONS = pa.schema([field for field in KEPT if field.name not in UNNAMED])
 """Schema of the fields; all are nullable."""
 
 LONGEST_TEXT = 2048
