@@ -26,6 +26,9 @@ from lowwater.catalog.packets import FRAME, HEAD, KEPT, PACKET_HASH
 from lowwater.config import Link
 from lowwater.errors import ConfigError
 
+_HASH = "hash of "
+"""Begin of the part of the options, as the ledger stores them, that names the compared bytes."""
+
 
 @dataclass(frozen=True)
 class ContentOptions:
@@ -74,13 +77,33 @@ class ContentOptions:
             'payload 256, dns, http'
         """
         payload = [] if self.payload is None else [f"payload {'all' if self.payload == EVERYTHING else self.payload}"]
-        digests = [*(["sampling"] if self.sampling else []), *([f"hash of {self.compared}"] if self.compared else [])]
+        digests = [*(["sampling"] if self.sampling else []), *([f"{_HASH}{self.compared}"] if self.compared else [])]
         return ", ".join([*payload, *self.applications, *digests])
 
     @property
     def key_digest(self) -> str:
         """Digest of the key for the ledger; empty without a key."""
         return "" if self.key is None else key_digest(self.key)
+
+
+def hash_of(stored: str | None) -> str:
+    """Returns the compared bytes in options as the ledger stores them; empty without hashes.
+
+    Example:
+        >>> hash_of("dns, hash of content"), hash_of("dns"), hash_of(None)
+        ('content', '', '')
+    """
+    return next((part.removeprefix(_HASH) for part in (stored or "").split(", ") if part.startswith(_HASH)), "")
+
+
+def kept_for_rows(stored: str | None) -> str:
+    """Returns stored options without the hashes of packets, of which no row depends unless copies are dropped.
+
+    Example:
+        >>> kept_for_rows("dns, hash of content"), kept_for_rows("hash of content"), kept_for_rows(None)
+        ('dns', '', '')
+    """
+    return ", ".join(part for part in (stored or "").split(", ") if not part.startswith(_HASH))
 
 
 NOTHING = ContentOptions()
