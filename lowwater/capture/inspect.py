@@ -88,7 +88,8 @@ class InterfaceFacts:
         """Adds a batch with the columns `_COLUMNS`, and with hashes where copies are looked for, to the facts."""
         stamps, arrivals = _numbers(batch, "timestamp"), _numbers(batch, "arrival")
         if self.copies is not None:
-            self.copies.add(Hashed(*(_numbers(batch, name) for name in PACKET_HASH), stamps), arrivals)
+            high, low = (_numbers(batch, name) for name in PACKET_HASH)
+            self.copies.add(Hashed(high, low, stamps), arrivals)
         self.lateness.add(arrivals - stamps)
         self.gaps.add(arrivals)
         lengths, captured = _numbers(batch, "len"), _numbers(batch, "caplen")
@@ -148,9 +149,9 @@ def inspect(
     Raises:
         CaptureError: the file is not a capture, or cannot be read.
     """
-    columns, content = _COLUMNS, NOTHING
+    columns, content = list(_COLUMNS), NOTHING
     if window is not None:
-        columns, content = (*_COLUMNS, *PACKET_HASH), ContentOptions(compared=compared)
+        columns, content = [*_COLUMNS, *PACKET_HASH], ContentOptions(compared=compared)
     reader = read("/dev/stdin" if path == STDIN else path, max_jump, content=content, columns=columns)
 
     def facts_of(interface: Interface) -> InterfaceFacts:
