@@ -51,7 +51,14 @@ class Accounts:
     lftas: dict[tuple[str, str], dict[str, int]] = field(default_factory=dict)
 
     def add_link(self, name: str, sane: int, violations: pa.Table, duplicates: int = 0) -> None:
-        """Adds the records of a link in one interval."""
+        """Adds the records of a link in one interval.
+
+        Args:
+            name: name of the link.
+            sane: number of sane records.
+            violations: late records.
+            duplicates: number of copies that are dropped.
+        """
         link = self.links.setdefault(name, LinkCounts())
         link.sane += sane
         link.violating += violations.num_rows
