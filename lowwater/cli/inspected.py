@@ -178,13 +178,16 @@ def _facts(facts: InterfaceFacts, skew: int) -> dict[str, str]:
     }
 
 
-def _list(interfaces: Iterable[tuple[CaptureFacts, InterfaceFacts]]) -> Table:
+def _list(interfaces: Sequence[tuple[CaptureFacts, InterfaceFacts]]) -> Table:
     """Formats several captures with a line for each interface."""
     table = Table(box=None, padding=(0, 2, 0, 0))
     for name in ("format", "link type"):
         table.add_column(name, no_wrap=True)
     for name in ("packets", "first", "duration", "packets/s", "bits/s", "truncated", "late", "by at most", "refused"):
         table.add_column(name, justify="right", no_wrap=True)
+    counted = any(interface.copies for _, interface in interfaces)
+    if counted:
+        table.add_column("duplicates", justify="right", no_wrap=True)
     table.add_column("malformed")
     table.add_column("file", overflow="fold", min_width=_LEAST_NAME)
     for facts, interface in interfaces:
@@ -201,6 +204,7 @@ def _list(interfaces: Iterable[tuple[CaptureFacts, InterfaceFacts]]) -> Table:
             f"{late.late:,}",
             _duration(late.largest if interface.packets else None),
             f"{late.refused:,}",
+            *([f"{interface.copies.copies:,}"] if interface.copies else [""] if counted else []),
             _counts(interface.malformed.items()),
             f"{facts.path.name} {interface.interface.name}".strip(),
         ]

@@ -86,6 +86,8 @@ def test_copies_are_those_of_editcap(tmp_path: Path, window: str) -> None:
     assert (header[-1], row[-1]) == ("duplicates", str(skipped))
     table = called(path, "--duplicates", window).stdout
     assert f"{skipped:,} ({skipped / 400:.2%})" in table and "duplicates within" in table
+    heading, line, *_ = called(path, tmp_path / "b.pcap", "--duplicates", window).stdout.splitlines()
+    assert "duplicates" in heading and f" {skipped:,} " in line
     assert "duplicates" not in called(path).stdout + called(path, "--format", "csv").stdout.partition("\n")[0]
 
 
