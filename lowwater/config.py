@@ -71,12 +71,15 @@ def _policy(value: object) -> object:
 
 def _duplicates(value: object) -> object:
     """Parses `keep`, or `report` or `drop` and a duration."""
-    if value == "keep" or isinstance(value, Mapping | Duplicates):
+    if value == "keep" or isinstance(value, Duplicates):
         return value
-    action, _, window = str(value).partition(" ")
-    if action not in ("report", "drop") or not window:
+    action, _, text = str(value).partition(" ")
+    if action not in ("report", "drop") or not text:
         raise ValueError(f'{value!r} is none of "keep", "report 50ms" and "drop 50ms"')
-    return {"action": action, "window": window}
+    window = parse_duration(text)
+    if not 0 <= window <= LONGEST_WINDOW:
+        raise ValueError(f"{value!r}: the time must be at least 0s and at most {format_duration(LONGEST_WINDOW)}")
+    return Duplicates(action="drop" if action == "drop" else "report", window=window)
 
 
 def _heartbeat(value: object) -> object:
@@ -222,7 +225,7 @@ class Duplicates(Section):
     """
 
     action: Literal["report", "drop"]
-    window: Annotated[int, BeforeValidator(parse_duration), Setting(ge=0, le=LONGEST_WINDOW)]
+    window: int
 
 
 class GroupSkew(Section):

@@ -84,7 +84,8 @@ class CopyRule:
 class CopyFinder:
     """Finds the copies among the packets of a link.
 
-    It holds the hashes of the files that a window reaches, at most MOST_RECORDS at once beside those of one file.
+    It holds the hashes of the files that a window reaches. More than MOST_RECORDS are divided into classes by their
+    hash; a class is larger only where many of the records are copies of one packet.
 
     Args:
         rule: how copies are found.
@@ -126,7 +127,7 @@ class CopyFinder:
             if other.last >= low and other.first <= high + link.skews.longest
         ]
         classes = -(-sum(other.rows for _, _, other in near) // MOST_RECORDS)
-        kept = {other.path for _, _, other in near}
+        kept = {other.path for _, _, other in near} if classes == 1 else set()
         self._loaded = {path: loaded for path, loaded in self._loaded.items() if path in kept}
         copied, elsewhere = np.zeros(file.rows, np.bool_), np.zeros(file.rows, np.bool_)
         for number in range(classes):

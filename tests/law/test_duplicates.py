@@ -81,9 +81,7 @@ def copied_case(seed: int) -> Case:
 
 def with_duplicates(plain: Config, made: CopiedWorld) -> Config:
     links = {
-        name: link.model_copy(
-            update={"duplicates": Duplicates.model_construct(action="drop", window=made.windows[name])}
-        )
+        name: link.model_copy(update={"duplicates": Duplicates(action="drop", window=made.windows[name])})
         for name, link in plain.links.items()
     }
     return plain.model_copy(update={"links": links})
