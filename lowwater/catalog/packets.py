@@ -73,6 +73,9 @@ RECORD = pa.schema([*IDENTITY, *COLUMNS])
 """One row of `packets/`, without the partition columns `link` and `hour` (of the arrival, hours since the epoch)."""
 
 FRAME, PAYLOAD, HEAD = "frame", "payload", "frame_head"
+PACKET_HASH = ("packet_hash_hi", "packet_hash_lo")
+"""Columns of the hash by which copies of a packet are found (SEMANTICS D1)."""
+
 SAMPLING_RATE = "sampling_rate"
 RECORD_NUMBER = "record_number"
 """Column with the number of a record, in the order of T1 within the link and the run. Computed, never stored."""
@@ -84,6 +87,8 @@ KEPT = pa.schema(
     [
         pa.field(FRAME, pa.binary()),  # first bytes of the frame: headers and the beginning of the payload
         pa.field(HEAD, pa.int64()),  # digest of the first 64 bytes, by which packets are sampled
+        pa.field(PACKET_HASH[0], pa.int64()),  # hash of the bytes above the link layer, by which copies are found
+        pa.field(PACKET_HASH[1], pa.int64()),
         pa.field("dns_id", pa.int32()),
         pa.field("dns_query", pa.string()),  # name of the first question
         pa.field("dns_type", pa.int32()),  # of the first question
@@ -116,6 +121,9 @@ KEPT = pa.schema(
 )
 """Columns that ingest stores only if the settings of a link ask for them; otherwise they read as NULL."""
 
+UNNAMED = (FRAME, HEAD, *PACKET_HASH)
+"""Columns of `KEPT` that no expression reads."""
+
 READABLE = pa.schema([*RECORD, *KEPT])
 """All stored columns that an engine may read."""
 
@@ -138,7 +146,7 @@ TYPES: dict[str, Type] = {
     **{
         field.name: Type.STRING if field.type == pa.string() else Type.INT
         for field in KEPT
-        if field.name not in (FRAME, HEAD)
+        if field.name not in UNNAMED
     },
     PAYLOAD: Type.STRING,  # computed from the frame
     SAMPLING_RATE: Type.FLOAT,  # sampling rate of the query that reads it; never stored

@@ -27,6 +27,11 @@ REFUSED = [
     ('[links.a]\nskew="500000h"', 'links.a: skew: must be below 439200h; write for example skew = "1s"'),
     ('[links.a]\npayload="some"', "links.a.payload: must be a whole number or 'all'; write for example payload = 64"),
     ("[query_sets.a]\nparams={x=[1]}", "query_sets.a.params.x: must be a text in quotes or a whole number or a number"),
+    ('[links.a]\nduplicates="drop"', 'links.a.duplicates: \'drop\' is none of "keep", "report 50ms" and "drop 50ms"'),
+    (
+        '[links.a]\nduplicates="drop 2min"',
+        "links.a.duplicates: 'drop 2min': the time must be at least 0s and at most 1min",
+    ),
     ('[retention]\nversions="1s"', 'retention.versions: must be at least 1h; write for example versions = "7d"'),
     ('[notify]\nurl="x"', "notify.url: must be an address that begins with http:// or https://; write for example url"),
     ('[query_sets."a b"]', "query_sets.a b: is not a valid name of a query set: a letter or _, then"),

@@ -31,9 +31,9 @@ from lowwater.capture.content.starts import SSH, begins_hello, begins_initial
 from lowwater.capture.content.tls import tls_columns
 from lowwater.capture.headers.loads import big32
 from lowwater.capture.inlining import kernel
-from lowwater.catalog.packets import FRAME, HEAD, KEPT
+from lowwater.catalog.packets import KEPT, UNNAMED
 
-APPLICATIONS = pa.schema([field for field in KEPT if field.name not in (FRAME, HEAD)])
+APPLICATIONS = pa.schema([field for field in KEPT if field.name not in UNNAMED])
 """Schema of the fields; all are nullable."""
 
 NAMES = tuple(dict.fromkeys(name.partition("_")[0] for name in APPLICATIONS.names))

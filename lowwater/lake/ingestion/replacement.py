@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from lowwater.capture.content.retention import ContentOptions
+from lowwater.capture.content.retention import ContentOptions, hash_of, kept_for_rows
 from lowwater.capture.reader import DECODER_VERSION
 from lowwater.config import Link, section_of
 from lowwater.errors import OverlapError
@@ -53,7 +53,12 @@ class LedgerFile:
         """Whether a new ingest would give the same packets, links and stored content."""
         one, several = settings.interfaces == "one", len(self.rows) > 1
         interfaces_same = not several if one else (self.row.interfaces or 1) == 1
-        content_same = (self.row.kept or "", self.row.key or "") == (str(content), content.key_digest)
+        content_same = (kept_for_rows(self.row.kept), self.row.key or "") == (
+            kept_for_rows(str(content)),
+            content.key_digest,
+        )
+        # Hashes that are no longer asked for may stay.
+        content_same &= content.compared in ("", hash_of(self.row.kept))
         return (
             interfaces_same
             and content_same

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow.parquet as pq
 
-from lowwater.catalog.packets import FRAME, HEAD, KEPT
+from lowwater.catalog.packets import FRAME, HEAD, KEPT, UNNAMED
 from lowwater.config import section_of
 from lowwater.errors import LakeError
 from lowwater.low import needed_columns
@@ -26,7 +26,7 @@ def optional_columns(lftas: Sequence[Lfta]) -> set[str]:
 
 def applications_of(columns: set[str]) -> list[str]:
     """The applications, as named in the settings, whose fields are among optional columns."""
-    return sorted({name.partition("_")[0] for name in columns - {FRAME, HEAD}})
+    return sorted({name.partition("_")[0] for name in columns.difference(UNNAMED)})
 
 
 def missing_column_notes(inputs: LowInputs) -> tuple[str, ...]:

@@ -398,7 +398,7 @@ def _add_reference(request: RunRequest, inputs: LowInputs, run_results: RunResul
         for count in result.counts:
             run_results.accounts.add_source(count)
     for scan in outcome.scans:
-        run_results.accounts.add_link(scan.link, scan.sane, scan.violations)
+        run_results.accounts.add_link(scan.link, scan.sane, scan.violations, scan.duplicates)
         run_results.violations.append(_violations(scan.link, scan.violations, request.config))
 
 

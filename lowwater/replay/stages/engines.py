@@ -21,10 +21,11 @@ from lowwater.config import Config
 from lowwater.errors import ConfigError, ValueOverflowError
 from lowwater.high.state_handover import StateHandover
 from lowwater.instants import SECOND
+from lowwater.lake.copies import CopyRule, HashedLink
 from lowwater.lake.ingestion.tasks import Runner
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.captures import Capture, Captures
-from lowwater.lake.packets import LinkRead, PacketFiles, packet_files
+from lowwater.lake.packets import LinkRead, PacketFiles, hashed_link, packet_files
 from lowwater.low import Bounds, LowSettings, Policy
 from lowwater.plan.operators import Node, Source
 from lowwater.plan.properties.granularity import needed_granularity
@@ -111,9 +112,24 @@ class LowInputs:
         )
 
     def read(self, link: str, start: int) -> LinkRead:
-        """Reads the packets of a link from a timestamp on, in canonical order."""
+        """Reads the packets of a link from a timestamp on, in canonical order, without dropped copies (D4)."""
+        settings = self.config.link(link)
+        read = self._read(link, start)
+        if settings.duplicates == "keep":
+            return read
+        window = settings.duplicates.window
+        return replace(
+            read, copies=CopyRule(window, settings.duplicates.action == "drop", self._hashed(link, start, window))
+        )
+
+    def _read(self, link: str, start: int) -> LinkRead:
         captures = self.captures.get(link, ())
         return packet_files(self._files, link, captures, self.config.link(link), start, self.start, self.end)
+
+    def _hashed(self, link: str, start: int, window: int) -> HashedLink:
+        """The files among which earlier packets of a read from `start` on are looked for (D2)."""
+        skews = link_skews(self.config, link)
+        return hashed_link(self._read(link, min(start, self.start - skews.longest) - window), skews)
 
     @cached_property
     def _files(self) -> PacketFiles:
@@ -121,7 +137,15 @@ class LowInputs:
 
     def scan(self, link: str) -> LinkScan:
         """Counts the records of a link in the interval, independently of every engine (A1)."""
-        return scan_link(self.read(link, self.start), link_skews(self.config, link))
+        read = self.read(link, self.start)
+        if read.copies is not None:
+            others = [
+                self._hashed(other, self.start - read.copies.own.skews.longest, read.copies.window)
+                for other in self.plan.links
+                if other != link and self.config.link(other).compared == self.config.link(link).compared
+            ]
+            read = replace(read, copies=replace(read.copies, others=tuple(others)))
+        return scan_link(read, link_skews(self.config, link))
 
 
 @dataclass(frozen=True)
