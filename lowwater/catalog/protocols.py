@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from lowwater.catalog.expr import Binary, Column, Const, Expr, Type, Unary
 from lowwater.catalog.packets import PAYLOAD, SAMPLING_RATE, TYPES
+from lowwater.catalog.records import RecordLayout
 
 SECOND = 1_000_000_000
 LINK = "link"
@@ -50,9 +51,9 @@ class Protocol:
         stored: types of the stored columns.
         attributes: the temporal attributes; at most one is the clock.
         kind: the kind of its links: `pcap`, `csv`, or `other` for records that only an external function reads.
-        access: stored column -> access function; for declared protocols.
         declared: stored column -> GSQL type; for declared protocols.
         hidden: columns that `*` leaves out.
+        layout: how records that are no packets are read; None for packets.
     """
 
     name: str
@@ -61,9 +62,9 @@ class Protocol:
     stored: Mapping[str, Type] = field(default_factory=lambda: dict(TYPES))
     attributes: tuple[Attribute, ...] = (Attribute("timestamp"),)
     kind: str = "pcap"
-    access: Mapping[str, str] = field(default_factory=dict)
     declared: Mapping[str, str] = field(default_factory=dict)
     hidden: frozenset[str] = frozenset()
+    layout: RecordLayout | None = None
 
     @property
     def clock(self) -> Attribute | None:

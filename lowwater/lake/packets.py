@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lowwater.catalog.packets import HEAD, READABLE, RECORD
+from lowwater.catalog.packets import HEAD, RECORD, stored_field
 from lowwater.config import Link, section_of
 from lowwater.errors import LakeError
 from lowwater.lake.layout import Lake
@@ -126,7 +126,7 @@ class LinkRead:
     def schema(self, columns: Sequence[str] = ()) -> pa.Schema:
         """Schema of `batches`."""
         keys = [RECORD.field(name) if name != "capture" else pa.field(name, CAPTURE, nullable=False) for name in KEYS]
-        return pa.schema([*keys, *(READABLE.field(name) for name in columns if name not in KEYS)])
+        return pa.schema([*keys, *(stored_field(name) for name in columns if name not in KEYS)])
 
     def _file(
         self, capture: CaptureRead, path: Path, columns: Sequence[str], rows: int, begin: int, stop: int
@@ -227,8 +227,17 @@ class PacketFiles:
         Raises:
             LakeError: if the lake cannot be read.
         """
-        with lake_errors(f"{lake.packets}: the table cannot be read"):
-            return cached_value(lake.packets, "files", lambda table: cls(lake.packets, _by_attempt(table)))
+        return cls.of_table(lake.packets)
+
+    @classmethod
+    def of_table(cls, folder: Path) -> PacketFiles:
+        """Reads the list of files of `packets/`, or of the table of a link with other records.
+
+        Raises:
+            LakeError: if the table cannot be read.
+        """
+        with lake_errors(f"{folder}: the table cannot be read"):
+            return cached_value(folder, "files", lambda table: cls(folder, _by_attempt(table)))
 
 
 def _by_attempt(table: DeltaTable | None) -> dict[str, list[dict[str, Any]]]:
@@ -318,4 +327,5 @@ def read_packets(
         end: end of the interval, ns since the epoch, exclusive.
         columns: stored columns (`catalog.packets.READABLE`) besides the KEYS.
     """
-    return packet_files(PacketFiles.of(lake), link, captures, settings, read_from, start, end).batches(columns)
+    files = PacketFiles.of_table(lake.table_of(link, settings.kind != "pcap"))
+    return packet_files(files, link, captures, settings, read_from, start, end).batches(columns)

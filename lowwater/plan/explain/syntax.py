@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from lowwater.catalog.records import field_name
 from lowwater.catalog.expr import (
     SUMMED,
     Binary,
@@ -47,7 +48,7 @@ def expression(expr: Expr, names: Names | None = None) -> gsql.Expression:
         if expr.name in names:
             return names[expr.name]
         qualifier, _, name = expr.name.rpartition(".")
-        return gsql.Name(name, qualifier)
+        return gsql.Name(field_name(name), qualifier)
     if isinstance(expr, Param):
         return gsql.Property(expr.name[1:]) if expr.name.startswith("@") else gsql.Parameter(expr.name)
     if isinstance(expr, Unary):
