@@ -51,6 +51,7 @@ class Protocol:
         stored: types of the stored columns.
         attributes: the temporal attributes; at most one is the clock.
         kind: the kind of its links: `pcap`, `csv`, or `other` for records that only an external function reads.
+        access: stored column -> access function; for declared protocols.
         declared: stored column -> GSQL type; for declared protocols.
         hidden: columns that `*` leaves out.
         layout: how records that are no packets are read; None for packets.
@@ -62,9 +63,11 @@ class Protocol:
     stored: Mapping[str, Type] = field(default_factory=lambda: dict(TYPES))
     attributes: tuple[Attribute, ...] = (Attribute("timestamp"),)
     kind: str = "pcap"
+    access: Mapping[str, str] = field(default_factory=dict)
     declared: Mapping[str, str] = field(default_factory=dict)
     hidden: frozenset[str] = frozenset()
-    layout: RecordLayout | None = None
+    # Digests of packet protocols are made of what repr shows, and must not change.
+    layout: RecordLayout | None = field(default=None, repr=False)
 
     @property
     def clock(self) -> Attribute | None:

@@ -16,9 +16,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lowwater.plan.bind.protocols import declare
-from lowwater.gsql.parser import parse
 from lowwater.catalog.records import RecordLayout
+from lowwater.gsql.parser import parse
+from lowwater.plan.bind.protocols import declare
 
 Row = dict[str, Any]
 

@@ -231,8 +231,8 @@ def test_values_inside_of_others(tmp_path: Path) -> None:
         uint sent get_csv_uint (path 'flow.bytes');
     }"""
     lines = [
-        '{"timestamp": "%s", "id.orig_h": "a", "flow": {"bytes": 5, "more": [1]}}' % instant(BEGIN),
-        '{"timestamp": "%s", "flow": null}' % instant(BEGIN),
+        f'{{"timestamp": "{instant(BEGIN)}", "id.orig_h": "a", "flow": {{"bytes": 5, "more": [1]}}}}',
+        f'{{"timestamp": "{instant(BEGIN)}", "flow": null}}',
     ]
     path = write(tmp_path / "file", "\n".join(lines).encode())
     reader = RecordReader(path, options("json", protocol), JUMP, "")

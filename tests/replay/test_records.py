@@ -55,7 +55,8 @@ QUERIES = {
         "SELECT time // 7, count(*), avg(bytes) FROM flows WHERE up GROUP BY ALL HAVING count(*) > 2",
     ),
     "arithmetic": (
-        "SELECT time, bytes*2 + 1 AS b, rtt*2.0 AS r, str_truncate(host, 1) AS l FROM flows.FLOW WHERE src <> IP_VAL'10.0.0.1'",
+        "SELECT time, bytes*2 + 1 AS b, rtt*2.0 AS r, str_truncate(host, 1) AS l FROM flows.FLOW "
+        "WHERE src <> IP_VAL'10.0.0.1'",
         "SELECT time, bytes*2 + 1, rtt*2.0, substr(host, 1, 1) FROM flows WHERE src <> '10.0.0.1'",
     ),
     "address": (
@@ -65,7 +66,8 @@ QUERIES = {
     "join": (
         "SELECT a.time, a.host, b.bytes INNER_JOIN FROM flows.FLOW a, more.FLOW b "
         "WHERE a.time = b.time AND a.host = b.host",
-        "SELECT a.time, a.host, b.bytes FROM flows a JOIN more b ON a.time = b.time AND a.host IS NOT DISTINCT FROM b.host",
+        "SELECT a.time, a.host, b.bytes FROM flows a JOIN more b "
+        "ON a.time = b.time AND a.host IS NOT DISTINCT FROM b.host",
     ),
     "outer": (
         "SELECT a.time, a.bytes, b.src LEFT_OUTER_JOIN FROM flows.FLOW a, more.FLOW b "

@@ -105,7 +105,7 @@ class DelimitedParser:
             table = self._read(sample, None, widths)
         except pa.ArrowInvalid:
             return max((field.position or 1 for field in self._layout.fields), default=1)
-        counts = Counter({table.num_columns: table.num_rows})
+        counts: Counter[int] = Counter({table.num_columns: table.num_rows})
         counts.update(widths)
         return max(counts, key=lambda width: (counts[width], width))
 

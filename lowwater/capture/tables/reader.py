@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -68,7 +68,7 @@ class TableOptions:
 
     kind: str
     layout: RecordLayout
-    text: TextOptions = TextOptions()
+    text: TextOptions = field(default_factory=TextOptions)
 
     key_digest = ""
 
@@ -236,7 +236,7 @@ class RecordReader:
         ready = list(itertools.takewhile(lambda bad: before is None or bad.position < before, self._bad))
         self._bad = self._bad[len(ready) :]
         at = np.searchsorted(positions, np.array([bad.position for bad in ready], np.int64))
-        clocks = np.concatenate([[clock], arrivals])[at] if len(ready) else []
+        clocks = np.concatenate([[clock], arrivals])[at].tolist()
         self._rows += [(bad, int(value)) for bad, value in zip(ready, clocks, strict=True)]
         self._malformed_bytes += sum(bad.length for bad in ready)
 

@@ -6,6 +6,7 @@ The parsers call it. Whether a value can be read depends on the value alone, nev
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -180,10 +181,14 @@ def _instants(texts: pa.Array) -> Typed:
     columns = []
     bad = _no_flags(texts)
     for kind, chosen in kinds:
-        column, failed = _each(pc.if_else(chosen, trimmed, none), lambda part, kind=kind: part.cast(kind), kind)
+        column, failed = _each(pc.if_else(chosen, trimmed, none), partial(_cast, kind=kind), kind)
         columns.append(column.cast(pa.int64()))
         bad |= failed
     return pc.coalesce(*columns), bad
+
+
+def _cast(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    return values.cast(kind)
 
 
 def _from_values(values: pa.Array, field: RecordField) -> Typed:

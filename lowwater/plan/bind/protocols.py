@@ -158,6 +158,7 @@ def _protocol(block: Declared, fields: Mapping[str, FieldDecl], base: Protocol |
         stored,
         timed,
         kind=kinds.pop() if len(kinds) == 1 else "other",
+        access={columns[column].name: field.access for column, field in fields.items()},
         declared={columns[column].name: field.type.lower() for column, field in fields.items()},
         layout=_layout(name, columns, fields, timed),
     )

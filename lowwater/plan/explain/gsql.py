@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from lowwater.catalog.records import field_name
 from lowwater.catalog.expr import Binary, Column, Const, Expr, Type
+from lowwater.catalog.records import field_name
 from lowwater.gsql import nodes as gsql
 from lowwater.gsql.printer import print_statement
 from lowwater.plan.explain import syntax

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from lowwater.catalog.records import field_name
 from lowwater.catalog.expr import conjuncts
+from lowwater.catalog.records import field_name
 from lowwater.gsql.printer import print_expression
 from lowwater.plan.explain import syntax
 from lowwater.plan.explain.model import OperatorInfo

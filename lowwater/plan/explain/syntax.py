@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from lowwater.catalog.records import field_name
 from lowwater.catalog.expr import (
     SUMMED,
     Binary,
@@ -23,6 +22,7 @@ from lowwater.catalog.expr import (
     Unary,
     conjunction,
 )
+from lowwater.catalog.records import field_name
 from lowwater.catalog.values import format_ip, format_mac
 from lowwater.gsql import nodes as gsql
 from lowwater.plan.operators import Aggregate, Item, Window
