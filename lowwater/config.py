@@ -302,8 +302,10 @@ class Link(Section):
 
     @model_validator(mode="after")
     def _consistent(self) -> Link:
-        if self.separator is not None and (self.kind != "csv" or len(self.separator) != 1):
+        if self.separator is not None and (self.kind != "csv" or len(self.separator.encode()) != 1):
             raise ValueError('separator: one character, of a link of kind "csv"')
+        if self.quote is not None and len(self.quote.encode()) > 1:
+            raise ValueError('quote: one character of ASCII, or "" for none')
         self._check_kind()
         if self.anonymise is not None and (self.payload is not None or self.applications or self.sampling):
             raise ValueError(

@@ -6,8 +6,9 @@ be named by its place.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -22,6 +23,7 @@ MOST_RECORD = 1 << 20
 """Longest record, bytes. A quote that never ends makes a record of all that follows."""
 
 _NEWLINE, _RETURN = 10, 13
+_MARK = b"\xef\xbb\xbf"
 Offsets = NDArray[np.int64]
 
 
@@ -83,7 +85,7 @@ def _closed(data: bytes) -> bytes:
 
 
 @njit(nogil=True, cache=True)
-def _quoted_ends(data, begin, separator, quote, ends):  # type: ignore[no-untyped-def]
+def _quoted_ends(data: Any, begin: int, separator: int, quote: int, ends: Any) -> int:
     """Finds the ends of records in which a quoted value may hold separators and ends of lines, as Arrow reads them.
 
     Returns:
@@ -121,6 +123,7 @@ class TextBlocks:
         source: the decompressed bytes.
         separator: the byte between two values.
         quote: the byte around a quoted value; None if values are never quoted, as in JSON lines.
+        damaged: whether the source ended by damage; asked at its end. Its last record is then cut.
 
     Attributes:
         size: number of bytes read so far.
@@ -128,13 +131,20 @@ class TextBlocks:
         open_end: whether the file ends without an end of line.
     """
 
-    def __init__(self, source: Source, separator: int = 44, quote: int | None = None) -> None:
+    def __init__(
+        self,
+        source: Source,
+        separator: int = 44,
+        quote: int | None = None,
+        damaged: Callable[[], bool] = lambda: False,
+    ) -> None:
         self.size = 0
         self.overhead = 0
         self.open_end = False
         self._source = source
         self._separator = separator
         self._quote = quote
+        self._damaged = damaged
         self._line = 1
         self._in_long_line = False
 
@@ -167,7 +177,7 @@ class TextBlocks:
         begins: list[Offsets] = []
         ends: list[Offsets] = []
         long: list[tuple[int, bool]] = []
-        at = self._rest_of_long_line(newlines, len(data))
+        at = self._mark(data) if offset == 0 else self._rest_of_long_line(newlines, len(data))
         while True:
             found = self._ends(array, newlines, at)
             starts = np.concatenate([[at], found[:-1]]) if len(found) else found
@@ -189,7 +199,7 @@ class TextBlocks:
                 self.open_end, self._in_long_line = last, not last
                 begins.append(np.array([at]))
                 ends.append(np.array([len(data)]))
-                long.append((1, len(data) - at > MOST_RECORD))
+                long.append((1, len(data) - at > MOST_RECORD or (last and self._damaged())))
                 at = len(data)
                 break
             begins.append(np.array([at]))
@@ -197,6 +207,12 @@ class TextBlocks:
             long.append((1, True))
             at = int(newlines[first]) + 1
         return self._made(data, offset, np.concatenate(begins), np.concatenate(ends), long, newlines, at, last), at
+
+    def _mark(self, data: bytes) -> int:
+        """Returns the size of the byte order mark before the first record; it is overhead."""
+        size = len(_MARK) if data.startswith(_MARK) else 0
+        self.overhead += size
+        return size
 
     def _rest_of_long_line(self, newlines: Offsets, size: int) -> int:
         """Returns where records go on; the rest of a line that was too long for a block is overhead."""

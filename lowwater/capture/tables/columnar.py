@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lowwater.capture.tables.pieces import Piece, Places, make_piece
+from lowwater.capture.tables.pieces import Piece, Places, Refusals, make_piece
 from lowwater.catalog.records import RecordField, RecordLayout
 from lowwater.errors import CaptureError
 
@@ -46,7 +46,7 @@ class ParquetParser:
                 rows = np.arange(batch.num_rows, dtype=np.int64)
                 places = Places(offset + rows, np.zeros(len(rows), np.int64))
                 raw = [_column(batch, path) for path in self._paths]
-                yield make_piece(self._layout, places, rows, raw, {})
+                yield make_piece(self._layout, places, rows, raw, Refusals(len(rows)))
                 offset += batch.num_rows
         except (pa.ArrowException, OSError) as error:
             raise CaptureError(

@@ -7,7 +7,7 @@ is malformed.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from lowwater.capture.formats.sources import Source
 from lowwater.capture.tables.blocks import Block, TextBlocks
-from lowwater.capture.tables.pieces import COLUMNS, ENCODING, LONG, Piece, Places, make_piece
+from lowwater.capture.tables.pieces import COLUMNS, ENCODING, LONG, Piece, Places, Refusals, make_piece
 from lowwater.catalog.records import RecordField, RecordLayout
 from lowwater.errors import CaptureError
 
@@ -55,14 +55,18 @@ class DelimitedParser:
         source: its decompressed bytes.
         layout: the fields.
         options: how the text is written.
+        damaged: as for `TextBlocks`.
 
     Attributes:
         blocks: the blocks of the file.
         overhead: bytes of the header line.
     """
 
-    def __init__(self, path: Path, source: Source, layout: RecordLayout, options: TextOptions) -> None:
-        self.blocks = TextBlocks(source, ord(options.separator), ord(options.quote) if options.quote else None)
+    def __init__(
+        self, path: Path, source: Source, layout: RecordLayout, options: TextOptions, damaged: Callable[[], bool]
+    ) -> None:
+        quote = ord(options.quote) if options.quote else None
+        self.blocks = TextBlocks(source, ord(options.separator), quote, damaged)
         self.overhead = 0
         self._path, self._layout, self._options = path, layout, options
         self._header = any(field.path for field in layout.fields) if options.header is None else options.header
@@ -90,7 +94,7 @@ class DelimitedParser:
         found: list[int] = []
         try:
             line.decode("utf-8")
-            table = self._read(line.removeprefix(b"\xef\xbb\xbf"), None, found)
+            table = self._read(line, None, found)
             return [(column[0].as_py() or b"").decode("utf-8").strip() for column in table.columns]
         except (pa.ArrowInvalid, UnicodeDecodeError) as error:
             raise CaptureError(
@@ -138,24 +142,19 @@ class DelimitedParser:
 
     def _piece(self, block: Block, first: int) -> Piece:
         places = Places(block.offset + block.begins[first:], (block.ends - block.begins)[first:], block.lines[first:])
-        reasons = dict.fromkeys((np.flatnonzero(block.long[first:])).tolist(), LONG)
+        refusals = Refusals(len(places))
+        refusals.add(np.flatnonzero(block.long[first:]), LONG)
         unreadable = block.no_utf8() - first
-        reasons.update(dict.fromkeys(unreadable[unreadable >= 0].tolist(), ENCODING))
-        candidates = np.setdiff1d(np.flatnonzero(~block.long[first:]).astype(np.int64), unreadable)
+        refusals.add(unreadable[unreadable >= 0], ENCODING)
+        candidates = np.flatnonzero(refusals.codes == 0)
         odd = self._with_returns(block, candidates + first) - first
-        parsed, tables = self._parse(block, np.setdiff1d(candidates, odd), first, reasons)
-        for index in odd.tolist():
-            more, more_tables = self._parse(block, np.array([index], np.int64), first, reasons)
-            parsed, tables = [*parsed, *more], [*tables, *more_tables]
-        indices = np.concatenate(parsed) if parsed else np.empty(0, np.int64)
-        order = np.argsort(indices, kind="stable")
-        raw = [
-            pa.concat_arrays([chunk for table in tables for chunk in table.column(f"f{at}").chunks]).take(order)
-            if tables
-            else pa.nulls(0, pa.binary())
-            for at in self._chosen
-        ]
-        return make_piece(self._layout, places, indices[order], raw, reasons)
+        groups = [np.setdiff1d(candidates, odd), *odd.reshape(-1, 1)]
+        parts = [part for chosen in groups for part in self._parse(block, chosen, first, refusals)]
+        indices = np.concatenate([np.empty(0, np.int64), *(found for found, _ in parts)])
+        order = pa.array(np.argsort(indices, kind="stable"))
+        tables = [table for _, table in parts]
+        raw = [_joined([table.column(f"f{at}") for table in tables]).take(order) for at in self._chosen]
+        return make_piece(self._layout, places, np.sort(indices), raw, refusals)
 
     @staticmethod
     def _with_returns(block: Block, candidates: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -169,27 +168,28 @@ class DelimitedParser:
         return np.intersect1d(holders, candidates)
 
     def _parse(
-        self, block: Block, chosen: NDArray[np.int64], first: int, reasons: dict[int, str]
-    ) -> tuple[list[NDArray[np.int64]], list[pa.Table]]:
+        self, block: Block, chosen: NDArray[np.int64], first: int, refusals: Refusals
+    ) -> list[tuple[NDArray[np.int64], pa.Table]]:
         """Parses some records: all at once, and where that fails, by halves down to the records that fail."""
         if not len(chosen):
-            return [], []
+            return []
         invalid: list[int] = []
         try:
             table = self._read(block.joined(chosen + first), self._width, [], invalid)
         except pa.ArrowInvalid:
             table = None
         if table is not None and table.num_rows + len(invalid) == len(chosen):
-            good = np.ones(len(chosen), np.bool_)
-            good[np.array(invalid, np.int64) - 1] = False
-            reasons.update(dict.fromkeys(chosen[~good].tolist(), COLUMNS))
-            return [chosen[good]], [table]
+            bad = np.array(invalid, np.int64) - 1
+            refusals.add(chosen[bad], COLUMNS)
+            return [(np.delete(chosen, bad), table)]
         if len(chosen) == 1:
-            reasons[int(chosen[0])] = COLUMNS
-            return [], []
+            refusals.add(chosen, COLUMNS)
+            return []
         middle = len(chosen) // 2
-        halves = [self._parse(block, part, first, reasons) for part in (chosen[:middle], chosen[middle:])]
-        return [*halves[0][0], *halves[1][0]], [*halves[0][1], *halves[1][1]]
+        return [
+            *self._parse(block, chosen[:middle], first, refusals),
+            *self._parse(block, chosen[middle:], first, refusals),
+        ]
 
     def _read(self, data: bytes, width: int | None, widths: list[int], invalid: list[int] | None = None) -> pa.Table:
         def skip(row: Any) -> str:
@@ -224,3 +224,8 @@ class DelimitedParser:
                 check_utf8=False,
             ),
         )
+
+
+def _joined(columns: list[pa.ChunkedArray]) -> pa.Array:
+    chunks = [chunk for column in columns for chunk in column.chunks]
+    return pa.concat_arrays(chunks) if chunks else pa.nulls(0, pa.binary())

@@ -7,7 +7,7 @@ Arrow's reader is not used: hostile lines end its process (ADR 62).
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import NoneType
 from typing import Any, NoReturn
 
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from lowwater.capture.formats.sources import Source
 from lowwater.capture.tables.blocks import Block, TextBlocks
-from lowwater.capture.tables.pieces import ENCODING, LONG, SYNTAX, Piece, Places, make_piece
+from lowwater.capture.tables.pieces import ENCODING, LONG, SYNTAX, Piece, Places, Refusals, make_piece
 from lowwater.catalog.records import ISO, SECONDS, RecordField, RecordLayout
 from lowwater.catalog.types import Type
 from lowwater.errors import ConfigError
@@ -40,7 +40,6 @@ _FORMS: dict[str, tuple[tuple[type, ...], pa.DataType]] = {
     SECONDS: ((_Decimal, int, str), pa.string()),
     ISO: ((str,), pa.string()),
 }
-_NOTHING: dict[str, Any] = {}
 
 
 class JsonParser:
@@ -49,6 +48,7 @@ class JsonParser:
     Args:
         source: its decompressed bytes.
         layout: the fields, by name.
+        damaged: as for `TextBlocks`.
 
     Attributes:
         blocks: the blocks of the file.
@@ -60,14 +60,14 @@ class JsonParser:
 
     overhead = 0
 
-    def __init__(self, source: Source, layout: RecordLayout) -> None:
+    def __init__(self, source: Source, layout: RecordLayout, damaged: Callable[[], bool]) -> None:
         for field in layout.fields:
             if field.position is not None:
                 raise ConfigError(
                     f"{field.name} of {layout.protocol} reads column {field.position}, and JSON lines have names",
                     f"write a name: {field.name} get_csv_{field.type} (name '{field.name}')",
                 )
-        self.blocks = TextBlocks(source)
+        self.blocks = TextBlocks(source, damaged=damaged)
         self._layout = layout
         exact = any(field.form == SECONDS for field in layout.fields)
         self._decoder = json.JSONDecoder(parse_float=_Decimal if exact else None, parse_constant=_refuse)
@@ -78,22 +78,23 @@ class JsonParser:
 
     def _piece(self, block: Block) -> Piece:
         places = Places(block.offset + block.begins, block.ends - block.begins, block.lines)
-        reasons = dict.fromkeys(np.flatnonzero(block.long).tolist(), LONG)
+        refusals = Refusals(len(block))
+        refusals.add(np.flatnonzero(block.long), LONG)
+        refusals.add(block.no_utf8(), ENCODING)
         parsed: list[int] = []
+        unread: list[int] = []
         objects: list[dict[str, Any]] = []
-        reasons.update(dict.fromkeys(block.no_utf8().tolist(), ENCODING))
-        for index in range(len(block)):
-            if index in reasons:
-                continue
+        for index in np.flatnonzero(refusals.codes == 0).tolist():
             found = self._object(block.record(index))
             if found is None:
-                reasons[index] = SYNTAX
+                unread.append(index)
             else:
                 parsed.append(index)
                 objects.append(found)
+        refusals.add(np.array(unread, np.int64), SYNTAX)
         columns = [_column([_value(each, field.path) for each in objects], field) for field in self._layout.fields]
         raw, refused = [column for column, _ in columns], [flags for _, flags in columns]
-        return make_piece(self._layout, places, np.array(parsed, np.int64), raw, reasons, refused)
+        return make_piece(self._layout, places, np.array(parsed, np.int64), raw, refusals, refused)
 
     def _object(self, line: bytes) -> dict[str, Any] | None:
         try:

@@ -38,6 +38,30 @@ class Places:
         return len(self.offsets)
 
 
+class Refusals:
+    """Why records of a piece are malformed.
+
+    Args:
+        count: number of records of the piece.
+
+    Attributes:
+        codes: code of the reason of each record; 0 for a whole record.
+        names: the reason of each code.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.codes = np.zeros(count, np.int16)
+        self.names = [""]
+
+    def add(self, chosen: NDArray[np.int64], reason: str) -> None:
+        """Refuses records, by index, for a reason; a record that is refused already keeps its reason."""
+        if not len(chosen):
+            return
+        if reason not in self.names:
+            self.names.append(reason)
+        self.codes[chosen[self.codes[chosen] == 0]] = self.names.index(reason)
+
+
 @dataclass(frozen=True)
 class Piece:
     """Consecutive records of a file.
@@ -47,14 +71,14 @@ class Piece:
         whole: indices of the records with a value or NULL in every column and a time within range, ascending.
         stamps: timestamps of the whole records, ns.
         columns: the stored columns of the whole records.
-        reasons: index -> why the record is malformed.
+        refusals: why the others are malformed.
     """
 
     places: Places
     whole: NDArray[np.int64]
     stamps: NDArray[np.int64]
     columns: pa.RecordBatch
-    reasons: dict[int, str]
+    refusals: Refusals
 
 
 def make_piece(
@@ -62,7 +86,7 @@ def make_piece(
     places: Places,
     parsed: NDArray[np.int64],
     raw: Sequence[pa.Array],
-    reasons: dict[int, str],
+    refusals: Refusals,
     refused: Sequence[NDArray[np.bool_]] | None = None,
 ) -> Piece:
     """Types the values of parsed records, and reads their times.
@@ -72,29 +96,22 @@ def make_piece(
         places: where all records stand.
         parsed: indices of the parsed records, ascending.
         raw: the values of each field for the parsed records: texts, or values that the file has typed.
-        reasons: index -> why another record is malformed; gets those of the parsed records.
+        refusals: why other records are malformed; gets those of the parsed records.
         refused: flags of the values of each field that the parser refuses; None for none.
     """
-    good = np.ones(len(parsed), np.bool_)
-
-    def refuse(flags: NDArray[np.bool_], reason: str) -> None:
-        new = flags & good
-        if new.any():
-            reasons.update(dict.fromkeys(parsed[new].tolist(), reason))
-            good[new] = False
-
     columns: list[pa.Array] = []
     stamps = np.zeros(len(parsed), np.int64)
     timeless = np.zeros(len(parsed), np.bool_)
     for number, (field, values) in enumerate(zip(layout.fields, raw, strict=True)):
         column, bad = typed(values, field)
-        refuse(bad if refused is None else bad | refused[number], f"value of {field.name}")
+        refusals.add(parsed[bad if refused is None else bad | refused[number]], f"value of {field.name}")
         if field.stored == layout.clock:
             stamps, timeless = nanoseconds(column, field, layout.unit)
         columns += stored_columns(column, field)
-    refuse(timeless, NO_TIME)
-    refuse(stamps < 0, TIME_RANGE)
+    refusals.add(parsed[timeless], NO_TIME)
+    refusals.add(parsed[stamps < 0], TIME_RANGE)
     batch = pa.RecordBatch.from_arrays(columns, schema=layout.schema)
+    good = refusals.codes[parsed] == 0
     if not good.all():
         batch = batch.filter(pa.array(good))
-    return Piece(places, parsed[good], stamps[good], batch, reasons)
+    return Piece(places, parsed[good], stamps[good], batch, refusals)

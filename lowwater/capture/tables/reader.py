@@ -5,11 +5,11 @@ The counterpart of `capture.reader` for `tables`. Times are judged as those of p
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,12 +19,12 @@ from lowwater.capture.formats.compression import DecompressedSource, compression
 from lowwater.capture.formats.sources import PeekableSource, Source, open_source
 from lowwater.capture.records.facts import CaptureSummary, Interface
 from lowwater.capture.records.malformed import MOST_ROWS
-from lowwater.capture.records.sanity import Judge
+from lowwater.capture.records.sanity import SIDE, Judge
 from lowwater.capture.records.tally import Tally
 from lowwater.capture.tables.columnar import ParquetParser
 from lowwater.capture.tables.delimited import DelimitedParser, TextOptions
 from lowwater.capture.tables.jsonlines import JsonParser
-from lowwater.capture.tables.pieces import TIME_JUMP, Piece
+from lowwater.capture.tables.pieces import NO_TIME, TIME_JUMP, TIME_RANGE, Piece
 from lowwater.catalog.records import RecordLayout
 from lowwater.errors import CaptureError
 
@@ -76,13 +76,11 @@ class TableOptions:
         return f"{self.kind} {self.text} {self.layout}"
 
 
-@dataclass(frozen=True)
-class _Bad:
-    position: int
-    offset: int
-    length: int
-    reason: str
-    line: int | None
+_ROW = np.dtype([(name, np.int64) for name in ("position", "offset", "length", "line", "arrival", "reason")])
+"""A malformed record; `line` is 0 in parquet, `arrival` -1 before the first sane record, `reason` a code."""
+
+_SETTLED = 2 * SIDE
+"""Records that wait for others at least, since few records are not worth a batch."""
 
 
 class RecordReader:
@@ -109,22 +107,29 @@ class RecordReader:
         self._judge = Judge(max_jump)
         self._tally = Tally(0)
         self._waiting: list[tuple[NDArray[np.int64], NDArray[np.int64], pa.RecordBatch]] = []
-        self._places: list[_Bad] = []
-        self._bad: list[_Bad] = []
-        self._rows: list[tuple[_Bad, int]] = []
-        self._malformed_bytes = 0
+        self._bad: list[NDArray[Any]] = []
+        self._rows: list[NDArray[Any]] = []
+        self._reasons: list[str] = []
+        self._malformed = 0
         self._record_bytes = 0
         self._position = 0
 
     @property
     def malformed(self) -> pa.Table:
         """The malformed records so far, schema `DAMAGE`, in file order."""
-        rows = [
-            (bad.position, bad.offset, bad.length, bad.reason, None if arrival < 0 else arrival, 0, bad.line)
-            for bad, arrival in self._rows
-        ]
-        columns = list(zip(*rows, strict=True)) or [()] * len(DAMAGE)
-        return pa.table([pa.array(column, field.type) for column, field in zip(columns, DAMAGE, strict=True)], DAMAGE)
+        rows = np.concatenate([np.empty(0, _ROW), *self._rows])
+        values = {name: np.ascontiguousarray(rows[name]) for name in _ROW.names or ()}
+        reasons = pa.array(self._reasons, pa.string()).take(pa.array(values["reason"]))
+        columns = {
+            "position": pa.array(values["position"]),
+            "offset": pa.array(values["offset"]),
+            "length": pa.array(values["length"]),
+            "reason": reasons,
+            "arrival": pa.array(values["arrival"], mask=values["arrival"] < 0),
+            "interface": pa.array(np.zeros(len(rows), np.int32)),
+            "line": pa.array(values["line"], mask=values["line"] == 0),
+        }
+        return pa.Table.from_arrays([columns[name] for name in DAMAGE.names], schema=DAMAGE)
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         try:
@@ -153,11 +158,14 @@ class RecordReader:
     def _parsed(
         self, source: Source, compression: str, unpacked: DecompressedSource | None
     ) -> Iterator[pa.RecordBatch]:
+        def damaged() -> bool:
+            return unpacked is not None and bool(unpacked.damage)
+
         parser: DelimitedParser | JsonParser
         if self._options.kind == "json":
-            parser = JsonParser(source, self._options.layout)
+            parser = JsonParser(source, self._options.layout, damaged)
         else:
-            parser = DelimitedParser(self._path, source, self._options.layout, self._options.text)
+            parser = DelimitedParser(self._path, source, self._options.layout, self._options.text, damaged)
         yield from self._batches(parser)
         blocks = parser.blocks
         self._finish(blocks.size, compression, unpacked, blocks.overhead + parser.overhead, blocks.open_end)
@@ -169,84 +177,103 @@ class RecordReader:
         yield from self._settled(final=True)
 
     def _take(self, piece: Piece) -> None:
-        places, lines = piece.places, piece.places.lines
-        for index in sorted(piece.reasons):
-            self._bad.append(
-                _Bad(
-                    self._position + index,
-                    int(places.offsets[index]),
-                    int(places.lengths[index]),
-                    piece.reasons[index],
-                    None if lines is None else int(lines[index]),
-                )
-            )
+        """Adds a piece to what waits."""
+        places, refusals = piece.places, piece.refusals
+        lines = np.zeros(len(places), np.int64) if places.lines is None else places.lines
+        bad = np.flatnonzero(refusals.codes)
+        if len(bad):
+            codes = np.array([self._code(name) for name in refusals.names], np.int64)
+            placed = (bad + self._position, places.offsets[bad], places.lengths[bad], lines[bad])
+            self._add(*placed, codes[refusals.codes[bad]])
         whole = piece.whole
-        columns = [
-            pa.array(values)
-            for values in (
-                places.offsets[whole],
-                places.lengths[whole],
-                whole if lines is None else lines[whole],
-            )
-        ]
+        columns = [pa.array(values) for values in (places.offsets[whole], places.lengths[whole], lines[whole])]
         located = pa.RecordBatch.from_arrays(
             [*columns, *piece.columns.columns], names=["offset", "length", "line", *piece.columns.schema.names]
         )
         self._waiting.append((whole + self._position, piece.stamps, located))
         self._position += len(places)
-        if len(self._rows) + len(self._bad) > MOST_ROWS:
-            raise self._too_many()
+
+    def _add(
+        self,
+        positions: NDArray[np.int64],
+        offsets: NDArray[np.int64],
+        lengths: NDArray[np.int64],
+        lines: NDArray[np.int64],
+        reasons: NDArray[np.int64],
+    ) -> None:
+        """Adds malformed records whose arrival is not known yet.
+
+        Raises:
+            CaptureError: they are too many.
+        """
+        rows = np.empty(len(positions), _ROW)
+        rows["position"], rows["offset"], rows["length"] = positions, offsets, lengths
+        rows["line"], rows["arrival"], rows["reason"] = lines, -1, reasons
+        self._bad.append(rows)
+        self._malformed += len(rows)
+        if self._malformed > MOST_ROWS:
+            raise CaptureError(
+                f"{self._path}: more than {MOST_ROWS:,} malformed records, the last for "
+                f"{self._reasons[int(rows['reason'][-1])]!r} at byte {int(rows['offset'][-1]):,}",
+                "check kind, separator and header of the link, and the PROTOCOL",
+            )
+
+    def _code(self, reason: str) -> int:
+        if reason not in self._reasons:
+            self._reasons.append(reason)
+        return self._reasons.index(reason)
 
     def _settled(self, final: bool) -> Iterator[pa.RecordBatch]:
         """Judges the times of the waiting records, and yields the sane ones."""
         positions = np.concatenate([np.empty(0, np.int64), *(part[0] for part in self._waiting)])
         stamps = np.concatenate([np.empty(0, np.int64), *(part[1] for part in self._waiting)])
-        if not final and len(positions) <= 2 * 16:
+        if not final and len(positions) <= _SETTLED:
+            if not len(positions):
+                self._settle_bad(positions, stamps, self._tally.clock, None)
             return
         jumps = self._judge.settle(stamps, final)
         count = len(jumps)
         located = pa.Table.from_batches([part[2] for part in self._waiting]).combine_chunks() if count else None
-        batch = located.slice(0, count).to_batches()[0] if located is not None else None
-        if batch is not None and jumps.any():
-            self._add_jumps(batch, positions[:count], jumps)
+        settled = located.slice(0, count).to_batches()[0] if located is not None else None
         sane = np.flatnonzero(~jumps)
         clock = self._tally.clock
         arrivals = np.maximum.accumulate(np.maximum(stamps[sane], clock)) if len(sane) else stamps[:0]
+        if settled is not None and len(sane) < count:
+            jumped = np.flatnonzero(jumps)
+            places = [settled.column(name).to_numpy()[jumped] for name in ("offset", "length", "line")]
+            self._add(positions[jumped], *places, np.full(len(jumped), self._code(TIME_JUMP)))
         self._settle_bad(positions[sane], arrivals, clock, None if final else int(positions[count]))
-        rest = located.slice(count).to_batches() if located is not None else [part[2] for part in self._waiting]
-        self._waiting = [(positions[count:], stamps[count:], rest[0])] if len(positions) > count and rest else []
-        if batch is not None and len(sane):
+        if located is not None:
+            rest = located.slice(count).to_batches()
+            self._waiting = [(positions[count:], stamps[count:], rest[0])] if rest and len(positions) > count else []
+        if settled is not None and len(sane):
             self._tally.add(stamps[sane])
-            chosen = batch if len(sane) == count else batch.take(pa.array(sane))
+            chosen = settled if len(sane) == count else settled.take(pa.array(sane))
             self._record_bytes += int(np.sum(chosen.column("length").to_numpy()))
             identity = [pa.array(values) for values in (positions[sane], arrivals, stamps[sane])]
             yield pa.RecordBatch.from_arrays([*identity, *chosen.columns[3:]], schema=self.schema)
 
-    def _add_jumps(self, batch: pa.RecordBatch, positions: NDArray[np.int64], jumps: NDArray[np.bool_]) -> None:
-        for index in np.flatnonzero(jumps).tolist():
-            offset, length, line = (batch.column(name)[index].as_py() for name in ("offset", "length", "line"))
-            lined = None if self._options.kind == "parquet" else line
-            self._bad.append(_Bad(int(positions[index]), offset, length, TIME_JUMP, lined))
-
     def _settle_bad(
         self, positions: NDArray[np.int64], arrivals: NDArray[np.int64], clock: int, before: int | None
     ) -> None:
-        """Gives malformed records the clock at their place, as far as the records before them are judged."""
-        self._bad.sort(key=lambda bad: bad.position)
-        ready = list(itertools.takewhile(lambda bad: before is None or bad.position < before, self._bad))
-        self._bad = self._bad[len(ready) :]
-        at = np.searchsorted(positions, np.array([bad.position for bad in ready], np.int64))
-        clocks = np.concatenate([[clock], arrivals])[at].tolist()
-        self._rows += [(bad, int(value)) for bad, value in zip(ready, clocks, strict=True)]
-        self._malformed_bytes += sum(bad.length for bad in ready)
+        """Gives malformed records the clock at their place, up to the first record that is not judged yet.
 
-    def _too_many(self) -> CaptureError:
-        first = self._rows[0][0] if self._rows else self._bad[0]
-        return CaptureError(
-            f"{self._path}: more than {MOST_ROWS:,} malformed records, the first for {first.reason} at byte "
-            f"{first.offset:,}",
-            "check kind, separator and header of the link, and the PROTOCOL",
-        )
+        Args:
+            positions: positions of the sane records that are judged now.
+            arrivals: arrivals of these records, ns.
+            clock: clock before these records, ns; -1 before the first.
+            before: position of the first record that waits; None without one.
+        """
+        if not self._bad:
+            return
+        rows = np.concatenate(self._bad)
+        rows = rows[np.argsort(rows["position"], kind="stable")]
+        ready = len(rows) if before is None else int(np.searchsorted(rows["position"], before))
+        at = np.searchsorted(positions, rows["position"][:ready])
+        rows["arrival"][:ready] = np.concatenate([[clock], arrivals])[at]
+        if ready:
+            self._rows.append(rows[:ready])
+        self._bad = [rows[ready:]] if ready < len(rows) else []
 
     def _finish(
         self,
@@ -258,18 +285,14 @@ class RecordReader:
     ) -> None:
         """Records damage at the end, and computes the summary."""
         damage, skipped = (unpacked.damage, unpacked.skipped) if unpacked else ("", 0)
-        cut = False
-        if open_end and self._rows and self._rows[-1][0].position == self._position - 1:
-            # A last record without an end of line that cannot be read was cut.
-            last, arrival = self._rows[-1]
-            self._rows[-1] = _Bad(last.position, last.offset, last.length, CUT, last.line), arrival
-            cut = True
+        cut = open_end and self._cut()
         if damage:
-            self._rows.append((_Bad(self._position, size, skipped, COMPRESSION, None), self._tally.clock))
-            self._malformed_bytes += skipped
+            row = np.array([(self._position, size, skipped, 0, self._tally.clock, self._code(COMPRESSION))], _ROW)
+            self._rows.append(row)
+            self._malformed += 1
         stored = self._path.stat().st_size
         interface = Interface(0, "", -1, self._options.layout.protocol, 0)
-        self._tally.malformed = len(self._rows)
+        self._tally.malformed = self._malformed
         self.summary = CaptureSummary(
             sha256=self._sha256,
             bytes=unpacked.stored if unpacked else stored,
@@ -285,3 +308,13 @@ class RecordReader:
             skipped=skipped,
             damage=damage,
         )
+
+    def _cut(self) -> bool:
+        """Whether the last record was cut: it has no end of line, and cannot be read. Its reason says so then."""
+        rows = self._rows[-1] if self._rows and len(self._rows[-1]) else None
+        if rows is None or int(rows["position"][-1]) != self._position - 1:
+            return False
+        if self._reasons[int(rows["reason"][-1])] in (NO_TIME, TIME_RANGE, TIME_JUMP):
+            return False
+        rows["reason"][-1] = self._code(CUT)
+        return True
