@@ -71,7 +71,7 @@ class Job:
         The lake stores whether the set is chained, for DAG files, which plan no queries.
 
         Raises:
-            ConfigError: there is no such query set, a suite of it is wrong, or a link of it has records that are no packets.
+            ConfigError: there is no such query set, a suite of it is wrong, or a link of it has other records.
             LakeError: there is no such lake, or it cannot be written.
             QueryError: a query is wrong.
         """
