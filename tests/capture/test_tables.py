@@ -206,6 +206,19 @@ def test_times(access: str, written: str, value: int, tmp_path: Path) -> None:
     assert record["int:ts"] == value // unit
 
 
+@pytest.mark.parametrize("form", ["float", "iso"])
+def test_a_time_beside_the_clock_may_be_before_1970(form: str, tmp_path: Path) -> None:
+    protocol = f"""PROTOCOL T {{
+        uint time get_csv_uint_pos1 (increasing);
+        llong born get_csv_{form}_to_timestamp_pos2 (unit ms);
+    }}"""
+    written = {"float": ("-1.5", "99999999999"), "iso": ("1969-12-31T23:59:58.5Z", "9999-01-01")}[form]
+    data = "".join(f"{BEGIN},{text}\n" for text in written).encode()
+    reader = RecordReader(write(tmp_path / "file", data), options("csv", protocol), JUMP, "")
+    assert [row["int:born"] for batch in reader for row in batch.to_pylist()] == [-1500]
+    assert [reason for *_, reason in reasons(reader)] == ["value of born"]
+
+
 def test_times_of_json_and_parquet(tmp_path: Path) -> None:
     seconds = "PROTOCOL T { llong ts get_csv_float_to_timestamp (increasing, unit ns); }"
     path = write(tmp_path / "a", b'{"ts": 1767225600.123456}\n{"ts": "1767225601.5"}\n')

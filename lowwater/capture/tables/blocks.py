@@ -246,9 +246,8 @@ class TextBlocks:
         lines = self._line + np.searchsorted(newlines, begins)
         self._line += int(np.searchsorted(newlines, used))
         array = np.frombuffer(data, np.uint8)
-        first = array[begins] if len(begins) else array[:0]
-        short = ends - begins
-        blank = ((short == 1) & (first == _NEWLINE)) | ((short == 2) & (first == _RETURN))
-        self.overhead += int(short[blank].sum())
+        sizes = ends - begins
+        blank = (sizes <= 2) & np.isin(array[begins], (_NEWLINE, _RETURN)) & (array[ends - 1] == _NEWLINE)
+        self.overhead += int(sizes[blank].sum())
         kept = ~blank
         return Block(data, offset, begins[kept], ends[kept], lines[kept], flags[kept], last)

@@ -151,10 +151,11 @@ class DelimitedParser:
         groups = [np.setdiff1d(candidates, odd), *odd.reshape(-1, 1)]
         parts = [part for chosen in groups for part in self._parse(block, chosen, first, refusals)]
         indices = np.concatenate([np.empty(0, np.int64), *(found for found, _ in parts)])
-        order = pa.array(np.argsort(indices, kind="stable"))
-        tables = [table for _, table in parts]
-        raw = [_joined([table.column(f"f{at}") for table in tables]).take(order) for at in self._chosen]
-        return make_piece(self._layout, places, np.sort(indices), raw, refusals)
+        raw = [_joined([table.column(f"f{at}") for _, table in parts]) for at in self._chosen]
+        if len(odd):
+            order = np.argsort(indices, kind="stable")
+            indices, raw = indices[order], [values.take(pa.array(order)) for values in raw]
+        return make_piece(self._layout, places, indices, raw, refusals)
 
     @staticmethod
     def _with_returns(block: Block, candidates: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -198,6 +199,8 @@ class DelimitedParser:
                 invalid.append(row.number)
             return "skip"
 
+        separator = self._options.separator.encode()
+        most = width or max(line.count(separator) for line in data.split(b"\n")) + 1
         # The columns that no field reads are parsed, but not converted.
         wanted = None if width is None else [f"f{at}" for at in sorted(set(self._chosen))]
         names = None if width is None else [f"f{at}" for at in range(width)]
@@ -216,7 +219,7 @@ class DelimitedParser:
                 invalid_row_handler=skip,
             ),
             convert_options=pcsv.ConvertOptions(
-                column_types={name: pa.binary() for name in names or [f"f{at}" for at in range(1000)]},
+                column_types={name: pa.binary() for name in names or [f"f{at}" for at in range(most)]},
                 null_values=list(self._options.null),
                 strings_can_be_null=True,
                 quoted_strings_can_be_null=False,

@@ -160,10 +160,11 @@ def _seconds(texts: pa.Array) -> Typed:
     fields = {name: parts.field(name) for name in ("sign", "whole", "part")}
     whole = _digits(fields["whole"])
     part = _digits(pc.utf8_rpad(fields["part"], 9, "0"))
-    # A time before 1970 or beyond 2^62 ns is read, and judged later.
-    late = (whole >= _LATEST) | pc.equal(fields["sign"], "-").fill_null(False).to_numpy(zero_copy_only=False)
-    values = np.where(late, -1, np.where(late, 0, whole) * NANOSECONDS + part)
-    return pa.array(values, pa.int64(), mask=bad | texts.is_null().to_numpy(zero_copy_only=False)), bad
+    bad |= whole >= _LATEST
+    values = np.where(bad, 0, whole) * NANOSECONDS + part
+    negative = pc.equal(fields["sign"], "-").fill_null(False).to_numpy(zero_copy_only=False)
+    null = texts.is_null().to_numpy(zero_copy_only=False)
+    return pa.array(np.where(negative, -values, values), pa.int64(), mask=bad | null), bad
 
 
 def _digits(texts: pa.Array) -> NDArray[np.int64]:
@@ -216,10 +217,9 @@ def _scaled(values: pa.Array) -> Typed:
         return _seconds(values.cast(pa.decimal128(38, 9)).cast(pa.string()))
     null = values.is_null().to_numpy(zero_copy_only=False)
     numbers = values.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False)
-    bad = ~np.isfinite(numbers)
-    within = (np.where(bad, -1, numbers) >= 0) & (np.where(bad, -1, numbers) < _LATEST)
-    scaled = np.rint(np.where(within, numbers, 0) * 1_000_000).astype(np.int64) * 1_000
-    return pa.array(np.where(within, scaled, -1), pa.int64(), mask=null | bad), bad
+    bad = ~(np.abs(numbers) < _LATEST)
+    scaled = np.rint(np.where(bad, 0, numbers) * 1_000_000).astype(np.int64) * 1_000
+    return pa.array(scaled, pa.int64(), mask=null | bad), bad
 
 
 def _plain(field: RecordField) -> pa.DataType:
