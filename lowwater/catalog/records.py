@@ -1,7 +1,8 @@
 """Records that are no packets: how a PROTOCOL block reads a field, and the stored columns of its fields.
 
 A stored column is named `<type>:<field>`. So every layer knows its type, and no field has the name of a packet column.
-An IP address has three columns, as in `packets`: version, upper and lower word.
+An IP address has three columns, as in `packets`: version, upper and lower word. The column of an internal timestamp
+(T8) names its unit, and is computed from the arrival when records are read.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _KINDS = {**{str(kind): arrow for kind, arrow in _ARROW.items()}, **_WORDS}
 
 @dataclass(frozen=True)
 class RecordField:
-    """How a field of a record is read; a field with neither position nor path is not in the record.
+    """How a field of a record is read.
 
     Attributes:
         name: name of the field in its protocol.
@@ -51,11 +52,6 @@ class RecordField:
         """The column of expressions over the field."""
         return column_name(self.type, self.name)
 
-    @property
-    def source(self) -> str:
-        """Its column in the file, for messages."""
-        return f"column {self.position}" if self.position else f"column {'.'.join(self.path)!r}"
-
 
 @dataclass(frozen=True)
 class RecordLayout:
@@ -63,7 +59,7 @@ class RecordLayout:
 
     Attributes:
         protocol: name of the protocol.
-        fields: all fields of the protocol.
+        fields: all fields of the protocol that stand in a record.
         clock: stored column of the clock; empty if no field of the record is the clock.
         unit: length of one unit of the clock, ns.
         bands: temporal fields other than the clock, and by how much each may run behind, in its unit.
@@ -98,6 +94,22 @@ def column_name(kind: Type, name: str) -> str:
     return f"{kind}:{name}"
 
 
+def arrival_column(name: str, unit: int) -> str:
+    """Names the column of an internal timestamp: the arrival of the record, in units of so many ns.
+
+    Example:
+        >>> arrival_column("systemTime", 1_000_000_000)
+        'arrival.1000000000:systemTime'
+    """
+    return f"arrival.{unit}:{name}"
+
+
+def arrival_unit(column: str) -> int:
+    """Returns the unit (ns) of the column of an internal timestamp; 0 for any other column."""
+    kind = column.partition(":")[0]
+    return int(kind.removeprefix("arrival.")) if kind.startswith("arrival.") else 0
+
+
 def field_name(column: str) -> str:
     """Returns the name that users know for a column of expressions; columns of packets are unchanged.
 
@@ -125,5 +137,7 @@ def stored_parts(column: str) -> tuple[str, ...]:
 
 
 def record_field(column: str) -> pa.Field:
-    """Returns the name and type of a stored column of records."""
+    """Returns the name and type of a column of records."""
+    if arrival_unit(column):
+        return pa.field(column, pa.int64(), nullable=False)
     return pa.field(column, _KINDS[column.partition(":")[0]])

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lowwater.catalog.packets import HEAD, RECORD, stored_field
+from lowwater.catalog.records import arrival_unit
 from lowwater.config import Link, section_of
 from lowwater.errors import LakeError
 from lowwater.lake.layout import Lake
@@ -166,8 +167,10 @@ class LinkRead:
         low, high = max(self.read_from, self.since), min(self.end, self.until)
         bounds = pc.min_max(stamps)
         all_inside = bounds["min"].as_py() >= low and bounds["max"].as_py() < high
-        for name in schema.names:  # a file lacks columns that have no value in it
-            if name not in columns:
+        for name in schema.names:  # a file lacks columns that have no value in it, and internal timestamps
+            if unit := arrival_unit(name):
+                columns[name] = pc.divide(arrivals, pa.scalar(unit, pa.int64()))
+            elif name not in columns:
                 columns[name] = pa.nulls(batch.num_rows, schema.field(name).type)
         zeros = pa.repeat(pa.scalar(0, pa.int32()), batch.num_rows)
         columns["capture"] = pa.DictionaryArray.from_arrays(zeros, pa.array([capture.capture]))

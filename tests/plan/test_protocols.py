@@ -36,7 +36,7 @@ def plan(text: str) -> Plan:
 def test_own_fields_come_first_and_inherited_ones_follow() -> None:
     log = protocols(BASE)["log"]
     assert list(log.columns) == ["at", "who", "step", "systemTime", "site"]
-    assert list(log.stored) == ["int:at", "ip:who", "int:step", "int:systemTime", "string:site"]
+    assert list(log.stored) == ["int:at", "ip:who", "int:step", "arrival.1000000000:systemTime", "string:site"]
     assert log.stored["ip:who"] is Type.IP and log.kind == "csv"
 
 
@@ -49,7 +49,11 @@ def test_the_clock_is_what_says_so_else_the_first_that_the_record_brings() -> No
     log = protocols(BASE)["log"]
     assert log.clock is not None and log.clock.name == "int:at"
     kinds = {attribute.name: (attribute.clock, attribute.stamp, attribute.skew) for attribute in log.attributes}
-    assert kinds["int:step"] == (False, "external", 5) and kinds["int:systemTime"] == (False, "internal", 0)
+    assert kinds["int:step"] == (False, "external", 5) and kinds["arrival.1000000000:systemTime"] == (
+        False,
+        "internal",
+        0,
+    )
     said = protocols(
         "PROTOCOL a { uint x get_csv_uint_pos1 (increasing); uint y get_csv_uint_pos2 (increasing, clock); }"
     )

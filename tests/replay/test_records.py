@@ -244,6 +244,47 @@ def test_malformed_records_are_listed(tmp_path: Path) -> None:
     }
 
 
+INTERNAL = """PROTOCOL LOG {
+    uint time get_csv_uint_pos1 (increasing);
+    ullong seen_ms get_system_time (increasing);
+    uint noted get_csv_uint_pos1 (internal);
+}
+DEFINE { query_name 'test'; } SELECT time, seen_ms, noted FROM log.LOG
+"""
+
+
+def check_internal(folder: Path, spark: SparkSession | None) -> None:
+    """Arrivals go on from file to file."""
+    times = [[5, 9, 7], [6, 8, 12, 11]]
+    files = [
+        write(folder / f"{at}.csv", "".join(f"{BEGIN + each}\n" for each in part).encode())
+        for at, part in enumerate(times)
+    ]
+    plan = plan_texts([("test.gsql", INTERNAL)], Links(("log",), kinds={"log": "csv"}))
+    links = {"log": Link(kind="csv", skew="10s")}
+    engine = "reference" if spark is None else "spark"
+    captures = [("log", path) for path in files]
+    run(
+        RunRequest(plan, Config(links=links), captures, folder / "out", "parquet", engine=engine),
+        Progress(quiet=True),
+        spark,
+    )
+    clock, expected = 0, []
+    for each in (each for part in times for each in part):
+        clock = max(clock, BEGIN + each)
+        expected.append((BEGIN + each, clock * 1000, clock))
+    same(rows_of(pq.read_table(folder / "out" / "test.parquet").to_pylist()), expected)
+
+
+def test_internal_timestamps_are_arrivals(tmp_path: Path) -> None:
+    check_internal(tmp_path, None)
+
+
+@pytest.mark.spark
+def test_internal_timestamps_are_arrivals_on_spark(tmp_path: Path, spark: SparkSession) -> None:
+    check_internal(tmp_path, spark)
+
+
 def test_several_files_are_one_link(tmp_path: Path) -> None:
     rows = flows(8, 300)
     files = [write(tmp_path / f"{at}.csv", as_csv(rows[at : at + 100])) for at in (200, 0, 100)]
@@ -281,8 +322,13 @@ def test_progress_by_another_attribute(tmp_path: Path) -> None:
         ("PROTOCOL LOG { uint a get_csv_uint_pos1 (decreasing, unit s); }", "its clock a is decreasing"),
         ("PROTOCOL LOG { uint a get_csv_uint_pos1 (increasing); }", "its clock a has no unit"),
         (
-            "PROTOCOL LOG { uint a get_csv_uint_pos1 (increasing, unit s); uint b get_system_time (increasing); }",
-            "b is internal",
+            "PROTOCOL LOG { uint a get_csv_uint_pos1 (increasing, unit s);"
+            " uint b get_csv_uint_pos2 (latent, increasing); }",
+            "b is latent",
+        ),
+        (
+            "PROTOCOL LOG { uint a get_csv_uint_pos1 (increasing, unit s); uint b get_schemaId; }",
+            "b stands in no record",
         ),
     ],
 )

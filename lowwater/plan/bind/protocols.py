@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from lowwater.catalog.expr import Column, Expr, Type
 from lowwater.catalog.protocols import LINK, PROTOCOLS, SECOND, Attribute, Protocol
-from lowwater.catalog.records import ISO, SECONDS, RecordField, RecordLayout, column_name, field_name
+from lowwater.catalog.records import ISO, SECONDS, RecordField, RecordLayout, arrival_column, column_name, field_name
 from lowwater.errors import QueryError, raise_all
 from lowwater.gsql.nodes import FieldDecl, Place, ProtocolDecl
 
@@ -142,9 +142,8 @@ def _protocol(block: Declared, fields: Mapping[str, FieldDecl], base: Protocol |
         return replace(base, name=name, columns=packet, hidden=hidden)
     for column, field in fields.items():
         kind = _type(block, field)
-        name_stored = column_name(kind, column)
-        stored[name_stored] = kind
-        columns[column] = Column(kind, name_stored)
+        columns[column] = Column(kind, _stored_name(field, kind))
+        stored[columns[column].name] = kind
         attributes += _temporal(block, field)
     clocks = [field_name(attribute.name) for attribute in attributes if attribute.clock]
     if len(clocks) > 1:
@@ -168,41 +167,51 @@ def _layout(
     name: str, columns: Mapping[str, Column], fields: Mapping[str, FieldDecl], attributes: tuple[Attribute, ...]
 ) -> RecordLayout:
     """Says how the records of a protocol are read, or why not."""
-    units = {attribute.name: attribute.unit or SECOND for attribute in attributes}
-    read = tuple(_record_field(field, columns[column], units) for column, field in fields.items())
+    inside = {column: field for column, field in fields.items() if not _is_arrival(field)}
+    layout = RecordLayout(name, tuple(_record_field(field, columns[column]) for column, field in inside.items()))
     clock = next((attribute for attribute in attributes if attribute.clock), None)
-    layout = RecordLayout(name, read)
     if clock is None or clock.stamp != "external":
         return replace(layout, refused="no field of the record is its clock")
     if clock.decreasing:
         return replace(layout, refused=f"its clock {field_name(clock.name)} is decreasing")
     if clock.unit is None:
         return replace(layout, refused=f"its clock {field_name(clock.name)} has no unit")
-    others = [attribute for attribute in attributes if attribute.stamp != "external"]
-    if others:
-        return replace(layout, refused=f"{field_name(others[0].name)} is {others[0].stamp}")
-    outside = next((field.name for field in read if field.position is None and not field.path), "")
+    latent = next((attribute for attribute in attributes if attribute.stamp == "latent"), None)
+    if latent is not None:
+        return replace(layout, refused=f"{field_name(latent.name)} is latent")
+    outside = next((field.name for field in layout.fields if field.position is None and not field.path), "")
     if outside:
         return replace(layout, refused=f"{outside} stands in no record")
     bands = tuple((field_name(a.name), a.skew) for a in attributes if not a.clock)
     return replace(layout, clock=clock.name, unit=clock.unit, bands=bands)
 
 
-def _record_field(field: FieldDecl, column: Column, units: Mapping[str, int]) -> RecordField:
+def _is_arrival(field: FieldDecl) -> bool:
+    """Whether a field of a record is its arrival, an internal timestamp (T8)."""
+    return field.access == ARRIVAL or any(word.lower() == "internal" for word, _ in field.attributes)
+
+
+def _stored_name(field: FieldDecl, kind: Type) -> str:
+    """Returns the stored column of a field of a record."""
+    return arrival_column(field.name, _unit(field)) if _is_arrival(field) else column_name(kind, field.name)
+
+
+def _record_field(field: FieldDecl, column: Column) -> RecordField:
     match = RECORD_ACCESS.fullmatch(field.access)
     if match is None:
         return RecordField(field.name, column.type)
     words = {word.lower(): value for word, value in field.attributes}
-    position = int(match[2]) if match[2] else None
+    form, unit = TIMES.get(match[1], ""), _unit(field)
+    if match[2]:
+        return RecordField(field.name, column.type, int(match[2]), (), form, unit)
     path = tuple(words["path"].split(".")) if "path" in words else (words.get("name") or field.name,)
-    form = TIMES.get(match[1], "")
-    return RecordField(
-        field.name, column.type, position, () if position else path, form, units.get(column.name, _unit(words, field))
-    )
+    return RecordField(field.name, column.type, None, path, form, unit)
 
 
-def _unit(words: Mapping[str, str], field: FieldDecl) -> int:
-    return UNITS.get(words.get("unit") or _unit_by_name(field.name), SECOND)
+def _unit(field: FieldDecl) -> int:
+    """Returns the length of one step of a time, ns; a second where the field does not say it."""
+    written = {word.lower(): value for word, value in field.attributes}.get("unit")
+    return UNITS.get(written or _unit_by_name(field.name), SECOND)
 
 
 def _type(block: Declared, field: FieldDecl) -> Type:
@@ -233,6 +242,9 @@ def _check_packet(block: Declared, fields: Mapping[str, FieldDecl], packet: Mapp
 
 def _kind(block: Declared, field: FieldDecl) -> str:
     """Returns the kind of records that hold a field: `csv` for text records, `other` for any other source."""
+    if (_is_arrival(field) or "_to_timestamp" in field.access) and type_of(field.type) is not Type.INT:
+        message = f"{field.name} is of type {field.type}, and {field.access} reads a time"
+        raise _error(block, field.place, message, f"write llong {field.name} {field.access}")
     if field.access in (ARRIVAL, SCHEMA):
         return "csv"
     if not field.access.startswith(("get_csv_", "get_gdat_")):
@@ -281,7 +293,7 @@ def _temporal(block: Declared, field: FieldDecl) -> list[Attribute]:
         )
     return [
         Attribute(
-            column_name(Type.INT, field.name),
+            _stored_name(field, Type.INT),
             "decreasing" in words,
             UNITS[unit] if unit else None,
             "clock" in words,
