@@ -102,8 +102,8 @@ class DelimitedParser:
             ) from error
 
     def _most_frequent_width(self, block: Block) -> int:
-        readable = np.setdiff1d(np.arange(len(block)), block.no_utf8())
-        sample = block.joined(readable[:SAMPLED])
+        first = np.arange(min(len(block), SAMPLED))
+        sample = block.joined(first[~np.isin(first, block.no_utf8())])
         widths: list[int] = []
         try:
             table = self._read(sample, None, widths)
@@ -148,7 +148,7 @@ class DelimitedParser:
         refusals.add(unreadable[unreadable >= 0], ENCODING)
         candidates = np.flatnonzero(refusals.codes == 0)
         odd = self._with_returns(block, candidates + first) - first
-        groups = [np.setdiff1d(candidates, odd), *odd.reshape(-1, 1)]
+        groups = [candidates[~np.isin(candidates, odd)] if len(odd) else candidates, *odd.reshape(-1, 1)]
         parts = [part for chosen in groups for part in self._parse(block, chosen, first, refusals)]
         indices = np.concatenate([np.empty(0, np.int64), *(found for found, _ in parts)])
         raw = [_joined([table.column(f"f{at}") for _, table in parts]) for at in self._chosen]
