@@ -258,7 +258,11 @@ class Link(Section):
             checksums aside.
         anonymise: file with the key that replaces addresses.
         kind: format of its files.
-        separator: separator of a `csv` file, one character.
+        protocol: protocol of its records, if they are no packets; None for the one that queries name.
+        separator: separator of a `csv` file, one character; None for a comma.
+        quote: character around values of a `csv` file; empty if values are never quoted.
+        header: whether a `csv` file begins with the names of its columns; None if the protocol reads columns by name.
+        null: texts of a `csv` file that stand for NULL where they are not quoted.
         skew: bound of its disorder, ns (T2).
         skews: temporal attribute that is no function of the clock -> its skew, in its own unit (T8).
         group_skew: skew for some values of one column (T8).
@@ -284,8 +288,12 @@ class Link(Section):
     duplicates: Annotated[Duplicates | Literal["keep"], BeforeValidator(_duplicates)] = "keep"
     duplicate_bytes: Literal["content", "packet"] = "content"
     anonymise: str | None = None
-    kind: Literal["pcap", "csv", "parquet"] = "pcap"
+    kind: Literal["pcap", "csv", "json", "parquet"] = "pcap"
+    protocol: str | None = None
     separator: str | None = None
+    quote: Annotated[str, Setting(max_length=1)] | None = None
+    header: bool | None = None
+    null: tuple[str, ...] | None = None
     skew: Duration = SECOND
     skews: dict[str, int] = {}
     group_skew: GroupSkew | None = None
@@ -314,10 +322,29 @@ class Link(Section):
         """max_jump in force, ns."""
         return self.longest_skew + 60 * SECOND if self.max_jump is None else self.max_jump
 
+    def _check_kind(self) -> None:
+        for key in ("quote", "header", "null"):
+            if getattr(self, key) is not None and self.kind != "csv":
+                raise ValueError(f'{key}: is of a link of kind "csv"')
+        if len({self.separator or ",", self.quote if self.quote is not None else '"', "\n", "\r"}) < 4:
+            raise ValueError("separator and quote: are different characters, and no end of a line")
+        if self.kind == "pcap":
+            if self.protocol is not None:
+                raise ValueError('protocol: is of a link of kind "csv", "json" or "parquet"')
+            return
+        for key in ("payload", "anonymise", "shed", "group_skew"):
+            if getattr(self, key) is not None:
+                raise ValueError(f'{key}: is of a link of kind "pcap"')
+        if self.sampling or self.applications:
+            raise ValueError('sampling and applications: are of a link of kind "pcap"')
+
     @model_validator(mode="after")
     def _consistent(self) -> Link:
-        if self.separator is not None and (self.kind != "csv" or len(self.separator) != 1):
+        if self.separator is not None and (self.kind != "csv" or len(self.separator.encode()) != 1):
             raise ValueError('separator: one character, of a link of kind "csv"')
+        if self.quote is not None and len(self.quote.encode()) > 1:
+            raise ValueError('quote: one character of ASCII, or "" for none')
+        self._check_kind()
         if self.anonymise is not None and (self.payload is not None or self.applications or self.sampling):
             raise ValueError(
                 "anonymise: frames, their digests, and fields of applications hold true addresses and names: leave out "

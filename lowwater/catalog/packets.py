@@ -10,6 +10,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from lowwater.catalog.expr import Type
+from lowwater.catalog.records import is_record_column, record_field, stored_parts
 
 IDENTITY = pa.schema(
     [
@@ -154,6 +155,28 @@ TYPES: dict[str, Type] = {
 """Column of a packet -> its type, for all columns that expressions may read."""
 
 
+def address_parts(name: str) -> tuple[str, ...]:
+    """Returns the stored columns of an address: version, upper and lower word; empty for any other column.
+
+    Example:
+        >>> address_parts("srcIP"), address_parts("ip:src"), address_parts("len")
+        (('ipversion', 'srcIP_hi', 'srcIP_lo'), ('ip.version:src', 'ip.high:src', 'ip.low:src'), ())
+    """
+    if name in ADDRESSES:
+        return ADDRESSES[name], f"{name}_hi", f"{name}_lo"
+    return stored_parts(name) if name.startswith("ip:") else ()
+
+
+def is_stored(name: str) -> bool:
+    """Whether a stored column of packets or other records has this name."""
+    return name in READABLE.names or is_record_column(name)
+
+
+def stored_field(name: str) -> pa.Field:
+    """Returns the name and type of a stored column of packets or other records."""
+    return record_field(name) if is_record_column(name) else READABLE.field(name)
+
+
 def stored(names: list[str]) -> list[str]:
     """Returns the stored columns that the columns of expressions need, without repetition.
 
@@ -165,8 +188,8 @@ def stored(names: list[str]) -> list[str]:
     """
     columns: dict[str, None] = {}
     for name in names:
-        if name in ADDRESSES:
-            columns.update(dict.fromkeys((ADDRESSES[name], f"{name}_hi", f"{name}_lo")))
+        if (parts := address_parts(name)) or is_record_column(name):
+            columns.update(dict.fromkeys(parts or stored_parts(name)))
         elif name == PAYLOAD:
             columns.update(dict.fromkeys((FRAME, "payload_offset", "payload_length")))
         elif name not in ("interface", SAMPLING_RATE, RECORD_NUMBER):

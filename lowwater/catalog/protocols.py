@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from lowwater.catalog.expr import Binary, Column, Const, Expr, Type, Unary
 from lowwater.catalog.packets import PAYLOAD, SAMPLING_RATE, TYPES
+from lowwater.catalog.records import RecordLayout
 
 SECOND = 1_000_000_000
 LINK = "link"
@@ -53,6 +54,7 @@ class Protocol:
         access: stored column -> access function; for declared protocols.
         declared: stored column -> GSQL type; for declared protocols.
         hidden: columns that `*` leaves out.
+        layout: how records that are no packets are read; None for packets.
     """
 
     name: str
@@ -64,6 +66,8 @@ class Protocol:
     access: Mapping[str, str] = field(default_factory=dict)
     declared: Mapping[str, str] = field(default_factory=dict)
     hidden: frozenset[str] = frozenset()
+    # Digests of packet protocols are made of what repr shows, and must not change.
+    layout: RecordLayout | None = field(default=None, repr=False)
 
     @property
     def clock(self) -> Attribute | None:

@@ -17,7 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lowwater.catalog.packets import HEAD, READABLE, RECORD
+from lowwater.catalog.packets import HEAD, RECORD, stored_field
+from lowwater.catalog.records import arrival_unit
 from lowwater.catalog.skews import Skews
 from lowwater.config import Link, section_of
 from lowwater.errors import LakeError
@@ -153,7 +154,7 @@ class LinkRead:
         """Schema of `batches`."""
         marks = [pa.field(name, pa.bool_(), nullable=False) for name in (COPY, ELSEWHERE)] if marked else []
         keys = [RECORD.field(name) if name != "capture" else pa.field(name, CAPTURE, nullable=False) for name in KEYS]
-        return pa.schema([*keys, *(READABLE.field(name) for name in columns if name not in KEYS), *marks])
+        return pa.schema([*keys, *(stored_field(name) for name in columns if name not in KEYS), *marks])
 
     def _file(
         self, capture: CaptureRead, path: Path, columns: Sequence[str], rows: int, begin: int, stop: int
@@ -207,8 +208,10 @@ class LinkRead:
         low, high = max(self.read_from, self.since), min(self.end, self.until)
         bounds = pc.min_max(stamps)
         all_inside = bounds["min"].as_py() >= low and bounds["max"].as_py() < high
-        for name in schema.names:  # a file lacks columns that have no value in it
-            if name not in columns:
+        for name in schema.names:  # a file lacks columns that have no value in it, and internal timestamps
+            if unit := arrival_unit(name):
+                columns[name] = pc.divide(arrivals, pa.scalar(unit, pa.int64()))
+            elif name not in columns:
                 columns[name] = pa.nulls(batch.num_rows, schema.field(name).type)
         zeros = pa.repeat(pa.scalar(0, pa.int32()), batch.num_rows)
         columns["capture"] = pa.DictionaryArray.from_arrays(zeros, pa.array([capture.capture]))
@@ -297,8 +300,17 @@ class PacketFiles:
         Raises:
             LakeError: if the lake cannot be read.
         """
-        with lake_errors(f"{lake.packets}: the table cannot be read"):
-            return cached_value(lake.packets, "files", lambda table: cls(lake.packets, _by_attempt(table)))
+        return cls.of_table(lake.packets)
+
+    @classmethod
+    def of_table(cls, folder: Path) -> PacketFiles:
+        """Reads the list of files of `packets/`, or of the table of a link with other records.
+
+        Raises:
+            LakeError: if the table cannot be read.
+        """
+        with lake_errors(f"{folder}: the table cannot be read"):
+            return cached_value(folder, "files", lambda table: cls(folder, _by_attempt(table)))
 
 
 def _by_attempt(table: DeltaTable | None) -> dict[str, list[dict[str, Any]]]:
@@ -389,4 +401,5 @@ def read_packets(
         end: end of the interval, ns since the epoch, exclusive.
         columns: stored columns (`catalog.packets.READABLE`) besides the KEYS.
     """
-    return packet_files(PacketFiles.of(lake), link, captures, settings, read_from, start, end).batches(columns)
+    files = PacketFiles.of_table(lake.table_of(link, settings.kind != "pcap"))
+    return packet_files(files, link, captures, settings, read_from, start, end).batches(columns)

@@ -48,6 +48,10 @@ def test_a_refusal_says_what_is_allowed(text: str, said: str, tmp_path: Path) ->
     assert not re.search("Input should|String should|Value error", str(found.value))
 
 
+TEXTS = ("separator", "quote", "header", "null", "protocol")
+"""Settings of links with other records than packets."""
+
+
 def _keys(model: type[BaseModel], above: str = "") -> Iterator[str]:
     """Every setting, with `*` for the name of a table that has one; those of one table of their own as its key."""
     for name, field in model.model_fields.items():
@@ -70,7 +74,7 @@ def test_every_setting_has_an_example_that_is_allowed(tmp_path: Path) -> None:
         table = "sets" if key == "sets" else key.rpartition(".")[0].replace("*", "main1")
         text = example if example.startswith("[") or not table else f"[{table}]\n{example}"
         more = "\n[links.main2]\n[links.main1]" if table == "sets" else ""
-        more = '\nkind = "csv"' if "separator" in key else "\nsampling = true" if key.endswith("shed") else more
+        more = '\nkind = "csv"' if key.endswith(TEXTS) else "\nsampling = true" if key.endswith("shed") else more
         more = '\ncaptures = "a-%Y%m%d%H"' if key.endswith("rotation") else more
         (tmp_path / "lowwater.toml").write_text(text + more)
         assert tomllib.loads(text)
