@@ -59,8 +59,11 @@ class ExpectLinkRecordsToBeAccountedFor(LinkRule):
     message_columns = ("interval", "captures", "strays")
 
     def holds(self, row: Row) -> bool:
-        named = sum(row[name] for name in PARTS)
-        return bool(row["unaccounted"] == 0 and row["read"] == named)
+        return bool(row["unaccounted"] == 0 and row["read"] == self._outcomes(row))
+
+    @staticmethod
+    def _outcomes(row: Row) -> int:
+        return int(sum(row[name] for name in PARTS))
 
     def reason(self, row: Row) -> str:
         parts = " + ".join(f"{name} {count(row[name])}" for name in PARTS if name != "duplicates" or row[name])

@@ -58,8 +58,8 @@ class LedgerFile:
             kept_for_rows(str(content)),
             content.key_digest,
         )
-        # Hashes that are no longer asked for may stay.
-        content_same &= content.compared in ("", hash_of(self.row.kept))
+        if isinstance(content, ContentOptions):  # hashes that are no longer asked for may stay
+            content_same &= content.compared in ("", hash_of(self.row.kept))
         return (
             interfaces_same
             and content_same
