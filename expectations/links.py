@@ -10,6 +10,9 @@ from abc import ABC
 from .rules import Row, Rule, Within
 from .text import count, span
 
+PARTS = ("malformed", "violating", "duplicates", "sane", "outside")
+"""Parts of the records of a link (A1)."""
+
 
 class LinkRule(Rule, ABC):
     """A rule about one link."""
@@ -49,10 +52,10 @@ class ExpectLinkToExcludeNothing(LinkRule):
 
 
 class ExpectLinkRecordsToBeAccountedFor(LinkRule):
-    """Read = malformed + violating + sane + outside, counted from the packets themselves (SEMANTICS A1)."""
+    """Read = malformed + violating + duplicates + sane + outside, counted from the packets (SEMANTICS A1)."""
 
     rule = "The ledgers count every record of the link once"
-    measures = ("read", "malformed", "violating", "sane", "outside", "unaccounted")
+    measures = ("read", "malformed", "violating", "duplicates", "sane", "outside", "unaccounted")
     message_columns = ("interval", "captures", "strays")
 
     def holds(self, row: Row) -> bool:
@@ -60,10 +63,10 @@ class ExpectLinkRecordsToBeAccountedFor(LinkRule):
 
     @staticmethod
     def _outcomes(row: Row) -> int:
-        return int(row["malformed"] + row["violating"] + row["sane"] + row["outside"])
+        return int(sum(row[name] for name in PARTS))
 
     def reason(self, row: Row) -> str:
-        parts = " + ".join(f"{name} {count(row[name])}" for name in ("malformed", "violating", "sane", "outside"))
+        parts = " + ".join(f"{name} {count(row[name])}" for name in PARTS if name != "duplicates" or row[name])
         parts += f"; {row['strays']}" if row["strays"] else ""
         read, stray = f"read {count(row['read'])}", row["unaccounted"]
         if stray > 0:

@@ -26,6 +26,9 @@ LINK_NAME = r"[A-Za-z_][A-Za-z0-9_.-]*(?:/[A-Za-z0-9_.-]+)?"
 LONGEST_SKEW = 50 * 366 * 24 * HOUR
 """Bound of every skew (ns), below the century of SLACK that the watermarks add (SEMANTICS T3)."""
 
+LONGEST_WINDOW = 60 * SECOND
+"""Longest time in which copies of a packet are looked for, ns."""
+
 MOST_PAYLOAD = 65_535
 """Most bytes of a payload that a number can request; `all` is the captured length."""
 
@@ -64,6 +67,19 @@ def _zone(value: object) -> object:
 def _policy(value: object) -> object:
     """Accepts the old name `exclude` of `publish`; it sounded as if the link were left out, not only its gap."""
     return "publish" if value == "exclude" else value
+
+
+def _duplicates(value: object) -> object:
+    """Parses `keep`, or `report` or `drop` and a duration."""
+    if value == "keep" or isinstance(value, Duplicates):
+        return value
+    action, _, text = str(value).partition(" ")
+    if action not in ("report", "drop") or not text:
+        raise ValueError(f'{value!r} is none of "keep", "report 50ms" and "drop 50ms"')
+    window = parse_duration(text)
+    if not 0 <= window <= LONGEST_WINDOW:
+        raise ValueError(f"{value!r}: the time must be at least 0s and at most {format_duration(LONGEST_WINDOW)}")
+    return Duplicates(action="drop" if action == "drop" else "report", window=window)
 
 
 def _heartbeat(value: object) -> object:
@@ -200,6 +216,18 @@ class History(Section):
     talkers: Warnings = Warnings(warning=0.5, critical=1)
 
 
+class Duplicates(Section):
+    """Treatment of copies of a packet on a link (SEMANTICS D1 to D6); written as `drop 50ms`.
+
+    Attributes:
+        action: `report`: audits count them; `drop`: they do not belong to the link either.
+        window: longest time from a packet to its copy, ns.
+    """
+
+    action: Literal["report", "drop"]
+    window: int
+
+
 class GroupSkew(Section):
     """`[links.NAME.group_skew]`: a skew for some values of one column (group-wise punctuation, T8).
 
@@ -225,9 +253,16 @@ class Link(Section):
         applications: protocols whose fields are stored.
         sampling: whether the digest that sampling and load shedding need is stored (O5).
         shed: most packets of a second of timestamps that an LFTA reads; None for all (O5).
+        duplicates: what becomes of copies of a packet (D4); `keep`: they are packets like all others, and not counted.
+        duplicate_bytes: bytes above the link layer that are equal in copies (D1); `content`: TTL, hop limit and
+            checksums aside.
         anonymise: file with the key that replaces addresses.
         kind: format of its files.
-        separator: separator of a `csv` file, one character.
+        protocol: protocol of its records, if they are no packets; None for the one that queries name.
+        separator: separator of a `csv` file, one character; None for a comma.
+        quote: character around values of a `csv` file; empty if values are never quoted.
+        header: whether a `csv` file begins with the names of its columns; None if the protocol reads columns by name.
+        null: texts of a `csv` file that stand for NULL where they are not quoted.
         skew: bound of its disorder, ns (T2).
         skews: temporal attribute that is no function of the clock -> its skew, in its own unit (T8).
         group_skew: skew for some values of one column (T8).
@@ -247,12 +282,18 @@ class Link(Section):
     covers: dict[str, Span] = {}
     interfaces: Literal["each", "one"] = "each"
     payload: Annotated[int, Setting(ge=0, le=MOST_PAYLOAD)] | Literal["all"] | None = None
-    applications: tuple[Literal["dns", "http"], ...] = ()
+    applications: tuple[Literal["dns", "http", "quic", "ssh", "tls"], ...] = ()
     sampling: bool = False
     shed: Annotated[int, Setting(ge=1)] | None = None
+    duplicates: Annotated[Duplicates | Literal["keep"], BeforeValidator(_duplicates)] = "keep"
+    duplicate_bytes: Literal["content", "packet"] = "content"
     anonymise: str | None = None
-    kind: Literal["pcap", "csv", "parquet"] = "pcap"
+    kind: Literal["pcap", "csv", "json", "parquet"] = "pcap"
+    protocol: str | None = None
     separator: str | None = None
+    quote: Annotated[str, Setting(max_length=1)] | None = None
+    header: bool | None = None
+    null: tuple[str, ...] | None = None
     skew: Duration = SECOND
     skews: dict[str, int] = {}
     group_skew: GroupSkew | None = None
@@ -272,19 +313,50 @@ class Link(Section):
         return max(self.skew, *group_skews.values()) if group_skews else self.skew
 
     @property
+    def compared(self) -> str:
+        """Bytes of a packet whose hash is stored: `content` or `packet`; empty if copies are not looked for."""
+        return "" if self.duplicates == "keep" else self.duplicate_bytes
+
+    @property
     def jump(self) -> int:
         """max_jump in force, ns."""
         return self.longest_skew + 60 * SECOND if self.max_jump is None else self.max_jump
 
+    def _check_kind(self) -> None:
+        for key in ("quote", "header", "null"):
+            if getattr(self, key) is not None and self.kind != "csv":
+                raise ValueError(f'{key}: is of a link of kind "csv"')
+        if len({self.separator or ",", self.quote if self.quote is not None else '"', "\n", "\r"}) < 4:
+            raise ValueError("separator and quote: are different characters, and no end of a line")
+        if self.kind == "pcap":
+            if self.protocol is not None:
+                raise ValueError('protocol: is of a link of kind "csv", "json" or "parquet"')
+            return
+        for key in ("payload", "anonymise", "shed", "group_skew"):
+            if getattr(self, key) is not None:
+                raise ValueError(f'{key}: is of a link of kind "pcap"')
+        if self.sampling or self.applications:
+            raise ValueError('sampling and applications: are of a link of kind "pcap"')
+
     @model_validator(mode="after")
     def _consistent(self) -> Link:
-        if self.separator is not None and (self.kind != "csv" or len(self.separator) != 1):
+        if self.separator is not None and (self.kind != "csv" or len(self.separator.encode()) != 1):
             raise ValueError('separator: one character, of a link of kind "csv"')
+        if self.quote is not None and len(self.quote.encode()) > 1:
+            raise ValueError('quote: one character of ASCII, or "" for none')
+        self._check_kind()
         if self.anonymise is not None and (self.payload is not None or self.applications or self.sampling):
             raise ValueError(
-                "anonymise: frames, their digests, and fields of DNS and HTTP hold true addresses and names: leave out "
+                "anonymise: frames, their digests, and fields of applications hold true addresses and names: leave out "
                 "payload, applications and sampling, or take the captures in twice, as two links"
             )
+        if self.anonymise is not None and self.compared:
+            raise ValueError(
+                "anonymise: hashes of packets are of true addresses: leave out duplicates, or take the captures in "
+                "twice, as two links"
+            )
+        if self.duplicates != "keep" and self.kind != "pcap":
+            raise ValueError('duplicates: copies are found by the bytes of packets, of a link of kind "pcap"')
         if self.shed is not None and not self.sampling:
             raise ValueError("shed: chooses packets by what sampling = true keeps of them: write that too")
         if self.longest_skew >= LONGEST_SKEW:

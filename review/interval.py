@@ -63,7 +63,8 @@ class LinkFacts:
         name: name of the link.
         skew: maximum lateness that the link allows, ns.
         captures: captures that overlap the interval.
-        account: number of records by class: read, malformed, violating, sane (A1).
+        account: number of records by class: read, malformed, violating, duplicates, sane (A1)
+            and, where the link looks for them, copies (D5).
         lateness: lateness of the records; None without an audit.
         quantiles: quantiles of the lateness, ns, by share.
         violations: the first records later than the skew.

@@ -15,9 +15,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from lowwater.capture.content.packet_hashes import CONTENT
+from lowwater.capture.content.retention import NOTHING, ContentOptions
 from lowwater.capture.reader import CaptureReader, read
+from lowwater.capture.records.copies import CopyCounter, Hashed
 from lowwater.capture.records.facts import CaptureSummary, Interface, InterfaceSummary
 from lowwater.capture.records.lateness import Gaps, Lateness
+from lowwater.catalog.packets import PACKET_HASH
 
 STDIN = Path("-")
 """Path that stands for standard input."""
@@ -45,6 +49,7 @@ class InterfaceFacts:
         protocols: packets by `tcp`, `udp`, `icmp` (with ICMPv6), `arp` and `other`.
         vlans: packets by VLAN of the outermost tag.
         tunnels: packets by IP protocol or UDP port of the outermost tunnel.
+        copies: counts the copies of packets; None where they are not looked for.
         summary: packets, first and last instant; None until the end of the file.
     """
 
@@ -59,6 +64,7 @@ class InterfaceFacts:
     protocols: Counter[str] = field(default_factory=Counter)
     vlans: Counter[int] = field(default_factory=Counter)
     tunnels: Counter[int] = field(default_factory=Counter)
+    copies: CopyCounter | None = None
     summary: InterfaceSummary | None = None
 
     @property
@@ -79,8 +85,11 @@ class InterfaceFacts:
         return amount * 1e9 / self.duration if self.duration else None
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Adds a batch with the columns `_COLUMNS` to the facts."""
+        """Adds a batch with the columns `_COLUMNS`, and with hashes where copies are looked for, to the facts."""
         stamps, arrivals = _numbers(batch, "timestamp"), _numbers(batch, "arrival")
+        if self.copies is not None:
+            high, low = (_numbers(batch, name) for name in PACKET_HASH)
+            self.copies.add(Hashed(high, low, stamps), arrivals)
         self.lateness.add(arrivals - stamps)
         self.gaps.add(arrivals)
         lengths, captured = _numbers(batch, "len"), _numbers(batch, "caplen")
@@ -120,7 +129,12 @@ class CaptureFacts:
 
 
 def inspect(
-    path: Path, max_jump: int, skew: int, progress: Callable[[int], None] = lambda packets: None
+    path: Path,
+    max_jump: int,
+    skew: int,
+    progress: Callable[[int], None] = lambda packets: None,
+    window: int | None = None,
+    compared: str = CONTENT,
 ) -> CaptureFacts:
     """Reads a capture once and returns its facts. Accepts any number of malformed records.
 
@@ -129,25 +143,44 @@ def inspect(
         max_jump: how far ahead of its neighbours a timestamp may be, ns (SEMANTICS T3).
         skew: bound of the lateness whose refusals are counted, ns (T2).
         progress: called after each batch with the number of packets so far.
+        window: longest time from a packet to its copies on the same interface, ns; None to count no copies (D2).
+        compared: bytes that are equal in copies (D1): `content` or `packet`.
 
     Raises:
         CaptureError: the file is not a capture, or cannot be read.
     """
-    reader = read("/dev/stdin" if path == STDIN else path, max_jump, columns=_COLUMNS)
+    columns, content = list(_COLUMNS), NOTHING
+    if window is not None:
+        columns, content = [*_COLUMNS, *PACKET_HASH], ContentOptions(compared=compared)
+    reader = read("/dev/stdin" if path == STDIN else path, max_jump, content=content, columns=columns)
+
+    def facts_of(interface: Interface) -> InterfaceFacts:
+        counter = None if window is None else CopyCounter(window, skew)
+        return InterfaceFacts(interface, Lateness(skew), copies=counter)
+
     reader.malformed.count_only()
     facts_by_index: dict[int, InterfaceFacts] = {}
     packets = 0
     for interface, batch in reader.by_interface():
-        facts_by_index.setdefault(interface.index, InterfaceFacts(interface, Lateness(skew))).add(batch)
+        if interface.index not in facts_by_index:
+            facts_by_index[interface.index] = facts_of(interface)
+        facts_by_index[interface.index].add(batch)
         packets += batch.num_rows
         progress(packets)
-    return _finished(path, reader, facts_by_index, skew)
+    return _finished(path, reader, facts_by_index, facts_of)
 
 
-def _finished(path: Path, reader: CaptureReader, facts_by_index: dict[int, InterfaceFacts], skew: int) -> CaptureFacts:
+def _finished(
+    path: Path,
+    reader: CaptureReader,
+    facts_by_index: dict[int, InterfaceFacts],
+    facts_of: Callable[[Interface], InterfaceFacts],
+) -> CaptureFacts:
     assert reader.summary is not None
     for summary in reader.summary.interfaces:
-        facts = facts_by_index.setdefault(summary.interface.index, InterfaceFacts(summary.interface, Lateness(skew)))
+        facts = facts_by_index.setdefault(summary.interface.index, facts_of(summary.interface))
+        if facts.copies is not None:
+            facts.copies.finish()
         facts.interface, facts.summary = summary.interface, summary
     for (number, reason), count in reader.malformed.reasons.items():
         facts_by_index[number].malformed[reason] = count

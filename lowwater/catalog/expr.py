@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lowwater.catalog.functions import Function, StateFunction
+from lowwater.catalog.records import field_name
 from lowwater.catalog.types import Type as Type
 from lowwater.catalog.values import format_ip, format_mac
 from lowwater.precedence import POWER, shallow_tree
@@ -249,7 +250,7 @@ def show(expr: Expr, outer: int = 0) -> str:
     if isinstance(expr, Const):
         return _show_const(expr)
     if isinstance(expr, Column):
-        return expr.name
+        return field_name(expr.name)
     if isinstance(expr, Unary):
         if expr.op == SUMMED:
             return show(expr.operand, outer)

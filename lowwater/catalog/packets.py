@@ -10,6 +10,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from lowwater.catalog.expr import Type
+from lowwater.catalog.records import is_record_column, record_field, stored_parts
 
 IDENTITY = pa.schema(
     [
@@ -73,6 +74,9 @@ RECORD = pa.schema([*IDENTITY, *COLUMNS])
 """One row of `packets/`, without the partition columns `link` and `hour` (of the arrival, hours since the epoch)."""
 
 FRAME, PAYLOAD, HEAD = "frame", "payload", "frame_head"
+PACKET_HASH = ("packet_hash_hi", "packet_hash_lo")
+"""Columns of the hash by which copies of a packet are found (SEMANTICS D1)."""
+
 SAMPLING_RATE = "sampling_rate"
 RECORD_NUMBER = "record_number"
 """Column with the number of a record, in the order of T1 within the link and the run. Computed, never stored."""
@@ -84,6 +88,8 @@ KEPT = pa.schema(
     [
         pa.field(FRAME, pa.binary()),  # first bytes of the frame: headers and the beginning of the payload
         pa.field(HEAD, pa.int64()),  # digest of the first 64 bytes, by which packets are sampled
+        pa.field(PACKET_HASH[0], pa.int64()),  # hash of the bytes above the link layer, by which copies are found
+        pa.field(PACKET_HASH[1], pa.int64()),
         pa.field("dns_id", pa.int32()),
         pa.field("dns_query", pa.string()),  # name of the first question
         pa.field("dns_type", pa.int32()),  # of the first question
@@ -95,9 +101,29 @@ KEPT = pa.schema(
         pa.field("http_uri", pa.string()),
         pa.field("http_user_agent", pa.string()),
         pa.field("http_status", pa.int32()),  # of a response
+        pa.field("tls_hello", pa.int32()),  # 1 for a ClientHello, 2 for a ServerHello
+        pa.field("tls_record_version", pa.int32()),
+        pa.field("tls_hello_version", pa.int32()),  # the old field of the hello, at most TLS 1.2
+        pa.field("tls_version", pa.int32()),  # highest one that a client offers, or the choice of a server
+        pa.field("tls_cipher", pa.int32()),  # choice of a server
+        pa.field("tls_server_name", pa.string()),
+        pa.field("tls_alpn", pa.string()),  # offers of a client with commas between them, or the choice of a server
+        pa.field("tls_ja3", pa.string()),  # of a ClientHello
+        pa.field("tls_ja3s", pa.string()),  # of a ServerHello
+        pa.field("tls_ja4", pa.string()),  # of a ClientHello
+        pa.field("ssh_banner", pa.string()),  # identification string of a client or server
+        pa.field("quic_version", pa.int64()),  # of an Initial packet
+        pa.field("quic_dcid_length", pa.int32()),
+        pa.field("quic_scid_length", pa.int32()),
+        pa.field("quic_server_name", pa.string()),
+        pa.field("quic_alpn", pa.string()),
+        pa.field("quic_ja4", pa.string()),
     ]
 )
 """Columns that ingest stores only if the settings of a link ask for them; otherwise they read as NULL."""
+
+UNNAMED = (FRAME, HEAD, *PACKET_HASH)
+"""Columns of `KEPT` that no expression reads."""
 
 READABLE = pa.schema([*RECORD, *KEPT])
 """All stored columns that an engine may read."""
@@ -121,12 +147,34 @@ TYPES: dict[str, Type] = {
     **{
         field.name: Type.STRING if field.type == pa.string() else Type.INT
         for field in KEPT
-        if field.name not in (FRAME, HEAD)
+        if field.name not in UNNAMED
     },
     PAYLOAD: Type.STRING,  # computed from the frame
     SAMPLING_RATE: Type.FLOAT,  # sampling rate of the query that reads it; never stored
 }
 """Column of a packet -> its type, for all columns that expressions may read."""
+
+
+def address_parts(name: str) -> tuple[str, ...]:
+    """Returns the stored columns of an address: version, upper and lower word; empty for any other column.
+
+    Example:
+        >>> address_parts("srcIP"), address_parts("ip:src"), address_parts("len")
+        (('ipversion', 'srcIP_hi', 'srcIP_lo'), ('ip.version:src', 'ip.high:src', 'ip.low:src'), ())
+    """
+    if name in ADDRESSES:
+        return ADDRESSES[name], f"{name}_hi", f"{name}_lo"
+    return stored_parts(name) if name.startswith("ip:") else ()
+
+
+def is_stored(name: str) -> bool:
+    """Whether a stored column of packets or other records has this name."""
+    return name in READABLE.names or is_record_column(name)
+
+
+def stored_field(name: str) -> pa.Field:
+    """Returns the name and type of a stored column of packets or other records."""
+    return record_field(name) if is_record_column(name) else READABLE.field(name)
 
 
 def stored(names: list[str]) -> list[str]:
@@ -140,8 +188,8 @@ def stored(names: list[str]) -> list[str]:
     """
     columns: dict[str, None] = {}
     for name in names:
-        if name in ADDRESSES:
-            columns.update(dict.fromkeys((ADDRESSES[name], f"{name}_hi", f"{name}_lo")))
+        if (parts := address_parts(name)) or is_record_column(name):
+            columns.update(dict.fromkeys(parts or stored_parts(name)))
         elif name == PAYLOAD:
             columns.update(dict.fromkeys((FRAME, "payload_offset", "payload_length")))
         elif name not in ("interface", SAMPLING_RATE, RECORD_NUMBER):

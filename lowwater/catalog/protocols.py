@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from lowwater.catalog.expr import Binary, Column, Const, Expr, Type, Unary
 from lowwater.catalog.packets import PAYLOAD, SAMPLING_RATE, TYPES
+from lowwater.catalog.records import RecordLayout
 
 SECOND = 1_000_000_000
 LINK = "link"
@@ -53,6 +54,7 @@ class Protocol:
         access: stored column -> access function; for declared protocols.
         declared: stored column -> GSQL type; for declared protocols.
         hidden: columns that `*` leaves out.
+        layout: how records that are no packets are read; None for packets.
     """
 
     name: str
@@ -64,6 +66,8 @@ class Protocol:
     access: Mapping[str, str] = field(default_factory=dict)
     declared: Mapping[str, str] = field(default_factory=dict)
     hidden: frozenset[str] = frozenset()
+    # Digests of packet protocols are made of what repr shows, and must not change.
+    layout: RecordLayout | None = field(default=None, repr=False)
 
     @property
     def clock(self) -> Attribute | None:
@@ -137,7 +141,12 @@ _TUNNEL = frozenset(name for name in _COLUMNS if name.startswith(("tunnel", "inn
 _ARP = frozenset(name for name in _COLUMNS if name.startswith("arp_"))
 _DNS = frozenset(name for name in _COLUMNS if name.startswith("dns_"))
 _HTTP = frozenset(name for name in _COLUMNS if name.startswith("http_"))
-_HIDDEN = _TUNNEL | _ARP | _DNS | _HTTP | {PAYLOAD, "payload_offset", "payload_length", SAMPLING_RATE}
+_TLS = frozenset(name for name in _COLUMNS if name.startswith("tls_"))
+_SSH = frozenset(name for name in _COLUMNS if name.startswith("ssh_"))
+_QUIC = frozenset(name for name in _COLUMNS if name.startswith("quic_"))
+_HIDDEN = (
+    _TUNNEL | _ARP | _DNS | _HTTP | _TLS | _SSH | _QUIC | {PAYLOAD, "payload_offset", "payload_length", SAMPLING_RATE}
+)
 
 
 def _packet_protocol(name: str, member: Expr | None, extra: frozenset[str] = frozenset()) -> Protocol:
@@ -160,5 +169,8 @@ PROTOCOLS: dict[str, Protocol] = {
         _packet_protocol("TUNNEL", _has_number("tunnel"), _TUNNEL),
         _packet_protocol("DNS", _has_number("dns_id"), _DNS),
         _packet_protocol("HTTP", Binary(Type.BOOL, "OR", _has_value("http_method"), _has_number("http_status")), _HTTP),
+        _packet_protocol("TLS", _has_number("tls_hello"), _TLS),
+        _packet_protocol("SSH", _has_value("ssh_banner"), _SSH),
+        _packet_protocol("QUIC", _has_number("quic_version"), _QUIC),
     )
 }

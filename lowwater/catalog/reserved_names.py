@@ -8,11 +8,13 @@ from __future__ import annotations
 
 VIOLATIONS = "skew_violations"
 HEARTBEATS = "heartbeats"
+MALFORMED = "malformed"
 SUMMARY = "summary"
 
 RESERVED = {
     VIOLATIONS: "the packets that were refused",
     HEARTBEATS: "what every node promised",
+    MALFORMED: "the records that cannot be read",
     SUMMARY: "the counts of the run",
 }
 """File names in the folder of `lowwater run`, of any format, and their content."""

@@ -16,8 +16,10 @@ from typing import Any
 
 from rich.table import Table
 
+from lowwater.capture.content.packet_hashes import CONTENT
 from lowwater.capture.headers.tunnels import NAMES
 from lowwater.capture.inspect import QUANTILES, CaptureFacts, InterfaceFacts, inspect
+from lowwater.capture.records.copies import CopyCounter
 from lowwater.capture.records.lateness import GAPS, QUANTILE_ERROR
 from lowwater.capture.records.sanity import END_OF_TIME
 from lowwater.errors import LowwaterError
@@ -46,7 +48,15 @@ class Inspection:
     error: LowwaterError | None = None
 
 
-def inspect_files(files: Sequence[Path], form: str, max_jump: int | None, skew: int, spreadsheet: bool = False) -> bool:
+def inspect_files(
+    files: Sequence[Path],
+    form: str,
+    max_jump: int | None,
+    skew: int,
+    spreadsheet: bool = False,
+    window: int | None = None,
+    compared: str = CONTENT,
+) -> bool:
     """Inspects captures one after the other and prints their facts. Returns whether all of them could be read.
 
     Args:
@@ -55,10 +65,12 @@ def inspect_files(files: Sequence[Path], form: str, max_jump: int | None, skew: 
         max_jump: how far a timestamp may be ahead of its neighbours, ns; None for skew + 60 s.
         skew: disorder that is admitted, ns.
         spreadsheet: whether to quote texts of the CSV that a spreadsheet would take for formulas.
+        window: longest time from a packet to its copies, ns; None to count no copies.
+        compared: bytes that are equal in copies: `content` or `packet`.
     """
     skew = min(skew, END_OF_TIME)
     max_jump = min(skew + 60 * SECOND if max_jump is None else max_jump, END_OF_TIME)
-    inspected = _inspect(files, max_jump, skew)
+    inspected = _inspect(files, max_jump, skew, window, compared)
     if form == "json":
         say(json.dumps(document(inspected, max_jump, skew), indent=2))
     elif form == "csv":
@@ -73,7 +85,7 @@ def inspect_files(files: Sequence[Path], form: str, max_jump: int | None, skew: 
     return all(capture.error is None for capture in inspected)
 
 
-def _inspect(files: Sequence[Path], max_jump: int, skew: int) -> list[Inspection]:
+def _inspect(files: Sequence[Path], max_jump: int, skew: int, window: int | None, compared: str) -> list[Inspection]:
     captures: list[Inspection] = []
     with Terminal(stderr=True).working("inspecting") as working:
         for path in files:
@@ -82,7 +94,7 @@ def _inspect(files: Sequence[Path], max_jump: int, skew: int) -> list[Inspection
                 working(f"inspecting {name}: {packets:,} packets")
 
             try:
-                captures.append(Inspection(path, inspect(path, max_jump, skew, progress)))
+                captures.append(Inspection(path, inspect(path, max_jump, skew, progress, window, compared)))
             except LowwaterError as error:
                 captures.append(Inspection(path, error=error))
     return captures
@@ -150,6 +162,9 @@ def _facts(facts: InterfaceFacts, skew: int) -> dict[str, str]:
         "skew that admits all": _duration(late.largest if packets else None),
         f"refused by {format_duration(skew)}": f"{late.refused:,}",
     }
+    if facts.copies is not None:
+        share = facts.copies.copies / (facts.copies.compared or 1)
+        lines[f"duplicates within {format_duration(facts.copies.window)}"] = f"{facts.copies.copies:,} ({share:.2%})"
     gaps = [f"{_duration(length)} from {_instant(start)}" for start, length in facts.gaps.longest()]
     for number in range(GAPS):
         lines[f"gap {number + 1}"] = gaps[number] if number < len(gaps) else "-"
@@ -163,13 +178,16 @@ def _facts(facts: InterfaceFacts, skew: int) -> dict[str, str]:
     }
 
 
-def _list(interfaces: Iterable[tuple[CaptureFacts, InterfaceFacts]]) -> Table:
+def _list(interfaces: Sequence[tuple[CaptureFacts, InterfaceFacts]]) -> Table:
     """Formats several captures with a line for each interface."""
     table = Table(box=None, padding=(0, 2, 0, 0))
     for name in ("format", "link type"):
         table.add_column(name, no_wrap=True)
     for name in ("packets", "first", "duration", "packets/s", "bits/s", "truncated", "late", "by at most", "refused"):
         table.add_column(name, justify="right", no_wrap=True)
+    counted = any(interface.copies for _, interface in interfaces)
+    if counted:
+        table.add_column("duplicates", justify="right", no_wrap=True)
     table.add_column("malformed")
     table.add_column("file", overflow="fold", min_width=_LEAST_NAME)
     for facts, interface in interfaces:
@@ -186,6 +204,7 @@ def _list(interfaces: Iterable[tuple[CaptureFacts, InterfaceFacts]]) -> Table:
             f"{late.late:,}",
             _duration(late.largest if interface.packets else None),
             f"{late.refused:,}",
+            *([f"{interface.copies.copies:,}"] if interface.copies else [""] if counted else []),
             _counts(interface.malformed.items()),
             f"{facts.path.name} {interface.interface.name}".strip(),
         ]
@@ -272,6 +291,7 @@ def _interface(facts: InterfaceFacts) -> dict[str, Any]:
         "bytes_captured": facts.captured,
         "bytes_on_wire": facts.wire,
         "truncated": facts.truncated,
+        **_duplicates(facts.copies),
         "order": _order(facts),
         "gaps": [
             {"start": _instant_twice(start), "length": _duration_twice(length)}
@@ -285,6 +305,14 @@ def _interface(facts: InterfaceFacts) -> dict[str, Any]:
             for number, count in sorted(facts.tunnels.items())
         ],
     }
+
+
+def _duplicates(copies: CopyCounter | None) -> dict[str, Any]:
+    """Returns the copies of packets, if they were counted."""
+    if copies is None:
+        return {}
+    window = _duration_twice(copies.window)
+    return {"duplicates": {"window": window, "compared": copies.compared, "packets": copies.copies}}
 
 
 def _order(facts: InterfaceFacts) -> dict[str, Any]:
@@ -312,11 +340,13 @@ def _duration_twice(value: int | None) -> dict[str, Any] | None:
 
 def rows(captures: list[Inspection], max_jump: int, skew: int) -> Iterator[list[Any]]:
     """Yields the document as rows: a header, then a row for each interface or for each file with an error."""
-    yield list(_COLUMNS)
+    counted = any(each.copies for capture in captures if capture.facts for each in capture.facts.interfaces)
+    columns = _COLUMNS | ({"duplicates": "duplicates.packets"} if counted else {})
+    yield list(columns)
     for capture in document(captures, max_jump, skew)["captures"]:
         for interface in capture.get("interfaces", [{}]):
             tree = {"capture": capture, **interface}
-            yield [_cell(tree, path) for path in _COLUMNS.values()]
+            yield [_cell(tree, path) for path in columns.values()]
 
 
 _INSTANTS = ("first", "last", "smallest", "largest")

@@ -302,6 +302,8 @@ def _show(summary: Mapping[str, Any], out: Path) -> None:
         links.add_row(name, *counts, format_duration(link["skew_ns"]), smallest_skew)
     console.print(links)
     for name, link in summary["links"].items():
+        if link.get("duplicates"):
+            console.print(f"note: link {name}: {link['duplicates']:,} duplicates are dropped", soft_wrap=True)
         for path, end in link["cut"].items():
             console.print(f"note: link {name}: {path} is cut; its last whole record is at {end}", soft_wrap=True)
     for note in empty_query_notes(summary["queries"]):

@@ -11,8 +11,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lowwater.capture.content.retention import ContentOptions
+from lowwater.capture.content.retention import ContentOptions, hash_of, kept_for_rows
 from lowwater.config import Link
+from lowwater.instants import format_duration
 from lowwater.lake.ledgers.captures import Capture, Captures
 from lowwater.lake.ledgers.coverage import gaps
 
@@ -37,7 +38,7 @@ def link_inputs(link: str, captures: Sequence[Capture], settings: Link, read_fro
         read_from: begin of the read range, ns since the epoch.
         end: end of the interval, ns since the epoch, exclusive.
     """
-    ordered = Captures.of(captures)
+    ordered, dropped = Captures.of(captures), dropped_copies(settings)
     used = [
         {
             "capture": (capture := ordered[index]).capture,
@@ -45,10 +46,10 @@ def link_inputs(link: str, captures: Sequence[Capture], settings: Link, read_fro
             "records": [capture.first, capture.last, capture.smallest, capture.largest, capture.packets],
             "flagged": [capture.largest_ahead, capture.smallest_jump],
             "clock": max(ordered.clocks[index], capture.first or 0),
-            "kept": capture.kept or "",
+            "kept": kept_for_rows(capture.kept),
             "key": capture.key or "",
         }
-        for index in ordered.meeting(read_from, end)
+        for index in ordered.meeting(read_from - (_reach(settings) if dropped else 0), end)
     ]
     return {
         "link": link,
@@ -57,9 +58,24 @@ def link_inputs(link: str, captures: Sequence[Capture], settings: Link, read_fro
         "skew": settings.skew,
         "life": [settings.since, settings.until],
         "policy": POLICIES.get(settings.policy, settings.policy),
+        **({} if dropped is None else {"duplicates": dropped}),
         **({} if settings.shed is None else {"shed": settings.shed}),
         **({} if settings.group_skew is None else {"group_skew": settings.group_skew.model_dump()}),
     }
+
+
+def dropped_copies(settings: Link) -> str | None:
+    """Returns which copies of a link's packets are dropped, as a text; None if all are kept (D4)."""
+    if settings.duplicates == "keep" or settings.duplicates.action != "drop":
+        return None
+    return f"drop {format_duration(settings.duplicates.window)} by {settings.duplicate_bytes}"
+
+
+def _reach(settings: Link) -> int:
+    """How far before its read range (ns) a run compares packets with earlier ones (D6)."""
+    if settings.duplicates == "keep":
+        return 0
+    return settings.duplicates.window + settings.longest_skew
 
 
 def inputs_digest(text: str, names: Mapping[str, str], links: Sequence[Mapping[str, Any]]) -> str:
@@ -98,9 +114,10 @@ def outdated(captures: Sequence[Capture], settings: Link, decoder_version: int, 
         end: end of the run's interval, ns since the epoch, exclusive.
     """
     lines = []
-    key = ContentOptions.of(settings).key_digest
+    options = ContentOptions.of(settings)
+    key = options.key_digest
     ordered = Captures.of(captures)
-    for capture in (ordered[index] for index in ordered.meeting(read_from, end)):
+    for capture in (ordered[index] for index in ordered.meeting(read_from - _reach(settings), end)):
         if capture.decoder_version != decoder_version:
             lines.append(
                 f"{capture.path} was decoded by version {capture.decoder_version}, now {decoder_version}: "
@@ -108,6 +125,8 @@ def outdated(captures: Sequence[Capture], settings: Link, decoder_version: int, 
             )
         elif not capture.admits(settings):
             lines.append(f"{capture.path} was judged by another max_jump: ingest it again")
+        elif options.compared and hash_of(capture.kept) != options.compared:
+            lines.append(f"{capture.path} has no hashes by which copies are found: ingest it again")
         elif (capture.key or "") != key:
             cause = f"by {'another' if key else 'a'} key" if capture.key else "under no key"
             lines.append(f"{capture.path} was anonymised {cause}, and its link now says otherwise: ingest it again")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from lowwater.catalog.packets import READABLE
+from lowwater.catalog.packets import IDENTITY, READABLE
 from lowwater.errors import LakeError
 from lowwater.lake.tables import create, safe_name
 from lowwater.plan.operators import Field
@@ -83,6 +83,7 @@ MALFORMED = pa.schema(
         _required("reason", _TEXT),
         pa.field("arrival", _INT),  # clock of the capture at the record, ns; NULL before its first sane record
         _required("attempt", _TEXT),
+        pa.field("line", _INT),  # line of a text file, from 1; NULL in captures and parquet
     ]
 )
 
@@ -241,6 +242,14 @@ class Lake:
     def packets(self) -> Path:
         return self.root / "packets"
 
+    def records(self, link: str) -> Path:
+        """Path of the table with the records of a link that are no packets."""
+        return self.root / "records" / safe_name(link)
+
+    def table_of(self, link: str, records: bool) -> Path:
+        """Path of the table with the records of a link: `packets/`, or its own if they are no packets."""
+        return self.records(link) if records else self.packets
+
     @property
     def captures(self) -> Path:
         return self.root / "captures"
@@ -304,6 +313,20 @@ class Lake:
     def table(self, query: str) -> Path:
         """Path of a query's published table."""
         return self.root / "tables" / safe_name(query)
+
+
+def make_records_table(path: Path, columns: pa.Schema) -> None:
+    """Creates the table of a link with other records than packets, and adds the columns that it lacks.
+
+    Args:
+        path: directory of the table.
+        columns: the stored columns of the records.
+
+    Raises:
+        LakeError: the table cannot be created.
+    """
+    keys = [*IDENTITY, _required("timestamp", _INT)]
+    create(path, pa.schema([*keys, *columns, _required("link", _TEXT), _required("hour", _INT)]), ["link", "hour"])
 
 
 def open_lake(root: Path, make: bool = True) -> Lake:

@@ -12,13 +12,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lowwater.catalog.packets import HEAD, READABLE, RECORD
+from lowwater.catalog.packets import HEAD, RECORD, stored_field
+from lowwater.catalog.records import arrival_unit
+from lowwater.catalog.skews import Skews
 from lowwater.config import Link, section_of
 from lowwater.errors import LakeError
+from lowwater.lake.copies import CopyFinder, CopyRule, HashedFile, HashedLink
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.captures import Capture, Captures
 from lowwater.lake.opened import cached_value
@@ -27,6 +31,9 @@ from lowwater.plan.temporal import END_OF_TIME
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
+
+COPY, ELSEWHERE = "copy", "seen_elsewhere"
+"""Columns of marked batches: whether a packet is a copy of an earlier one of its link, or of another link (D2)."""
 
 KEYS = ("capture", "position", "arrival", "timestamp")
 CAPTURE = pa.dictionary(pa.int32(), pa.string())
@@ -40,11 +47,13 @@ class PacketFile:
     Attributes:
         path: path of the file.
         rows: number of packets.
+        first: arrival of its first packet within the capture, as stored, ns.
         last: arrival of its last packet within the capture, as stored, ns.
     """
 
     path: Path
     rows: int
+    first: int
     last: int
 
 
@@ -80,6 +89,7 @@ class LinkRead:
         entered: clock of the link before the chunk, ns; -1 if nothing lies before it.
         left: clock of the link after the chunk, ns; None if nothing lies after it.
         before: packets of the link before the chunk.
+        copies: finds the copies of packets; None where they are packets like all others (SEMANTICS D4).
     """
 
     link: str
@@ -94,13 +104,20 @@ class LinkRead:
     entered: int = -1
     left: int | None = None
     before: int = 0
+    copies: CopyRule | None = None
 
     @property
     def packets(self) -> int:
         """Number of packets in the files."""
         return sum(file.rows for capture in self.captures for file in capture.files)
 
-    def batches(self, columns: Sequence[str] = (), rows: int = 131072) -> Iterator[pa.RecordBatch]:
+    def batches(
+        self,
+        columns: Sequence[str] = (),
+        rows: int = 131072,
+        marked: bool = False,
+        dropped: DroppedCopies | None = None,
+    ) -> Iterator[pa.RecordBatch]:
         """Reads the packets in arrival order: by capture, then by position.
 
         A packet is read if its timestamp is in [read_from, end) or its arrival in [start, end): a late packet counts in
@@ -109,6 +126,8 @@ class LinkRead:
         Args:
             columns: stored columns (`catalog.packets.READABLE`) beside the KEYS; NULL if a file lacks one.
             rows: most rows of a batch.
+            marked: whether copies stay, and the columns COPY and ELSEWHERE tell them; otherwise `copies` decides (D4).
+            dropped: counts the copies that are dropped.
 
         Yields:
             Batches of capture (dictionary of strings, one value), position, arrival (absolute, ns), timestamp, columns.
@@ -117,20 +136,30 @@ class LinkRead:
             LakeError: if a file cannot be read, for example since its capture was ingested again meanwhile.
         """
         files = [(capture, file) for capture in self.captures for file in capture.files]
+        finder = None
+        if self.copies is not None and (marked or self.copies.drop):
+            finder = CopyFinder(self.copies)
         for number, (capture, file) in enumerate(files):
             begin = self.begin if number == 0 else 0
             stop = file.rows if self.stop is None or number < len(files) - 1 else self.stop
             with readable(self.link, file.path):
-                yield from self._file(capture, file.path, columns, rows, begin, stop)
+                for at, batch in self._file(capture, file.path, columns, rows, begin, stop):
+                    part = _marked(batch, at, finder, file.path) if marked else batch
+                    if finder is not None and not marked:
+                        part = self._without_copies(batch, at, finder, file.path, dropped)
+                    if part.num_rows:
+                        yield from self._filtered(part, capture, self.schema(columns, marked))
 
-    def schema(self, columns: Sequence[str] = ()) -> pa.Schema:
+    def schema(self, columns: Sequence[str] = (), marked: bool = False) -> pa.Schema:
         """Schema of `batches`."""
+        marks = [pa.field(name, pa.bool_(), nullable=False) for name in (COPY, ELSEWHERE)] if marked else []
         keys = [RECORD.field(name) if name != "capture" else pa.field(name, CAPTURE, nullable=False) for name in KEYS]
-        return pa.schema([*keys, *(READABLE.field(name) for name in columns if name not in KEYS)])
+        return pa.schema([*keys, *(stored_field(name) for name in columns if name not in KEYS), *marks])
 
     def _file(
         self, capture: CaptureRead, path: Path, columns: Sequence[str], rows: int, begin: int, stop: int
-    ) -> Iterator[pa.RecordBatch]:
+    ) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """Yields stored rows, each batch with the number of its first row in the file."""
         schema = self.schema(columns)
         with pq.ParquetFile(path) as file:
             stored = [name for name in schema.names if name in file.schema_arrow.names and name != "capture"]
@@ -147,9 +176,22 @@ class LinkRead:
                     continue
                 for batch in file.iter_batches(rows, [number], stored, use_threads=False):
                     first, end = max(begin - at, 0), min(stop - at, batch.num_rows)
-                    at += batch.num_rows
                     if first < end:
-                        yield from self._filtered(batch.slice(first, end - first), capture, schema)
+                        yield at + first, batch.slice(first, end - first)
+                    at += batch.num_rows
+
+    def _without_copies(
+        self, batch: pa.RecordBatch, at: int, finder: CopyFinder, path: Path, dropped: DroppedCopies | None
+    ) -> pa.RecordBatch:
+        """Removes the copies of a batch of stored rows; `at` is the number of its first row in the file."""
+        with readable(self.link, path):
+            copied = finder.copies_of(path)[at : at + batch.num_rows]
+        if not copied.any():
+            return batch
+        if dropped is not None:
+            stamps = batch.column("timestamp").to_numpy()
+            dropped.owned += int(np.count_nonzero(copied & (stamps >= self.start) & (stamps < self.end)))
+        return batch.filter(pa.array(~copied))
 
     def _may_hold(self, bounds: dict[str, tuple[int, int]], capture: CaptureRead) -> bool:
         if "timestamp" not in bounds or "arrival" not in bounds:
@@ -166,8 +208,10 @@ class LinkRead:
         low, high = max(self.read_from, self.since), min(self.end, self.until)
         bounds = pc.min_max(stamps)
         all_inside = bounds["min"].as_py() >= low and bounds["max"].as_py() < high
-        for name in schema.names:  # a file lacks columns that have no value in it
-            if name not in columns:
+        for name in schema.names:  # a file lacks columns that have no value in it, and internal timestamps
+            if unit := arrival_unit(name):
+                columns[name] = pc.divide(arrivals, pa.scalar(unit, pa.int64()))
+            elif name not in columns:
                 columns[name] = pa.nulls(batch.num_rows, schema.field(name).type)
         zeros = pa.repeat(pa.scalar(0, pa.int32()), batch.num_rows)
         columns["capture"] = pa.DictionaryArray.from_arrays(zeros, pa.array([capture.capture]))
@@ -177,6 +221,35 @@ class LinkRead:
             result = result.filter(pc.and_(read, _within(stamps, self.since, self.until)))
         if result.num_rows:
             yield result
+
+
+@dataclass
+class DroppedCopies:
+    """Number of dropped copies whose timestamp lies in the interval of a read (A1)."""
+
+    owned: int = 0
+
+
+def _marked(batch: pa.RecordBatch, at: int, finder: CopyFinder | None, path: Path) -> pa.RecordBatch:
+    """Adds COPY and ELSEWHERE to a batch of stored rows; `at` is the number of its first row in the file."""
+    marks = {name: np.zeros(batch.num_rows, np.bool_) for name in (COPY, ELSEWHERE)}
+    if finder is not None:
+        with readable(finder.link, path):
+            found = finder.copies_of(path), finder.seen_elsewhere(path)
+        marks = {name: mark[at : at + batch.num_rows] for name, mark in zip(marks, found, strict=True)}
+    for name, mark in marks.items():
+        batch = batch.append_column(name, pa.array(mark))
+    return batch
+
+
+def hashed_link(read: LinkRead, skews: Skews) -> HashedLink:
+    """Returns the files of a read, as copies are looked for in them."""
+    files = [
+        HashedFile(file.path, file.rows, capture.clock, max(file.first, capture.clock), max(file.last, capture.clock))
+        for capture in read.captures
+        for file in capture.files
+    ]
+    return HashedLink(read.link, tuple(files), read.since, read.until, skews)
 
 
 @contextmanager
@@ -227,8 +300,17 @@ class PacketFiles:
         Raises:
             LakeError: if the lake cannot be read.
         """
-        with lake_errors(f"{lake.packets}: the table cannot be read"):
-            return cached_value(lake.packets, "files", lambda table: cls(lake.packets, _by_attempt(table)))
+        return cls.of_table(lake.packets)
+
+    @classmethod
+    def of_table(cls, folder: Path) -> PacketFiles:
+        """Reads the list of files of `packets/`, or of the table of a link with other records.
+
+        Raises:
+            LakeError: if the table cannot be read.
+        """
+        with lake_errors(f"{folder}: the table cannot be read"):
+            return cached_value(folder, "files", lambda table: cls(folder, _by_attempt(table)))
 
 
 def _by_attempt(table: DeltaTable | None) -> dict[str, list[dict[str, Any]]]:
@@ -279,7 +361,7 @@ def packet_files(
                 f"{_AGAIN}; else the lake is damaged: ingest its captures into a new one",
             )
         needed = tuple(
-            PacketFile(files.folder / row["path"], row["num_records"], row["max.arrival"])
+            PacketFile(files.folder / row["path"], row["num_records"], row["min.arrival"], row["max.arrival"])
             for row in placed
             if empty._may_hold(_logged_bounds(row), read)
         )
@@ -319,4 +401,5 @@ def read_packets(
         end: end of the interval, ns since the epoch, exclusive.
         columns: stored columns (`catalog.packets.READABLE`) besides the KEYS.
     """
-    return packet_files(PacketFiles.of(lake), link, captures, settings, read_from, start, end).batches(columns)
+    files = PacketFiles.of_table(lake.table_of(link, settings.kind != "pcap"))
+    return packet_files(files, link, captures, settings, read_from, start, end).batches(columns)

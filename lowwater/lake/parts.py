@@ -41,7 +41,7 @@ def _link(inputs: Mapping[str, Any]) -> Parts:
         records = _hash(json.dumps([capture["records"], capture["flagged"]]))
         stored = [records, *(capture[key] for key in ("decoder", "clock", "kept", "key"))]
         captures[short(capture["capture"])] = stored
-    values = {key: inputs.get(key) for key in ("skew", "shed", "life", "policy", "gaps")}
+    values = {key: inputs.get(key) for key in ("skew", "shed", "duplicates", "life", "policy", "gaps")}
     return values | {"captures": captures}
 
 
@@ -73,6 +73,7 @@ def _link_changes(name: str, old: Parts, new: Parts, captures: Sequence[Capture]
     values: tuple[tuple[str, Any, Any, Callable[[Any], str]], ...] = (
         ("skew", old["skew"], new["skew"], format_duration),
         ("shed", old.get("shed"), new["shed"], lambda value: "not set" if value is None else str(value)),
+        ("duplicates", old.get("duplicates"), new["duplicates"], lambda value: value or "kept"),
         ("since", old["life"][0], new["life"][0], _instant),
         ("until", old["life"][1], new["life"][1], _instant),
         ("policy", old["policy"], new["policy"], _policy),

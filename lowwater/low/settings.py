@@ -186,6 +186,7 @@ class LinkResult:
         statistics: one per LFTA, in the order of the pass.
         minutes: counts in the schema MINUTES, by LFTA and minute.
         violations: late records in the schema VIOLATIONS, in canonical order.
+        duplicates: copies that are dropped, whose timestamp is owned.
         work: schema WORK, by LFTA and minute; `statistics.merge_work` adds several passes. It does not take part in
             comparisons of results.
     """
@@ -197,3 +198,4 @@ class LinkResult:
     minutes: pa.Table
     violations: pa.Table
     work: pa.Table = field(compare=False)
+    duplicates: int = 0

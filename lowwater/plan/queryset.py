@@ -256,7 +256,8 @@ def _protocol_text(protocol: Protocol) -> str:
     hidden = sorted(protocol.hidden - {LINK})
     columns = {name: expr for name, expr in protocol.columns.items() if name != LINK or LINK not in protocol.hidden}
     # The order of a set differs between processes.
-    return repr(replace(protocol, columns=columns, hidden=frozenset())) + (repr(hidden) if hidden else "")
+    text = repr(replace(protocol, columns=columns, hidden=frozenset())) + (repr(hidden) if hidden else "")
+    return text if protocol.layout is None else f"{text} {protocol.layout}"
 
 
 def _has_property(expr: syntax.Expression) -> bool:

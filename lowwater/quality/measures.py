@@ -130,7 +130,7 @@ def _link(scope: AuditScope, scan: LinkScan, counts: Counts) -> Row:
     apart = outside(files, link, captures, settings, scope.start, scope.end)
     unread = sum(count.unread for _, count in apart)
     misdated = elsewhere(files, link, captures, settings, scope.start, scope.end)
-    read = malformed.num_rows + scan.violations.num_rows + scan.sane + unread
+    read = malformed.num_rows + scan.violations.num_rows + scan.duplicates + scan.sane + unread
     unaccounted = _unaccounted_count(scan.sane - sane, scan.violations.num_rows - late.num_rows)
     limits = scope.config.limits(link)
     gaps = [gap for gap in scope.gaps if gap.link == link]
@@ -142,6 +142,7 @@ def _link(scope: AuditScope, scan: LinkScan, counts: Counts) -> Row:
         "read": read,
         "malformed": malformed.num_rows,
         "violating": late.num_rows,
+        "duplicates": scan.duplicates,
         "sane": sane,
         "outside": unread,
         "uncovered": sum(count.uncovered for _, count in apart),
@@ -153,6 +154,7 @@ def _link(scope: AuditScope, scan: LinkScan, counts: Counts) -> Row:
         "gap_ns": sum(gap.until - gap.since for gap in gaps),
         "excluded_ns": sum(gap.until - gap.since for gap in excluded),
         "gaps": "; ".join(gap_text(gap, captures) for gap in (*gaps, *excluded)),
+        **_copies(scan),
         **_share("violating", late.num_rows, read, limits),
         **_share("malformed", malformed.num_rows, read, limits),
         "latest_ns": pc.max(late.column("lateness")).as_py() or 0,
@@ -253,6 +255,20 @@ def _share(kind: str, count: int, whole: int, limits: Thresholds) -> Row:
         f"{kind}_share": count / whole if whole else 0.0,
         f"{kind}_warning": limit.warning,
         f"{kind}_critical": limit.critical,
+    }
+
+
+def _copies(scan: LinkScan) -> Row:
+    """Shares of the records that are copies, of those that are compared; None where copies are not looked for."""
+    counts = scan.copies
+    if counts is None:
+        return dict.fromkeys(("copies", "copies_share", "copies_elsewhere", "copies_elsewhere_share"))
+    whole = counts.compared or 1
+    return {
+        "copies": counts.copies,
+        "copies_share": counts.copies / whole,
+        "copies_elsewhere": counts.elsewhere,
+        "copies_elsewhere_share": counts.elsewhere / whole,
     }
 
 

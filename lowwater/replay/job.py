@@ -71,7 +71,7 @@ class Job:
         The lake stores whether the set is chained, for DAG files, which plan no queries.
 
         Raises:
-            ConfigError: there is no such query set, or a suite of it is wrong.
+            ConfigError: there is no such query set, a suite of it is wrong, or a link of it has other records.
             LakeError: there is no such lake, or it cannot be written.
             QueryError: a query is wrong.
         """
@@ -82,6 +82,7 @@ class Job:
         plan = plan_files(files, lake_links(config, lake), context=set_context(config, query_set))
         require_lowered(plan)
         require_affordable(plan, config.replay.copies)
+        _require_packets(config, plan)
         length = section.interval if section and section.interval else config.interval.length
         suites = read_suites(root, query_set, {query.name: query.high.fields for query in plan.queries})
         job = Job(lake, config, query_set, plan, length, suites)
@@ -168,6 +169,16 @@ class Job:
             if until is not None or covered < end:
                 ends[link] = covered if until is None else until
         return ends
+
+
+def _require_packets(config: Config, plan: Plan) -> None:
+    for link in plan.links:
+        kind = config.link(link).kind
+        if kind != "pcap":
+            raise ConfigError(
+                f"link {link} has {kind} records, which no lake keeps yet",
+                "run the queries over its files with `lowwater run`",
+            )
 
 
 def lake_links(config: Config, lake: Lake) -> Links:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from lowwater.catalog.packets import ADDRESSES, FRAME, PAYLOAD, SAMPLING_RATE
+from lowwater.catalog.packets import FRAME, PAYLOAD, SAMPLING_RATE, address_parts
 from lowwater.catalog.values import ip_from_words
 from lowwater.errors import LawError
 from lowwater.stream.values import Value, Values
@@ -69,10 +69,10 @@ def _column(batch: pa.RecordBatch, name: str, link: str) -> list[Value]:
     if name == PAYLOAD:
         parts = zip(*(batch[part].to_pylist() for part in (FRAME, "payload_offset", "payload_length")), strict=True)
         return [_payload(*part) for part in parts]
-    if name not in ADDRESSES:
+    if not (names := address_parts(name)):
         stored: list[Value] = batch[name].to_pylist()
         return stored
-    words = [batch[part].to_pylist() for part in (ADDRESSES[name], f"{name}_hi", f"{name}_lo")]
+    words = [batch[part].to_pylist() for part in names]
     return [None if None in parts else ip_from_words(*parts) for parts in zip(*words, strict=True)]
 
 

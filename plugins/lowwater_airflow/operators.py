@@ -65,19 +65,17 @@ class FindCaptures(BaseOperator):
 
     def execute(self, context: Context) -> list[dict[str, str]]:
         """Returns link and path of each file."""
-        from lowwater.lake.files.rotation import files_of
+        from lowwater.lake.ingestion.arrivals import pattern_files
 
         start, end = interval_of(context)
-        captures = []
-        for name, link in sorted(load_config(Path(self.lake)).links.items()):
-            if link.captures is None:
+        config = load_config(Path(self.lake))
+        files = pattern_files(config, None, start, end)
+        for name, link in sorted(config.links.items()):
+            if name not in files:
                 self.log.info("link %s has no pattern of files: ingest its captures by hand", name)
-                continue
-            paths = files_of(link, start, end)
-            captures += [{"link": name, "path": str(path)} for path in paths]
-            if not paths:
+            elif not files[name]:
                 self.log.warning("link %s: no file of %s for %s", name, link.captures, format_instant(start))
-        return captures
+        return [{"link": name, "path": str(path)} for name, paths in files.items() for path in paths]
 
 
 class IngestCapture(Lineage, BaseOperator):

@@ -13,6 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tests import capturemaker as maker
+from tests import hellomaker
 from tests.capture.linkframes import LINKS
 from tests.capture.tunnelframes import TUNNELS
 from tests.pcapngmaker import OTHERS, Section
@@ -49,7 +50,7 @@ def packets() -> list[bytes]:
 
 def frames() -> list[bytes]:
     """Frames of every link type that is decoded; each may stand under any of them."""
-    found = [maker.arp()]
+    found = [maker.arp(), *messages()]
     for packet in packets():
         kind = 0x0800 if packet[0] >> 4 == 4 else 0x86DD
         found += [
@@ -59,6 +60,16 @@ def frames() -> list[bytes]:
             maker.ethernet(maker.pppoe(maker.ppp(packet)), 0x8864),
         ]
     return found
+
+
+def messages() -> list[bytes]:
+    """Frames of Ethernet with the beginnings of messages of applications."""
+    clients = [hellomaker.browser("a.example"), hellomaker.script("b.example"), b"SSH-2.0-x\r\n", b"GET / HTTP/1.1\r\n"]
+    chosen = hellomaker.record(hellomaker.server(0x1301, [hellomaker.alpn(b"h2")]))
+    return [
+        *(maker.tcp("10.0.0.1", "10.0.0.2", 1, 443, data=data) for data in (*clients, chosen)),
+        maker.udp("10.0.0.1", "10.0.0.2", 1, 443, hellomaker.initial(b"", bytes(8), bytes(4), length=30)),
+    ]
 
 
 def files() -> list[bytes]:

@@ -1,4 +1,4 @@
-"""What tshark says of flows and applications: Community IDs, and the fields of DNS and HTTP/1."""
+"""What tshark says of flows and applications: Community IDs, and the fields of DNS, HTTP/1, TLS, QUIC and SSH."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import pyarrow as pa
 from lowwater.capture.content.applications import APPLICATIONS, application_fields
 from lowwater.capture.content.community_id import community_ids
 from lowwater.catalog.builtin.flows import PORTED
+from tests.capture import tsharkhellos
+from tests.capture.tsharkhellos import SEPARATOR, hellos
 from tests.capture.tunnelframes import TUNNELS
 
 COMMUNITY = "community_id"
@@ -18,15 +20,16 @@ NAMES = {
     COMMUNITY: "communityid", "dns_id": "dns.id", "dns_query": "dns.qry.name", "dns_type": "dns.qry.type",
     "dns_response": "dns.flags.response", "dns_rcode": "dns.flags.rcode", "dns_answers": "dns.count.answers",
     "http_method": "http.request.method", "http_host": "http.host", "http_uri": "http.request.uri",
-    "http_user_agent": "http.user_agent", "http_status": "http.response.code",
+    "http_user_agent": "http.user_agent", "http_status": "http.response.code", "ssh_banner": "ssh.protocol",
 }  # fmt: skip
 SETTINGS = (
     "http.desegment_headers:FALSE", "http.desegment_body:FALSE", "http.dechunk_body:FALSE",
-    "dns.desegment_dns_messages:FALSE",
+    "dns.desegment_dns_messages:FALSE", *tsharkhellos.SETTINGS,
 )  # fmt: skip
 """One packet says what it says by itself."""
-SEPARATOR = "\x1f"
-"""Between the values of a field that occurs more than once: URIs and names of browsers have commas."""
+FIELDS = (*NAMES.values(), *tsharkhellos.FIELDS)
+COLUMNS = (*NAMES, *tsharkhellos.TLS_NAMES)
+"""The columns that are compared; captures with QUIC are few."""
 
 DNS_PORTS = {53, 5353, 5355}
 INSIDE = {"ip", "ipv6", *(made.layer for made in TUNNELS), "teredo", "ayiya", "l2tp", "capwap"}
@@ -53,14 +56,14 @@ def unescaped(name: str | None) -> str | None:
     return re.sub(r"\\(\d{3}|.)", lambda found: chr(int(found[1])) if len(found[1]) == 3 else found[1], name)
 
 
-def messages(told: dict[str, str]) -> dict[str, Any]:
+def messages(told: dict[str, str], layers: list[str]) -> dict[str, Any]:
     """The columns as tshark has them, the first occurrence of each."""
     found: dict[str, Any] = {}
     for name, field in NAMES.items():
         text = told[field].split(SEPARATOR)[0]
         number = name != COMMUNITY and APPLICATIONS.field(name).type == pa.int32()
         found[name] = (int(text, 0) if number else text) if text else None
-    return found
+    return found | hellos(told, layers)
 
 
 def excuse(name: str, row: dict[str, Any], told: dict[str, str], layers: list[str], frame: bytes) -> str:
@@ -73,13 +76,38 @@ def excuse(name: str, row: dict[str, Any], told: dict[str, str], layers: list[st
         layers: its layers from the outermost IP header on.
         frame: the captured bytes.
     """
-    if name not in NAMES:
+    if name not in (*COLUMNS, *tsharkhellos.QUIC_NAMES):
         return ""
     if row["protocol"] is None:
         return "a cut header, or no IP to us"
     if set(layers[1:]) & INSIDE:
         return "another header inside, of which tshark tells"
-    return _of_flow(row, layers, told) if name == COMMUNITY else _of_application(row[name], row, told, layers, frame)
+    if name == COMMUNITY:
+        return _of_flow(row, layers, told)
+    if name.startswith(("tls_", "quic_", "ssh_")):
+        return _of_hello(name, row, told, layers, frame)
+    return _of_application(row[name], row, told, layers, frame)
+
+
+def _of_hello(name: str, row: dict[str, Any], told: dict[str, str], layers: list[str], frame: bytes) -> str:
+    ours, payload = row[name], frame[row["payload_offset"] or 0 :]
+    if isinstance(ours, str) and not ours.isascii():
+        return "tshark replaces bytes that are not ASCII"
+    if row["caplen"] < row["len"]:
+        return "cut: tshark gives the half of a line, or a record without the hello in it"
+    if name.startswith("quic_"):
+        several = name in ("quic_server_name", "quic_alpn", "quic_ja4")
+        return "a ClientHello of several datagrams, which tshark puts together" if several else ""
+    layer = "ssh" if name.startswith("ssh_") else "tls"
+    if ours is not None and (layer not in layers or told[tsharkhellos.REPEATED]):
+        return "a segment that came before, or a port of another protocol to tshark"
+    if layer == "ssh":
+        return ""
+    if payload[:1] not in (b"\x16", b"\x14"):
+        return "a hello of SSL 2.0, or the rest of one that began in another segment"
+    if int.from_bytes(payload[3:5], "big") > len(payload) - 5:
+        return "a record of several segments, of which tshark says nothing"
+    return "decrypted" if name == "tls_alpn" and "8" in told[tsharkhellos.KIND].split(SEPARATOR) else ""
 
 
 def _of_flow(row: dict[str, Any], layers: list[str], told: dict[str, str]) -> str:

@@ -15,7 +15,8 @@ from lowwater.capture.formats.scan import CAPTURED, OFFSET
 from lowwater.catalog.packets import ADDRESSES
 from lowwater.catalog.values import format_ip, ip_from_words
 from tests.capture.linkframes import BEHIND, LINKS
-from tests.capture.tsharkmessages import NAMES, SEPARATOR, SETTINGS, derived, excuse, messages
+from tests.capture.tsharkmessages import FIELDS as MESSAGES
+from tests.capture.tsharkmessages import SEPARATOR, SETTINGS, derived, excuse, messages
 from tests.capture.tunnelframes import TUNNELS
 
 TAGS = (0x8100, 0x88A8, 0x9100)  # ours is the type behind them, which a cut frame may not have
@@ -52,7 +53,7 @@ FIELDS = (
     *PAYLOAD,
     *ARP,
     *TUNNEL_FIELDS,
-    *NAMES.values(),
+    *MESSAGES,
 )
 LAYERS_OF_LINKS = {*BEHIND, *(layer for made in LINKS.values() for layer in made.layers)}
 """Layers of tshark that the link readers look through."""
@@ -228,7 +229,7 @@ def expected(told: dict[str, str]) -> dict[str, Any]:
         return found | _arp(told) | {"ipversion": None}
     if strange:  # something else, or a tunnel
         return found
-    found |= {"arp_op": None} | messages(told)
+    found |= {"arp_op": None} | messages(told, layers)
     if depth == len(layers):
         return found | {"ipversion": None, "tunnel": None, "payload_offset": None, "payload_length": None}
     network, above = layers[depth], (layers[depth + 1] if depth + 1 < len(layers) else "")

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
+import random
+import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -58,6 +61,34 @@ def test_the_document_keeps_its_schema(folder: Path) -> None:
     ]
     for definition in (schema, *schema["$defs"].values()):
         assert all("description" in each for each in definition["properties"].values())
+
+
+@pytest.mark.parametrize("window", ["0s", "9ms", "10ms", "50ms"])
+def test_copies_are_those_of_editcap(tmp_path: Path, window: str) -> None:
+    editcap = shutil.which("editcap")
+    if editcap is None:
+        pytest.skip("needs editcap")
+    draw, stamp, records = random.Random(window), BASE, []
+    for _ in range(400):
+        stamp += draw.choice([0, 1, 5, 10, 20]) * SECOND // 1000
+        records.append((stamp, udp("10.0.0.1", "10.0.0.2", 1, 2, bytes([draw.randrange(9)]) * 20)))
+    path = tmp_path / "a.pcap"
+    path.write_bytes(pcap_bytes(records))
+    seconds = {"0s": "0", "9ms": "0.009", "10ms": "0.010", "50ms": "0.050"}[window]
+    command = [editcap, "-w", seconds, path, tmp_path / "b.pcap"]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stderr
+    skipped = int(re.search(r"(\d+) packets? skipped", said)[1])  # type: ignore[index]
+    (found,) = as_json(path, "--duplicates", window)["captures"]
+    jsonschema.validate(as_json(path, "--duplicates", window), json.loads(SCHEMA.read_text(encoding="utf-8")))
+    (only,) = found["interfaces"]
+    assert 0 < only["duplicates"]["packets"] == skipped < only["duplicates"]["compared"] == 400
+    header, row = csv.reader(called(path, "--duplicates", window, "--format", "csv").stdout.splitlines())
+    assert (header[-1], row[-1]) == ("duplicates", str(skipped))
+    table = called(path, "--duplicates", window).stdout
+    assert f"{skipped:,} ({skipped / 400:.2%})" in table and "duplicates within" in table
+    heading, line, *_ = called(path, tmp_path / "b.pcap", "--duplicates", window).stdout.splitlines()
+    assert "duplicates" in heading and f" {skipped:,} " in line
+    assert "duplicates" not in called(path).stdout + called(path, "--format", "csv").stdout.partition("\n")[0]
 
 
 def test_the_facts_of_the_document(folder: Path) -> None:

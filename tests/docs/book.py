@@ -128,6 +128,9 @@ def _folder() -> tempfile.TemporaryDirectory[str]:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(block.text, encoding="utf-8")
     write_captures(of("text", "world")[0].text, BEGIN, Path(folder.name))
+    hellos = Path(folder.name) / "hellos"
+    hellos.mkdir()
+    write_captures(of("text", "hellos")[0].text, BEGIN, hellos)
     return folder
 
 
@@ -154,7 +157,7 @@ def result(block: Block) -> str:
     if "note" in block.words:
         return "".join(f"{note.query}: {note}\n" for note in plan(block).notes)
     if "run" in block.words:
-        return _rows(plan(block))
+        return _rows(plan(block), folder() / "hellos" if "hellos" in block.words else folder())
     try:
         plan(block)
     except LowwaterError as error:
@@ -162,9 +165,9 @@ def result(block: Block) -> str:
     return "it plans\n"
 
 
-def _rows(queries: Plan) -> str:
-    names = sorted(links().names or ())
-    captures = [(name, folder() / f"{name}.pcap") for name in names]
+def _rows(queries: Plan, where: Path) -> str:
+    names = [name for name in sorted(links().names or ()) if (where / f"{name}.pcap").exists()]
+    captures = [(name, where / f"{name}.pcap") for name in names]
     with tempfile.TemporaryDirectory() as out:
         request = RunRequest(
             queries, Config(links={name: Link() for name in names}), captures, Path(out), engine="reference"

@@ -20,8 +20,8 @@ from tests.docs.tables import TABLES
 
 LANGUAGES = {"gsql", "toml", "python", "fun", "sh", "text"}
 FURTHER = {
-    "gsql": {"error", "run", "note", "records", "named", "bug"},
-    "text": {"world", "form"},
+    "gsql": {"error", "run", "note", "records", "named", "bug", "hellos"},
+    "text": {"world", "form", "hellos"},
     "toml": {"world", "records"},
 }
 

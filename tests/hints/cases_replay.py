@@ -115,7 +115,7 @@ def _ingested_anew(desk: Desk) -> None:
 def _away(desk: Desk, read: Callable[[Any], object]) -> None:
     """Reads packets whose files another process has just replaced."""
     inputs = _inputs(_job(desk))
-    _ = inputs._files
+    inputs.read("main1", START)
     shutil.rmtree(desk.lake / "packets" / "link=main1")
     read(inputs)
 

@@ -21,7 +21,7 @@ from tests.replay.support import ROOT
 SECTIONS = [name for name, field in Config.model_fields.items() if isinstance(field.default, Section)]
 """Of one table each; those of links and query sets have names."""
 
-BESIDE = {"connection", "separator", "delay", "anonymise"}
+BESIDE = {"connection", "separator", "quote", "header", "null", "protocol", "delay", "anonymise"}
 """Settings that the text names: of other kinds of links, of experiments, and one that excludes others."""
 
 FULL = """
@@ -124,6 +124,12 @@ def test_defaults_without_a_file(tmp_path: Path) -> None:
         ('[links.a]\nskew = "900000h"', "links.a: skew: must be below"),
         ('[links.a]\npolicy = "ignore"', "links.a.policy: must be 'fail', 'wait' or 'publish'"),
         ('[links.a]\nseparator = ","', 'links.a: separator: one character, of a link of kind "csv"'),
+        ("[links.a]\nheader = true", 'links.a: header: is of a link of kind "csv"'),
+        ('[links.a]\nkind = "csv"\nquote = ","', "links.a: separator and quote: are different characters"),
+        ('[links.a]\nkind = "csv"\nquote = "ab"', "links.a.quote: "),
+        ('[links.a]\nkind = "json"\npayload = 5', 'links.a: payload: is of a link of kind "pcap"'),
+        ('[links.a]\nkind = "json"\nsampling = true', "links.a: sampling and applications: are of a link"),
+        ('[links.a]\nprotocol = "FLOW"', 'links.a: protocol: is of a link of kind "csv", "json" or "parquet"'),
         ('[links.a]\nrotation = "1h"', "links.a: rotation: needs a pattern"),
         ('[links.a]\ntimezone = "Berlin"', "links.a.timezone: 'Berlin' is no time zone"),
         ('[links.a]\ntimezone = "../etc/passwd"', "links.a.timezone: '../etc/passwd' is no time zone"),

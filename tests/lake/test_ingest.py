@@ -264,8 +264,7 @@ def test_another_decoder_replaces(lake: Lake, tmp_path: Path, monkeypatch: pytes
     path = capture(tmp_path / "a.pcap", [1, 2])
     ingest(lake, "a", [path], CONFIG)
     before = stored_files(lake)
-    for each in (batching, replacing):
-        monkeypatch.setattr(each, "DECODER_VERSION", 99)
+    monkeypatch.setattr(replacing, "DECODER_VERSION", 99)
     (again,) = ingest(lake, "a", [path], CONFIG)
     assert (again.state, again.capture.decoder_version) == ("replaced", 99)
     assert again.note == "read again: a setting of the link, or the decoder, has changed"
@@ -289,8 +288,7 @@ def test_a_crash_at_any_commit_then_a_retry_gives_one_copy(
     path = capture(tmp_path / "a.pcap", [1, 2, 3700, 3701], cut=1)
     if old:
         ingest(lake, "a", [path], CONFIG)
-        for each in (batching, replacing):
-            monkeypatch.setattr(each, "DECODER_VERSION", 99)
+        monkeypatch.setattr(replacing, "DECODER_VERSION", 99)
     seen = contents(lake)
     real: Callable[..., Any] = getattr(POINTS[point], point)
     calls = iter(range(9))

@@ -15,6 +15,7 @@ from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.captures import read_captures
 from tests import capturemaker as maker
+from tests import hellomaker
 from tests.lake.support import BASE
 
 SECOND = 1_000_000_000
@@ -53,6 +54,24 @@ def stored(lake: Lake, columns: str) -> list[tuple[Any, ...]]:
         f"SELECT {columns} FROM read_parquet({files}) ORDER BY position"
     ).fetchall()
     return found
+
+
+def test_fields_of_tls_ssh_and_quic(lake: Lake, tmp_path: Path) -> None:
+    initial = hellomaker.initial(hellomaker.crypto(hellomaker.script("b.example")[5:]), bytes(8))
+    frames = (
+        maker.tcp("10.0.0.1", "10.0.0.2", 5, 443, data=hellomaker.browser("a.example")),
+        maker.tcp("10.0.0.1", "10.0.0.2", 5, 22, data=b"SSH-2.0-x\r\n"),
+        maker.udp("10.0.0.1", "10.0.0.2", 5, 443, initial),
+    )
+    path = tmp_path / "b.pcap"
+    path.write_bytes(maker.pcap_bytes([(BASE + number * SECOND, frame) for number, frame in enumerate(frames)]))
+    assert take(lake, path, applications=["quic", "ssh", "tls"]) == "added"
+    found = stored(lake, "tls_server_name, tls_version, ssh_banner, quic_version, quic_server_name")
+    assert found == [
+        ("a.example", hellomaker.TLS_13, None, None, None),
+        (None, None, "SSH-2.0-x", None, None),
+        (None, None, None, 1, "b.example"),
+    ]
 
 
 def test_what_is_kept_follows_the_settings(lake: Lake, path: Path) -> None:

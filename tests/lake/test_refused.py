@@ -27,6 +27,11 @@ REFUSED = [
     ('[links.a]\nskew="500000h"', 'links.a: skew: must be below 439200h; write for example skew = "1s"'),
     ('[links.a]\npayload="some"', "links.a.payload: must be a whole number or 'all'; write for example payload = 64"),
     ("[query_sets.a]\nparams={x=[1]}", "query_sets.a.params.x: must be a text in quotes or a whole number or a number"),
+    ('[links.a]\nduplicates="drop"', 'links.a.duplicates: \'drop\' is none of "keep", "report 50ms" and "drop 50ms"'),
+    (
+        '[links.a]\nduplicates="drop 2min"',
+        "links.a.duplicates: 'drop 2min': the time must be at least 0s and at most 1min",
+    ),
     ('[retention]\nversions="1s"', 'retention.versions: must be at least 1h; write for example versions = "7d"'),
     ('[notify]\nurl="x"', "notify.url: must be an address that begins with http:// or https://; write for example url"),
     ('[query_sets."a b"]', "query_sets.a b: is not a valid name of a query set: a letter or _, then"),
@@ -41,6 +46,10 @@ def test_a_refusal_says_what_is_allowed(text: str, said: str, tmp_path: Path) ->
     assert str(found.value).startswith(f"{tmp_path / 'lowwater.toml'}: {said}")
     assert "\n" not in str(found.value)
     assert not re.search("Input should|String should|Value error", str(found.value))
+
+
+TEXTS = ("separator", "quote", "header", "null", "protocol")
+"""Settings of links with other records than packets."""
 
 
 def _keys(model: type[BaseModel], above: str = "") -> Iterator[str]:
@@ -65,7 +74,7 @@ def test_every_setting_has_an_example_that_is_allowed(tmp_path: Path) -> None:
         table = "sets" if key == "sets" else key.rpartition(".")[0].replace("*", "main1")
         text = example if example.startswith("[") or not table else f"[{table}]\n{example}"
         more = "\n[links.main2]\n[links.main1]" if table == "sets" else ""
-        more = '\nkind = "csv"' if "separator" in key else "\nsampling = true" if key.endswith("shed") else more
+        more = '\nkind = "csv"' if key.endswith(TEXTS) else "\nsampling = true" if key.endswith("shed") else more
         more = '\ncaptures = "a-%Y%m%d%H"' if key.endswith("rotation") else more
         (tmp_path / "lowwater.toml").write_text(text + more)
         assert tomllib.loads(text)

@@ -94,7 +94,7 @@ def evaluated(case: Case, engine: str, spark: SparkSession | None = None) -> Run
     for link in request.plan.links:
         packets, account = case.world.packets[link], gathered.accounts.links.get(link, LinkCounts())
         assert account.violating == case.world.violations(link)
-        assert account.sane + account.violating == len(packets)
+        assert account.sane + account.violating + account.duplicates == len(packets)
         assert sum(each.malformed for each in captures[link]) == (link in case.world.cuts and bool(packets))
     return gathered
 

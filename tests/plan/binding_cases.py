@@ -129,6 +129,7 @@ CASES = {
     "protocol_packet_type": "PROTOCOL a { uint s get_srcIP; }\nSELECT s FROM main1.a",
     "protocol_packet_word": "PROTOCOL a { uint t get_time (incresing); }\nSELECT t FROM main1.a",
     "protocol_position": "PROTOCOL a { uint t get_csv_uint_pos0; }\nSELECT t FROM main1.a",
+    "protocol_time_type": "PROTOCOL a { float t get_csv_iso_to_timestamp_pos1; }\nSELECT t FROM web.a",
     "protocol_access": "PROTOCOL a { uint t get_csv_ip_pos1 (increasing); }\nSELECT t FROM web.a",
     "protocol_clocks": "PROTOCOL a { uint t get_csv_uint_pos1 (increasing, clock);"
     " uint u get_csv_uint_pos2 (increasing, clock); }\nSELECT t FROM main1.a",

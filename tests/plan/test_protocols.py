@@ -35,24 +35,29 @@ def plan(text: str) -> Plan:
 
 def test_own_fields_come_first_and_inherited_ones_follow() -> None:
     log = protocols(BASE)["log"]
-    assert list(log.stored) == ["at", "who", "step", "systemTime", "site"]
-    assert log.stored["who"] is Type.IP and log.kind == "csv"
+    assert list(log.columns) == ["at", "who", "step", "systemTime", "site"]
+    assert list(log.stored) == ["int:at", "ip:who", "int:step", "arrival.1000000000:systemTime", "string:site"]
+    assert log.stored["ip:who"] is Type.IP and log.kind == "csv"
 
 
 def test_an_own_field_wins_over_an_inherited_one() -> None:
     text = "PROTOCOL a { uint x get_csv_uint_pos1; } PROTOCOL b (a) { string x get_csv_string_pos2; }"
-    assert protocols(text)["b"].stored == {"x": Type.STRING}
+    assert protocols(text)["b"].stored == {"string:x": Type.STRING}
 
 
 def test_the_clock_is_what_says_so_else_the_first_that_the_record_brings() -> None:
     log = protocols(BASE)["log"]
-    assert log.clock is not None and log.clock.name == "at"
+    assert log.clock is not None and log.clock.name == "int:at"
     kinds = {attribute.name: (attribute.clock, attribute.stamp, attribute.skew) for attribute in log.attributes}
-    assert kinds["step"] == (False, "external", 5) and kinds["systemTime"] == (False, "internal", 0)
+    assert kinds["int:step"] == (False, "external", 5) and kinds["arrival.1000000000:systemTime"] == (
+        False,
+        "internal",
+        0,
+    )
     said = protocols(
         "PROTOCOL a { uint x get_csv_uint_pos1 (increasing); uint y get_csv_uint_pos2 (increasing, clock); }"
     )
-    assert said["a"].clock is not None and said["a"].clock.name == "y"
+    assert said["a"].clock is not None and said["a"].clock.name == "int:y"
 
 
 def test_a_packet_protocol_renames_built_in_columns() -> None:

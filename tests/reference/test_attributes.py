@@ -55,7 +55,7 @@ def replay(
     found: list[ReferenceResult] = []
     for start, end in pairwise((0, *cuts, END_OF_TIME)):
         batches = {
-            link: [pa.RecordBatch.from_pylist([{**r, "arrival": a} for a, name, r in records if name == link])]
+            link: [pa.RecordBatch.from_pylist([_stored(r) | {"arrival": a} for a, name, r in records if name == link])]
             for link in LINKS
         }
         disorder = dict.fromkeys(LINKS, Disorder(0, SLACK))
@@ -65,6 +65,10 @@ def replay(
             evaluate(node, batches, disorder, start, end, read, SECOND, state=state, over=over, experiment=experiment)
         )
     return found
+
+
+def _stored(record: dict[str, int]) -> dict[str, int]:
+    return {name if name == "timestamp" else f"int:{name}": value for name, value in record.items()}
 
 
 def admitted(records: list[Record], sign: int, column: str, slack: int) -> tuple[list[Record], list[tuple[int, int]]]:

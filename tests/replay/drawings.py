@@ -7,6 +7,7 @@ A line is `link seconds packet`, the seconds counted from an instant, in the ord
     main2  3    icmp 10.0.0.1 > 10.0.0.2
     main2  4    arp
     main1  5    tcp  10.0.0.1:1024 > 10.0.0.2:80  ACK "GET / HTTP/1.1\\r\\n"
+    main1  6    tls  10.0.0.1:1024 > 10.0.0.2:443  browser www.example.org
 """
 
 from __future__ import annotations
@@ -15,13 +16,16 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests import capturemaker
+from tests import capturemaker, hellomaker
 from tests.capturemaker import Record, pcap_bytes
 
 SECOND = 1_000_000_000
+PROGRAMS = {"browser": hellomaker.browser, "script": hellomaker.script}
+"""Makers of ClientHellos."""
+
 FLAGS = {"FIN": 1, "SYN": 2, "RST": 4, "PSH": 8, "ACK": 16, "URG": 32}
 LINE = re.compile(
-    r"(?P<link>\w+) +(?P<seconds>[\d.]+) +(?P<kind>tcp|udp|icmp|arp)(?: +(?P<src>\S+) > (?P<dest>\S+))?(?P<rest>.*)"
+    r"(?P<link>\w+) +(?P<seconds>[\d.]+) +(?P<kind>tcp|udp|icmp|arp|tls)(?: +(?P<src>\S+) > (?P<dest>\S+))?(?P<rest>.*)"
 )
 
 
@@ -67,6 +71,8 @@ def _frame(found: re.Match[str]) -> bytes:
         return capturemaker.icmp(found["src"], found["dest"])
     src, sport = _host(found["src"])
     dest, dport = _host(found["dest"])
+    if found["kind"] == "tls":
+        return capturemaker.tcp(src, dest, sport, dport, data=PROGRAMS[words[0]](words[1]))
     if found["kind"] == "udp":
         return capturemaker.udp(src, dest, sport, dport, data)
     flags = sum(FLAGS[word] for word in words if "=" not in word)

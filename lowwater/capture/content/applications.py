@@ -1,9 +1,10 @@
-"""DNS and HTTP/1 fields of packets, for the queries that read them.
+"""Fields of applications (DNS, HTTP/1, TLS, QUIC, SSH) in packets, for the queries that read them.
 
 It runs after decoding, for links that store these fields. A kernel marks the few packets that may hold a message; only
-these are parsed, in Python. Packets are parsed one by one. If a message spans several TCP segments, only fields that
-are whole in the first segment have a value. A middle segment of a DNS stream is parsed as if a message began in it.
-Packet bytes never raise an error: a field that is not whole is NULL.
+these are parsed: here DNS and HTTP/1, in `tls`, `quic` and `ssh` the others. Packets are parsed one by one.
+If a message spans several TCP segments, only fields that are whole in the first segment have a value. A middle segment
+of a DNS stream is parsed as if a message began in it. Packet bytes never raise an error: a field that is not whole is
+NULL. At most 16 KiB of a payload are looked at.
 
 DNS (RFC 1035, over TCP RFC 7766) is UDP or TCP on port 53, 5353 (multicast) or 5355 (LLMNR). HTTP/1 (RFC 9112) is any
 TCP payload that begins with a method or with `HTTP/1.`. RTSP and SIP have such request lines too, with another version:
@@ -14,6 +15,7 @@ printable ASCII is `\\DDD` (RFC 4343). HTTP texts have one character a byte, as 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import dns.exception
@@ -22,15 +24,20 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from lowwater.capture.content.hello import LONGEST_TEXT
+from lowwater.capture.content.quic import quic_columns
+from lowwater.capture.content.ssh import ssh_fields
+from lowwater.capture.content.starts import SSH, begins_hello, begins_initial
+from lowwater.capture.content.tls import tls_columns
 from lowwater.capture.headers.loads import big32
 from lowwater.capture.inlining import kernel
-from lowwater.catalog.packets import FRAME, HEAD, KEPT
+from lowwater.catalog.packets import KEPT, UNNAMED
 
-APPLICATIONS = pa.schema([field for field in KEPT if field.name not in (FRAME, HEAD)])
+APPLICATIONS = pa.schema([field for field in KEPT if field.name not in UNNAMED])
 """Schema of the fields; all are nullable."""
 
-LONGEST_TEXT = 2048
-"""Most bytes of an HTTP field; the rest is dropped."""
+NAMES = tuple(dict.fromkeys(name.partition("_")[0] for name in APPLICATIONS.names))
+"""The applications, as settings name them."""
 
 _HEAD = 1 << 14  # bytes of a payload that are parsed
 _METHODS = frozenset(
@@ -46,55 +53,102 @@ _FIELDS = {b"host": "http_host", b"user-agent": "http_user_agent"}
 
 _TCP, _UDP = 6, 17
 _DNS_HEADER = 12
-_NOTHING, _DNS, _DNS_TCP, _HTTP = 0, 1, 2, 3
+_NOTHING, _DNS, _DNS_TCP, _HTTP, _TLS, _SSH, _QUIC = range(7)
+_MARKS = {"dns": (_DNS, _DNS_TCP), "http": (_HTTP,), "tls": (_TLS,), "ssh": (_SSH,), "quic": (_QUIC,)}
+_WANT_DNS, _WANT_HTTP, _WANT_TLS, _WANT_SSH, _WANT_QUIC = (
+    1 << NAMES.index(name) for name in ("dns", "http", "tls", "ssh", "quic")
+)
 
 
 @kernel
 def _mark(
-    buffer: Any, begins: Any, ends: Any, protocol: Any, source: Any, destination: Any, starts: Any, kinds: Any
+    buffer: Any,
+    begins: Any,
+    ends: Any,
+    protocol: Any,
+    source: Any,
+    destination: Any,
+    starts: Any,
+    wanted: int,
+    kinds: Any,
 ) -> None:
-    """Marks rows whose payload may hold a message, by their ports and the first four bytes."""
+    """Marks rows whose payload may hold a message of a wanted application, by ports and first bytes."""
     for row in range(len(begins)):
         if begins[row] < 0 or ends[row] - begins[row] < 4:
             continue
         tcp = protocol[row] == _TCP
         if not tcp and protocol[row] != _UDP:
             continue
-        for port in (source[row], destination[row]):
-            if port in (53, 5353, 5355):
-                kinds[row] = _DNS_TCP if tcp else _DNS
-        if tcp and kinds[row] == _NOTHING:
-            first = big32(buffer, begins[row])
+        if wanted & _WANT_DNS:
+            for port in (source[row], destination[row]):
+                if port in (53, 5353, 5355):
+                    kinds[row] = _DNS_TCP if tcp else _DNS
+        if kinds[row] != _NOTHING:
+            continue
+        if not tcp:
+            if wanted & _WANT_QUIC and begins_initial(buffer, begins[row], ends[row]):
+                kinds[row] = _QUIC
+            continue
+        if wanted & _WANT_TLS and begins_hello(buffer, begins[row], ends[row]):
+            kinds[row] = _TLS
+            continue
+        first = big32(buffer, begins[row])
+        if wanted & _WANT_SSH and first == SSH:
+            kinds[row] = _SSH
+        if wanted & _WANT_HTTP:
             for start in starts:
                 if first == start:
                     kinds[row] = _HTTP
 
 
-def application_fields(buffer: NDArray[np.uint8], begins: NDArray[np.int64], batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Extracts the DNS and HTTP fields from the payloads of the outermost transport.
+def application_fields(
+    buffer: NDArray[np.uint8], begins: NDArray[np.int64], batch: pa.RecordBatch, applications: Sequence[str] = NAMES
+) -> pa.RecordBatch:
+    """Extracts the fields of applications from the payloads of the outermost transport.
 
     Args:
         buffer: the bytes of the frames.
         begins: shape (n), index of the frames in the buffer.
         batch: the decoded frames, n rows with `caplen`, `protocol`, `srcPort`, `destPort`, `payload_offset` and
             `payload_length`.
+        applications: the applications, among NAMES.
 
     Returns:
-        n rows, schema `APPLICATIONS`; NULL without such a message, and for fields that are not whole.
+        n rows, the columns of `APPLICATIONS` for these applications; NULL without such a message, and for fields that
+        are not whole.
     """
     begin, end = _payloads(begins, batch)
     kinds = np.zeros(len(begins), np.int8)
     protocol, source, destination = (_numbers(batch, name) for name in ("protocol", "srcPort", "destPort"))
-    _mark(buffer, begin, end, protocol, source, destination, _STARTS, kinds)
-    marked = np.flatnonzero(kinds)
-    rows = []
-    for row in marked.tolist():
-        payload = buffer[begin[row] : min(end[row], begin[row] + _HEAD)].tobytes()
-        rows.append(http_fields(payload) if kinds[row] == _HTTP else dns_fields(payload, kinds[row] == _DNS_TCP))
-    places = np.zeros(len(begins), np.int64)
-    places[marked] = np.arange(len(marked))
-    fields = pa.RecordBatch.from_pylist(rows, APPLICATIONS)
-    return fields.take(pa.array(places, mask=kinds == _NOTHING))
+    wanted = sum(1 << NAMES.index(name) for name in set(applications))
+    _mark(buffer, begin, end, protocol, source, destination, _STARTS, wanted, kinds)
+    end = np.minimum(end, begin + _HEAD)
+    columns: dict[str, pa.Array] = {}
+    for name in NAMES:
+        if name in applications:
+            marked = np.isin(kinds, _MARKS[name])
+            rows = np.flatnonzero(marked)
+            places = np.zeros(len(begins), np.int64)
+            places[rows] = np.arange(len(rows))
+            found = _parsed(name, buffer, begin[rows], end[rows], kinds[rows])
+            taken = pa.array(places, mask=~marked)
+            columns |= {column: values.take(taken) for column, values in found.items()}
+    schema = pa.schema([field for field in APPLICATIONS if field.name in columns])
+    return pa.RecordBatch.from_arrays([columns[column] for column in schema.names], schema=schema)
+
+
+def _parsed(
+    name: str, buffer: NDArray[np.uint8], begins: NDArray[np.int64], ends: NDArray[np.int64], kinds: NDArray[np.int8]
+) -> dict[str, pa.Array]:
+    """Returns the columns of an application in the payloads that are marked for it."""
+    if name == "tls":
+        return tls_columns(buffer, begins, ends)
+    payloads = [buffer[begin:end].tobytes() for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)]
+    if name == "quic":
+        return quic_columns(payloads)
+    rows = [_PARSERS[kind](payload) for kind, payload in zip(kinds.tolist(), payloads, strict=True)]
+    fields = [field for field in APPLICATIONS if field.name.partition("_")[0] == name]
+    return {field.name: pa.array([row.get(field.name) for row in rows], field.type) for field in fields}
 
 
 def dns_fields(payload: bytes, tcp: bool) -> dict[str, Any]:
@@ -188,3 +242,12 @@ def _payloads(begins: NDArray[np.int64], batch: pa.RecordBatch) -> tuple[NDArray
     begin = np.where(place >= 0, begins + place, -1)
     end = begins + _numbers(batch, "caplen")
     return begin, np.where(length >= 0, np.minimum(end, begin + length), end)
+
+
+_PARSERS: dict[int, Callable[[bytes], dict[str, Any]]] = {
+    _DNS: lambda payload: dns_fields(payload, tcp=False),
+    _DNS_TCP: lambda payload: dns_fields(payload, tcp=True),
+    _HTTP: http_fields,
+    _SSH: ssh_fields,
+}
+"""Mark -> parser of a payload."""

@@ -1,7 +1,7 @@
 """Stored content: options of a link, and the columns that they add to decoded batches.
 
 It runs after decoding, in the reader and in `formats.division.read_chunk`. `frames` copies the beginning of frames,
-`applications` extracts DNS and HTTP fields, `anonymise` replaces addresses.
+`applications` extracts fields of applications, `anonymise` replaces addresses.
 """
 
 from __future__ import annotations
@@ -18,12 +18,16 @@ from lowwater.capture.content.anonymise import Anonymiser, key_digest, read_key
 from lowwater.capture.content.applications import application_fields
 from lowwater.capture.content.frames import EVERYTHING, frame_prefixes
 from lowwater.capture.content.heads import heads
+from lowwater.capture.content.packet_hashes import packet_hashes
 from lowwater.capture.formats.header import RECORD_HEADER
 from lowwater.capture.headers.batches import WHOLE, shape_of
 from lowwater.capture.headers.columns import BATCH
-from lowwater.catalog.packets import FRAME, HEAD, KEPT
+from lowwater.catalog.packets import FRAME, HEAD, KEPT, PACKET_HASH
 from lowwater.config import Link
 from lowwater.errors import ConfigError
+
+_HASH = "hash of "
+"""Begin of the part of the options, as the ledger stores them, that names the compared bytes."""
 
 
 @dataclass(frozen=True)
@@ -33,14 +37,16 @@ class ContentOptions:
     Attributes:
         payload: bytes of every payload that are stored behind the headers of its frame; EVERYTHING for whole frames;
             None for no frames.
-        applications: `dns`, `http`, both or none.
+        applications: names of applications whose fields are stored, such as `dns` and `tls`.
         sampling: whether a digest of the first bytes of every frame is stored, for sampling.
+        compared: bytes of a packet whose hash is stored, to find copies: `content`, `packet`, or empty for no hash.
         key: key of the anonymisation, 32 bytes; None for true addresses.
     """
 
     payload: int | None = None
     applications: tuple[str, ...] = ()
     sampling: bool = False
+    compared: str = ""
     key: bytes | None = field(default=None, repr=False)
 
     @property
@@ -48,6 +54,7 @@ class ContentOptions:
         """Schema of the batches: `BATCH`, and the stored content columns of `KEPT`."""
         names = {FRAME} if self.payload is not None else set()
         names |= {HEAD} if self.sampling else set()
+        names |= set(PACKET_HASH) if self.compared else set()
         columns = [name for name in KEPT.names if name in names or name.partition("_")[0] in self.applications]
         return pa.schema([*BATCH, *(KEPT.field(name) for name in columns)])
 
@@ -60,7 +67,7 @@ class ContentOptions:
         """
         payload = EVERYTHING if link.payload == "all" else link.payload
         key = None if link.anonymise is None else read_key(link.anonymise)
-        return ContentOptions(payload, tuple(sorted(set(link.applications))), link.sampling, key)
+        return ContentOptions(payload, tuple(sorted(set(link.applications))), link.sampling, link.compared, key)
 
     def __str__(self) -> str:
         """The options as text, as the ledger stores them.
@@ -70,12 +77,33 @@ class ContentOptions:
             'payload 256, dns, http'
         """
         payload = [] if self.payload is None else [f"payload {'all' if self.payload == EVERYTHING else self.payload}"]
-        return ", ".join([*payload, *self.applications, *(["sampling"] if self.sampling else [])])
+        digests = [*(["sampling"] if self.sampling else []), *([f"{_HASH}{self.compared}"] if self.compared else [])]
+        return ", ".join([*payload, *self.applications, *digests])
 
     @property
     def key_digest(self) -> str:
         """Digest of the key for the ledger; empty without a key."""
         return "" if self.key is None else key_digest(self.key)
+
+
+def hash_of(stored: str | None) -> str:
+    """Returns the compared bytes in options as the ledger stores them; empty without hashes.
+
+    Example:
+        >>> hash_of("dns, hash of content"), hash_of("dns"), hash_of(None)
+        ('content', '', '')
+    """
+    return next((part.removeprefix(_HASH) for part in (stored or "").split(", ") if part.startswith(_HASH)), "")
+
+
+def kept_for_rows(stored: str | None) -> str:
+    """Returns stored options without the hashes of packets, of which no row depends unless copies are dropped.
+
+    Example:
+        >>> kept_for_rows("dns, hash of content"), kept_for_rows("hash of content"), kept_for_rows(None)
+        ('dns', '', '')
+    """
+    return ", ".join(part for part in (stored or "").split(", ") if not part.startswith(_HASH))
 
 
 NOTHING = ContentOptions()
@@ -113,13 +141,16 @@ class ContentBuilder:
         """Returns the columns that the caller asks for, in that order."""
         return batch if self._columns is None else batch.select(self._columns)
 
-    def batch(self, buffer: NDArray[np.uint8], offsets: NDArray[np.int64], batch: pa.RecordBatch) -> pa.RecordBatch:
+    def batch(
+        self, buffer: NDArray[np.uint8], offsets: NDArray[np.int64], batch: pa.RecordBatch, link: int
+    ) -> pa.RecordBatch:
         """Adds the content columns to a decoded batch.
 
         Args:
             buffer: the bytes of the frames.
             offsets: shape (n), offsets of the records: a frame begins RECORD_HEADER bytes behind its offset.
             batch: n rows of the shape.
+            link: link type of the records.
 
         Returns:
             n rows of the options' schema; the batch itself if the link stores headers only.
@@ -133,8 +164,11 @@ class ContentBuilder:
             columns[FRAME] = frame_prefixes(buffer, begins, batch, content.payload).chunk(0)
         if content.sampling:
             columns[HEAD] = heads(buffer, begins, batch)
+        if content.compared:
+            hashes = packet_hashes(buffer, begins, batch, link, content.compared)
+            columns |= dict(zip(PACKET_HASH, hashes, strict=True))
         if content.applications:
-            fields = application_fields(buffer, begins, batch)
+            fields = application_fields(buffer, begins, batch, content.applications)
             columns |= {name: fields.column(name) for name in fields.schema.names}
         if self._pan is not None:
             batch = self._pan.batch(batch)

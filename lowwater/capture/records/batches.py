@@ -85,4 +85,4 @@ def decode_span(
     selected = select_records(span, chosen)
     link, positions = interface.link_number, chosen + span.position
     batch, _ = decode_batch(span.buffer, selected, positions, clock, link, memory, builder.shape)
-    return builder.batch(span.buffer, selected[scanning.OFFSET], batch)
+    return builder.batch(span.buffer, selected[scanning.OFFSET], batch, link)

@@ -28,6 +28,19 @@ if TYPE_CHECKING:
     "--covers", type=options.SPAN, metavar="FROM/TO", help="What the one capture covers, as ISO 8601 instants."
 )
 @click.option("--growing", is_flag=True, help="The captures are still being written: they cover what they hold so far.")
+@click.option(
+    "--watch", "watching", is_flag=True, help="Without FILE: go on, and ingest each file once it is complete."
+)
+@click.option(
+    "--every", type=options.DURATION, default="5s", help="With --watch: time between two looks.", show_default=True
+)
+@click.option(
+    "--settle",
+    type=options.DURATION,
+    default="10s",
+    help="With --watch: a file that nobody writes to for so long is complete, if the time in its name is over.",
+    show_default=True,
+)
 @click.option("--from", "start", type=options.INSTANT, help="Without FILE: only files that cover something from here.")
 @click.option("--to", "end", type=options.INSTANT, help="Without FILE: only files that cover something before.")
 @click.argument("files", nargs=-1, type=options.FILE)
@@ -36,6 +49,9 @@ def ingest(
     link: str | None,
     covers: tuple[int, int] | None,
     growing: bool,
+    watching: bool,
+    every: int,
+    settle: int,
     start: int | None,
     end: int | None,
     files: tuple[Path, ...],
@@ -49,13 +65,22 @@ def ingest(
     leave no gap.
     A capture that has grown, or changed under its name, replaces what was read of it before. Each interface of a
     capture that has several is a link of its own, LINK/INTERFACE; FROM LINK reads all of them.
+    With --watch, until SIGINT or SIGTERM: files that are complete, and with --growing also what the others hold so far.
     Examples:
       lowwater ingest --lake var/lake
       lowwater ingest --lake var/lake --link main1 captures/main1/*.pcap
+      lowwater ingest --lake var/lake --watch
     """
+    if watching:
+        if files or covers:
+            raise click.UsageError("--watch follows the patterns of the settings: leave out FILE and --covers")
+        from lowwater.cli.watches import watch_patterns
+
+        watch_patterns(lake, link, growing, settle, every, (start, end))
+        return
     if not files:
         if covers or growing:
-            raise click.UsageError("--covers and --growing describe captures that are named; give FILE")
+            raise click.UsageError("--covers and --growing describe captures that are named; give FILE, or --watch")
         if not _ingest_patterns(lake, link, start, end):
             sys.exit(1)
         return

@@ -28,8 +28,30 @@ from lowwater.cli import options
 @click.option(
     "--skew", default="1s", type=options.DURATION, help="The disorder whose refusals are counted.", show_default=True
 )
+@click.option(
+    "--duplicates",
+    type=options.DURATION,
+    metavar="WINDOW",
+    help="Count the packets whose bytes came at most WINDOW earlier, as 50ms.",
+)
+@click.option(
+    "--duplicate-bytes",
+    "compared",
+    type=click.Choice(["content", "packet"]),
+    default="content",
+    help="The bytes above the link layer that are equal in duplicates: without TTL, hop limit and checksums, or all.",
+    show_default=True,
+)
 @options.SPREADSHEET
-def inspect(files: tuple[Path, ...], form: str, max_jump: int | None, skew: int, spreadsheet: bool) -> None:
+def inspect(
+    files: tuple[Path, ...],
+    form: str,
+    max_jump: int | None,
+    skew: int,
+    duplicates: int | None,
+    compared: str,
+    spreadsheet: bool,
+) -> None:
     """Says what captures hold: packets, times, rates, order, gaps, protocols, damage. No lake.
 
     \b
@@ -42,5 +64,5 @@ def inspect(files: tuple[Path, ...], form: str, max_jump: int | None, skew: int,
 
     if spreadsheet and form != "csv":
         raise click.UsageError("--spreadsheet goes with --format csv")
-    if not inspect_files(files, form, max_jump, skew, spreadsheet):
+    if not inspect_files(files, form, max_jump, skew, spreadsheet, duplicates, compared):
         sys.exit(1)

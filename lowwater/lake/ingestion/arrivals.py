@@ -1,11 +1,12 @@
 """New files of the links' patterns, and files that have changed since they were ingested.
 
-Runs before ingest. Ingest would find the same by reading every file; here names, sizes and times decide.
+Runs before ingest: by hand, by `ingest --watch`, and in the DAG. Ingest would find the same by reading every file; here
+names, sizes and times decide.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,28 +52,42 @@ def arrivals(
     Raises:
         ConfigError: if no link has a pattern.
     """
-    names = [link] if link is not None else sorted(config.links)
-    chosen = {name: config.link(name) for name in names}
-    patterned = {
-        name: settings for name, settings in chosen.items() if settings.captures is not None and settings.kind == "pcap"
-    }
-    if not patterned:
+    files = pattern_files(config, link, start, end)
+    if not files:
         which = "no link has" if link is None else f"link {link!r} does not have"
         raise ConfigError(
             f"{which} a pattern of its files",
             f'write captures = "..." in [links.NAME] of {FILE_NAME}, let `lowwater init` propose it, or name the files',
         )
+    return {name: _of_link(lake, name, config.link(name), paths) for name, paths in files.items()}
+
+
+def pattern_files(
+    config: Config, link: str | None = None, start: int | None = None, end: int | None = None
+) -> dict[str, list[Path]]:
+    """Lists the files of every link of packets with a pattern, whether they are in the lake or not.
+
+    Args:
+        config: settings of the lake.
+        link: the only link to look at; None for all.
+        start: as of `arrivals`, ns since the epoch.
+        end: as of `arrivals`, ns, exclusive.
+    """
+    names = [link] if link is not None else sorted(config.links)
     span = (start or 0, END_OF_TIME if end is None else end)
-    return {name: _of_link(lake, name, settings, span) for name, settings in patterned.items()}
+    return {
+        name: [path for path in files_of(settings, *span) if path.is_file()]
+        for name in names
+        if (settings := config.link(name)).captures is not None and settings.kind == "pcap"
+    }
 
 
-def _of_link(lake: Lake, name: str, settings: Link, span: tuple[int, int]) -> Arrivals:
+def _of_link(lake: Lake, name: str, settings: Link, files: Sequence[Path]) -> Arrivals:
     ledger_files = {
         Path(ledger_file.row.path).absolute(): ledger_file
         for ledger_file in LedgerFiles(lake, name, name.partition("/")[0]).all
     }
     options = ContentOptions.of(settings)
-    files = [path for path in files_of(settings, *span) if path.is_file()]
     unchanged = {path for path in files if _unchanged(path, ledger_files.get(path.absolute()), settings, options)}
     assert settings.captures is not None
     return Arrivals(
@@ -88,6 +103,9 @@ def _unchanged(path: Path, ledger_file: LedgerFile | None, settings: Link, optio
     """Whether the lake has a file as it is now, decoded as the settings want it."""
     if ledger_file is None or ledger_file.row.growing or not ledger_file.fits(settings, options):
         return False
-    status = path.stat()
+    try:
+        status = path.stat()
+    except OSError:
+        return False  # the ingest says what is wrong
     same = status.st_size == ledger_file.row.bytes and status.st_mtime_ns < ledger_file.row.ingested_at - SETTLED
     return same and ledger_file.declaring(declared_coverage(settings, path)) == ledger_file.row.declared

@@ -13,14 +13,14 @@ from pathlib import Path
 
 from lowwater.capture.content.retention import ContentOptions
 from lowwater.capture.formats.division import CaptureChunk
-from lowwater.capture.reader import DECODER_VERSION
 from lowwater.capture.records.facts import CaptureSummary, InterfaceSummary
+from lowwater.capture.tables.reader import TableOptions
 from lowwater.config import Link
 from lowwater.errors import LowwaterError
 from lowwater.instants import format_instant
 from lowwater.lake.ingestion.interfaces import link_names, merge_summaries
 from lowwater.lake.ingestion.packing import FILE_ROWS, PackResult, PackTask, not_written
-from lowwater.lake.ingestion.replacement import Coverage, LedgerFile, LedgerFiles, is_path_of, span
+from lowwater.lake.ingestion.replacement import Coverage, LedgerFile, LedgerFiles, is_path_of, span, version_of
 from lowwater.lake.ingestion.survey import FailedTask, Survey, SurveyRun, SurveyTask, survey
 from lowwater.lake.ingestion.tasks import Runner
 from lowwater.lake.ledgers.captures import Capture, put_malformed
@@ -88,6 +88,7 @@ class Batch:
         growing: whether the files are still being written.
         clock: returns the current time, ns.
         by_hand: whether `--covers` declared the coverage.
+        records: how the records of the link are read; None for packets.
 
     Attributes:
         results: number of the file -> result.
@@ -103,12 +104,14 @@ class Batch:
         growing: bool,
         clock: Callable[[], int],
         by_hand: bool = False,
+        records: TableOptions | None = None,
     ) -> None:
         self.results: dict[int, IngestResult] = {}
         self.errors: list[LowwaterError] = []
         self._ledger = ledger
         self._settings = settings
-        self._content = ContentOptions.of(settings)
+        self._content = records or ContentOptions.of(settings)
+        self._table = ledger.lake.table_of(ledger.link, records is not None)
         self._paths = paths
         self._coverage = coverage
         self._growing = growing
@@ -119,7 +122,8 @@ class Batch:
 
     def tasks(self, runner: Runner) -> Iterator[PackTask]:
         """Yields the tasks of all files to pack, as their surveys become complete."""
-        if len(self._paths) == 1 and self._is_of_a_new_length(self._paths[0]):
+        in_chunks = isinstance(self._content, ContentOptions)
+        if in_chunks and len(self._paths) == 1 and self._is_of_a_new_length(self._paths[0]):
             yield from self._pack_while_surveying(0)
             return
         for number, result in enumerate(runner(survey, [self._survey_of(path) for path in self._paths])):
@@ -154,7 +158,7 @@ class Batch:
         return True
 
     def _survey_of(self, path: Path) -> SurveyTask:
-        return SurveyTask(path, self._settings.jump, CHUNK_BYTES)
+        return SurveyTask(path, self._settings.jump, CHUNK_BYTES, isinstance(self._content, TableOptions))
 
     def _is_of_a_new_length(self, path: Path) -> bool:
         """Whether no file of the link has this size: then its digest need not be known before it is packed."""
@@ -201,7 +205,7 @@ class Batch:
 
     def _task(self, number: int, work: _Work, chunks: tuple[CaptureChunk, ...] | None, first: int) -> PackTask:
         return PackTask(
-            packets=self._ledger.lake.packets,
+            packets=self._table,
             link=self._ledger.link,
             file=number,
             path=self._paths[number],
@@ -256,7 +260,7 @@ class Batch:
             note = f"ingested already as {old.row.path}{note_kept}"
             self.results[number] = IngestResult(file_survey.path, old.rows, "known", note)
             return
-        packets = PacketFiles.of(self._ledger.lake)
+        packets = PacketFiles.of_table(self._table)
         new = LedgerFile(tuple(_counted(row, attempt_paths(packets, row)) for row in new.rows))
         try:
             self._ledger.put(new, self._settings, 0)
@@ -282,11 +286,11 @@ class Batch:
         try:
             files = [(at, packed_file.of(facts.sha256)) for packed in done for at, packed_file in packed.files]
         except OSError as error:
-            raise not_written(lake.packets, survey.path, error) from error
+            raise not_written(self._table, survey.path, error) from error
         names = [part.interface.name for part in parts]
         links = link_names(self._ledger.link, names, survey.path, self._settings.interfaces == "one")
         if len(parts) > 1 and self._settings.interfaces == "one":
-            joined = merge_summaries(parts, [lake.packets / data_file.path for _, data_file in files], damage)
+            joined = merge_summaries(parts, [self._table / data_file.path for _, data_file in files], damage)
             parts, damage = [joined.summary], joined.damage
         rows = [
             _row(link, survey.path, work, facts, part, len(facts.interfaces) - len(parts) + 1, self._content)
@@ -297,11 +301,9 @@ class Batch:
         by_hand = None if self._by_hand else self._ledger.declared_by_hand(file, self._settings, facts.unpacked)
         if by_hand is not None:  # the user need not repeat it for a file that grew or was read again
             file, note_kept = bare.covering(by_hand, work.growing, True), _coverage_kept(by_hand)
-        paths = {
-            link: [lake.packets / data_file.path for at, data_file in files if links[at] == link] for link in links
-        }
+        paths = {link: [self._table / data_file.path for at, data_file in files if links[at] == link] for link in links}
         file = LedgerFile(tuple(_counted(row, paths[row.link]) for row in file.rows))
-        swap_files(lake.packets, [_of_link(data_file, links[at]) for at, data_file in files], lambda table: [])
+        swap_files(self._table, [_of_link(data_file, links[at]) for at, data_file in files], lambda table: [])
         if damage.num_rows:
             put_malformed(lake, damage, links, facts.sha256, work.attempt)
         replaced, note = self._ledger.put(file, self._settings, facts.unpacked)
@@ -350,7 +352,7 @@ def _row(
     facts: CaptureSummary,
     part: InterfaceSummary,
     interfaces: int,
-    content: ContentOptions,
+    content: ContentOptions | TableOptions,
 ) -> Capture:
     return Capture(
         link=link,
@@ -374,7 +376,7 @@ def _row(
         ended_cleanly=facts.ended_cleanly,
         largest_ahead=facts.largest_ahead,
         smallest_jump=facts.smallest_jump,
-        decoder_version=DECODER_VERSION,
+        decoder_version=version_of(content),
         ingested_at=time.time_ns(),
         attempt=work.attempt,
         interface=part.interface.name or None,

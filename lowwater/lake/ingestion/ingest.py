@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from lowwater.capture.tables.reader import TableOptions
 from lowwater.config import FILE_NAME, LINK_NAME, Config, section_of
 from lowwater.errors import ConfigError, LowwaterError, OverlapError
 from lowwater.lake.files.rotation import declared_coverage
@@ -20,7 +21,7 @@ from lowwater.lake.ingestion.cleaning import clean
 from lowwater.lake.ingestion.packing import pack
 from lowwater.lake.ingestion.replacement import Coverage, LedgerFiles
 from lowwater.lake.ingestion.tasks import Runner, on_threads
-from lowwater.lake.layout import Lake
+from lowwater.lake.layout import Lake, make_records_table
 from lowwater.lake.locks import hold
 from lowwater.lake.tables import compact
 
@@ -42,6 +43,7 @@ def ingest(
     runner: Runner = on_threads,
     growing: bool = False,
     clock: Callable[[], int] = time.time_ns,
+    records: TableOptions | None = None,
 ) -> list[IngestResult]:
     """Ingests captures of a link; idempotent by (link, coverage, sha256).
 
@@ -63,6 +65,7 @@ def ingest(
         runner: runs the tasks.
         growing: whether the files are still being written.
         clock: returns the current time, ns.
+        records: how the records of the link are read; None for packets.
 
     Returns:
         A result for every file, in order.
@@ -80,6 +83,10 @@ def ingest(
         )
     paths = [Path(path) for path in files]
     settings = config.link(link)
+    if settings.kind != "pcap" and records is None:
+        raise ConfigError(
+            f"link {link!r} has {settings.kind} records, which no lake keeps yet", "give its files to `lowwater run`"
+        )
     if covers is not None and (len(paths) != 1 or covers[1] <= covers[0]):
         raise ConfigError(
             "--covers FROM/TO declares what one file covers, and TO is after FROM",
@@ -89,13 +96,16 @@ def ingest(
     # The lock is held while decoding: a file that the ledger does not name is then the leftover of a dead attempt.
     with hold(lake, f"ingest of {family}", WAIT):
         ledger = LedgerFiles(lake, link, family)
-        clean(lake, family, ledger.attempts)  # its room may be needed
+        table = lake.table_of(link, records is not None)
+        if records is not None:
+            make_records_table(table, records.layout.schema)
+        clean(lake, family, ledger.attempts, table)  # its room may be needed
         coverage = [covers or declared_coverage(settings, path) for path in paths]
-        batch = Batch(ledger, settings, paths, coverage, growing, clock, covers is not None)
+        batch = Batch(ledger, settings, paths, coverage, growing, clock, covers is not None, records)
         for tasks in (batch.tasks(runner), batch.rest()):
             for result in runner(pack, tasks):
                 batch.take(result)
-        clean(lake, family, ledger.attempts)
+        clean(lake, family, ledger.attempts, table)
         for table in (lake.captures, lake.malformed):
             compact(table)
     if batch.errors:

@@ -17,10 +17,12 @@ from lowwater.capture.formats.division import CaptureChunk, read_chunk
 from lowwater.capture.headers.batches import Memory
 from lowwater.capture.reader import BATCH, read
 from lowwater.capture.records.facts import CaptureSummary, Interface
+from lowwater.capture.tables.reader import TableOptions
 from lowwater.config import section_of
 from lowwater.errors import CaptureError, LakeError, LowwaterError
-from lowwater.instants import HOUR
+from lowwater.lake.ingestion.hours import by_hour
 from lowwater.lake.ingestion.interfaces import MOST_INTERFACES, merge_batches
+from lowwater.lake.ingestion.record_files import RecordFile, write_records
 from lowwater.lake.ingestion.survey import DAMAGE, FailedTask, damage_table
 from lowwater.lake.parquet.writer import FileWriter, PageBuffers, UnfinishedFile
 from lowwater.lake.tables import DataFile, safe_name
@@ -60,14 +62,14 @@ class PackTask:
     """A task of a worker; picklable.
 
     Attributes:
-        packets: directory of the table `packets/`.
+        packets: directory of the table `packets/`, or of the link's table of other records.
         link: link that the file is ingested for; names the folder.
         file: number of the file in this ingest.
         path: the capture file.
         attempt: name of the attempt, part of the names of the written files.
         max_jump: max_jump of the link, ns.
         one: whether several interfaces are one link.
-        content: content that is stored beside the headers.
+        content: content that is stored beside the headers; for other records how they are read.
         chunks: successive chunks of a plain file; None for the whole of a compressed file.
         number: number of the first chunk.
         sha256: digest of a compressed file.
@@ -81,7 +83,7 @@ class PackTask:
     attempt: str
     max_jump: int
     one: bool
-    content: ContentOptions
+    content: ContentOptions | TableOptions
     chunks: tuple[CaptureChunk, ...] | None
     number: int = 0
     sha256: str = ""
@@ -128,7 +130,7 @@ class PackResult:
     """
 
     file: int
-    files: tuple[tuple[int, PackedFile], ...]
+    files: tuple[tuple[int, PackedFile | RecordFile], ...]
     undecoded: dict[int, int]
     summary: CaptureSummary | None = None
     damage: pa.Table = field(default_factory=DAMAGE.empty_table)
@@ -151,7 +153,9 @@ def not_written(packets: Path, capture: Path, error: OSError) -> LakeError:
 
 
 def _pack(task: PackTask) -> PackResult:
-    writer = _TaskWriter(task)
+    if isinstance(task.content, TableOptions):
+        return _pack_records(task, task.content)
+    writer = _TaskWriter(task, task.content)
     if task.chunks is None:
         reader = read(task.path, task.max_jump, sha256=task.sha256, content=task.content)
         writer.write(reader.by_interface(), -1)
@@ -167,6 +171,14 @@ def _pack(task: PackTask) -> PackResult:
     if reader.summary is None or reader.summary.bytes != task.bytes:
         raise CaptureError(f"{task.path}: changed while it was read", "ingest it again")
     return PackResult(task.file, files, undecoded, reader.summary, damage_table(reader.malformed))
+
+
+def _pack_records(task: PackTask, options: TableOptions) -> PackResult:
+    name = f"link={safe_name(task.link)}/hour={{hour}}/000000-{{number:06}}-{task.attempt}.parquet"
+    written = write_records(task.path, options, task.max_jump, task.sha256, task.packets, name)
+    if written.summary.bytes != task.bytes:
+        raise CaptureError(f"{task.path}: changed while it was read", "ingest it again")
+    return PackResult(task.file, tuple((0, file) for file in written.files), {}, written.summary, written.damage)
 
 
 class _HourFile:
@@ -215,10 +227,11 @@ class _HourFile:
 class _TaskWriter:
     """The files of a task: for every interface, the file of its current hour waits for more rows."""
 
-    def __init__(self, task: PackTask) -> None:
+    def __init__(self, task: PackTask, content: ContentOptions) -> None:
         self.files: list[tuple[int, PackedFile]] = []
         self.undecoded: dict[int, int] = {}
         self._task = task
+        self._schema = content.schema
         self._waiting: dict[int, _HourFile] = {}
 
     def write(self, batches: Iterator[tuple[Interface, pa.RecordBatch]], clock: int) -> None:
@@ -226,7 +239,7 @@ class _TaskWriter:
         counted = self._counted(batches)
         parts = ((0, batch) for batch in merge_batches(counted, clock)) if self._task.one else _numbered(counted)
         for number, batch in parts:
-            for hour, part in _by_hour(batch):
+            for hour, part in by_hour(batch):
                 self._add(number, hour, part)
             waiting = self._waiting.values()
             if sum(file.rows for file in waiting) > MOST_WAITING or sum(file.size for file in waiting) > MOST_BYTES:
@@ -242,7 +255,7 @@ class _TaskWriter:
         if file is not None and (file.hour != hour or file.rows >= FILE_ROWS or file.size >= FILE_BYTES):
             self._close(number)
         if number not in self._waiting:
-            self._waiting[number] = _HourFile(hour, self._task.content.schema)
+            self._waiting[number] = _HourFile(hour, self._schema)
         self._waiting[number].add(batch)
 
     def _close(self, number: int) -> None:
@@ -277,14 +290,3 @@ def file_name(chunk: int, number: int, attempt: str) -> str:
 
 def _numbered(batches: Iterator[tuple[Interface, pa.RecordBatch]]) -> Iterator[tuple[int, pa.RecordBatch]]:
     return ((interface.index, batch) for interface, batch in batches)
-
-
-def _by_hour(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Yields slices of a batch by hour of arrival; arrivals never decrease."""
-    arrivals = batch.column("arrival").to_numpy()
-    start = 0
-    while start < len(arrivals):
-        hour = int(arrivals[start]) // HOUR
-        stop = int(arrivals.searchsorted((hour + 1) * HOUR))
-        yield hour, batch.slice(start, stop - start)
-        start = stop

@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from lowwater.capture.content.retention import ContentOptions
+from lowwater.capture.content.retention import ContentOptions, hash_of, kept_for_rows
 from lowwater.capture.reader import DECODER_VERSION
+from lowwater.capture.tables.reader import READER_VERSION, TableOptions
 from lowwater.config import Link, section_of
 from lowwater.errors import OverlapError
 from lowwater.instants import format_duration, format_instant
@@ -49,15 +50,20 @@ class LedgerFile:
         """Largest timestamp of the file, ns; None without a record."""
         return max((row.largest for row in self.rows if row.largest is not None), default=None)
 
-    def fits(self, settings: Link, content: ContentOptions) -> bool:
+    def fits(self, settings: Link, content: ContentOptions | TableOptions) -> bool:
         """Whether a new ingest would give the same packets, links and stored content."""
         one, several = settings.interfaces == "one", len(self.rows) > 1
         interfaces_same = not several if one else (self.row.interfaces or 1) == 1
-        content_same = (self.row.kept or "", self.row.key or "") == (str(content), content.key_digest)
+        content_same = (kept_for_rows(self.row.kept), self.row.key or "") == (
+            kept_for_rows(str(content)),
+            content.key_digest,
+        )
+        if isinstance(content, ContentOptions):  # hashes that are no longer asked for may stay
+            content_same &= content.compared in ("", hash_of(self.row.kept))
         return (
             interfaces_same
             and content_same
-            and self.row.decoder_version == DECODER_VERSION
+            and self.row.decoder_version == version_of(content)
             and self.row.admits(settings)
         )
 
@@ -105,6 +111,11 @@ class LedgerFile:
                 for row in self.rows
             )
         )
+
+
+def version_of(content: ContentOptions | TableOptions) -> int:
+    """Returns the version of the reader of packets, or of other records."""
+    return READER_VERSION if isinstance(content, TableOptions) else DECODER_VERSION
 
 
 class LedgerFiles:

@@ -54,11 +54,19 @@ class FailedTask:
 
 @dataclass(frozen=True)
 class SurveyTask:
-    """Task of a worker: the file, max_jump of its link (ns), and the approximate size of a chunk (bytes)."""
+    """Task of a worker.
+
+    Attributes:
+        path: the file.
+        max_jump: max_jump of its link, ns.
+        chunk_bytes: approximate size of a chunk, bytes.
+        whole: whether the file is one chunk, since its records are no packets.
+    """
 
     path: Path
     max_jump: int
     chunk_bytes: int
+    whole: bool = False
 
 
 @dataclass(frozen=True)
@@ -70,7 +78,7 @@ class Survey:
         sha256: digest of the bytes that were read.
         bytes: number of bytes that were read.
         grew: whether the file became longer meanwhile.
-        index: its chunks and its summary, without malformed rows; None for a compressed file.
+        index: its chunks and its summary, without malformed rows; None for a compressed file, and one without packets.
         damage: the malformed rows, schema `DAMAGE`.
     """
 
@@ -116,7 +124,7 @@ def _survey(task: SurveyTask) -> Generator[CaptureChunk, None, Survey]:
     before = _size(task.path)
     with task.path.open("rb") as file:
         compressed = compression_of(file.read(FILE_HEADER))
-    if compressed:
+    if compressed or task.whole:
         sha256 = digest(task.path)
         return Survey(task.path, sha256, before, task.path.stat().st_size > before, None, DAMAGE.empty_table())
     capture_index = yield from indexing(task.path, task.max_jump, task.chunk_bytes)

@@ -224,7 +224,7 @@ def put_malformed(lake: Lake, damage: pa.Table, links: Sequence[str], sha256: st
 
     Args:
         lake: the open lake.
-        damage: rows of the schema `survey.DAMAGE`.
+        damage: rows of the schema `survey.DAMAGE`, or `capture.tables.reader.DAMAGE`.
         links: links of the interfaces, by interface number.
         sha256: digest of the capture, its name in the ledger.
         attempt: name of the ingest attempt.
@@ -235,6 +235,8 @@ def put_malformed(lake: Lake, damage: pa.Table, links: Sequence[str], sha256: st
         "capture": pa.repeat(pa.scalar(sha256), size),
         "attempt": pa.repeat(pa.scalar(attempt), size),
     }
+    if "line" not in damage.schema.names:
+        constants["line"] = pa.nulls(size, pa.int64())
     columns = [constants[name] if name in constants else damage.column(name) for name in MALFORMED.names]
     append_rows(lake.malformed, pa.Table.from_arrays(columns, schema=MALFORMED))
 

@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+import pyarrow as pa
+
 from lowwater.catalog.expr import (
     COMPARISON,
     LOGICAL,
@@ -27,7 +29,7 @@ from lowwater.catalog.expr import (
     Unary,
     walk,
 )
-from lowwater.catalog.packets import ADDRESSES, READABLE, RECORD_NUMBER, SAMPLING_RATE, stored
+from lowwater.catalog.packets import RECORD_NUMBER, SAMPLING_RATE, address_parts, is_stored, stored_field
 from lowwater.errors import LowwaterError
 from lowwater.low.code.integers import checked_operation, plain_operation
 from lowwater.low.code.operands import (
@@ -82,7 +84,7 @@ class Inputs:
         Raises:
             LowwaterError: packets have no such column.
         """
-        if name not in READABLE.names and name.split()[0] not in (*NODE_COLUMNS, OWN_SKEW, RECORD_NUMBER):
+        if not is_stored(name) and name.split()[0] not in (*NODE_COLUMNS, OWN_SKEW, RECORD_NUMBER):
             raise LowwaterError(f"the low level has no column '{name}'", "bind the query to the packet catalog")
         if name not in self.columns:
             self.columns.append(name)
@@ -159,7 +161,7 @@ class Emitter:
         Returns:
             The statements before each block of records, and the test.
         """
-        places = [self._inputs.column(name) for name in names if READABLE.field(name).nullable]
+        places = [self._inputs.column(name) for name in names if stored_field(name).nullable]
         if not places:
             return [], TRUE
 
@@ -216,8 +218,12 @@ class Emitter:
         at = self._inputs.column(name)
         if name == RECORD_NUMBER:
             return Operand((self.name(f"int(c{at}[i])"),), least=0, most=END_OF_TIME)
-        stored_as = READABLE.field(name)
+        stored_as = stored_field(name)
         null = self.name(f"(m{at}[i >> 3] >> (i & 7)) & 1 == 0") if stored_as.nullable and not self._valid else FALSE
+        if pa.types.is_floating(stored_as.type):
+            return Operand((self.name(f"float(c{at}[i])"),), null)
+        if pa.types.is_boolean(stored_as.type):
+            return Operand((self.name(both(negation(null), self.name(f"c{at}[i] != 0"))),), null)
         half = 1 << (stored_as.type.bit_width - 1)
         bounds = (0, END_OF_TIME) if name in _CLOCKS else (-half, half - 1)
         return Operand((self.name(f"int(c{at}[i])"),), null, FALSE, *bounds)
@@ -239,9 +245,9 @@ class Emitter:
         return f"{self._node}_{len(self.beside) - 1}"
 
     def _column(self, name: str) -> Operand:
-        if name not in ADDRESSES:
+        if not (names := address_parts(name)):
             return self._load(name)
-        parts = [self._load(part) for part in stored([name])]
+        parts = [self._load(part) for part in names]
         null = self.name(either(*(part.null for part in parts)))
         return Operand(tuple(part.words[0] for part in parts), null)
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from lowwater.capture.content.frames import payload_of
 from lowwater.catalog.calls import DictionaryColumn
-from lowwater.catalog.packets import ADDRESSES, PAYLOAD, stored
+from lowwater.catalog.packets import PAYLOAD, address_parts, stored
 from lowwater.errors import LowwaterError
 
 Pair = tuple[npt.NDArray[np.generic], npt.NDArray[np.generic]]
@@ -36,6 +36,8 @@ def _column(batch: pa.RecordBatch, name: str, link: str) -> pa.Array:
 
 
 def _values(array: pa.Array) -> npt.NDArray[np.generic]:
+    if pa.types.is_boolean(array.type):
+        array = array.cast(pa.uint8())
     # The buffer holds arbitrary values for NULL: a kernel reads them and then ignores them.
     buffer = np.frombuffer(array.buffers()[1] or b"", array.type.to_pandas_dtype(), len(array) + array.offset)
     return _aligned(buffer[array.offset :])
@@ -102,9 +104,9 @@ class ChunkColumns:
         """Returns a column of expressions, dictionary-encoded."""
         if name == PAYLOAD:
             return self._payload()
-        if name not in ADDRESSES:
+        if not (names := address_parts(name)):
             return DictionaryColumn.of(_column(self._batch, name, self._link))
-        parts = [_column(self._batch, part, self._link) for part in stored([name])]
+        parts = [_column(self._batch, part, self._link) for part in names]
         null = np.logical_or.reduce([part.is_null().to_numpy(zero_copy_only=False) for part in parts])
         family, high, low = (np.where(null, 0, _values(part)).astype(np.int64) for part in parts)
         return DictionaryColumn.of(addresses(family, high, low, null))

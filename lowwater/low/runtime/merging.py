@@ -29,6 +29,7 @@ def merge_results(results: Sequence[LinkResult]) -> LinkResult:
         _minutes([part.lfta for part in first.statistics], pa.concat_tables([result.minutes for result in results])),
         pa.concat_tables([VIOLATIONS.empty_table(), *(result.violations for result in results)]),
         merge_work([result.work for result in results]),
+        sum(result.duplicates for result in results),
     )
 
 

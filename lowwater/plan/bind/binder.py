@@ -216,7 +216,7 @@ class Binder:
         alias = ref.alias or re.sub(r"\W", "_", ref.name)
         fields = source_fields(protocol)
         node = Source(query, fields, alias, links, protocol.name, protocol.member, protocol.kind, place=spot(ref))
-        node = replace(node, sample=sample_of(self.statements[query][0], text, protocol.kind))
+        node = replace(node, layout=protocol.layout, sample=sample_of(self.statements[query][0], text, protocol.kind))
         groups = {self.context.links.of(self.context.links.groups, link, "") for link in links}
         if len(groups) == 1 and (column := protocol.columns.get(group := groups.pop())) is not None:
             node = replace(node, group=column.name if isinstance(column, Column) else group)
@@ -310,9 +310,9 @@ class Binder:
 def _holds(link: str, protocol: str) -> bool:
     """Whether a link of one kind can hold the records of a protocol of another kind.
 
-    A Parquet link can hold CSV records, since both are read by position.
+    Links of parquet and JSON lines hold the records of a `csv` protocol: all are read by position or name.
     """
-    return protocol == "other" or link == protocol or (link, protocol) == ("parquet", "csv")
+    return protocol == "other" or link == protocol or (link in ("parquet", "json") and protocol == "csv")
 
 
 def _branch(query: str, column: syntax.Name, side: BoundSource, text: Text) -> tuple[Node, int]:

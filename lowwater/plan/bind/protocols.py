@@ -1,7 +1,8 @@
 """Declared protocols: turns PROTOCOL blocks into protocols of the catalog, beside the built-in ones.
 
-Called by `queries`. A field of a text record names a position (`get_csv_uint_pos1`). A field of a packet names a
-built-in column (`get_srcIP`). (Tigon SQL user manual, sections 4 and 5; features of GSQL, 6.)
+Called by `queries`. A field of a record names a position (`get_csv_uint_pos1`), or a column of the file
+(`get_csv_uint`). A field of a packet names a built-in column (`get_srcIP`). (Tigon SQL user manual, sections 4 and 5;
+features of GSQL, 6.)
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import replace
 
 from lowwater.catalog.expr import Column, Expr, Type
 from lowwater.catalog.protocols import LINK, PROTOCOLS, SECOND, Attribute, Protocol
+from lowwater.catalog.records import ISO, SECONDS, RecordField, RecordLayout, arrival_column, column_name, field_name
 from lowwater.errors import QueryError, raise_all
 from lowwater.gsql.nodes import FieldDecl, Place, ProtocolDecl
 
@@ -27,11 +29,16 @@ GSQL_TYPES: dict[str, Type] = {
 """GSQL type in lower case -> type of the catalog. `timeval` has no counterpart."""
 
 UNITS = {"s": SECOND, "ms": 1_000_000, "us": 1_000, "ns": 1}
-ATTRIBUTES = ("increasing", "decreasing", "banded", "unit", "clock", "external", "internal", "latent")
+TIMES = {"float_to_timestamp": SECONDS, "iso_to_timestamp": ISO}
+"""What an access function of records reads besides the GSQL types -> the form of a time."""
+
+ATTRIBUTES = ("increasing", "decreasing", "banded", "unit", "clock", "external", "internal", "latent", "name", "path")
 IGNORED = ("required", "snap_len", "low_cardinality", "high_cardinality", "expensive", "key", "subtype")
 HEADERS = ("eth", "ip", "ipv4", "ipv6", "tcp", "udp", "sctp", "icmp")
 """Prefixes of a column name in an access function of packets, such as `tcp` in `get_tcp_ack_number`."""
-POSITIONAL = re.compile(r"get_(?:csv|gdat)_([a-z0-9_]+)_pos([0-9]{1,4})")
+RECORD_ACCESS = re.compile(r"get_(?:csv|gdat)_([a-z0-9_]+?)(?:_pos([0-9]{1,4}))?")
+ARRIVAL, SCHEMA = "get_system_time", "get_schemaId"
+"""Access functions of records that read nothing of the record."""
 
 Declared = tuple[ProtocolDecl, str, str]
 """A PROTOCOL block, the name of its file and the text of the file."""
@@ -121,7 +128,7 @@ def _packet_base(
 
 def _protocol(block: Declared, fields: Mapping[str, FieldDecl], base: Protocol | None) -> Protocol:
     name = block[0].name
-    columns: dict[str, Expr] = {}
+    columns: dict[str, Column] = {}
     stored: dict[str, Type] = {}
     attributes: list[Attribute] = []
     packet = {column: expr for column, field in fields.items() if (expr := _of_packet(field)) is not None}
@@ -134,23 +141,77 @@ def _protocol(block: Declared, fields: Mapping[str, FieldDecl], base: Protocol |
             packet, hidden = {**packet, LINK: PROTOCOLS["ETH"].columns[LINK]}, hidden | {LINK}
         return replace(base, name=name, columns=packet, hidden=hidden)
     for column, field in fields.items():
-        stored[column] = kind = _type(block, field)
-        columns[column] = Column(kind, column)
+        kind = _type(block, field)
+        columns[column] = Column(kind, _stored_name(field, kind))
+        stored[columns[column].name] = kind
         attributes += _temporal(block, field)
-    clocks = [attribute.name for attribute in attributes if attribute.clock]
+    clocks = [field_name(attribute.name) for attribute in attributes if attribute.clock]
     if len(clocks) > 1:
         raise _error(block, fields[clocks[1]].place, f"protocol {name} has two clocks: {' and '.join(clocks)}")
     kinds = {_kind(block, field) for field in fields.values()}
+    timed = _with_clock(attributes)
     return Protocol(
         name,
         None,
-        columns,
+        dict(columns),
         stored,
-        _with_clock(attributes),
+        timed,
         kind=kinds.pop() if len(kinds) == 1 else "other",
-        access={column: field.access for column, field in fields.items()},
-        declared={column: field.type.lower() for column, field in fields.items()},
+        access={columns[column].name: field.access for column, field in fields.items()},
+        declared={columns[column].name: field.type.lower() for column, field in fields.items()},
+        layout=_layout(name, columns, fields, timed),
     )
+
+
+def _layout(
+    name: str, columns: Mapping[str, Column], fields: Mapping[str, FieldDecl], attributes: tuple[Attribute, ...]
+) -> RecordLayout:
+    """Says how the records of a protocol are read, or why not."""
+    inside = {column: field for column, field in fields.items() if not _is_arrival(field)}
+    layout = RecordLayout(name, tuple(_record_field(field, columns[column]) for column, field in inside.items()))
+    clock = next((attribute for attribute in attributes if attribute.clock), None)
+    if clock is None or clock.stamp != "external":
+        return replace(layout, refused="no field of the record is its clock")
+    if clock.decreasing:
+        return replace(layout, refused=f"its clock {field_name(clock.name)} is decreasing")
+    if clock.unit is None:
+        return replace(layout, refused=f"its clock {field_name(clock.name)} has no unit")
+    latent = next((attribute for attribute in attributes if attribute.stamp == "latent"), None)
+    if latent is not None:
+        return replace(layout, refused=f"{field_name(latent.name)} is latent")
+    outside = next((field.name for field in layout.fields if field.position is None and not field.path), "")
+    if outside:
+        return replace(layout, refused=f"{outside} stands in no record")
+    bands = tuple((field_name(a.name), a.skew) for a in attributes if not a.clock)
+    return replace(layout, clock=clock.name, unit=clock.unit, bands=bands)
+
+
+def _is_arrival(field: FieldDecl) -> bool:
+    """Whether a field of a record is its arrival, an internal timestamp (T8)."""
+    return field.access == ARRIVAL or any(word.lower() == "internal" for word, _ in field.attributes)
+
+
+def _stored_name(field: FieldDecl, kind: Type) -> str:
+    """Returns the stored column of a field of a record."""
+    return arrival_column(field.name, _unit(field)) if _is_arrival(field) else column_name(kind, field.name)
+
+
+def _record_field(field: FieldDecl, column: Column) -> RecordField:
+    match = RECORD_ACCESS.fullmatch(field.access)
+    if match is None:
+        return RecordField(field.name, column.type)
+    words = {word.lower(): value for word, value in field.attributes}
+    form, unit = TIMES.get(match[1], ""), _unit(field)
+    if match[2]:
+        return RecordField(field.name, column.type, int(match[2]), (), form, unit)
+    path = tuple(words["path"].split(".")) if "path" in words else (words.get("name") or field.name,)
+    return RecordField(field.name, column.type, None, path, form, unit)
+
+
+def _unit(field: FieldDecl) -> int:
+    """Returns the length of one step of a time, ns; a second where the field does not say it."""
+    written = {word.lower(): value for word, value in field.attributes}.get("unit")
+    return UNITS.get(written or _unit_by_name(field.name), SECOND)
 
 
 def _type(block: Declared, field: FieldDecl) -> Type:
@@ -181,16 +242,15 @@ def _check_packet(block: Declared, fields: Mapping[str, FieldDecl], packet: Mapp
 
 def _kind(block: Declared, field: FieldDecl) -> str:
     """Returns the kind of records that hold a field: `csv` for text records, `other` for any other source."""
-    if field.access in ("get_system_time", "get_schemaId"):
+    if (_is_arrival(field) or "_to_timestamp" in field.access) and type_of(field.type) is not Type.INT:
+        message = f"{field.name} is of type {field.type}, and {field.access} reads a time"
+        raise _error(block, field.place, message, f"write llong {field.name} {field.access}")
+    if field.access in (ARRIVAL, SCHEMA):
         return "csv"
     if not field.access.startswith(("get_csv_", "get_gdat_")):
         return "other"
-    match = POSITIONAL.fullmatch(field.access)
-    if (
-        match is None
-        or (match[1] not in GSQL_TYPES and match[1] != "float_to_timestamp")
-        or not 1 <= int(match[2]) <= 1000
-    ):
+    match = RECORD_ACCESS.fullmatch(field.access)
+    if match is None or (match[1] not in GSQL_TYPES and match[1] not in TIMES) or not 1 <= int(match[2] or 1) <= 1000:
         hint = "write get_csv_<type>_pos<1 to 1000>, such as get_csv_uint_pos1"
         raise _error(block, field.place, f"{field.access} reads no position of a record", hint)
     read = GSQL_TYPES.get(match[1])
@@ -222,7 +282,7 @@ def _temporal(block: Declared, field: FieldDecl) -> list[Attribute]:
             block, field.place, f"the unit {unit} of {field.name} is unknown", f"write one of {', '.join(UNITS)}"
         )
     stamp = next((word for word in ("internal", "latent") if word in words), "external")
-    stamp = "internal" if field.access == "get_system_time" else stamp
+    stamp = "internal" if field.access == ARRIVAL else stamp
     skew = words.get("banded", "")
     if "banded" in words and not skew.isdigit():
         raise _error(
@@ -233,7 +293,12 @@ def _temporal(block: Declared, field: FieldDecl) -> list[Attribute]:
         )
     return [
         Attribute(
-            field.name, "decreasing" in words, UNITS[unit] if unit else None, "clock" in words, int(skew or 0), stamp
+            _stored_name(field, Type.INT),
+            "decreasing" in words,
+            UNITS[unit] if unit else None,
+            "clock" in words,
+            int(skew or 0),
+            stamp,
         )
     ]
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lowwater.catalog.expr import Binary, Column, Const, Expr, Type
+from lowwater.catalog.records import field_name
 from lowwater.gsql import nodes as gsql
 from lowwater.gsql.printer import print_statement
 from lowwater.plan.explain import syntax
@@ -184,7 +185,7 @@ class HighText:
             first, *rest = sources
             return gsql.Select((gsql.SelectItem(gsql.Star()),), (replace(first, union=tuple(rest)),))
         columns = [
-            gsql.Name(branch.fields[position].name, source.alias or source.name)
+            gsql.Name(field_name(branch.fields[position].name), source.alias or source.name)
             for branch, source in zip(node.branches, aliased, strict=True)
         ]
         return gsql.Merge(tuple(columns), tuple(aliased))
@@ -264,7 +265,7 @@ def _read(node: Node) -> list[Node]:
 def _window(bucket: Bucket) -> gsql.Window:
     if bucket.rows:
         unit = "ROWS"
-        partition = tuple(gsql.Name(item.name) for item in bucket.partition)
+        partition = tuple(gsql.Name(field_name(item.name)) for item in bucket.partition)
         return gsql.Window(gsql.Extent(bucket.range, unit), gsql.Extent(bucket.slide, unit), None, partition)
     column, scale = bucket.attribute, 1
     if isinstance(column, Binary) and column.op == "*" and isinstance(column.right, Const):

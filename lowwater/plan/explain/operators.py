@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from lowwater.catalog.expr import conjuncts
+from lowwater.catalog.records import field_name
 from lowwater.gsql.printer import print_expression
 from lowwater.plan.explain import syntax
 from lowwater.plan.explain.model import OperatorInfo
@@ -79,7 +80,7 @@ def stream_of(query: str, node: Node) -> OperatorInfo:
 
 def columns_info(fields: Sequence[Field]) -> tuple[ColumnInfo, ...]:
     """Returns the columns with their temporal properties."""
-    return tuple(ColumnInfo(f.name, f.type.value, _progress(f)) for f in fields)
+    return tuple(ColumnInfo(field_name(f.name), f.type.value, _progress(f)) for f in fields)
 
 
 def _progress(field: Field) -> Progress | None:

@@ -22,6 +22,7 @@ from lowwater.catalog.expr import (
     Unary,
     conjunction,
 )
+from lowwater.catalog.records import field_name
 from lowwater.catalog.values import format_ip, format_mac
 from lowwater.gsql import nodes as gsql
 from lowwater.plan.operators import Aggregate, Item, Window
@@ -47,7 +48,7 @@ def expression(expr: Expr, names: Names | None = None) -> gsql.Expression:
         if expr.name in names:
             return names[expr.name]
         qualifier, _, name = expr.name.rpartition(".")
-        return gsql.Name(name, qualifier)
+        return gsql.Name(field_name(name), qualifier)
     if isinstance(expr, Param):
         return gsql.Property(expr.name[1:]) if expr.name.startswith("@") else gsql.Parameter(expr.name)
     if isinstance(expr, Unary):

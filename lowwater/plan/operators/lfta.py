@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from lowwater.catalog.expr import Column, Expr, Type
 from lowwater.catalog.functions import AggregateFunction, Native
 from lowwater.catalog.native import NATIVE
+from lowwater.catalog.records import RecordLayout
 from lowwater.plan.fields import Field, Item, Place, exprs_of, off_clock, temporal_names, written
 from lowwater.plan.operators.aggregation import epoch_start
 from lowwater.plan.operators.base import Facts, Leaf, Node, Physical, Punctuation
@@ -63,6 +64,7 @@ class Lfta:
         kind: the kind of the records: `pcap`, `csv` or `other`.
         group: column whose values have skews of their own (SEMANTICS T8); empty for no column.
         sample: the sampling of packets; None for all packets.
+        layout: how records that are no packets are read; None for packets.
         place: line and column of the source in the text of the query.
         arrival: whether the LFTA reads by arrival. Then `_last` of a row is its arrival, and no column makes progress.
             Such an LFTA is a selection.
@@ -85,6 +87,7 @@ class Lfta:
     kind: str = "pcap"
     group: str = ""
     sample: Sample | None = None
+    layout: RecordLayout | None = None
     place: Place = field(default=(0, 0), compare=False)
     arrival: bool = False
     numbered: bool = False

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from lowwater.catalog.expr import Expr
+from lowwater.catalog.records import RecordLayout
 from lowwater.plan.fields import Place
 from lowwater.plan.operators.base import Facts, Leaf, Physical
 
@@ -37,6 +38,7 @@ class Source(Leaf, facts=Facts("source", passes=False, waits=False, outlives="",
         kind: the kind of the records: `pcap`, `csv` or `other`.
         group: column whose values have skews of their own on these links (SEMANTICS T8); empty for no column.
         sample: the sampling of packets; None for all packets.
+        layout: how records that are no packets are read; None for packets.
         place: line and column in the text of the query.
     """
 
@@ -47,6 +49,7 @@ class Source(Leaf, facts=Facts("source", passes=False, waits=False, outlives="",
     kind: str = "pcap"
     group: str = ""
     sample: Sample | None = None
+    layout: RecordLayout | None = None
     place: Place = field(default=(0, 0), compare=False)
 
     def exprs(self) -> tuple[Expr, ...]:

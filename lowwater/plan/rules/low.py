@@ -20,6 +20,7 @@ from lowwater.catalog.expr import (
     with_children,
 )
 from lowwater.catalog.protocols import ALIASES
+from lowwater.catalog.records import field_name
 from lowwater.plan.fields import make_fields, temporals
 from lowwater.plan.operators import Field, Item, Lfta, LftaInput, Partial, Source
 from lowwater.plan.properties.cost import safe
@@ -77,7 +78,7 @@ class Selection:
     def _own_name(self, name: str) -> str:
         # Queries name the payload by its protocol.
         data = f"{self.source.protocol}_data"
-        return data if ALIASES.get(data) == name else name
+        return data if ALIASES.get(data) == name else field_name(name)
 
     def over(self, expr: Expr, name: str = "") -> Expr:
         """Returns the expression over the LFTA's columns; the LFTA computes the largest safe parts."""
@@ -159,6 +160,7 @@ def make_lfta(
         kind=source.kind,
         group=source.group,
         sample=source.sample,
+        layout=source.layout,
         place=source.place,
     )
 

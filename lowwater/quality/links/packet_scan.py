@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lowwater.catalog.skews import Skews
-from lowwater.lake.packets import KEYS, LinkRead
+from lowwater.lake.packets import COPY, ELSEWHERE, KEYS, LinkRead
 from lowwater.low import VIOLATIONS
 from lowwater.quality.links.profile import COLUMNS, LinkProfile
 
@@ -29,6 +30,23 @@ class RecordRange:
     last: int
 
 
+@dataclass
+class CopyCounts:
+    """Copies among the records of a link whose timestamp lies in the interval (SEMANTICS D2, D5).
+
+    Attributes:
+        dropped: whether copies do not belong to the link.
+        compared: records that are not late.
+        copies: of them, copies of an earlier record of the link.
+        elsewhere: of them, those whose bytes an earlier record of another link has.
+    """
+
+    dropped: bool
+    compared: int = 0
+    copies: int = 0
+    elsewhere: int = 0
+
+
 @dataclass(frozen=True)
 class LinkScan:
     """The records of a link over an interval, by definition (SEMANTICS T2, A1).
@@ -39,6 +57,7 @@ class LinkScan:
         violations: late records whose arrival lies in the interval; schema of `low.VIOLATIONS`.
         profile: profile of the records whose arrival lies in the interval.
         minutes: (minute of the timestamp, capture) -> sane records of that minute.
+        copies: what was found of copies; None where they are not looked for (D4).
     """
 
     link: str
@@ -46,6 +65,12 @@ class LinkScan:
     violations: pa.Table
     profile: LinkProfile
     minutes: Mapping[tuple[int, str], RecordRange] = field(default_factory=dict)
+    copies: CopyCounts | None = None
+
+    @property
+    def duplicates(self) -> int:
+        """Number of records that are dropped as copies (A1)."""
+        return self.copies.copies if self.copies is not None and self.copies.dropped else 0
 
 
 def scan_link(read: LinkRead, skews: Skews) -> LinkScan:
@@ -61,7 +86,12 @@ def scan_link(read: LinkRead, skews: Skews) -> LinkScan:
     sane, late = 0, []
     minutes: dict[tuple[int, str], RecordRange] = {}
     profile = LinkProfile(read.start, read.end, skews.rest)
-    for batch in read.batches([*COLUMNS, *skews.columns]):
+    copies = None if read.copies is None else CopyCounts(read.copies.drop)
+    for batch in read.batches([*COLUMNS, *skews.columns], marked=copies is not None):
+        if copies is not None:
+            batch = _counted_copies(batch, read, skews, copies)
+            if not batch.num_rows:
+                continue
         profile.add(batch)
         capture, position, arrivals, stamps = (batch.column(name) for name in KEYS)
         arrival, stamp = arrivals.to_numpy(), stamps.to_numpy()
@@ -75,7 +105,18 @@ def scan_link(read: LinkRead, skews: Skews) -> LinkScan:
             rows = batch.select(KEYS).append_column("lateness", pa.array(lateness)).take(pa.array(charged))
             late.append(pa.table(rows).select(VIOLATIONS.names).cast(VIOLATIONS))
     violations = pa.concat_tables([VIOLATIONS.empty_table(), *late])
-    return LinkScan(read.link, sane, violations, profile, minutes)
+    return LinkScan(read.link, sane, violations, profile, minutes, copies)
+
+
+def _counted_copies(batch: pa.RecordBatch, read: LinkRead, skews: Skews, counts: CopyCounts) -> pa.RecordBatch:
+    """Counts the copies of a marked batch, and removes them if they are dropped."""
+    arrival, stamp = batch.column("arrival").to_numpy(), batch.column("timestamp").to_numpy()
+    copied, elsewhere = (batch.column(name).to_numpy(zero_copy_only=False) for name in (COPY, ELSEWHERE))
+    owned = (arrival - stamp <= skews.of(batch)) & (stamp >= read.start) & (stamp < read.end)
+    counts.compared += int(np.count_nonzero(owned))
+    counts.copies += int(np.count_nonzero(owned & copied))
+    counts.elsewhere += int(np.count_nonzero(owned & elsewhere))
+    return batch.filter(pc.invert(batch.column(COPY))) if counts.dropped and copied.any() else batch
 
 
 def _count_minutes(

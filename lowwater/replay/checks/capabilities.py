@@ -107,14 +107,22 @@ def _of_reference(query: QueryPlan) -> Iterator[Missing]:
     The reference engine runs every operator.
     """
     for node in walk_plan(query.logical):
-        if isinstance(node, Source) and node.kind != "pcap":
-            yield Missing(
-                node.query, f"protocol {node.protocol} of {node.kind} records", NOT_RUN, node.place, "packets run"
-            )
+        if isinstance(node, Source):
+            yield from _unreadable(node.query, node)
         for expr in node.exprs():
             yield from _without_python(node.query, expr)
         for aggregate in (*node.aggregates, *getattr(node, "supers", ())) if isinstance(node, Aggregation) else ():
             yield from _of_aggregate(node.query, aggregate)
+
+
+def _unreadable(query: str, source: Source | Lfta) -> Iterator[Missing]:
+    """Yields the protocol of a source whose records no reader gives."""
+    what = f"protocol {source.protocol} of {source.kind} records"
+    if source.kind not in ("pcap", "csv"):
+        yield Missing(query, what, NOT_RUN, source.place, "packets run, and records of csv, JSON lines and parquet")
+    elif source.layout is not None and source.layout.refused:
+        hint = "declare an increasing field of the record, such as: uint time get_csv_uint_pos1 (increasing);"
+        yield Missing(query, what, f"not read: {source.layout.refused}", source.place, hint)
 
 
 def _without_python(query: str, expr: Expr) -> Iterator[Missing]:
@@ -151,9 +159,7 @@ def _in_hosted(node: Node) -> Iterator[Missing]:
 
 
 def _in_lfta(query: str, lfta: Lfta) -> Iterator[Missing]:
-    if lfta.kind != "pcap":
-        yield Missing(query, f"protocol {lfta.protocol} of {lfta.kind} records", NOT_RUN, lfta.place, "packets run")
-        return
+    yield from _unreadable(query, lfta)
     for partial in lfta.partials:
         if partial.udaf is None and partial.native is None:
             yield Missing(query, f"the aggregate {partial.function}", _NO_PYTHON, partial.place)

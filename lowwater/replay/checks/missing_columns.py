@@ -1,4 +1,4 @@
-"""Finds columns that a query reads but none of its links stores: payloads, and fields of DNS and HTTP.
+"""Finds columns that a query reads but none of its links stores: payloads, and fields of applications.
 
 `run`, `check` and the pages tell the user. Where a link does not store a column, its files do not have it, and it reads
 as NULL (`docs/packets.md`), which would otherwise look like a result.
@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow.parquet as pq
 
-from lowwater.catalog.packets import FRAME, HEAD, KEPT
+from lowwater.catalog.packets import FRAME, HEAD, KEPT, UNNAMED
 from lowwater.config import section_of
 from lowwater.errors import LakeError
 from lowwater.low import needed_columns
@@ -26,7 +26,7 @@ def optional_columns(lftas: Sequence[Lfta]) -> set[str]:
 
 def applications_of(columns: set[str]) -> list[str]:
     """The applications, as named in the settings, whose fields are among optional columns."""
-    return sorted({name.partition("_")[0] for name in columns - {FRAME, HEAD}})
+    return sorted({name.partition("_")[0] for name in columns.difference(UNNAMED)})
 
 
 def missing_column_notes(inputs: LowInputs) -> tuple[str, ...]:
@@ -59,9 +59,10 @@ def _lines(links: tuple[str, ...], needed: set[str]) -> Iterator[str]:
     names = ", ".join(links)
     verb = "keeps" if len(links) == 1 else "keep"
     fields = applications_of(needed)
+    named = " or ".join(name.upper() for name in fields)
     for columns, is_read, setting in (
         ("payload", FRAME in needed, 'payload = "all"'),
-        ("field of DNS or HTTP", bool(fields), f"applications = {json.dumps(fields)}"),
+        (f"field of {named}", bool(fields), f"applications = {json.dumps(fields)}"),
     ):
         if is_read:
             yield (

@@ -36,6 +36,8 @@ from lowwater.plan.properties.schemas import stream_schema, value_schema
 from lowwater.plan.queryset import Plan, source_links
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.replay.checks.missing_columns import applications_of, missing_column_notes, optional_columns
+from lowwater.replay.command.malformed_rows import malformed_rows
+from lowwater.replay.command.record_links import record_options
 from lowwater.replay.command.row_files import write_csv, write_rows
 from lowwater.replay.command.summary import Accounts, largest_lateness, lfta_counts, link_summary
 from lowwater.replay.command.traces import TRACES, traces
@@ -110,6 +112,7 @@ class RunResults:
         notes: notes for the user, without duplicates.
         states: query -> state of its last interval.
         latest: link -> largest lateness of its packets, ns.
+        malformed: malformed records of the links whose records are no packets; None without such links.
         overflows: query -> its overflow error (O3); these queries have no result.
     """
 
@@ -121,6 +124,7 @@ class RunResults:
     states: dict[str, str | None] = field(default_factory=dict)
     traces: list[pa.Table] = field(default_factory=list)
     latest: dict[str, int] = field(default_factory=dict)
+    malformed: pa.Table | None = None
     overflows: dict[str, ValueOverflowError] = field(default_factory=dict)
 
 
@@ -185,10 +189,13 @@ def _require_captures(request: RunRequest) -> None:
 def _ingest(request: RunRequest, lake: Lake, progress: Progress) -> dict[str, Captures]:
     links = sorted({link for link, _ in request.captures})
     config = _keeping_what_is_read(request, links)
+    tables = {link: record_options(config, request.plan, link) for link in links}
     with progress.stage("ingest", f"of {len(request.captures)} capture{'s' if len(request.captures) > 1 else ''}"):
         for link in links:
+            if tables[link] is None and config.link(link).kind != "pcap":
+                continue  # no query says what its records are
             files = [path for name, path in request.captures if name == link]
-            _refuse_same_content(link, ingest(lake, link, files, config))
+            _refuse_same_content(link, ingest(lake, link, files, config, records=tables[link]))
     return read_captures(lake, ingested_links(lake))
 
 
@@ -215,7 +222,7 @@ def _keeping_what_is_read(request: RunRequest, links: Sequence[str]) -> Config:
     sections = dict(request.config.links)
     for name in links:
         link = request.config.link(name)
-        if read and link.anonymise is None:
+        if read and link.kind == "pcap" and link.anonymise is None:
             payload = "all" if link.payload is None and FRAME in read else link.payload
             applications = tuple(sorted({*link.applications, *applications_of(read)}))
             retained = {"payload": payload, "applications": applications, "sampling": link.sampling or HEAD in read}
@@ -376,6 +383,8 @@ def run_intervals(
         _require_a_result(run_results)
     run_results.accounts.check()
     run_results.accounts.check_captures(captures)
+    tables = [name for name in request.plan.links if request.config.link(name).kind != "pcap"]
+    run_results.malformed = malformed_rows(lake, tables, captures) if tables else None
     for name in run_results.accounts.links:
         packets = read_packets(lake, name, captures[name], request.config.link(name), 0, 0, END_OF_TIME)
         run_results.latest[name] = largest_lateness(packets)
@@ -398,7 +407,7 @@ def _add_reference(request: RunRequest, inputs: LowInputs, run_results: RunResul
         for count in result.counts:
             run_results.accounts.add_source(count)
     for scan in outcome.scans:
-        run_results.accounts.add_link(scan.link, scan.sane, scan.violations)
+        run_results.accounts.add_link(scan.link, scan.sane, scan.violations, scan.duplicates)
         run_results.violations.append(_violations(scan.link, scan.violations, request.config))
 
 
@@ -442,6 +451,8 @@ def _write(
         violations = pa.concat_tables(run_results.violations) if run_results.violations else VIOLATIONS.empty_table()
         chosen = violations.select(VIOLATIONS.names).sort_by([("link", "ascending"), ("arrival", "ascending")])
         write_csv(chosen, request.out / f"{reserved.VIOLATIONS}.csv", request.spreadsheet)
+        if run_results.malformed is not None:
+            write_csv(run_results.malformed, request.out / f"{reserved.MALFORMED}.csv", request.spreadsheet)
         if request.traces:
             trace_rows = pa.concat_tables([TRACES.empty_table(), *run_results.traces])
             write_csv(trace_rows, request.out / f"{reserved.HEARTBEATS}.csv", request.spreadsheet)

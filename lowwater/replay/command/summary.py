@@ -26,15 +26,16 @@ TOTALS = ("rows_out", "punctuations", "ejections", "collisions", "spared")
 
 @dataclass
 class LinkCounts:
-    """Record counts of one link: read = malformed + violating + sane."""
+    """Record counts of one link: read = malformed + violating + duplicates + sane."""
 
     malformed: int = 0
     violating: int = 0
+    duplicates: int = 0
     sane: int = 0
 
     @property
     def read(self) -> int:
-        return self.malformed + self.violating + self.sane
+        return self.malformed + self.violating + self.duplicates + self.sane
 
 
 @dataclass
@@ -49,11 +50,19 @@ class Accounts:
     links: dict[str, LinkCounts] = field(default_factory=dict)
     lftas: dict[tuple[str, str], dict[str, int]] = field(default_factory=dict)
 
-    def add_link(self, name: str, sane: int, violations: pa.Table) -> None:
-        """Adds the records of a link in one interval."""
+    def add_link(self, name: str, sane: int, violations: pa.Table, duplicates: int = 0) -> None:
+        """Adds the records of a link in one interval.
+
+        Args:
+            name: name of the link.
+            sane: number of sane records.
+            violations: late records.
+            duplicates: number of copies that are dropped.
+        """
         link = self.links.setdefault(name, LinkCounts())
         link.sane += sane
         link.violating += violations.num_rows
+        link.duplicates += duplicates
 
     def add_source(self, count: SourceCount) -> None:
         """Adds the counts of a source of the reference engine."""
@@ -63,7 +72,7 @@ class Accounts:
 
     def add(self, result: LinkResult) -> None:
         """Adds the result of the low stage for a link in one interval."""
-        self.add_link(result.link, result.sane, result.violations)
+        self.add_link(result.link, result.sane, result.violations, result.duplicates)
         for statistics in result.statistics:
             counts = self.counts(statistics.lfta, result.link)
             for name in TOTALS:
@@ -101,8 +110,11 @@ class Accounts:
             rows = captures[name]
             counts.malformed = sum(row.malformed for row in rows)
             packets = sum(row.packets for row in rows)
-            if packets != counts.sane + counts.violating:
-                raise LawError(f"link {name}: {packets} records, {counts.sane} sane and {counts.violating} violating")
+            if packets != counts.sane + counts.violating + counts.duplicates:
+                dropped = f", {counts.duplicates} duplicates" if counts.duplicates else ""
+                raise LawError(
+                    f"link {name}: {packets} records, {counts.sane} sane and {counts.violating} violating{dropped}"
+                )
 
 
 def lfta_counts(accounts: Accounts, names: set[str]) -> dict[str, dict[str, dict[str, int]]]:
@@ -145,6 +157,7 @@ def link_summary(
         "read": counts.read,
         "malformed": counts.malformed,
         "violating": counts.violating,
+        **({} if config.link(name).duplicates == "keep" else {"duplicates": counts.duplicates}),
         "sane": counts.sane,
         "skew_that_admits_all_ns": latest,
     }

@@ -281,8 +281,20 @@ def _error(scope: AuditScope, failures: Sequence[Finding], report: str) -> Audit
 
 
 def _accounting(links: pa.Table, counts: Counts) -> dict[str, Any]:
-    names = ("read", "malformed", "violating", "sane", "outside", "uncovered")
+    names = (
+        "read",
+        "malformed",
+        "violating",
+        "duplicates",
+        "sane",
+        "outside",
+        "uncovered",
+        "copies",
+        "copies_elsewhere",
+    )
     return {
-        "links": {row["link"]: {name: row[name] for name in names} for row in links.to_pylist()},
+        "links": {
+            row["link"]: {name: row[name] for name in names if row[name] is not None} for row in links.to_pylist()
+        },
         "lftas": {f"{lfta} on {link}": dict(count) for (lfta, link), count in counts.items()},
     }

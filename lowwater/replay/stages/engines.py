@@ -21,12 +21,13 @@ from lowwater.config import Config
 from lowwater.errors import ConfigError, ValueOverflowError
 from lowwater.high.state_handover import StateHandover
 from lowwater.instants import SECOND
+from lowwater.lake.copies import CopyRule, HashedLink
 from lowwater.lake.ingestion.tasks import Runner
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.captures import Capture, Captures
-from lowwater.lake.packets import LinkRead, PacketFiles, packet_files
+from lowwater.lake.packets import LinkRead, PacketFiles, hashed_link, packet_files
 from lowwater.low import Bounds, LowSettings, Policy
-from lowwater.plan.operators import Node, Source
+from lowwater.plan.operators import Lfta, Node, Source
 from lowwater.plan.properties.granularity import needed_granularity
 from lowwater.plan.properties.ranges import horizon, read_from
 from lowwater.plan.properties.schemas import value_schema
@@ -111,17 +112,43 @@ class LowInputs:
         )
 
     def read(self, link: str, start: int) -> LinkRead:
-        """Reads the packets of a link from a timestamp on, in canonical order."""
-        captures = self.captures.get(link, ())
-        return packet_files(self._files, link, captures, self.config.link(link), start, self.start, self.end)
+        """Reads the packets of a link from a timestamp on, in canonical order, without dropped copies (D4)."""
+        settings = self.config.link(link)
+        read = self._read(link, start)
+        if settings.duplicates == "keep":
+            return read
+        window = settings.duplicates.window
+        return replace(
+            read, copies=CopyRule(window, settings.duplicates.action == "drop", self._hashed(link, start, window))
+        )
+
+    def _read(self, link: str, start: int) -> LinkRead:
+        captures, settings = self.captures.get(link, ()), self.config.link(link)
+        table = self.lake.table_of(link, settings.kind != "pcap")
+        if table not in self._files:
+            self._files[table] = PacketFiles.of_table(table)
+        return packet_files(self._files[table], link, captures, settings, start, self.start, self.end)
+
+    def _hashed(self, link: str, start: int, window: int) -> HashedLink:
+        """The files among which earlier packets of a read from `start` on are looked for (D2)."""
+        skews = link_skews(self.config, link)
+        return hashed_link(self._read(link, min(start, self.start - skews.longest) - window), skews)
 
     @cached_property
-    def _files(self) -> PacketFiles:
-        return PacketFiles.of(self.lake)
+    def _files(self) -> dict[Path, PacketFiles]:
+        return {}
 
     def scan(self, link: str) -> LinkScan:
         """Counts the records of a link in the interval, independently of every engine (A1)."""
-        return scan_link(self.read(link, self.start), link_skews(self.config, link))
+        read = self.read(link, self.start)
+        if read.copies is not None:
+            others = [
+                self._hashed(other, self.start - read.copies.own.skews.longest, read.copies.window)
+                for other in self.plan.links
+                if other != link and self.config.link(other).compared == self.config.link(link).compared
+            ]
+            read = replace(read, copies=replace(read.copies, others=tuple(others)))
+        return scan_link(read, link_skews(self.config, link))
 
 
 @dataclass(frozen=True)
@@ -298,7 +325,7 @@ def reference_stage(
             link: _packets(inputs, query.logical, link, start if state is None else inputs.start)
             for link, start in links.items()
         }
-        disorder = {link: _disorder(inputs.config, link) for link in link_settings}
+        disorder = {link: _disorder(inputs.config, link, query.lftas) for link in link_settings}
         skews = {link: settings.skew for link, settings in link_settings.items()}
         budgets = {link: settings.shed for link, settings in link_settings.items() if settings.shed is not None}
         try:
@@ -326,9 +353,12 @@ def reference_stage(
     return ReferenceRows(rows, results, scans)
 
 
-def _disorder(config: Config, link: str) -> Disorder:
-    skews = link_skews(config, link)
-    return Disorder(skews.rest, groups=dict(skews.values), column=skews.column)
+def _disorder(config: Config, link: str, lftas: Sequence[Lfta]) -> Disorder:
+    """The lateness that a link allows: of its clock, and of other attributes as its settings say, else the protocol."""
+    skews, own = link_skews(config, link), config.link(link).skews
+    layouts = [lfta.layout for lfta in lftas if link in lfta.links and lfta.layout is not None]
+    attributes = {f"{layout.protocol}.{name}": own.get(name, band) for layout in layouts for name, band in layout.bands}
+    return Disorder(skews.rest, attributes, dict(skews.values), skews.column)
 
 
 def _over(inputs: LowInputs, links: Sequence[str]) -> int:

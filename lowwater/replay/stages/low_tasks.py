@@ -16,7 +16,7 @@ from lowwater.catalog.packets import FRAME, THINNED_BY
 from lowwater.errors import LakeError
 from lowwater.lake.ingestion.division import divide
 from lowwater.lake.ingestion.tasks import Runner
-from lowwater.lake.packets import LinkRead
+from lowwater.lake.packets import DroppedCopies, LinkRead
 from lowwater.lake.tables import safe_name
 from lowwater.low import Bounds, LinkResult, LowSettings, compiles, merge_results, needed_columns, run_link
 from lowwater.low.runtime.packet_sampling import LoadCounter, PacketSampling
@@ -140,7 +140,8 @@ def run_low(task: LowTask) -> LowOutcome:
     }
     try:
         columns = needed_columns(task.lftas, task.settings.shed is not None, task.settings.skews)
-        batches = task.read.batches(columns, FRAME_ROWS if FRAME in columns else ROW_GROUP)
+        dropped = DroppedCopies()
+        batches = task.read.batches(columns, FRAME_ROWS if FRAME in columns else ROW_GROUP, dropped=dropped)
 
         def write(name: str, batch: pa.RecordBatch) -> None:
             sinks[name].write(batch)
@@ -154,7 +155,9 @@ def run_low(task: LowTask) -> LowOutcome:
         raise LakeError(
             f"link {task.link}: {task.folder} cannot be written: {reason}", "make room on the disk"
         ) from None
-    return LowOutcome(result, {name: (str(sink.path),) for name, sink in sinks.items()})
+    return LowOutcome(
+        replace(result, duplicates=dropped.owned), {name: (str(sink.path),) for name, sink in sinks.items()}
+    )
 
 
 def count_loads(task: LowTask) -> dict[str, LoadCounter]:

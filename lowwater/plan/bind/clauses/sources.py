@@ -12,6 +12,7 @@ from fractions import Fraction
 from lowwater.catalog.expr import Column, Expr, columns_of, show
 from lowwater.catalog.native import NATIVE
 from lowwater.catalog.protocols import ALIASES, LINK, SECOND, Attribute, Protocol
+from lowwater.catalog.records import field_name
 from lowwater.gsql import nodes as syntax
 from lowwater.plan.bind.expressions.durations import units_of
 from lowwater.plan.bind.expressions.scope import Scope
@@ -93,7 +94,7 @@ def source_fields(protocol: Protocol) -> tuple[Field, ...]:
 
 
 def _progress(protocol: Protocol, attribute: Attribute) -> Temporal:
-    time = CLOCK if attribute.clock else Temporal(((),), f"{protocol.name}.{attribute.name}")
+    time = CLOCK if attribute.clock else Temporal(((),), f"{protocol.name}.{field_name(attribute.name)}")
     if attribute.clock and attribute.unit != 1:
         time = time.then(Step("div", attribute.unit or SECOND))
     return time.then(Step("neg")) if attribute.decreasing else time

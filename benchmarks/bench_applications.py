@@ -1,0 +1,103 @@
+"""What fields of TLS cost on a link of TLS: packets per second of reading a capture with and without them.
+
+`python benchmarks/bench_applications.py [--packets N] [--connection N]`. Connections have two hellos, then
+full segments with an acknowledgement for every two of them. Files are read from the page cache, and their digest is
+computed, as ingest does. Compilation is outside of what is measured. Processor time is compared.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import struct
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from lowwater.capture.content.retention import NOTHING, ContentOptions  # noqa: E402
+from lowwater.capture.reader import read  # noqa: E402
+from tests import capturemaker, hellomaker  # noqa: E402
+
+START = 1_600_000_000
+MAX_JUMP = 61_000_000_000
+SEGMENT = 1448
+"""Bytes of a full segment."""
+
+STEPS = {"headers": NOTHING, "headers and TLS": ContentOptions(None, ("tls",))}
+PORT_AT = 16 + 14 + 20
+"""Bytes of a record before the source port: its header, Ethernet, IPv4."""
+
+
+def frames(connection: int) -> list[bytes]:
+    """The frames of a connection with so many packets; at least five."""
+    chosen = hellomaker.record(hellomaker.server(0x1301, [hellomaker.versions(0x0304)]), 0x0303)
+    payloads = [b"", b"", b"", hellomaker.browser("www.example.org"), chosen.ljust(SEGMENT, b"\x17")]
+    data = b"\x17\x03\x03\x40\x00".ljust(SEGMENT, b"x")
+    payloads += [data if number % 3 else b"" for number in range(connection - len(payloads))]
+    return [capturemaker.tcp("10.0.0.1", "10.0.0.2", 0, 443, data=payload) for payload in payloads]
+
+
+def write(path: Path, packets: int, connection: int) -> None:
+    """Writes connections, each with other ports and times."""
+    records = [struct.pack("<IIII", 0, 0, len(frame), len(frame)) + frame for frame in frames(connection)]
+    count = max(packets // connection, 1)
+    rows = np.tile(np.frombuffer(b"".join(records), np.uint8), (count, 1))
+    number, at = np.arange(count), 0
+
+    def put(place: int, values: Any, kind: str) -> None:
+        width = np.dtype(kind).itemsize
+        rows[:, place : place + width] = values.astype(kind).view(np.uint8).reshape(count, width)
+
+    for order, record in enumerate(records):
+        put(at, START + number // 100, "<u4")
+        put(at + 4, number % 100 * 10_000 + order, "<u4")
+        put(at + PORT_AT, number % 50_000 + 1024, ">u2")
+        at += len(record)
+    path.write_bytes(capturemaker.pcap_bytes([]) + rows.tobytes())
+
+
+def seconds(path: Path, content: ContentOptions, repeat: int) -> tuple[int, float]:
+    """Packets, and the least processor time of some runs."""
+    least, packets = float("inf"), 0
+    for _ in range(repeat):
+        began = time.process_time()
+        packets = sum(batch.num_rows for batch in read(path, MAX_JUMP, content=content))
+        least = min(least, time.process_time() - began)
+    return packets, least
+
+
+def main() -> None:
+    """Prints a line for each reading and what the fields cost."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--packets", type=int, default=600_000)
+    parser.add_argument("--connection", type=int, default=60, help="packets of a connection")
+    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--json", type=Path, help="also write the results to this file")
+    options = parser.parse_args()
+    found: dict[str, float] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "tls.pcap"
+        write(path, options.connection, options.connection)
+        for content in STEPS.values():
+            seconds(path, content, 1)
+        write(path, options.packets, options.connection)
+        for name, content in STEPS.items():
+            packets, found[name] = seconds(path, content, options.repeat)
+            print(
+                f"{name:16} {packets:>9} packets {found[name]:.2f} cpu s {packets / found[name] / 1e6:.2f} M per cpu s"
+            )
+    more = found["headers and TLS"] / found["headers"] - 1
+    print(f"fields of TLS: {more:.0%} slower, {options.connection} packets a connection")
+    if options.json:
+        options.json.write_text(json.dumps(found | {"more": more}) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

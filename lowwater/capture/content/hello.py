@@ -1,0 +1,498 @@
+"""ClientHello and ServerHello: names, versions, and the fingerprints JA3, JA3S and JA4.
+
+TLS over TCP (`tls`) and QUIC (`quic`) share this parser. A hello may be cut anywhere. An extension has a value where
+all of its bytes are there; a fingerprint needs the whole hello. A kernel writes the texts of all hellos of a batch one
+behind another, and Python computes their digests. Lengths in a message allocate nothing: the memory for the texts
+follows from the bytes that were captured.
+
+GREASE (RFC 8701) is left out of versions and fingerprints. JA3 is the MD5 digest of the salesforce/ja3 text, JA4 is
+FoxIO's specification of clients.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from hashlib import md5, sha256
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from lowwater.capture.content.starts import CLIENT, SERVER, SHORTEST
+from lowwater.capture.headers.loads import big16, byte
+from lowwater.capture.inlining import kernel
+
+LONGEST_TEXT = 2048
+"""Most bytes of a text field; the rest is dropped."""
+
+LONGEST_HELLO = 1 << 14
+"""Most bytes of a hello that are read."""
+
+NUMBERS = ("hello", "hello_version", "version", "cipher")
+"""Columns of numbers of a hello, without the prefix of their application."""
+
+_HELLO, _HELLO_VERSION, _VERSION, _CIPHER = range(4)
+_NAME, _PROTOCOLS, _JA3, _HEAD, _SUITES, _KINDS = range(6)
+"""Texts of a hello: JA3's text; the beginning of a JA4 and the two lists whose digests follow it."""
+
+_SERVER_NAME, _GROUPS, _POINTS, _SIGNATURES, _ALPN, _VERSIONS = 0, 10, 11, 13, 16, 43
+_READ = 44  # types of extensions below are looked up
+_SESSION = SHORTEST + 32  # the session id is behind the random
+_COMMA, _HYPHEN, _UNDERSCORE, _ZERO = (ord(letter) for letter in ",-_0")
+_MOST = 99
+_EACH = 6  # bytes of texts that a byte of a hello may give: a cipher suite has two, and at most six and five digits
+_FIXED = 64
+_NO_DIGEST = "0" * 12
+
+
+@kernel
+def _is_grease(number: int) -> bool:
+    return number & 0x0F0F == 0x0A0A and number >> 8 == number & 0xFF
+
+
+@kernel
+def _behind(buffer: Any, at: int, width: int, end: int) -> int:
+    """Returns the index behind a vector whose length has `width` bytes; end + 1 if it is cut."""
+    if at + width > end:
+        return end + 1
+    length = byte(buffer, at) if width == 1 else big16(buffer, at)
+    return min(at + width + length, end + 1)
+
+
+@kernel
+def _decimal(words: Any, at: int, number: int) -> int:
+    """Writes a number up to 65535; returns the index behind it."""
+    power = 10_000
+    while power > 1 and number < power:
+        power //= 10
+    while power > 0:
+        words[at] = _ZERO + number // power % 10
+        at += 1
+        power //= 10
+    return at
+
+
+@kernel
+def _decimals(words: Any, at: int, numbers: Any, first: int, count: int) -> int:
+    """Writes `count` numbers from an index on, with hyphens between them; returns the index behind them."""
+    for place in range(first, first + count):
+        if place > first:
+            words[at] = _HYPHEN
+            at += 1
+        at = _decimal(words, at, numbers[place])
+    return at
+
+
+@kernel
+def _digit(number: int) -> int:
+    """Returns the hexadecimal digit of a number below 16."""
+    return number + (48 if number < 10 else 87)
+
+
+@kernel
+def _hexadecimals(words: Any, at: int, numbers: Any, count: int) -> int:
+    """Writes numbers as four digits with commas between them; returns the index behind them."""
+    for place in range(count):
+        if place:
+            words[at] = _COMMA
+            at += 1
+        for shift in (12, 8, 4, 0):
+            words[at] = _digit(numbers[place] >> shift & 15)
+            at += 1
+    return at
+
+
+@kernel
+def _text(words: Any, at: int, buffer: Any, begin: int, end: int) -> int:
+    """Writes bytes as UTF-8, one character a byte; returns the index behind them."""
+    for place in range(begin, end):
+        letter = byte(buffer, place)
+        if letter < 128:
+            words[at] = letter
+            at += 1
+        else:
+            words[at] = 0xC0 | letter >> 6
+            words[at + 1] = 0x80 | letter & 0x3F
+            at += 2
+    return at
+
+
+@kernel
+def _load(buffer: Any, begin: int, end: int, numbers: Any, first: int) -> int:
+    """Loads 16-bit numbers without GREASE to an index on; returns their count. An odd byte at the end is dropped."""
+    count = 0
+    for place in range(begin, end - 1, 2):
+        number = big16(buffer, place)
+        if not _is_grease(number):
+            numbers[first + count] = number
+            count += 1
+    return count
+
+
+@kernel
+def _ended(ends: Any, row: int, first: int, at: int) -> None:
+    """Notes that a text of a hello ends at an index, and all texts behind it, which are empty so far."""
+    for text in range(first, _KINDS + 1):
+        ends[row, text] = at
+
+
+@kernel
+def _sort(numbers: Any, count: int) -> None:
+    """Sorts by a heap: hostile lists of thousands take no longer than others."""
+    for last in range(count - 1 + count // 2, 0, -1):
+        # First the heap is made, from its middle down; then its largest number goes to the end, again and again.
+        making = last >= count
+        root, end = (last - count, count) if making else (0, last)
+        if not making:
+            numbers[0], numbers[last] = numbers[last], numbers[0]
+        while 2 * root + 1 < end:
+            child = 2 * root + 1
+            if child + 1 < end and numbers[child + 1] > numbers[child]:
+                child += 1
+            if numbers[root] >= numbers[child]:
+                break
+            numbers[root], numbers[child] = numbers[child], numbers[root]
+            root = child
+
+
+@kernel
+def _extensions(buffer: Any, at: int, end: int, kinds: Any, places: Any) -> tuple[int, bool]:
+    """Reads the extensions that begin with their length at an index.
+
+    Args:
+        buffer: uint8 array that holds the hello.
+        at: index of the length.
+        end: index behind the last byte of the hello.
+        kinds: receives the types without GREASE, in their order.
+        places: receives begin and end of the first extension of each type below _READ; -1 where there is none.
+
+    Returns:
+        The count of kinds, and whether the extensions are whole and end with the hello.
+    """
+    count = 0
+    if at == end:
+        return 0, True  # a hello may end before the length of extensions
+    if at + 2 > end:
+        return 0, False
+    stop = at + 2 + big16(buffer, at)
+    last = min(stop, end)
+    at += 2
+    while at + 4 <= last:
+        kind, length = big16(buffer, at), big16(buffer, at + 2)
+        at += 4 + length
+        if at > last:
+            return count, False
+        if kind < _READ and places[kind, 0] < 0:
+            places[kind, 0], places[kind, 1] = at - length, at
+        if not _is_grease(kind):
+            kinds[count] = kind
+            count += 1
+    return count, at == stop and stop == end
+
+
+@kernel
+def _protocols(buffer: Any, places: Any, every: bool, words: Any, at: int) -> tuple[int, int, int]:
+    """Writes the protocols of ALPN, or the first alone.
+
+    Returns:
+        The index behind the text, and begin and end of the first protocol.
+    """
+    place, end = places[_ALPN, 0] + 2, places[_ALPN, 1]
+    left, first, behind = LONGEST_TEXT, 0, 0
+    while places[_ALPN, 0] >= 0 and place < end:
+        begin, place = place + 1, _behind(buffer, place, 1, end)
+        if place > end:
+            break
+        if behind:
+            if not every:
+                break
+            if left > 0:
+                words[at] = _COMMA
+                at, left = at + 1, left - 1
+        else:
+            first, behind = begin, place
+        size = min(place - begin, left)
+        at = _text(words, at, buffer, begin, begin + size)
+        left -= size
+    return at, first, behind
+
+
+@kernel
+def _server_name(buffer: Any, places: Any, words: Any, at: int) -> int:
+    """Writes the name of the server; returns the index behind it."""
+    begin, end = places[_SERVER_NAME, 0], places[_SERVER_NAME, 1]
+    # The list has a length, its first entry a type (0: a name of a host) and a length.
+    if begin < 0 or end - begin <= 5 or byte(buffer, begin + 2) != 0:
+        return at
+    length = big16(buffer, begin + 3)
+    if length > end - begin - 5:
+        return at
+    return _text(words, at, buffer, begin + 5, begin + 5 + min(length, LONGEST_TEXT))
+
+
+@kernel
+def _highest(buffer: Any, places: Any, version: int) -> int:
+    """Returns the highest version of supported_versions, -1 for none; without this extension the hello's own."""
+    if places[_VERSIONS, 0] < 0:
+        return version
+    highest = -1
+    for place in range(places[_VERSIONS, 0] + 1, places[_VERSIONS, 1] - 1, 2):
+        offered = big16(buffer, place)
+        if offered > highest and not _is_grease(offered):
+            highest = offered
+    return highest
+
+
+@kernel
+def _letters(words: Any, at: int, first: int, second: int) -> int:
+    words[at], words[at + 1] = first, second
+    return at + 2
+
+
+@kernel
+def _is_alphanumeric(letter: int) -> bool:
+    return 48 <= letter <= 57 or 65 <= letter <= 90 or 97 <= letter <= 122
+
+
+@kernel
+def _head(words: Any, at: int, letter: int, highest: int, named: bool, suites: int, kinds: int) -> int:
+    """Writes the beginning of a JA4 up to its protocol; returns the index behind it."""
+    words[at] = letter
+    at += 1
+    if 0x0301 <= highest <= 0x0304:
+        at = _letters(words, at, 49, _ZERO + highest - 0x0301)
+    elif highest in (0x0300, 0x0002):
+        at = _letters(words, at, 115, 51 if highest == 0x0300 else 50)
+    else:
+        at = _letters(words, at, _ZERO, _ZERO)
+    words[at] = 100 if named else 105
+    suites, kinds = min(suites, _MOST), min(kinds, _MOST)
+    at = _letters(words, at + 1, _ZERO + suites // 10, _ZERO + suites % 10)
+    return _letters(words, at, _ZERO + kinds // 10, _ZERO + kinds % 10)
+
+
+@kernel
+def _put_protocol(buffer: Any, first: int, last: int, words: Any, at: int) -> int:
+    """Writes the two characters of a JA4 for a protocol of ALPN; returns the index behind them."""
+    if last <= first:
+        return _letters(words, at, _ZERO, _ZERO)
+    one, two = byte(buffer, first), byte(buffer, last - 1)
+    if _is_alphanumeric(one) and _is_alphanumeric(two):
+        return _letters(words, at, one, two)
+    return _letters(words, at, _digit(one >> 4), _digit(two & 15))
+
+
+@kernel
+def _put_ja3(buffer: Any, version: int, many: int, count: int, memory: Any, words: Any, at: int) -> int:
+    """Writes the text of a JA3; returns the index behind it.
+
+    Args:
+        buffer: uint8 array that holds the hello.
+        version: of the hello.
+        many: count of cipher suites, which are loaded.
+        count: count of extensions.
+        memory: kinds, listed and places, as of `_hellos`.
+        words: receives the text.
+        at: index of its begin in `words`.
+    """
+    kinds, listed, places = memory
+    at = _decimal(words, at, version)
+    words[at] = _COMMA
+    at = _decimals(words, at + 1, listed, 0, many)
+    words[at] = _COMMA
+    at = _decimals(words, at + 1, kinds, 0, count)
+    words[at] = _COMMA
+    # The groups go behind the cipher suites in the same memory.
+    groups = _load(buffer, places[_GROUPS, 0] + 2, places[_GROUPS, 1], listed, many) if places[_GROUPS, 0] >= 0 else 0
+    at = _decimals(words, at + 1, listed, many, groups)
+    words[at] = _COMMA
+    at += 1
+    for place in range(places[_POINTS, 0] + 1, places[_POINTS, 1]):
+        if place > places[_POINTS, 0] + 1:
+            words[at] = _HYPHEN
+            at += 1
+        at = _decimal(words, at, byte(buffer, place))
+    return at
+
+
+@kernel
+def _put_kinds(buffer: Any, count: int, memory: Any, words: Any, at: int) -> int:
+    """Writes the sorted extensions of a JA4 and the signature algorithms; returns the index behind them."""
+    kinds, listed, places = memory
+    kept = 0
+    for place in range(count):
+        if kinds[place] != _SERVER_NAME and kinds[place] != _ALPN:
+            kinds[kept] = kinds[place]
+            kept += 1
+    _sort(kinds, kept)
+    at = _hexadecimals(words, at, kinds, kept)
+    if kept and places[_SIGNATURES, 0] >= 0:
+        signatures = _load(buffer, places[_SIGNATURES, 0] + 2, places[_SIGNATURES, 1], listed, 0)
+        if signatures:
+            words[at] = _UNDERSCORE
+            at = _hexadecimals(words, at + 1, listed, signatures)
+    return at
+
+
+@kernel
+def _client(
+    buffer: Any, at: int, end: int, whole: bool, letter: int, row: int, values: Any, words: Any, ends: Any, memory: Any
+) -> None:
+    """Reads a ClientHello from its cipher suites on; arguments as of `_hellos`."""
+    kinds, listed, places = memory
+    out, version = ends[row, _KINDS], values[row, _HELLO_VERSION]
+    suites, behind = at + 2, _behind(buffer, at, 2, end)
+    at = _behind(buffer, behind, 1, end)  # compression methods
+    if behind > end or at > end:
+        return
+    count, complete = _extensions(buffer, at, end, kinds, places)
+    complete = complete and whole
+    highest = _highest(buffer, places, version)
+    if complete or places[_VERSIONS, 0] >= 0:
+        values[row, _VERSION] = highest
+    out = _server_name(buffer, places, words, out)
+    _ended(ends, row + 1, _NAME, out)
+    out, first, last = _protocols(buffer, places, True, words, out)
+    _ended(ends, row + 1, _PROTOCOLS, out)
+    if not complete:
+        return
+    many = _load(buffer, suites, behind, listed, 0)
+    out = _put_ja3(buffer, version, many, count, memory, words, out)
+    _ended(ends, row + 1, _JA3, out)
+    _sort(listed, many)
+    out = _head(words, out, letter, highest, places[_SERVER_NAME, 0] >= 0, many, count)
+    out = _put_protocol(buffer, first, last, words, out)
+    _ended(ends, row + 1, _HEAD, out)
+    out = _hexadecimals(words, out, listed, many)
+    _ended(ends, row + 1, _SUITES, out)
+    _ended(ends, row + 1, _KINDS, _put_kinds(buffer, count, memory, words, out))
+
+
+@kernel
+def _server(
+    buffer: Any, at: int, end: int, whole: bool, row: int, values: Any, words: Any, ends: Any, memory: Any
+) -> None:
+    """Reads a ServerHello from its cipher suite on; arguments as of `_hellos`."""
+    kinds, places = memory[0], memory[2]
+    if at + 2 > end:
+        return
+    out, version, cipher = ends[row, _KINDS], values[row, _HELLO_VERSION], big16(buffer, at)
+    values[row, _CIPHER] = cipher
+    if at + 3 > end:
+        return
+    count, complete = _extensions(buffer, at + 3, end, kinds, places)
+    complete = complete and whole
+    begin = places[_VERSIONS, 0]
+    if begin >= 0 and places[_VERSIONS, 1] - begin == 2:
+        values[row, _VERSION] = big16(buffer, begin)
+    elif begin < 0 and complete:
+        values[row, _VERSION] = version
+    out, _first, _last = _protocols(buffer, places, False, words, out)
+    _ended(ends, row + 1, _PROTOCOLS, out)
+    if not complete:
+        return
+    out = _decimal(words, out, version)
+    words[out] = _COMMA
+    out = _decimal(words, out + 1, cipher)
+    words[out] = _COMMA
+    _ended(ends, row + 1, _JA3, _decimals(words, out + 1, kinds, 0, count))
+
+
+@kernel
+def _hellos(
+    buffer: Any, begins: Any, stops: Any, letter: int, values: Any, words: Any, ends: Any, kinds: Any, listed: Any,
+    places: Any,
+) -> None:  # fmt: skip
+    """Reads hellos.
+
+    Args:
+        buffer: uint8 array that holds them.
+        begins: shape (n), index of the messages.
+        stops: shape (n), index behind their last captured bytes.
+        letter: first letter of a JA4.
+        values: shape (n, 4), receives the numbers; -1 where there is none.
+        words: receives the texts of all hellos.
+        ends: shape (n + 1, 6), receives the index behind each text in `words`, from row 1 on.
+        kinds: memory for the types of a hello.
+        listed: memory for the lists of a hello.
+        places: shape (_READ, 2), memory for the places of extensions.
+    """
+    for row in range(len(begins)):
+        _ended(ends, row + 1, 0, ends[row, _KINDS])
+        begin, end = begins[row], stops[row]
+        if end - begin < SHORTEST:
+            continue
+        values[row, _HELLO], values[row, _HELLO_VERSION] = byte(buffer, begin), big16(buffer, begin + 4)
+        last = begin + 4 + (byte(buffer, begin + 1) << 16) + big16(buffer, begin + 2)
+        whole, end = end >= last, min(end, last)
+        at = _behind(buffer, begin + _SESSION, 1, end)
+        if at > end:
+            continue
+        for kind in range(_READ):
+            places[kind, 0], places[kind, 1] = -1, -1
+        memory = (kinds, listed, places)
+        if values[row, _HELLO] == SERVER:
+            _server(buffer, at, end, whole, row, values, words, ends, memory)
+        elif values[row, _HELLO] == CLIENT:
+            _client(buffer, at, end, whole, letter, row, values, words, ends, memory)
+
+
+def hello_columns(
+    buffer: NDArray[np.uint8], begins: NDArray[np.int64], ends: NDArray[np.int64], transport: str
+) -> dict[str, pa.Array]:
+    """Reads hellos of a buffer.
+
+    Args:
+        buffer: the bytes that hold them.
+        begins: shape (n), index of the messages.
+        ends: shape (n), index behind their last captured bytes.
+        transport: first letter of a JA4: `t` for TCP, `q` for QUIC.
+
+    Returns:
+        NUMBERS (int32), and `server_name`, `alpn`, `ja3`, `ja3s` and `ja4` (string) -> n values. A field that is not
+        whole is NULL, and less than SHORTEST bytes are no hello.
+    """
+    count = len(begins)
+    ends = np.minimum(ends, begins + LONGEST_HELLO)
+    longest = int((ends - begins).max(initial=0))
+    values = np.full((count, len(NUMBERS)), -1)
+    words = np.empty(int((ends - begins).clip(0).sum()) * _EACH + count * _FIXED, np.uint8)
+    marks = np.zeros((count + 1, _KINDS + 1), np.int64)
+    memory = (np.empty(longest + 1, np.int64), np.empty(longest + 1, np.int64), np.empty((_READ, 2), np.int64))
+    _hellos(buffer, begins, ends, ord(transport), values, words, marks, *memory)
+    columns = {
+        name: pa.array(values[:, at].astype(np.int32), mask=values[:, at] < 0) for at, name in enumerate(NUMBERS)
+    }
+    written = words[: marks[-1, _KINDS]].tobytes()
+    first = marks[:-1, _KINDS].tolist()
+    texts = [_texts(written, begin, row) for begin, row in zip(first, marks[1:].tolist(), strict=True)]
+    for at, name in enumerate(("server_name", "alpn", "ja4")):
+        columns[name] = pa.array([each[at] for each in texts], pa.string())
+    digests, server = np.array([each[3] for each in texts], object), values[:, _HELLO] == SERVER
+    columns["ja3"] = pa.array(digests, pa.string(), mask=server)
+    columns["ja3s"] = pa.array(digests, pa.string(), mask=~server)
+    return columns
+
+
+def _texts(words: bytes, begin: int, ends: list[int]) -> tuple[str | None, str | None, str | None, str | None]:
+    """Returns name, protocols, JA4, and JA3 or JA3S of a hello."""
+    name, protocols, ja3, head, suites, kinds = ends
+    whole = head > ja3
+    ja4 = (
+        f"{str(words[ja3:head], 'ascii')}_{_digest(words[head:suites])}_{_digest(words[suites:kinds])}"
+        if whole
+        else None
+    )
+    return (
+        str(words[begin:name], "utf-8") if name > begin else None,
+        str(words[name:protocols], "utf-8") if protocols > name else None,
+        ja4,
+        md5(words[protocols:ja3], usedforsecurity=False).hexdigest() if ja3 > protocols else None,
+    )
+
+
+@lru_cache(1024)
+def _digest(listed: bytes) -> str:
+    """Returns the digest of a list in a JA4; few programs make most of the hellos."""
+    return sha256(listed).hexdigest()[:12] if listed else _NO_DIGEST

@@ -1,0 +1,150 @@
+"""Copies of packets: which records have the bytes of an earlier one within a window (SEMANTICS D2).
+
+`inspect` counts them in a stream of one file; the reader of a lake finds them in files of `packets/`. Both compare
+hashes (`content.packet_hashes`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+_ROWS = 1 << 18
+"""Records that wait before they are compared."""
+
+
+@dataclass(frozen=True)
+class Hashed:
+    """Hashes and times of records in the order of their link.
+
+    Attributes:
+        high: upper 64 bits of the hashes, shape (n).
+        low: lower 64 bits, shape (n).
+        stamps: timestamps, ns, shape (n).
+    """
+
+    high: NDArray[np.int64]
+    low: NDArray[np.int64]
+    stamps: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.stamps)
+
+    def take(self, chosen: NDArray[np.bool_] | NDArray[np.int64]) -> Hashed:
+        """Returns some records."""
+        return Hashed(self.high[chosen], self.low[chosen], self.stamps[chosen])
+
+    @staticmethod
+    def joined(parts: list[Hashed]) -> Hashed:
+        """Returns the records of all parts, one part after the other."""
+        return Hashed(*(np.concatenate([getattr(part, name) for part in parts]) for name in ("high", "low", "stamps")))
+
+
+NO_RECORDS = Hashed(*(np.empty(0, np.int64) for _ in range(3)))
+
+
+def copies(records: Hashed, window: int, groups: NDArray[np.int64] | None = None) -> NDArray[np.bool_]:
+    """Finds the records that are copies of an earlier one.
+
+    The earlier of two records has the smaller timestamp, or the smaller group, or the smaller index, in this order.
+
+    Args:
+        records: n records.
+        window: longest time from a record to its copy, ns.
+        groups: shape (n), numbers of the links: only a record of another group makes a copy. None: any record does.
+
+    Returns:
+        shape (n): whether an earlier record has the same hash, and is at most `window` before it.
+
+    Example:
+        >>> hashes = np.array([7, 7, 8, 7])
+        >>> copies(Hashed(hashes, hashes, np.array([10, 14, 15, 20])), 5).tolist()
+        [False, True, False, False]
+    """
+    found = np.zeros(len(records), np.bool_)
+    chosen = _shared(records)
+    if not len(chosen):
+        return found
+    high, low, stamps = (values[chosen] for values in (records.high, records.low, records.stamps))
+    group = np.zeros(len(chosen), np.int64) if groups is None else groups[chosen]
+    order = np.lexsort((group, stamps, low, high))  # stable, so equal rows stay in the order of their indices
+    high, low, stamps, group = high[order], low[order], stamps[order], group[order]
+    same = np.zeros(len(order), np.bool_)
+    same[1:] = (high[1:] == high[:-1]) & (low[1:] == low[:-1])
+    if groups is None:
+        before, known = np.arange(-1, len(order) - 1), same
+    else:
+        # Of the records with one hash, the last one of another group stands before the run of equal groups.
+        begins = ~same
+        begins[1:] |= group[1:] != group[:-1]
+        first = np.maximum.accumulate(np.where(begins, np.arange(len(order)), 0))
+        before, known = first - 1, same[first]
+    known = known.copy()
+    known[known] = stamps[known] - stamps[before[known]] <= window
+    found[chosen[order[known]]] = True
+    return found
+
+
+def _shared(records: Hashed) -> NDArray[np.int64]:
+    """Returns the indices, ascending, of the records whose upper half several records have: few, as a rule."""
+    order = np.argsort(records.high, kind="stable")
+    ordered = records.high[order]
+    equal = ordered[1:] == ordered[:-1]
+    shared = np.zeros(len(order), np.bool_)
+    shared[1:] |= equal
+    shared[:-1] |= equal
+    chosen: NDArray[np.int64] = np.sort(order[shared])
+    return chosen
+
+
+class CopyCounter:
+    """Counts the copies among the records of one link, which come in order of arrival.
+
+    It holds the records of the last `window + skew` of the clock, and up to _ROWS more.
+
+    Args:
+        window: longest time from a record to its copy, ns.
+        skew: records that are later than this are not compared, ns.
+
+    Attributes:
+        window: as given.
+        compared: number of records that are not late.
+        copies: number of copies among the records that are decided; after `finish`, among all.
+    """
+
+    def __init__(self, window: int, skew: int) -> None:
+        self.window = window
+        self.compared = 0
+        self.copies = 0
+        self._skew = skew
+        self._decided = -1  # records before this instant are counted, ns
+        self._clock = -1
+        self._waiting: list[Hashed] = []
+        self._rows = 0
+
+    def add(self, records: Hashed, arrivals: NDArray[np.int64]) -> None:
+        """Adds records with their arrivals, ns."""
+        admitted = arrivals - records.stamps <= self._skew
+        part = records if admitted.all() else records.take(admitted)
+        self.compared += len(part)
+        self._waiting.append(part)
+        self._rows += len(part)
+        self._clock = int(arrivals[-1]) if len(arrivals) else self._clock
+        if self._rows >= _ROWS:
+            self._decide(self._clock - self._skew)  # no later record that is admitted is before this instant
+            self._rows = 0
+
+    def finish(self) -> None:
+        """Counts the copies among the records that still wait."""
+        self._decide(self._clock + 1)
+
+    def _decide(self, until: int) -> None:
+        if not self._waiting or until <= self._decided:
+            return
+        records = Hashed.joined(self._waiting)
+        new = (records.stamps >= self._decided) & (records.stamps < until)
+        self.copies += int(np.count_nonzero(copies(records, self.window) & new))
+        self._waiting = [records.take(records.stamps >= until - self.window)]
+        self._decided = until

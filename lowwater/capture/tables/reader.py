@@ -1,0 +1,320 @@
+"""Reads a file of records that are no packets as Arrow batches of sane records, and lists the malformed ones.
+
+The counterpart of `capture.reader` for `tables`. Times are judged as those of packets (SEMANTICS T3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from lowwater.capture.formats.compression import DecompressedSource, compression_of
+from lowwater.capture.formats.sources import PeekableSource, Source, open_source
+from lowwater.capture.records.facts import CaptureSummary, Interface
+from lowwater.capture.records.malformed import MOST_ROWS
+from lowwater.capture.records.sanity import SIDE, Judge
+from lowwater.capture.records.tally import Tally
+from lowwater.capture.tables.columnar import ParquetParser
+from lowwater.capture.tables.delimited import DelimitedParser, TextOptions
+from lowwater.capture.tables.jsonlines import JsonParser
+from lowwater.capture.tables.pieces import NO_TIME, TIME_JUMP, TIME_RANGE, Piece
+from lowwater.catalog.records import RecordLayout
+from lowwater.errors import CaptureError
+
+READER_VERSION = 1
+"""Changes whenever the same file would be read to other rows (SEMANTICS T7)."""
+
+IDENTITY = pa.schema(
+    [
+        pa.field("position", pa.int64(), nullable=False),
+        pa.field("arrival", pa.int64(), nullable=False),
+        pa.field("timestamp", pa.int64(), nullable=False),
+    ]
+)
+"""Columns of a batch before those of the layout; see `catalog.packets`."""
+
+DAMAGE = pa.schema(
+    [
+        pa.field("position", pa.int64()),
+        pa.field("offset", pa.int64(), nullable=False),
+        pa.field("length", pa.int64(), nullable=False),
+        pa.field("reason", pa.string(), nullable=False),
+        pa.field("arrival", pa.int64()),
+        pa.field("interface", pa.int32(), nullable=False),
+        pa.field("line", pa.int64()),
+    ]
+)
+"""Malformed records: position and offset as for packets, `line` from 1 in a text file; `interface` is 0."""
+
+CUT, COMPRESSION = "cut", "compression"
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """How the records of a link are read; picklable. The ledger stores it as text.
+
+    Attributes:
+        kind: `csv`, `json` or `parquet`.
+        layout: the fields.
+        text: how delimited text is written.
+    """
+
+    kind: str
+    layout: RecordLayout
+    text: TextOptions = field(default_factory=TextOptions)
+
+    key_digest = ""
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.text} {self.layout}"
+
+
+_ROW = np.dtype([(name, np.int64) for name in ("position", "offset", "length", "line", "arrival", "reason")])
+"""A malformed record; `line` is 0 in parquet, `arrival` -1 before the first sane record, `reason` a code."""
+
+_SETTLED = 2 * SIDE
+"""Records that wait for others at least, since few records are not worth a batch."""
+
+
+class RecordReader:
+    """Reads a file in one pass and bounded memory; iterate it once.
+
+    Args:
+        path: the file.
+        options: how its records are read.
+        max_jump: how far ahead of the median of its neighbours a timestamp may be, ns (SEMANTICS T3).
+        sha256: digest of the file.
+
+    Attributes:
+        schema: schema of the batches.
+        summary: summary of the file; None until the iteration has ended.
+
+    Raises:
+        CaptureError: the file cannot be read, or lacks a column of the layout.
+    """
+
+    def __init__(self, path: Path, options: TableOptions, max_jump: int, sha256: str) -> None:
+        self.schema = pa.schema([*IDENTITY, *options.layout.schema])
+        self.summary: CaptureSummary | None = None
+        self._path, self._options, self._sha256 = path, options, sha256
+        self._judge = Judge(max_jump)
+        self._tally = Tally(0)
+        self._waiting: list[tuple[NDArray[np.int64], NDArray[np.int64], pa.RecordBatch]] = []
+        self._bad: list[NDArray[Any]] = []
+        self._rows: list[NDArray[Any]] = []
+        self._reasons: list[str] = []
+        self._malformed = 0
+        self._record_bytes = 0
+        self._position = 0
+
+    @property
+    def malformed(self) -> pa.Table:
+        """The malformed records so far, schema `DAMAGE`, in file order."""
+        rows = np.concatenate([np.empty(0, _ROW), *self._rows])
+        values = {name: np.ascontiguousarray(rows[name]) for name in _ROW.names or ()}
+        reasons = pa.array(self._reasons, pa.string()).take(pa.array(values["reason"]))
+        columns = {
+            "position": pa.array(values["position"]),
+            "offset": pa.array(values["offset"]),
+            "length": pa.array(values["length"]),
+            "reason": reasons,
+            "arrival": pa.array(values["arrival"], mask=values["arrival"] < 0),
+            "interface": pa.array(np.zeros(len(rows), np.int32)),
+            "line": pa.array(values["line"], mask=values["line"] == 0),
+        }
+        return pa.Table.from_arrays([columns[name] for name in DAMAGE.names], schema=DAMAGE)
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        try:
+            if self._options.kind == "parquet":
+                yield from self._batches(ParquetParser(self._path, self._options.layout))
+                self._finish(0, "", None)
+            else:
+                yield from self._text()
+        except OSError as error:
+            raise CaptureError(f"{self._path}: cannot be read: {error.strerror}", "check the path") from error
+        finally:
+            self._tally.close()
+
+    def _text(self) -> Iterator[pa.RecordBatch]:
+        _, stream = open_source(self._path)
+        stored = PeekableSource(stream)
+        with closing(stored):
+            compression = compression_of(stored.peek(32))
+            if not compression:
+                yield from self._parsed(stored, "", None)
+                return
+            unpacked = DecompressedSource(stored, hashed=False)
+            with closing(unpacked):
+                yield from self._parsed(unpacked, compression, unpacked)
+
+    def _parsed(
+        self, source: Source, compression: str, unpacked: DecompressedSource | None
+    ) -> Iterator[pa.RecordBatch]:
+        def damaged() -> bool:
+            return unpacked is not None and bool(unpacked.damage)
+
+        parser: DelimitedParser | JsonParser
+        if self._options.kind == "json":
+            parser = JsonParser(source, self._options.layout, damaged)
+        else:
+            parser = DelimitedParser(self._path, source, self._options.layout, self._options.text, damaged)
+        yield from self._batches(parser)
+        blocks = parser.blocks
+        self._finish(blocks.size, compression, unpacked, blocks.overhead + parser.overhead, blocks.open_end)
+
+    def _batches(self, parser: DelimitedParser | JsonParser | ParquetParser) -> Iterator[pa.RecordBatch]:
+        for piece in parser:
+            self._take(piece)
+            yield from self._settled(final=False)
+        yield from self._settled(final=True)
+
+    def _take(self, piece: Piece) -> None:
+        """Adds a piece to what waits."""
+        places, refusals = piece.places, piece.refusals
+        lines = np.zeros(len(places), np.int64) if places.lines is None else places.lines
+        bad = np.flatnonzero(refusals.codes)
+        if len(bad):
+            codes = np.array([self._code(name) for name in refusals.names], np.int64)
+            placed = (bad + self._position, places.offsets[bad], places.lengths[bad], lines[bad])
+            self._add(*placed, codes[refusals.codes[bad]])
+        whole = piece.whole
+        columns = [pa.array(values) for values in (places.offsets[whole], places.lengths[whole], lines[whole])]
+        located = pa.RecordBatch.from_arrays(
+            [*columns, *piece.columns.columns], names=["offset", "length", "line", *piece.columns.schema.names]
+        )
+        self._waiting.append((whole + self._position, piece.stamps, located))
+        self._position += len(places)
+
+    def _add(
+        self,
+        positions: NDArray[np.int64],
+        offsets: NDArray[np.int64],
+        lengths: NDArray[np.int64],
+        lines: NDArray[np.int64],
+        reasons: NDArray[np.int64],
+    ) -> None:
+        """Adds malformed records whose arrival is not known yet.
+
+        Raises:
+            CaptureError: they are too many.
+        """
+        rows = np.empty(len(positions), _ROW)
+        rows["position"], rows["offset"], rows["length"] = positions, offsets, lengths
+        rows["line"], rows["arrival"], rows["reason"] = lines, -1, reasons
+        self._bad.append(rows)
+        self._malformed += len(rows)
+        if self._malformed > MOST_ROWS:
+            raise CaptureError(
+                f"{self._path}: more than {MOST_ROWS:,} malformed records, the last for "
+                f"{self._reasons[int(rows['reason'][-1])]!r} at byte {int(rows['offset'][-1]):,}",
+                "check kind, separator and header of the link, and the PROTOCOL",
+            )
+
+    def _code(self, reason: str) -> int:
+        if reason not in self._reasons:
+            self._reasons.append(reason)
+        return self._reasons.index(reason)
+
+    def _settled(self, final: bool) -> Iterator[pa.RecordBatch]:
+        """Judges the times of the waiting records, and yields the sane ones."""
+        positions = np.concatenate([np.empty(0, np.int64), *(part[0] for part in self._waiting)])
+        stamps = np.concatenate([np.empty(0, np.int64), *(part[1] for part in self._waiting)])
+        if not final and len(positions) <= _SETTLED:
+            if not len(positions):
+                self._settle_bad(positions, stamps, self._tally.clock, None)
+            return
+        jumps = self._judge.settle(stamps, final)
+        count = len(jumps)
+        located = pa.Table.from_batches([part[2] for part in self._waiting]).combine_chunks() if count else None
+        settled = located.slice(0, count).to_batches()[0] if located is not None else None
+        sane = np.flatnonzero(~jumps)
+        clock = self._tally.clock
+        arrivals = np.maximum.accumulate(np.maximum(stamps[sane], clock)) if len(sane) else stamps[:0]
+        if settled is not None and len(sane) < count:
+            jumped = np.flatnonzero(jumps)
+            offset, length, line = (settled.column(name).to_numpy()[jumped] for name in ("offset", "length", "line"))
+            self._add(positions[jumped], offset, length, line, np.full(len(jumped), self._code(TIME_JUMP)))
+        self._settle_bad(positions[sane], arrivals, clock, None if final else int(positions[count]))
+        if located is not None:
+            rest = located.slice(count).to_batches()
+            self._waiting = [(positions[count:], stamps[count:], rest[0])] if rest and len(positions) > count else []
+        if settled is not None and len(sane):
+            self._tally.add(stamps[sane])
+            chosen = settled if len(sane) == count else settled.take(pa.array(sane))
+            self._record_bytes += int(np.sum(chosen.column("length").to_numpy()))
+            identity = [pa.array(values) for values in (positions[sane], arrivals, stamps[sane])]
+            yield pa.RecordBatch.from_arrays([*identity, *chosen.columns[3:]], schema=self.schema)
+
+    def _settle_bad(
+        self, positions: NDArray[np.int64], arrivals: NDArray[np.int64], clock: int, before: int | None
+    ) -> None:
+        """Gives malformed records the clock at their place, up to the first record that is not judged yet.
+
+        Args:
+            positions: positions of the sane records that are judged now.
+            arrivals: arrivals of these records, ns.
+            clock: clock before these records, ns; -1 before the first.
+            before: position of the first record that waits; None without one.
+        """
+        if not self._bad:
+            return
+        rows = np.concatenate(self._bad)
+        rows = rows[np.argsort(rows["position"], kind="stable")]
+        ready = len(rows) if before is None else int(np.searchsorted(rows["position"], before))
+        at = np.searchsorted(positions, rows["position"][:ready])
+        rows["arrival"][:ready] = np.concatenate([[clock], arrivals])[at]
+        if ready:
+            self._rows.append(rows[:ready])
+        self._bad = [rows[ready:]] if ready < len(rows) else []
+
+    def _finish(
+        self,
+        size: int,
+        compression: str,
+        unpacked: DecompressedSource | None,
+        overhead: int = 0,
+        open_end: bool = False,
+    ) -> None:
+        """Records damage at the end, and computes the summary."""
+        damage, skipped = (unpacked.damage, unpacked.skipped) if unpacked else ("", 0)
+        cut = open_end and self._cut()
+        if damage:
+            row = np.array([(self._position, size, skipped, 0, self._tally.clock, self._code(COMPRESSION))], _ROW)
+            self._rows.append(row)
+            self._malformed += 1
+        stored = self._path.stat().st_size
+        interface = Interface(0, "", -1, self._options.layout.protocol, 0)
+        self._tally.malformed = self._malformed
+        self.summary = CaptureSummary(
+            sha256=self._sha256,
+            bytes=unpacked.stored if unpacked else stored,
+            format=self._options.kind,
+            interfaces=(self._tally.summary(interface),),
+            record_bytes=self._record_bytes,
+            overhead=overhead if self._options.kind != "parquet" else stored,
+            ended_cleanly=not (cut or damage),
+            largest_ahead=self._judge.largest_ahead,
+            smallest_jump=self._judge.smallest_jump,
+            compression=compression,
+            unpacked=size if self._options.kind != "parquet" else stored,
+            skipped=skipped,
+            damage=damage,
+        )
+
+    def _cut(self) -> bool:
+        """Whether the last record was cut: it has no end of line, and cannot be read. Its reason says so then."""
+        rows = self._rows[-1] if self._rows and len(self._rows[-1]) else None
+        if rows is None or int(rows["position"][-1]) != self._position - 1:
+            return False
+        if self._reasons[int(rows["reason"][-1])] in (NO_TIME, TIME_RANGE, TIME_JUMP):
+            return False
+        rows["reason"][-1] = self._code(CUT)
+        return True

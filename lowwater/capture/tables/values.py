@@ -1,0 +1,226 @@
+"""Typed columns of the values of records: texts, and values that a file has typed already.
+
+The parsers call it. Whether a value can be read depends on the value alone, never on the values beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from lowwater.catalog.records import ISO, SECONDS, RecordField
+from lowwater.catalog.types import Type
+from lowwater.catalog.values import pack_ip, words_from_ip
+
+Flags = NDArray[np.bool_]
+Typed = tuple[pa.Array, Flags]
+"""A column, NULL where a value cannot be read, and flags of the values that cannot be read."""
+
+NANOSECONDS = 1_000_000_000
+_LATEST = (1 << 62) // NANOSECONDS
+_TRUE, _FALSE = ("true", "t", "1", "yes"), ("false", "f", "0", "no")
+_DECIMAL = r"^(?P<sign>-?)(?P<whole>[0-9]{1,18})(?:\.(?P<part>[0-9]{0,9}))?$"
+_ZONED = r":[0-9]{2}(\.[0-9]+)?([Zz]|[+-][0-9]{2}(:?[0-9]{2})?)$"
+
+
+def typed(values: pa.Array, field: RecordField) -> Typed:
+    """Returns the values of a field in its type: IP addresses as texts are bytes, times of a form are integers.
+
+    Args:
+        values: texts (binary or strings), or values that the file has typed.
+        field: the field.
+    """
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    if _is_text(values.type):
+        texts, bad = _texts(values)
+        column, others = _from_texts(texts, field)
+        return column, bad | others
+    return _from_values(values, field)
+
+
+def nanoseconds(values: pa.Array, field: RecordField, unit: int) -> tuple[NDArray[np.int64], Flags]:
+    """Returns the timestamps (ns) of a clock column, -1 where they are out of range, and flags of the NULLs.
+
+    Args:
+        values: integers in units of the clock, or in ns for a field with a form of time.
+        field: the field of the clock.
+        unit: length of one unit of an integer, ns.
+    """
+    null = values.is_null().to_numpy(zero_copy_only=False)
+    numbers = values.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+    scale = 1 if field.form else unit
+    within = (numbers >= 0) & (numbers <= ((1 << 62) - 1) // scale)
+    return np.where(within, np.where(within, numbers, 0) * scale, -1), null
+
+
+def stored_columns(values: pa.Array, field: RecordField) -> list[pa.Array]:
+    """Returns the stored columns of a field, in the order of `catalog.records.stored_parts`."""
+    if field.form:
+        return [_divided(values, field.unit)]
+    if field.type is not Type.IP:
+        return [values]
+    encoded = values.dictionary_encode()
+    words = [words_from_ip(value) for value in encoded.dictionary.to_pylist()]
+    kinds = (pa.int32(), pa.int64(), pa.int64())
+    columns = zip(*words, strict=True) if words else ((), (), ())
+    return [pa.array(column, kind).take(encoded.indices) for column, kind in zip(columns, kinds, strict=True)]
+
+
+def _divided(values: pa.Array, unit: int) -> pa.Array:
+    null = values.is_null().to_numpy(zero_copy_only=False)
+    return pa.array(values.fill_null(0).to_numpy(zero_copy_only=False) // unit, pa.int64(), mask=null)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    tests = (pa.types.is_binary, pa.types.is_string, pa.types.is_large_binary, pa.types.is_large_string)
+    return any(test(kind) for test in tests)
+
+
+def _no_flags(values: pa.Array) -> Flags:
+    return np.zeros(len(values), np.bool_)
+
+
+def _each(values: pa.Array, cast: Callable[[pa.Array], pa.Array], kind: pa.DataType) -> Typed:
+    """Applies a cast, to halves where it fails, down to the values that fail."""
+    try:
+        return cast(values), _no_flags(values)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        if len(values) == 1:
+            return pa.nulls(1, kind), np.ones(1, np.bool_)
+    middle = len(values) // 2
+    first, second = (_each(part, cast, kind) for part in (values.slice(0, middle), values.slice(middle)))
+    return pa.concat_arrays([first[0], second[0]]), np.concatenate([first[1], second[1]])
+
+
+def _texts(values: pa.Array) -> Typed:
+    return _each(values, lambda part: part.cast(pa.string()), pa.string())
+
+
+def _from_texts(texts: pa.Array, field: RecordField) -> Typed:
+    if field.form == SECONDS:
+        return _seconds(texts)
+    if field.form == ISO:
+        return _instants(texts)
+    if field.type is Type.STRING:
+        return texts, _no_flags(texts)
+    if field.type is Type.BOOL:
+        return _booleans(texts)
+    if field.type is Type.IP:
+        return _addresses(texts)
+    kind = pa.int64() if field.type is Type.INT else pa.float64()
+    column, bad = _numbers(texts, kind)
+    return _finite(column, bad) if field.type is Type.FLOAT else (column, bad)
+
+
+def _numbers(texts: pa.Array, kind: pa.DataType) -> Typed:
+    try:
+        return texts.cast(kind), _no_flags(texts)
+    except pa.ArrowInvalid:
+        return _each(pc.utf8_trim_whitespace(texts), lambda part: part.cast(kind), kind)
+
+
+def _finite(values: pa.Array, bad: Flags) -> Typed:
+    """Refuses infinite values and NaN, which no expression has as its value (SEMANTICS V2)."""
+    odd = ~pc.fill_null(pc.is_finite(values), True).to_numpy(zero_copy_only=False)
+    return (pc.if_else(pa.array(odd), pa.scalar(None, values.type), values), bad | odd) if odd.any() else (values, bad)
+
+
+def _booleans(texts: pa.Array) -> Typed:
+    lower = pc.utf8_lower(pc.utf8_trim_whitespace(texts))
+    true = pc.is_in(lower, pa.array(_TRUE))
+    known = pc.or_(true, pc.is_in(lower, pa.array(_FALSE)))
+    bad = pc.and_(texts.is_valid(), pc.invert(known)).to_numpy(zero_copy_only=False)
+    return pc.if_else(known, true, pa.scalar(None, pa.bool_())), bad
+
+
+def _addresses(texts: pa.Array) -> Typed:
+    encoded = texts.dictionary_encode()
+    values = [_address(text) for text in encoded.dictionary.to_pylist()]
+    column = pa.array(values, pa.binary()).take(encoded.indices)
+    return column, pc.and_(texts.is_valid(), column.is_null()).to_numpy(zero_copy_only=False)
+
+
+def _address(text: str) -> bytes | None:
+    try:
+        return pack_ip(text.strip())
+    except ValueError:
+        return None
+
+
+def _seconds(texts: pa.Array) -> Typed:
+    parts = pc.extract_regex(pc.utf8_trim_whitespace(texts), _DECIMAL)
+    bad = pc.and_(texts.is_valid(), parts.is_null()).to_numpy(zero_copy_only=False)
+    fields = {name: parts.field(name) for name in ("sign", "whole", "part")}
+    whole = _digits(fields["whole"])
+    part = _digits(pc.utf8_rpad(fields["part"], 9, "0"))
+    bad |= whole >= _LATEST
+    values = np.where(bad, 0, whole) * NANOSECONDS + part
+    negative = pc.equal(fields["sign"], "-").fill_null(False).to_numpy(zero_copy_only=False)
+    null = texts.is_null().to_numpy(zero_copy_only=False)
+    return pa.array(np.where(negative, -values, values), pa.int64(), mask=bad | null), bad
+
+
+def _digits(texts: pa.Array) -> NDArray[np.int64]:
+    # An absent part is an empty text.
+    filled = pc.if_else(pc.equal(pc.utf8_length(texts).fill_null(0), 0), "0", texts)
+    numbers: NDArray[np.int64] = filled.cast(pa.int64()).to_numpy(zero_copy_only=False)
+    return numbers
+
+
+def _instants(texts: pa.Array) -> Typed:
+    trimmed = pc.utf8_trim_whitespace(texts)
+    zoned = pc.match_substring_regex(trimmed, _ZONED).fill_null(False)
+    none = pa.scalar(None, pa.string())
+    kinds = (pa.timestamp("ns", "UTC"), zoned), (pa.timestamp("ns"), pc.invert(zoned))
+    columns = []
+    bad = _no_flags(texts)
+    for kind, chosen in kinds:
+        column, failed = _each(pc.if_else(chosen, trimmed, none), partial(_cast, kind=kind), kind)
+        columns.append(column.cast(pa.int64()))
+        bad |= failed
+    return pc.coalesce(*columns), bad
+
+
+def _cast(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    return values.cast(kind)
+
+
+def _from_values(values: pa.Array, field: RecordField) -> Typed:
+    """Returns values of a typed column; all are refused where the type of the column is another one."""
+    kind = values.type
+    if pa.types.is_timestamp(kind) and field.type is Type.INT:
+        column, bad = _each(values, lambda part: part.cast(pa.timestamp("ns", kind.tz)).cast(pa.int64()), pa.int64())
+        return (column, bad) if field.form else (_divided(column, field.unit), bad)
+    number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    if field.form == SECONDS and number:
+        return _scaled(values)
+    if not field.form:
+        target: Any = {Type.INT: pa.int64(), Type.FLOAT: pa.float64(), Type.BOOL: pa.bool_()}.get(field.type)
+        fits = pa.types.is_boolean(kind) if field.type is Type.BOOL else number
+        if target is not None and fits:
+            column, bad = _each(values, lambda part: part.cast(target), target)
+            return _finite(column, bad) if field.type is Type.FLOAT else (column, bad)
+    nothing = pa.nulls(len(values), pa.binary() if field.type is Type.IP else _plain(field))
+    return nothing, values.is_valid().to_numpy(zero_copy_only=False)
+
+
+def _scaled(values: pa.Array) -> Typed:
+    """Returns seconds as ns: exactly for integers and decimals; floats have microseconds."""
+    if not pa.types.is_floating(values.type):
+        return _seconds(values.cast(pa.decimal128(38, 9)).cast(pa.string()))
+    null = values.is_null().to_numpy(zero_copy_only=False)
+    numbers = values.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False)
+    bad = ~(np.abs(numbers) < _LATEST)
+    scaled = np.rint(np.where(bad, 0, numbers) * 1_000_000).astype(np.int64) * 1_000
+    return pa.array(scaled, pa.int64(), mask=null | bad), bad
+
+
+def _plain(field: RecordField) -> pa.DataType:
+    return {Type.BOOL: pa.bool_(), Type.FLOAT: pa.float64(), Type.STRING: pa.string()}.get(field.type, pa.int64())

@@ -1,0 +1,155 @@
+"""Implements `lowwater ingest --watch`: ingests what comes, until a signal stops it.
+
+It holds no lock between two ingests and keeps nothing but the lake, so it may be killed and started again at any time.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+from lowwater.config import Config, load_config
+from lowwater.errors import LakeError, LowwaterError
+from lowwater.instants import SECOND, format_instant
+from lowwater.lake.ingestion.ingest import IngestResult, ingest
+from lowwater.lake.ingestion.watching import FileState, Found, Watch, portions
+from lowwater.lake.layout import Lake, open_lake
+from lowwater.replay.progress import Progress
+from lowwater.replay.sessions import Sessions
+from lowwater.replay.stages.runners import ingest_runner
+from lowwater.terminal import say
+
+
+@contextmanager
+def stopped_by_signals() -> Iterator[threading.Event]:
+    """Yields an event that SIGINT and SIGTERM set; a second signal interrupts at once."""
+    stop = threading.Event()
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        if stop.is_set():
+            raise KeyboardInterrupt
+        stop.set()
+
+    signals = (signal.SIGINT, signal.SIGTERM)
+    before = {number: signal.signal(number, handle) for number in signals}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def watch_patterns(
+    root: Path, link: str | None, growing: bool, settle: int, every: int, span: tuple[int | None, int | None]
+) -> None:
+    """Ingests the new and changed files of all patterns until SIGINT or SIGTERM; what is at work is finished first.
+
+    Args:
+        root: folder of the lake, created if absent.
+        link: the only link to watch; None for all.
+        growing: whether files are ingested that are still being written.
+        settle: time without a write after which a file may be complete, ns.
+        every: time between two looks, ns.
+        span: only files that cover some of [start, end), ns, count; None for no bound.
+
+    Raises:
+        ConfigError: at the start, the settings are wrong, or no link has a pattern.
+    """
+    config, lake = load_config(root), open_lake(root)
+    with stopped_by_signals() as stop:
+        watching = _Watching(lake, Watch(lake, settle, growing, link, span), stop)
+        found = watching.watch.look(config)
+        names = ", ".join(each.link for each in found)
+        say(f"watching {names}; ends with SIGINT or SIGTERM", err=True)
+        while True:
+            busy = watching.take(found, config)
+            if stop.is_set() or (not busy and stop.wait(every / SECOND)):
+                break
+            try:
+                config = load_config(root)
+                found = watching.watch.look(config)
+            except LowwaterError as error:  # settings that are being edited, or a disk that comes back
+                watching.complain(error)
+                found = []
+        say(f"stopped: {watching.files:,} files ingested, {watching.refused:,} refused", err=True)
+
+
+class _Watching:
+    """What a watch does with the files that it finds.
+
+    Args:
+        lake: the lake.
+        watch: finds the files.
+        stop: set once the watch is to end.
+
+    Attributes:
+        watch: as given.
+        files: number of files that were ingested.
+        refused: number of ingests that were refused.
+        complained: the last message about settings or the lake.
+    """
+
+    def __init__(self, lake: Lake, watch: Watch, stop: threading.Event) -> None:
+        self.watch = watch
+        self.files = 0
+        self.refused = 0
+        self.complained = ""
+        self._lake = lake
+        self._stop = stop
+        self._waiting: dict[str, int] = {}
+        self._sessions = Sessions("lowwater ingest", Progress())
+
+    def complain(self, error: LowwaterError) -> None:
+        """Prints an error, once for as long as it lasts."""
+        if str(error) != self.complained:
+            self.complained = str(error)
+            say(f"error: {error}", err=True)
+
+    def take(self, found: Sequence[Found], config: Config) -> bool:
+        """Ingests files, a portion after the other, until a signal comes. Returns whether a file was ingested."""
+        busy = False
+        for each in found:
+            if each.waiting != self._waiting.get(each.link, 0):
+                self._waiting[each.link] = each.waiting
+                if each.waiting:
+                    say(f"{each.link}: {each.waiting:,} still being written", err=True)
+            for files, growing in ((each.complete, False), (each.growing, True)):
+                for portion in portions(files):
+                    if self._stop.is_set():
+                        return busy
+                    busy |= self._ingest(each.link, portion, config, growing)
+        return busy
+
+    def _ingest(self, link: str, portion: Sequence[tuple[Path, FileState]], config: Config, growing: bool) -> bool:
+        paths = [path for path, _ in portion]
+        try:
+            runner = ingest_runner(paths, lambda: self._sessions.spark)
+            results = ingest(self._lake, link, paths, config, None, runner, growing)
+        except LakeError as error:  # a full disk, or another process: the next look tries again
+            self.complain(error)
+            return False
+        except LowwaterError as error:
+            self.refused += 1
+            say(f"error: {error}", err=True)
+            self.watch.tried(portion)
+            return False
+        self.watch.tried(portion)
+        self.complained = ""
+        for result in results:
+            self.files += result.state != "known"
+            for line in _lines(result):
+                say(line)
+        return True
+
+
+def _lines(result: IngestResult) -> Iterator[str]:
+    """A line for each link of an ingested file."""
+    for row in result.captures:
+        covered = f"{format_instant(row.covers_from)}/{format_instant(row.covers_to)}"
+        note = f"; {result.note}" if result.note else ""
+        numbers = f"{row.packets:,} packets, {row.malformed:,} malformed"
+        yield f"{row.link}: {result.path.name} {result.state}, {numbers}, covers {covered}{note}"

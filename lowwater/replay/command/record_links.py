@@ -1,0 +1,43 @@
+"""Finds how `lowwater run` reads the links whose records are no packets: by the protocol that queries name."""
+
+from __future__ import annotations
+
+from lowwater.capture.tables.delimited import TextOptions
+from lowwater.capture.tables.reader import TableOptions
+from lowwater.catalog.records import RecordLayout
+from lowwater.config import Config, Link, section_of
+from lowwater.errors import ConfigError
+from lowwater.plan.queryset import Plan
+
+
+def record_options(config: Config, plan: Plan, link: str) -> TableOptions | None:
+    """Returns how the records of a link are read; None for packets, and for a link that no query reads.
+
+    Raises:
+        ConfigError: queries read the link by several protocols, or by another one than its settings say.
+    """
+    settings = config.link(link)
+    if settings.kind == "pcap":
+        return None
+    layouts: dict[str, RecordLayout] = {}
+    for lfta in plan.lftas:
+        if link in lfta.links and lfta.layout is not None:
+            layouts[lfta.protocol] = lfta.layout
+    if settings.protocol is not None and layouts.keys() - {settings.protocol}:
+        other = min(layouts.keys() - {settings.protocol})
+        message = f"link {link} has records of {settings.protocol}, and a query reads it by {other}"
+        raise ConfigError(message, f"name {settings.protocol} in FROM, or change protocol in {section_of(link)}")
+    if len(layouts) > 1:
+        message = f"queries read link {link} by {' and '.join(sorted(layouts))}"
+        raise ConfigError(message, "a link has the records of one protocol: declare a protocol with all of the fields")
+    return next((TableOptions(settings.kind, layout, _text(settings)) for layout in layouts.values()), None)
+
+
+def _text(settings: Link) -> TextOptions:
+    plain = TextOptions()
+    return TextOptions(
+        settings.separator or plain.separator,
+        plain.quote if settings.quote is None else settings.quote,
+        settings.header,
+        plain.null if settings.null is None else settings.null,
+    )

@@ -1,0 +1,193 @@
+"""Initial packets of QUIC: the examples of RFC 9001 and RFC 9369, tshark, cut anywhere, any bytes."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lowwater.capture.content.quic import LONGEST_PACKET, quic_columns
+from tests import capturemaker
+from tests import hellomaker as maker
+from tests.capture.test_applications import TCP, UDP, fields_of, said
+from tests.capture.tsharkoracle import compare
+
+V1, V2 = 1, 0x6B3343CF
+IDENTITY = bytes.fromhex("8394c8f03e515708")
+EXAMPLE = bytes.fromhex(
+    "060040f1010000ed0303ebf8fa56f12939b9584a3896472ec40bb863cfd3e86804fe3a47f06a2b69484c00000413011302010000c0"
+    "00000010000e00000b6578616d706c652e636f6dff01000100000a00080006001d0017001800100007000504616c706e000500050100"
+    "000000003300260024001d00209370b2c9caa47fbabaf4559fedba753de171fa71f50f1ce15d43e994ec74d748002b0003020304000d"
+    "0010000e0403050306030203080408050806002d00020101001c00024001003900320408ffffffffffffffff05048000ffff07048000"
+    "ffff0801100104800075300901100f088394c8f03e51570806048000ffff"
+)
+"""The CRYPTO frame of both examples."""
+
+HELLO = maker.browser("www.example.org")[5:]
+FOUND = {"quic_server_name": "www.example.org", "quic_alpn": "h2,http/1.1"}
+
+
+def quic_fields(payload: bytes) -> dict[str, Any]:
+    """What a datagram says."""
+    return {name: column[0].as_py() for name, column in quic_columns([payload]).items() if column[0].is_valid}
+
+
+@pytest.mark.parametrize(
+    ("version", "begin", "end"),
+    [
+        (
+            V1,
+            "c000000001088394c8f03e5157080000449e7b9aec34d1b1c98dd7689fb8ec11d242b123dc9bd8bab936b47d92ec356c",
+            "e221af44860018ab0856972e194cd934",
+        ),
+        (
+            V2,
+            "d76b3343cf088394c8f03e5157080000449ea0c95e82ffe67b6abcdb4298b485dd04de806071bf03dceebfa162e75d6c",
+            "a18b2faa745b6fe189cf772a9f84cbfc",
+        ),
+    ],
+)
+def test_published_packets(version: int, begin: str, end: str) -> None:
+    packet = maker.initial(EXAMPLE, IDENTITY, version=version)
+    assert (packet[:48].hex(), packet[-16:].hex(), len(packet)) == (begin, end, 1200)
+    fields = quic_fields(packet)
+    assert fields.pop("quic_ja4").startswith("q13d0211an_")
+    assert fields == {
+        "quic_version": version, "quic_dcid_length": 8, "quic_scid_length": 0,
+        "quic_server_name": "example.com", "quic_alpn": "alpn",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("version", [V1, V2])
+@pytest.mark.parametrize("size", [1, 2, 3, 4])
+def test_numbers_tokens_and_ids_of_any_length(version: int, size: int) -> None:
+    for identity, source, token in ((8, 0, 0), (20, 20, 70), (9, 5, 20_00)):
+        packet = maker.initial(
+            maker.crypto(HELLO),
+            bytes(range(identity)),
+            bytes(source),
+            version=version,
+            size=size,
+            token=bytes(token),
+            length=1170,
+        )
+        (row,) = fields_of([(UDP, 40_000, 443, packet)])
+        fields = said(row)
+        assert fields.items() >= FOUND.items() and fields["quic_version"] == version
+        assert (fields["quic_dcid_length"], fields["quic_scid_length"]) == (identity, source)
+
+
+def test_frames_in_any_order_with_others_between_them() -> None:
+    parts = [(at, HELLO[at : at + 25]) for at in range(0, len(HELLO), 25)]
+    ack = b"\x02\x05\x00\x01\x00\x01\x00" + b"\x03\x05\x00\x00\x00\x01\x02\x03"
+    frames = b"\x01\x00\x00".join(maker.crypto(data, offset) for offset, data in reversed(parts))
+    overlapping = maker.crypto(HELLO[:40]) + maker.crypto(HELLO[:30]) + maker.crypto(HELLO[20:], 20)
+    whole = quic_fields(maker.initial(maker.crypto(HELLO), IDENTITY))
+    assert whole["quic_ja4"].startswith("q13d0506h2_")
+    for made in (ack + frames, frames + ack, overlapping):
+        assert quic_fields(maker.initial(made, IDENTITY)) == whole
+
+
+def test_a_hello_of_several_packets_is_cut_at_its_first_gap() -> None:
+    end = HELLO.index(b"www.example.org") + len(b"www.example.org")
+    cut = quic_fields(maker.initial(maker.crypto(HELLO[:end]) + maker.crypto(HELLO[end + 9 :], end + 9), IDENTITY))
+    assert cut["quic_server_name"] == "www.example.org" and not {"quic_ja4", "quic_alpn"} & cut.keys()
+    late = quic_fields(maker.initial(maker.crypto(HELLO[end:], end), IDENTITY))
+    assert late == {"quic_version": V1, "quic_dcid_length": 8, "quic_scid_length": 0}
+
+
+def test_packets_that_nobody_else_can_read_have_no_name() -> None:
+    clear = {"quic_version": V1, "quic_dcid_length": 8, "quic_scid_length": 0}
+    packet = maker.initial(maker.crypto(HELLO), IDENTITY)
+    damaged = packet[:-1] + bytes([packet[-1] ^ 1])
+    for other in (
+        damaged,
+        maker.initial(maker.crypto(HELLO), IDENTITY, side="server in"),
+        maker.initial(maker.crypto(HELLO), IDENTITY, length=1161),  # a datagram of 1199 bytes
+        maker.initial(b"\x1c" + maker.crypto(HELLO), IDENTITY),  # a frame that ends the connection
+        packet[:-1] + b"",
+    ):
+        assert quic_fields(other) == clear
+    assert "quic_server_name" not in quic_fields(maker.initial(maker.crypto(HELLO), IDENTITY[:7]))
+
+
+def test_which_datagrams_are_looked_at() -> None:
+    packet = maker.initial(maker.crypto(HELLO), IDENTITY)
+    other = bytes([packet[0] & 0xDF | 0x10])
+    payloads = [
+        (UDP, 443, 9, packet), (TCP, 443, 9, packet), (UDP, 443, 9, other + packet[1:]),
+        (UDP, 443, 9, packet[:1] + b"\x00\x00\x00\x02" + packet[5:]), (UDP, 443, 9, b"\x40" + packet[1:]),
+        (UDP, 443, 9, packet[:5] + b"\x15" + packet[6:]), (UDP, 443, 9, packet[:5]),
+    ]  # fmt: skip
+    rows = [said(row) for row in fields_of(list(payloads))]
+    assert rows[0].items() >= FOUND.items()
+    assert rows[1:6] == [{}] * 5 and rows[6] == {"quic_version": V1}
+
+
+def test_a_cut_packet_shows_what_is_in_the_clear() -> None:
+    packet = maker.initial(maker.crypto(HELLO), IDENTITY, b"abc")
+    whole, before = quic_fields(packet), set[str]()
+    for cut in range(5, len(packet) + 1):
+        fields = quic_fields(packet[:cut])
+        assert fields.items() <= whole.items() and before <= fields.keys()
+        assert cut == len(packet) or "quic_server_name" not in fields
+        before = set(fields)
+
+
+def test_the_work_for_a_datagram_is_bounded() -> None:
+    """The longest packets: of one frame each byte, of acknowledgements, of pieces, and of more than is looked at."""
+    room = LONGEST_PACKET - 2_000
+    acks = b"\x02\x00\x00" + maker.varint(room) + b"\x00" * room
+    pieces = b"".join(maker.crypto(b"a", offset) for offset in range(room // 6))
+    quic_fields(maker.initial(b"", IDENTITY))  # compiles the kernel
+    began = time.process_time()
+    for frames in (b"\x01" * room, b"\x00\x01" * (room // 2), acks, pieces, b"\x06\xff" * (room // 2)):
+        packet = maker.initial(frames, IDENTITY, length=room)
+        for _ in range(5):
+            assert quic_fields(packet) == {"quic_version": V1, "quic_dcid_length": 8, "quic_scid_length": 0}
+    assert time.process_time() - began < 25 * 0.1
+
+
+@given(st.binary(max_size=120), st.sampled_from([V1, V2]))
+def test_any_frames_are_read_or_not(frames: bytes, version: int) -> None:
+    fields = quic_fields(maker.initial(frames, IDENTITY, version=version))
+    assert fields.items() >= {"quic_version": version, "quic_dcid_length": 8, "quic_scid_length": 0}.items()
+
+
+@given(st.binary(max_size=60), st.sampled_from([V1, V2]), st.booleans())
+def test_any_bytes_are_a_packet_or_not(rest: bytes, version: int, long: bool) -> None:
+    quic_fields(b"\xc0" + version.to_bytes(4, "big") + rest + bytes(1300 if long else 0))
+
+
+def test_generated_packets_equal_tshark(tmp_path: Path) -> None:
+    if shutil.which("tshark") is None:
+        pytest.skip("no tshark on this machine")
+    frames = []
+    for number in range(24):
+        name = f"h{number}.example"
+        hello = (maker.browser if number % 3 else maker.script)(name)[5:]
+        half = len(hello) // 2
+        parts = [maker.crypto(hello)] if number % 2 else [maker.crypto(hello[half:], half), maker.crypto(hello[:half])]
+        identity = bytes([number]) * (8 + number % 13)
+        packet = maker.initial(
+            b"".join(parts),
+            identity,
+            bytes(number % 21),
+            number=number,
+            size=1 + number % 4,
+            token=bytes(number % 5),
+            length=1180,
+        )
+        frames.append(capturemaker.udp("10.0.0.1", f"10.0.1.{number}", 20_000 + number, 443, packet))
+    records = [(1_600_000_000_000_000_000 + at * 1_000_000, frame) for at, frame in enumerate(frames)]
+    path = tmp_path / "quic.pcap"
+    path.write_bytes(capturemaker.pcap_bytes(records))
+    equal, found = compare(path)
+    assert found == []
+    assert equal["quic_server_name"] == equal["quic_ja4"] == equal["quic_version"] == 24
+    assert equal["quic_alpn"] == 16 and equal["quic_dcid_length"] == equal["quic_scid_length"] == 24

@@ -1,0 +1,358 @@
+"""Files of records that are no packets: every form of file gives the same rows, and bad records are named."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+from random import Random
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lowwater.capture.tables import blocks
+from lowwater.capture.tables.delimited import TextOptions
+from lowwater.capture.tables.reader import RecordReader, TableOptions
+from lowwater.catalog.values import format_ip, ip_from_words
+from lowwater.errors import CaptureError, ConfigError
+from tests.capture.tablemaker import (
+    BEGIN,
+    BY_NAME,
+    BY_POSITION,
+    Row,
+    as_csv,
+    as_json,
+    as_parquet,
+    flows,
+    instant,
+    layout,
+    write,
+)
+
+SECOND = 1_000_000_000
+JUMP = 61 * SECOND
+
+
+def options(kind: str, protocol: str, text: TextOptions | None = None) -> TableOptions:
+    return TableOptions(kind, layout(protocol), text or TextOptions())
+
+
+def read(path: Path, chosen: TableOptions, jump: int = JUMP) -> tuple[list[Row], RecordReader]:
+    """The records of a file as rows, and the reader after its end."""
+    reader = RecordReader(path, chosen, jump, "")
+    rows = [row for batch in reader for row in batch.to_pylist()]
+    return [as_row(row) for row in rows], reader
+
+
+def as_row(row: Row) -> Row:
+    """A stored row with the names of the protocol; addresses as texts."""
+    plain = {name.partition(":")[2]: value for name, value in row.items() if ":" in name and not name.startswith("ip.")}
+    version, high, low = (row[f"ip.{word}:src"] for word in ("version", "high", "low"))
+    return {**plain, "src": None if version is None else format_ip(ip_from_words(version, high, low))}
+
+
+def reasons(reader: RecordReader) -> list[tuple[int, int, int, str]]:
+    """Line, offset, length and reason of the malformed records."""
+    return [(row["line"], row["offset"], row["length"], row["reason"]) for row in reader.malformed.to_pylist()]
+
+
+FORMS = {
+    "csv": (lambda rows: as_csv(rows), options("csv", BY_POSITION)),
+    "csv with CRLF": (lambda rows: as_csv(rows, end="\r\n"), options("csv", BY_POSITION)),
+    "csv with names": (lambda rows: as_csv(rows, header=True), options("csv", BY_NAME)),
+    "csv with a skipped header": (
+        lambda rows: as_csv(rows, header=True),
+        options("csv", BY_POSITION, TextOptions(header=True)),
+    ),
+    "tsv": (
+        lambda rows: as_csv(rows, separator="\t", null="\\N"),
+        options("csv", BY_POSITION, TextOptions(separator="\t", null=("\\N",))),
+    ),
+    "json": (as_json, options("json", BY_NAME)),
+    "parquet": (as_parquet, options("parquet", BY_NAME)),
+    "parquet by position": (as_parquet, options("parquet", BY_POSITION)),
+}
+
+
+@pytest.mark.parametrize(
+    ("form", "compression"),
+    [(form, packed) for form in FORMS for packed in ("", "gzip", "zstd") if not packed or "parquet" not in form],
+)
+def test_every_form_gives_the_rows(form: str, compression: str, tmp_path: Path) -> None:
+    made, chosen = FORMS[form]
+    rows = flows(1, 700)
+    got, reader = read(write(tmp_path / "file", made(rows), compression), chosen)
+    assert got == rows
+    assert reader.malformed.num_rows == 0
+    assert reader.summary is not None
+    assert reader.summary.ended_cleanly
+    assert reader.summary.packets == len(rows)
+
+
+@pytest.mark.parametrize("size", [64, 1000, 4096])
+def test_blocks_change_nothing(size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = flows(2, 300)
+    broken = bytearray(as_csv(rows))
+    random = Random(size)
+    for _ in range(20):
+        broken[random.randrange(len(broken))] = random.choice(b',"\n\r x\xff')
+    path = write(tmp_path / "file", bytes(broken))
+    whole, first = read(path, options("csv", BY_POSITION))
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", size)
+    parts, second = read(path, options("csv", BY_POSITION))
+    assert parts == whole
+    assert second.malformed.equals(first.malformed)
+    assert second.summary == first.summary
+
+
+def test_bytes_add_up(tmp_path: Path) -> None:
+    data = b"\n" + as_csv(flows(3, 50)) + b"\r\nx\n" + as_csv(flows(3, 50)[-5:])
+    _, reader = read(write(tmp_path / "file", data), options("csv", BY_POSITION))
+    assert reader.summary is not None
+    malformed = sum(row["length"] for row in reader.malformed.to_pylist())
+    assert reader.summary.record_bytes + malformed + reader.summary.overhead == len(data)
+
+
+def test_bad_records_are_named(tmp_path: Path) -> None:
+    lines = [
+        f"{BEGIN},10.0.0.1,1,a,1,true",
+        f"{BEGIN},10.0.0.300,1,a,1,true",
+        f"{BEGIN},10.0.0.1,1.5,a,1,true",
+        f"{BEGIN},10.0.0.1,1,a,nan,true",
+        "",
+        f"{BEGIN},10.0.0.1,1,a,1,perhaps",
+        f"{BEGIN},10.0.0.1,1,a,1",
+        ",10.0.0.1,1,a,1,true",
+        "-5,10.0.0.1,1,a,1,true",
+        "99999999999,10.0.0.1,1,a,1,true",
+        f"{BEGIN + 1}, 10.0.0.2 , 2 ,a, 1 , T",
+        f"{BEGIN + 1},10.0.0.2,9223372036854775808,a,1,true",
+    ]
+    data = "\n".join(lines).encode() + b"\n"
+    got, reader = read(write(tmp_path / "file", data), options("csv", BY_POSITION))
+    assert [row["bytes"] for row in got] == [1, 2]
+    expected = {
+        2: "value of src",
+        3: "value of bytes",
+        4: "value of rtt",
+        6: "value of up",
+        7: "columns",
+        8: "no-time",
+        9: "time-range",
+        10: "time-range",
+        12: "value of bytes",
+    }
+    begins = [0]
+    for line in lines:
+        begins.append(begins[-1] + len(line) + 1)
+    assert reasons(reader) == [
+        (line, begins[line - 1], len(lines[line - 1]) + 1, reason) for line, reason in expected.items()
+    ]
+
+
+def test_bad_lines_of_json_are_named(tmp_path: Path) -> None:
+    good = b'{"time": %d, "src": "10.0.0.1", "bytes": 1}\n' % BEGIN
+    bad = {
+        b"[1]": "syntax",
+        b"{": "syntax",
+        b'{"time": "x"}': "value of time",
+        b'{"time": 1.5}': "value of time",
+        good.strip() * 2: "syntax",
+        b"null": "syntax",
+        b'{"time": 5, "rtt": NaN}': "syntax",
+        b'{"time": 5, "rtt": 1e999}': "value of rtt",
+        b'{"time": 5, "host": "\\ud800"}': "value of host",
+        b'{"time": 5, "bytes": 9223372036854775808}': "value of bytes",
+        b'{"time": true}': "value of time",
+        b'{"src": "10.0.0.1"}': "no-time",
+        b'{"time": 5, "host": "\xff"}': "encoding",
+        b"[" * 100_000: "syntax",
+    }
+    data = good + b"".join(line + b"\n" for line in bad) + b"\n" + good
+    got, reader = read(write(tmp_path / "file", data), options("json", BY_NAME))
+    assert [row["bytes"] for row in got] == [1, 1]
+    assert [(line, reason) for line, _, _, reason in reasons(reader)] == list(enumerate(bad.values(), 2))
+
+
+def test_a_time_that_jumps_is_malformed(tmp_path: Path) -> None:
+    rows = [{**row, "time": BEGIN + at} for at, row in enumerate(flows(4, 100))]
+    rows[50]["time"] = BEGIN + 10_000
+    got, reader = read(write(tmp_path / "file", as_json(rows)), options("json", BY_NAME))
+    assert got == rows[:50] + rows[51:]
+    assert [(line, reason) for line, _, _, reason in reasons(reader)] == [(51, "time-jump")]
+
+
+@pytest.mark.parametrize(
+    ("access", "written", "value"),
+    [
+        ("llong ts get_csv_llong_pos1 (increasing, unit ms)", "1767225600123", 1767225600123000000),
+        ("llong ts get_csv_llong_pos1 (increasing, unit ns)", "1767225600123456789", 1767225600123456789),
+        ("llong ts get_csv_float_to_timestamp_pos1 (increasing, unit ns)", "1767225600.123456789", 1767225600123456789),
+        ("llong ts get_csv_float_to_timestamp_pos1 (increasing)", "1767225600.9", 1767225600900000000),
+        ("llong ts get_csv_iso_to_timestamp_pos1 (increasing)", "2026-01-01T00:00:00.25Z", 1767225600250000000),
+        ("llong ts get_csv_iso_to_timestamp_pos1 (increasing)", "2026-01-01T02:00:00+0200", 1767225600000000000),
+        ("llong ts get_csv_iso_to_timestamp_pos1 (increasing)", "2026-01-01 00:00:00", 1767225600000000000),
+    ],
+)
+def test_times(access: str, written: str, value: int, tmp_path: Path) -> None:
+    protocol = f"PROTOCOL T {{ {access}; }}"
+    (record,) = (
+        row
+        for batch in RecordReader(write(tmp_path / "file", f"{written}\n".encode()), options("csv", protocol), JUMP, "")
+        for row in batch.to_pylist()
+    )
+    assert record["timestamp"] == value
+    unit = layout(protocol).unit
+    assert record["int:ts"] == value // unit
+
+
+@pytest.mark.parametrize("form", ["float", "iso"])
+def test_a_time_beside_the_clock_may_be_before_1970(form: str, tmp_path: Path) -> None:
+    protocol = f"""PROTOCOL T {{
+        uint time get_csv_uint_pos1 (increasing);
+        llong born get_csv_{form}_to_timestamp_pos2 (unit ms);
+    }}"""
+    written = {"float": ("-1.5", "99999999999"), "iso": ("1969-12-31T23:59:58.5Z", "9999-01-01")}[form]
+    data = "".join(f"{BEGIN},{text}\n" for text in written).encode()
+    reader = RecordReader(write(tmp_path / "file", data), options("csv", protocol), JUMP, "")
+    assert [row["int:born"] for batch in reader for row in batch.to_pylist()] == [-1500]
+    assert [reason for *_, reason in reasons(reader)] == ["value of born"]
+
+
+def test_times_of_json_and_parquet(tmp_path: Path) -> None:
+    seconds = "PROTOCOL T { llong ts get_csv_float_to_timestamp (increasing, unit ns); }"
+    path = write(tmp_path / "a", b'{"ts": 1767225600.123456}\n{"ts": "1767225601.5"}\n')
+    rows = [
+        row["int:ts"] for batch in RecordReader(path, options("json", seconds), JUMP, "") for row in batch.to_pylist()
+    ]
+    assert rows == [1767225600123456000, 1767225601500000000]
+    table = pa.table({"ts": pa.array([1767225600123456], pa.timestamp("us", "UTC"))})
+    pq.write_table(table, tmp_path / "b")
+    iso = "PROTOCOL T { llong ts get_csv_iso_to_timestamp (increasing, unit ns); }"
+    rows = [
+        row["int:ts"]
+        for batch in RecordReader(tmp_path / "b", options("parquet", iso), JUMP, "")
+        for row in batch.to_pylist()
+    ]
+    assert rows == [1767225600123456000]
+
+
+def test_values_inside_of_others(tmp_path: Path) -> None:
+    protocol = """PROTOCOL EVE {
+        llong ts get_csv_iso_to_timestamp (name timestamp, increasing, unit ns);
+        string host get_csv_string (name 'id.orig_h');
+        uint sent get_csv_uint (path 'flow.bytes');
+    }"""
+    lines = [
+        f'{{"timestamp": "{instant(BEGIN)}", "id.orig_h": "a", "flow": {{"bytes": 5, "more": [1]}}}}',
+        f'{{"timestamp": "{instant(BEGIN)}", "flow": null}}',
+    ]
+    path = write(tmp_path / "file", "\n".join(lines).encode())
+    reader = RecordReader(path, options("json", protocol), JUMP, "")
+    rows = [(row["string:host"], row["int:sent"]) for batch in reader for row in batch.to_pylist()]
+    assert rows == [("a", 5), (None, None)]
+
+
+def test_a_file_that_was_cut(tmp_path: Path) -> None:
+    data = as_csv(flows(5, 60))
+    whole = data[:-1]
+    assert read(write(tmp_path / "a", whole), options("csv", BY_POSITION))[1].summary.ended_cleanly  # type: ignore[union-attr]
+    cut = data[: data.rindex(b"\n", 0, -1) + 5]
+    _, reader = read(write(tmp_path / "b", cut), options("csv", BY_POSITION))
+    assert not reader.summary.ended_cleanly  # type: ignore[union-attr]
+    assert [reason for *_, reason in reasons(reader)] == ["cut"]
+    packed = gzip.compress(data)
+    _, reader = read(write(tmp_path / "c", packed[: len(packed) // 2]), options("csv", BY_POSITION))
+    assert not reader.summary.ended_cleanly  # type: ignore[union-attr]
+    assert reasons(reader)[-1][3] == "compression"
+
+
+def test_a_time_out_of_range_at_the_end_is_no_cut(tmp_path: Path) -> None:
+    data = as_csv(flows(5, 60)) + b"-1,10.0.0.1,1,a,1,true"
+    _, reader = read(write(tmp_path / "a", data), options("csv", BY_POSITION))
+    assert reader.summary is not None
+    assert reader.summary.ended_cleanly
+    assert [reason for *_, reason in reasons(reader)] == ["time-range"]
+
+
+def test_a_record_that_compression_cut_is_no_record(tmp_path: Path) -> None:
+    rows = [f"{BEGIN + at},10.0.0.1,{at},a,1,true\n" for at in range(20_000)]
+    packed = gzip.compress("".join(rows).encode())
+    for size in (len(packed) // 3, len(packed) // 2, len(packed) - 9):
+        got, reader = read(write(tmp_path / "a", packed[:size]), options("csv", BY_POSITION))
+        assert [row["bytes"] for row in got] == list(range(len(got)))
+        assert reader.summary is not None
+        assert not reader.summary.ended_cleanly
+        assert {reason for *_, reason in reasons(reader)} <= {"cut", "compression"}
+
+
+@pytest.mark.parametrize("form", ["csv", "csv with names", "json"])
+def test_a_byte_order_mark_is_skipped(form: str, tmp_path: Path) -> None:
+    made, chosen = FORMS[form]
+    rows = flows(9, 20)
+    got, reader = read(write(tmp_path / "a", b"\xef\xbb\xbf" + made(rows)), chosen)
+    assert got == rows
+    assert reader.malformed.num_rows == 0
+
+
+def test_a_quote_without_an_end_is_one_bad_line(tmp_path: Path) -> None:
+    rows = flows(6, 40)
+    lines = [as_csv([row]) for row in rows]
+    plain = [line for line in lines if b'"' not in line]
+    data = b"".join([*plain[:5], f'{BEGIN},10.0.0.1,1,"a,1,true\n'.encode(), *plain[5:]])
+    got, reader = read(write(tmp_path / "file", data), options("csv", BY_POSITION))
+    assert len(got) == len(plain)
+    assert [(line, reason) for line, _, _, reason in reasons(reader)] == [(6, "length")]
+
+
+def test_a_long_record_is_damage_whatever_the_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blocks, "MOST_RECORD", 200)
+    long = f"{BEGIN},10.0.0.1,1,{'x' * 300},1,true\n".encode()
+    data = as_csv(flows(7, 20)) + long + as_csv(flows(7, 20))
+    path = write(tmp_path / "file", data)
+    for size in (50, 1000, 1 << 20):
+        monkeypatch.setattr(blocks, "BLOCK_BYTES", size)
+        got, reader = read(path, options("csv", BY_POSITION))
+        assert len(got) == 40
+        assert [(offset, reason) for _, offset, _, reason in reasons(reader)] == [(len(as_csv(flows(7, 20))), "length")]
+
+
+@pytest.mark.parametrize(
+    ("kind", "protocol", "data", "words"),
+    [
+        ("csv", BY_POSITION, b"1,2\n", "has 2 columns, and bytes of FLOW reads column 3"),
+        ("csv", BY_NAME, b"time,src\n", "has no column 'bytes', which bytes of FLOW reads"),
+        ("parquet", BY_NAME, b"no parquet", "is no readable parquet file"),
+    ],
+)
+def test_a_file_of_another_form_is_refused(kind: str, protocol: str, data: bytes, words: str, tmp_path: Path) -> None:
+    with pytest.raises(CaptureError, match=words):
+        read(write(tmp_path / "file", data), options(kind, protocol))
+
+
+def test_json_has_names(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="time of FLOW reads column 1, and JSON lines have names"):
+        read(write(tmp_path / "file", b"{}\n"), options("json", BY_POSITION))
+
+
+@pytest.mark.parametrize("kind", ["csv", "json", "parquet"])
+def test_an_empty_file_has_no_record(kind: str, tmp_path: Path) -> None:
+    data = as_parquet([]) if kind == "parquet" else b""
+    got, reader = read(write(tmp_path / "file", data), options(kind, BY_NAME))
+    assert got == []
+    assert reader.summary is not None
+    assert reader.summary.packets == 0
+    assert reader.summary.ended_cleanly
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_noise_is_counted(seed: int, tmp_path: Path) -> None:
+    random = Random(seed)
+    data = bytes(random.choice(b'0123456789,,,"\n\n{}:\r\xffabc') for _ in range(20_000))
+    for kind, protocol in (("csv", "PROTOCOL T { uint a get_csv_uint_pos1 (increasing, unit s); }"), ("json", BY_NAME)):
+        reader = RecordReader(write(tmp_path / kind, data), options(kind, protocol), JUMP, "")
+        count = sum(batch.num_rows for batch in reader)
+        assert reader.summary is not None
+        assert count == reader.summary.packets
+        lengths = sum(row["length"] for row in reader.malformed.to_pylist())
+        assert reader.summary.record_bytes + lengths + reader.summary.overhead == len(data)

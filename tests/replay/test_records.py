@@ -1,0 +1,349 @@
+"""Runs over links of records give the rows that SQL gives for the same files: DuckDB reads them by itself."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import pyarrow.parquet as pq
+import pytest
+
+from lowwater.config import Config, Link
+from lowwater.errors import ConfigError, UnsupportedError
+from lowwater.plan.context import Context, Links
+from lowwater.plan.queryset import Plan, plan_texts
+from lowwater.replay.checks.capabilities import require_lowered
+from lowwater.replay.command.run_command import RunRequest, run
+from lowwater.replay.progress import Progress
+from tests.capture.tablemaker import BEGIN, BY_NAME, BY_POSITION, Row, as_csv, as_json, as_parquet, flows, write
+from tests.capturemaker import ethernet, ipv4, pcap_bytes, udp_header
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SECOND = 1_000_000_000
+TYPES = "{'time': 'BIGINT', 'src': 'VARCHAR', 'bytes': 'BIGINT', 'host': 'VARCHAR', 'rtt': 'DOUBLE', 'up': 'BOOLEAN'}"
+READERS = {
+    "csv": "read_csv('FILE', header=false, nullstr='', allow_quoted_nulls=false, columns=" + TYPES + ")",
+    "json": "read_json('FILE', format='newline_delimited', columns=" + TYPES + ")",
+    "parquet": "read_parquet('FILE')",
+}
+MAKERS = {"csv": as_csv, "json": as_json, "parquet": as_parquet}
+
+QUERIES = {
+    "select": (
+        "SELECT time, src, bytes, host, rtt, up FROM flows.FLOW WHERE bytes > 7 AND NOT host = 'a'",
+        "SELECT time, src, bytes, host, rtt, up FROM flows WHERE bytes > 7 AND NOT host = 'a'",
+    ),
+    "null": (
+        "SELECT time, src FROM flows.FLOW WHERE host IS NULL AND up IS NOT NULL OR rtt < 0.25",
+        "SELECT time, src FROM flows WHERE host IS NULL AND up IS NOT NULL OR rtt < 0.25",
+    ),
+    "group": (
+        "SELECT tb, src, host, up, count(*) AS n, sum(bytes) AS s, min(rtt) AS lo, max(host) AS h FROM flows.FLOW "
+        "GROUP BY time/10 AS tb, src, host, up",
+        "SELECT time // 10, src, host, up, count(*), sum(bytes), min(rtt), max(host) FROM flows GROUP BY ALL",
+    ),
+    "having": (
+        "SELECT tb, count(*) AS n, avg(bytes) AS m FROM flows.FLOW WHERE up GROUP BY time/7 AS tb HAVING count(*) > 2",
+        "SELECT time // 7, count(*), avg(bytes) FROM flows WHERE up GROUP BY ALL HAVING count(*) > 2",
+    ),
+    "arithmetic": (
+        "SELECT time, bytes*2 + 1 AS b, rtt*2.0 AS r, str_truncate(host, 1) AS l FROM flows.FLOW "
+        "WHERE src <> IP_VAL'10.0.0.1'",
+        "SELECT time, bytes*2 + 1, rtt*2.0, substr(host, 1, 1) FROM flows WHERE src <> '10.0.0.1'",
+    ),
+    "address": (
+        "SELECT tb, src, count(*) AS n FROM flows.FLOW WHERE src >= IP_VAL'10.0.0.2' GROUP BY time/60 AS tb, src",
+        "SELECT time // 60, src, count(*) FROM flows WHERE src IN ('10.0.0.2', '2001:db8::1') GROUP BY ALL",
+    ),
+    "join": (
+        "SELECT a.time, a.host, b.bytes INNER_JOIN FROM flows.FLOW a, more.FLOW b "
+        "WHERE a.time = b.time AND a.host = b.host",
+        "SELECT a.time, a.host, b.bytes FROM flows a JOIN more b "
+        "ON a.time = b.time AND a.host IS NOT DISTINCT FROM b.host",
+    ),
+    "outer": (
+        "SELECT a.time, a.bytes, b.src LEFT_OUTER_JOIN FROM flows.FLOW a, more.FLOW b "
+        "WHERE a.time = b.time AND a.bytes = b.bytes",
+        "SELECT a.time, a.bytes, b.src FROM flows a LEFT JOIN more b "
+        "ON a.time = b.time AND a.bytes IS NOT DISTINCT FROM b.bytes",
+    ),
+    "both": (
+        "SELECT tb, count(*) AS n, sum(bytes) AS s FROM [flows, more].FLOW GROUP BY time/5 AS tb",
+        "SELECT time // 5, count(*), sum(bytes) FROM (FROM flows UNION ALL FROM more) GROUP BY ALL",
+    ),
+}
+
+
+def planned(text: str, names: tuple[str, ...], kinds: dict[str, str], protocol: str) -> Plan:
+    return plan_texts([("test.gsql", f"{protocol}{text}")], Links(names, kinds=kinds), None, Context())
+
+
+def ran(
+    plan: Plan,
+    files: dict[str, Path],
+    links: dict[str, Link],
+    out: Path,
+    spark: SparkSession | None = None,
+    interval: int | None = None,
+) -> tuple[dict[str, list[tuple[Any, ...]]], dict[str, Any]]:
+    """The rows of every query, and the summary."""
+    captures = list(files.items())
+    engine = "reference" if spark is None else "spark"
+    request = RunRequest(plan, Config(links=links), captures, out, "parquet", engine=engine, interval=interval)
+    summary = run(request, Progress(quiet=True), spark)
+    tables = {query.name: pq.read_table(out / f"{query.name}.parquet") for query in plan.queries}
+    return {name: rows_of(table.to_pylist()) for name, table in tables.items()}, summary
+
+
+def rows_of(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
+    return [tuple(row.values()) for row in rows]
+
+
+def table(path: Path) -> list[dict[str, str]]:
+    """The rows of a CSV file with a header."""
+    return list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
+
+
+def same(got: Sequence[tuple[Any, ...]], expected: Sequence[tuple[Any, ...]]) -> None:
+    """Compares two multisets of rows; floats to nine digits."""
+    assert Counter(map(rounded, got)) == Counter(map(rounded, expected))
+
+
+def rounded(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(float(f"{value:.9g}") if isinstance(value, float) else value for value in row)
+
+
+class World:
+    """Two files of one kind, the rows in them, and DuckDB over the same files."""
+
+    def __init__(self, kind: str, seed: int, folder: Path, disorder: int = 0) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.kind = kind
+        self.rows = {"flows": flows(seed, 240, disorder), "more": flows(seed + 1, 120, disorder)}
+        self.files = {name: write(folder / f"{name}.{kind}", MAKERS[kind](rows)) for name, rows in self.rows.items()}
+        self.sql = duckdb.connect()
+        for name, path in self.files.items():
+            self.sql.execute(f"CREATE TABLE {name} AS FROM {READERS[kind].replace('FILE', str(path))}")
+
+    def links(self, skew: int) -> dict[str, Link]:
+        return {name: Link(kind=self.kind, skew=f"{skew}s") for name in self.files}  # type: ignore[arg-type]
+
+    def plan(self, queries: dict[str, tuple[str, str]]) -> Plan:
+        texts = [f"DEFINE {{ query_name '{name}_rows'; }} {text}" for name, (text, _) in queries.items()]
+        protocol = BY_POSITION if self.kind == "csv" else BY_NAME
+        return planned(";\n".join(texts), tuple(self.files), dict.fromkeys(self.files, self.kind), protocol)
+
+    def check(self, got: dict[str, list[tuple[Any, ...]]], queries: dict[str, tuple[str, str]]) -> None:
+        for name, (_, sql) in queries.items():
+            expected = self.sql.execute(sql).fetchall()
+            assert expected, name
+            same(got[f"{name}_rows"], expected)
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+@pytest.mark.parametrize("seed", range(2))
+def test_the_reference_engine_gives_the_rows_of_sql(kind: str, seed: int, tmp_path: Path) -> None:
+    world = World(kind, 10 * seed, tmp_path / "files", disorder=2 * seed)
+    got, _ = ran(world.plan(QUERIES), world.files, world.links(2 * seed), tmp_path / "out")
+    world.check(got, QUERIES)
+
+
+@pytest.mark.parametrize("interval", [20 * SECOND, 60 * SECOND])
+def test_intervals_change_nothing(interval: int, tmp_path: Path) -> None:
+    world = World("csv", 77, tmp_path / "files", disorder=3)
+    got, _ = ran(world.plan(QUERIES), world.files, world.links(3), tmp_path / "out", interval=interval)
+    world.check(got, QUERIES)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("kind", MAKERS)
+def test_spark_gives_the_rows_of_sql(kind: str, tmp_path: Path, spark: SparkSession) -> None:
+    world = World(kind, 5, tmp_path / "files", disorder=2)
+    got, _ = ran(world.plan(QUERIES), world.files, world.links(2), tmp_path / "out", spark)
+    world.check(got, QUERIES)
+
+
+def test_late_records_are_violations(tmp_path: Path) -> None:
+    world = World("csv", 3, tmp_path / "files", disorder=4)
+    queries = {
+        "times": (
+            "SELECT time, bytes FROM flows.FLOW",
+            "SELECT time, bytes FROM (SELECT *, max(time) OVER (ORDER BY rowid ROWS UNBOUNDED PRECEDING) AS clock "
+            "FROM flows) WHERE clock - time <= 1",
+        )
+    }
+    got, summary = ran(world.plan(queries), world.files, world.links(1), tmp_path / "out")
+    world.check(got, queries)
+    link = summary["links"]["flows"]
+    assert link["violating"] == 240 - len(got["times_rows"]) > 0
+    assert link["skew_that_admits_all_ns"] == 4 * SECOND
+    assert len(table(tmp_path / "out" / "skew_violations.csv")) == link["violating"]
+
+
+def test_packets_and_records_join(tmp_path: Path) -> None:
+    random = Random(9)
+    packets, records = [], []
+    for second in range(60):
+        for _ in range(3):
+            port = random.randint(1, 4)
+            payload = ipv4("10.0.0.1", "10.0.0.2", 17, udp_header(port, 53, b"x" * random.randint(0, 9)))
+            packets.append((BEGIN * SECOND + second * SECOND + len(packets), ethernet(payload)))
+            if random.random() < 0.6:
+                records.append({"time": BEGIN + second, "port": random.randint(1, 4), "name": f"n{len(records)}"})
+    (tmp_path / "a.pcap").write_bytes(pcap_bytes(packets))
+    (tmp_path / "log.json").write_text("".join(json.dumps(row) + "\n" for row in records), encoding="utf-8")
+    protocol = (
+        "PROTOCOL LOG { uint time get_csv_uint (increasing); uint port get_csv_uint; string name get_csv_string; }\n"
+    )
+    text = """
+        DEFINE { query_name 'joined'; } SELECT p.time, p.srcPort, p.len, l.name
+        LEFT_OUTER_JOIN FROM main.UDP p, log.LOG l WHERE p.time = l.time AND p.srcPort = l.port;
+        DEFINE { query_name 'ports'; } SELECT time, srcPort AS port FROM main.UDP;
+        DEFINE { query_name 'logged'; } SELECT time, port FROM log.LOG;
+        DEFINE { query_name 'merged'; } MERGE p.time : l.time FROM ports p, logged l
+    """
+    plan = planned(text, ("main", "log"), {"log": "json"}, protocol)
+    links = {"main": Link(), "log": Link(kind="json")}
+    got, _ = ran(plan, {"main": tmp_path / "a.pcap", "log": tmp_path / "log.json"}, links, tmp_path / "out")
+    sql = duckdb.connect()
+    sql.execute("CREATE TABLE p (time BIGINT, port BIGINT, len BIGINT)")
+    ports = [(at // SECOND, int.from_bytes(frame[34:36], "big"), len(frame)) for at, frame in packets]
+    sql.executemany("INSERT INTO p VALUES (?, ?, ?)", ports)
+    log = READERS["json"].replace(TYPES, "{'time': 'BIGINT', 'port': 'BIGINT', 'name': 'VARCHAR'}")
+    sql.execute(f"CREATE TABLE l AS FROM {log.replace('FILE', str(tmp_path / 'log.json'))}")
+    same(got["joined"], sql.execute("SELECT p.*, l.name FROM p LEFT JOIN l USING (time, port)").fetchall())
+    same(got["merged"], sql.execute("SELECT time, port FROM p UNION ALL SELECT time, port FROM l").fetchall())
+
+
+def test_malformed_records_are_listed(tmp_path: Path) -> None:
+    rows = flows(1, 30)
+    data = as_csv(rows[:10]) + b"not a record\n" + as_csv(rows[10:])
+    path = write(tmp_path / "a.csv", data)
+    plan = planned("SELECT time FROM flows.FLOW", ("flows",), {"flows": "csv"}, BY_POSITION)
+    got, summary = ran(plan, {"flows": path}, {"flows": Link(kind="csv")}, tmp_path / "out")
+    assert len(got["test"]) == 30
+    assert summary["links"]["flows"]["malformed"] == 1
+    (row,) = table(tmp_path / "out" / "malformed.csv")
+    line = data[: data.index(b"not")].count(b"\n") + 1
+    assert row == {
+        "link": "flows",
+        "path": str(path),
+        "line": str(line),
+        "offset": str(len(as_csv(rows[:10]))),
+        "length": "13",
+        "reason": "columns",
+        "arrival": str(max(row["time"] for row in rows[:10]) * SECOND),
+    }
+
+
+INTERNAL = """PROTOCOL LOG {
+    uint time get_csv_uint_pos1 (increasing);
+    ullong seen_ms get_system_time (increasing);
+    uint noted get_csv_uint_pos1 (internal);
+}
+DEFINE { query_name 'test'; } SELECT time, seen_ms, noted FROM log.LOG
+"""
+
+
+def check_internal(folder: Path, spark: SparkSession | None) -> None:
+    """Arrivals go on from file to file."""
+    times = [[5, 9, 7], [6, 8, 12, 11]]
+    files = [
+        write(folder / f"{at}.csv", "".join(f"{BEGIN + each}\n" for each in part).encode())
+        for at, part in enumerate(times)
+    ]
+    plan = plan_texts([("test.gsql", INTERNAL)], Links(("log",), kinds={"log": "csv"}))
+    links = {"log": Link(kind="csv", skew="10s")}
+    engine = "reference" if spark is None else "spark"
+    captures = [("log", path) for path in files]
+    run(
+        RunRequest(plan, Config(links=links), captures, folder / "out", "parquet", engine=engine),
+        Progress(quiet=True),
+        spark,
+    )
+    clock, expected = 0, []
+    for each in (each for part in times for each in part):
+        clock = max(clock, BEGIN + each)
+        expected.append((BEGIN + each, clock * 1000, clock))
+    same(rows_of(pq.read_table(folder / "out" / "test.parquet").to_pylist()), expected)
+
+
+def test_internal_timestamps_are_arrivals(tmp_path: Path) -> None:
+    check_internal(tmp_path, None)
+
+
+@pytest.mark.spark
+def test_internal_timestamps_are_arrivals_on_spark(tmp_path: Path, spark: SparkSession) -> None:
+    check_internal(tmp_path, spark)
+
+
+def test_several_files_are_one_link(tmp_path: Path) -> None:
+    rows = flows(8, 300)
+    files = [write(tmp_path / f"{at}.csv", as_csv(rows[at : at + 100])) for at in (200, 0, 100)]
+    plan = planned("SELECT time, bytes FROM flows.FLOW", ("flows",), {"flows": "csv"}, BY_POSITION)
+    captures = [("flows", path) for path in files]
+    request = RunRequest(
+        plan, Config(links={"flows": Link(kind="csv")}), captures, tmp_path / "out", engine="reference"
+    )
+    run(request, Progress(quiet=True))
+    got = [(row["time"], row["bytes"]) for row in table(tmp_path / "out" / "test.csv")]
+    same(got, [(str(row["time"]), "" if row["bytes"] is None else str(row["bytes"])) for row in rows])
+
+
+def test_progress_by_another_attribute(tmp_path: Path) -> None:
+    protocol = """PROTOCOL LOG {
+        uint first get_csv_uint_pos1 (increasing, unit s, clock);
+        uint last get_csv_uint_pos2 (increasing, unit s, banded 5);
+    }"""
+    random = Random(4)
+    rows: list[Row] = []
+    for at in range(200):
+        rows.append({"first": BEGIN + at, "last": BEGIN + 2 * at - random.randint(0, 5)})
+    path = write(tmp_path / "a.csv", "".join(f"{row['first']},{row['last']}\n" for row in rows).encode())
+    text = "SELECT tb, count(*) AS n FROM log.LOG GROUP BY last/20 AS tb"
+    plan = planned(text, ("log",), {"log": "csv"}, protocol)
+    got, _ = ran(plan, {"log": path}, {"log": Link(kind="csv")}, tmp_path / "out")
+    same(got["test"], list(Counter(row["last"] // 20 for row in rows).items()))
+
+
+@pytest.mark.parametrize(
+    ("protocol", "reason"),
+    [
+        ("PROTOCOL LOG { uint a get_csv_uint_pos1; }", "no field of the record is its clock"),
+        ("PROTOCOL LOG { uint a get_system_time (increasing, unit s); }", "no field of the record is its clock"),
+        ("PROTOCOL LOG { uint a get_csv_uint_pos1 (decreasing, unit s); }", "its clock a is decreasing"),
+        ("PROTOCOL LOG { uint a get_csv_uint_pos1 (increasing); }", "its clock a has no unit"),
+        (
+            "PROTOCOL LOG { uint a get_csv_uint_pos1 (increasing, unit s);"
+            " uint b get_csv_uint_pos2 (latent, increasing); }",
+            "b is latent",
+        ),
+        (
+            "PROTOCOL LOG { uint a get_csv_uint_pos1 (increasing, unit s); uint b get_schemaId; }",
+            "b stands in no record",
+        ),
+    ],
+)
+def test_what_no_engine_reads_is_refused_with_the_reason(protocol: str, reason: str) -> None:
+    plan = planned("SELECT a FROM log.LOG", ("log",), {"log": "csv"}, protocol)
+    with pytest.raises(UnsupportedError, match=f"protocol LOG of csv records is not read: {reason}"):
+        require_lowered(plan, "reference")
+
+
+def test_a_link_has_one_protocol(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", as_csv(flows(1, 5)))
+    both = BY_POSITION + BY_POSITION.replace("FLOW", "OTHER")
+    text = "DEFINE { query_name 'a'; } SELECT time FROM log.FLOW; DEFINE { query_name 'b'; } SELECT time FROM log.OTHER"
+    plan = planned(text, ("log",), {"log": "csv"}, both)
+    with pytest.raises(ConfigError, match="queries read link log by FLOW and OTHER"):
+        ran(plan, {"log": path}, {"log": Link(kind="csv")}, tmp_path / "out")
+    with pytest.raises(ConfigError, match="link log has records of LOG, and a query reads it by FLOW"):
+        ran(plan, {"log": path}, {"log": Link(kind="csv", protocol="LOG")}, tmp_path / "out")
