@@ -9,21 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from lowwater.config import Config, Duplicates
 from tests.law import compare
 from tests.law.cases import Case, case
-from tests.law.compare import REFERENCE, SPARK
+from tests.law.compare import REFERENCE
 from tests.law.fuzz import accepted, check
 from tests.law.worlds import LINKS, SECOND, Packet, World, _split, world
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-CASES, ON_SPARK = 48, 6
+CASES = 48
 
 
 @dataclass(frozen=True)
@@ -101,7 +98,7 @@ def test_worlds_have_copies_of_every_kind() -> None:
         for seed, made in enumerate(every)
         for link in LINKS
     }
-    assert sum(count > 5 for count in dropped.values()) > len(dropped) // 3
+    assert sum(count > 5 for count in dropped.values()) > len(dropped) // 4
     assert sum(made.violations(link) > 0 for made in every for link in LINKS) > len(every) // 2
 
 
@@ -111,14 +108,3 @@ def test_rows_of_the_reference_engine_are_of_packets_that_are_no_copies(seed: in
     run, _ = accepted(copied_case(seed), REFERENCE)
     if run.asked:
         check(run, REFERENCE)
-
-
-@pytest.mark.spark
-@pytest.mark.timeout(1800)
-def test_rows_of_spark_are_of_packets_that_are_no_copies(spark: SparkSession) -> None:
-    rows = 0
-    for seed in range(ON_SPARK):
-        run, _ = accepted(copied_case(seed), SPARK)
-        if run.asked:
-            rows += check(replace(run, choice=replace(run.choice, kills=())), SPARK, spark)
-    assert rows
