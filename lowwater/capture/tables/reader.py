@@ -240,8 +240,8 @@ class RecordReader:
         arrivals = np.maximum.accumulate(np.maximum(stamps[sane], clock)) if len(sane) else stamps[:0]
         if settled is not None and len(sane) < count:
             jumped = np.flatnonzero(jumps)
-            places = [settled.column(name).to_numpy()[jumped] for name in ("offset", "length", "line")]
-            self._add(positions[jumped], *places, np.full(len(jumped), self._code(TIME_JUMP)))
+            offsets, lengths, lines = (settled.column(name).to_numpy()[jumped] for name in ("offset", "length", "line"))
+            self._add(positions[jumped], offsets, lengths, lines, np.full(len(jumped), self._code(TIME_JUMP)))
         self._settle_bad(positions[sane], arrivals, clock, None if final else int(positions[count]))
         if located is not None:
             rest = located.slice(count).to_batches()
