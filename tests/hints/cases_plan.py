@@ -119,6 +119,7 @@ RIGHT: dict[str, str | Text] = {
     "protocol_packet_word": FIELD.format("uint t get_time (increasing)", "t", "main1"),
     "protocol_position": FIELD.format("uint t get_csv_uint_pos1", "t", "web"),
     "protocol_access": FIELD.format("ip t get_csv_ip_pos1", "t", "web"),
+    "protocol_time_type": FIELD.format("llong t get_csv_iso_to_timestamp_pos1", "t", "web"),
     "filter_query": FILTERED.format("time, 5"),
     "filter_keyless": FILTERED.format("time, 5"),
     "filter_right": FILTERED.format("time, 5"),
