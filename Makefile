@@ -78,11 +78,11 @@ up: setup
 down:
 	@[ ! -x $(BIN)/python ] || $(BIN)/python scripts/home.py down
 
-# Four workers keep two cores busy: tests of Airflow and of whole commands wait for other processes half of their time.
+# Three workers keep two cores busy: tests of Airflow and of whole commands wait for other processes half of their time.
 # The order of the files is that of tests/conftest.py; xdist's own would leave the files of few, long tests to the end.
 test: setup
 	@$(BIN)/lowwater doctor
-	$(BIN)/python -m pytest --numprocesses=4 --dist=loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest --numprocesses=3 --dist=loadfile --no-loadscope-reorder
 
 test-fast: $(VENV)/.package
 	$(BIN)/python -m pytest --numprocesses=2 --dist=loadfile --no-loadscope-reorder -m "not spark and not captures and not slow" --hypothesis-profile=quick

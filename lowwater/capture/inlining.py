@@ -23,6 +23,7 @@ _UNCOUNTED: dict[str, Any] = {"_nrt": False}
 
 _INLINED = (
     "addresses",
+    "content/packet_hashes",
     "content/starts",
     "formats/header",
     "formats/scan",

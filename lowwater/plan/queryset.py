@@ -11,7 +11,7 @@ from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
-from lowwater.catalog.protocols import LINK, PROTOCOLS, Protocol
+from lowwater.catalog.protocols import LATER, PROTOCOLS, Protocol
 from lowwater.errors import LowwaterError
 from lowwater.gsql import nodes as syntax
 from lowwater.gsql.printer import print_statement
@@ -252,9 +252,10 @@ def _named_inputs(plan: Node, statements: Sequence[syntax.Statement], context: C
 
 
 def _protocol_text(protocol: Protocol) -> str:
-    """Returns the parts of a declared protocol that rows depend on; not a column `link` that nobody declared."""
-    hidden = sorted(protocol.hidden - {LINK})
-    columns = {name: expr for name, expr in protocol.columns.items() if name != LINK or LINK not in protocol.hidden}
+    """Returns the parts of a declared protocol that rows depend on; not the columns `LATER` that nobody declared."""
+    hidden = sorted(protocol.hidden - LATER)
+    undeclared = protocol.hidden & LATER
+    columns = {name: expr for name, expr in protocol.columns.items() if name not in undeclared}
     # The order of a set differs between processes.
     text = repr(replace(protocol, columns=columns, hidden=frozenset())) + (repr(hidden) if hidden else "")
     return text if protocol.layout is None else f"{text} {protocol.layout}"

@@ -62,4 +62,5 @@ def test_seconds_of_a_busy_thread_are_counted() -> None:
     time.sleep(0.1)
     found = sampler.end()
     counted = sum(spent for part, spent in found["parts"].items() if part != SAMPLER)
-    assert 0.25 <= counted <= found["python"] + 0.1
+    # A look every few hundredths of a second counts a whole step or none.
+    assert 0.25 <= counted <= 1.1 * found["python"] + 0.1

@@ -11,7 +11,7 @@ import click
 from rich.table import Table
 
 from lowwater.cli import options
-from lowwater.errors import ConfigError, LowwaterError
+from lowwater.errors import LowwaterError
 from lowwater.instants import format_instant
 from lowwater.terminal import open_console, say, styled
 
@@ -108,6 +108,7 @@ def _ingest_files(lake: Path, link: str, covers: tuple[int, int] | None, growing
     """
     from lowwater.config import load_config
     from lowwater.lake.ingestion.ingest import ingest as ingest_files
+    from lowwater.lake.ingestion.ingest import require_packets
     from lowwater.lake.layout import open_lake
     from lowwater.replay.progress import Progress
     from lowwater.replay.sessions import Sessions
@@ -115,10 +116,7 @@ def _ingest_files(lake: Path, link: str, covers: tuple[int, int] | None, growing
 
     config = load_config(lake)
     opened = open_lake(lake)
-    # Refuses a link without settings or without packets before the slow start of a Spark session.
-    if config.link(link).kind != "pcap":
-        kind = config.link(link).kind
-        raise ConfigError(f'links.{link}: links of kind "{kind}" are not read yet', "convert the records to pcap")
+    require_packets(link, config.link(link))  # before the slow start of a Spark session
     progress = Progress()
     sessions = Sessions("lowwater ingest", progress)
     with progress.stage("ingest", f"of {link}"):

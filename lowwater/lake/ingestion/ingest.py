@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from lowwater.capture.tables.reader import TableOptions
-from lowwater.config import FILE_NAME, LINK_NAME, Config, section_of
+from lowwater.config import FILE_NAME, LINK_NAME, Config, Link, section_of
 from lowwater.errors import ConfigError, LowwaterError, OverlapError
 from lowwater.lake.files.rotation import declared_coverage
 from lowwater.lake.ingestion.batch import Batch, IngestResult
@@ -83,10 +83,8 @@ def ingest(
         )
     paths = [Path(path) for path in files]
     settings = config.link(link)
-    if settings.kind != "pcap" and records is None:
-        raise ConfigError(
-            f"link {link!r} has {settings.kind} records, which no lake keeps yet", "give its files to `lowwater run`"
-        )
+    if records is None:
+        require_packets(link, settings)
     if covers is not None and (len(paths) != 1 or covers[1] <= covers[0]):
         raise ConfigError(
             "--covers FROM/TO declares what one file covers, and TO is after FROM",
@@ -111,6 +109,18 @@ def ingest(
     if batch.errors:
         _raise(batch.errors, len(paths))
     return [batch.results[index] for index in range(len(paths))]
+
+
+def require_packets(link: str, settings: Link) -> None:
+    """Checks that a link is one of packets.
+
+    Raises:
+        ConfigError: its kind is another.
+    """
+    if settings.kind != "pcap":
+        raise ConfigError(
+            f"link {link!r} has {settings.kind} records, which no lake keeps yet", "give its files to `lowwater run`"
+        )
 
 
 def _raise(errors: list[LowwaterError], files: int) -> None:
