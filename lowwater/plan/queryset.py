@@ -257,7 +257,9 @@ def _protocol_text(protocol: Protocol) -> str:
     undeclared = protocol.hidden & LATER
     columns = {name: expr for name, expr in protocol.columns.items() if name not in undeclared}
     # The order of a set differs between processes.
-    text = repr(replace(protocol, columns=columns, hidden=frozenset())) + (repr(hidden) if hidden else "")
+    stored = {name: type_ for name, type_ in protocol.stored.items() if name not in LATER}
+    text = repr(replace(protocol, columns=columns, stored=stored, hidden=frozenset()))
+    text += repr(hidden) if hidden else ""
     return text if protocol.layout is None else f"{text} {protocol.layout}"
 
 

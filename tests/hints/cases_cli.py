@@ -37,12 +37,6 @@ def _generated(desk: Desk, links: str) -> Said:
     return desk.run("generate", "--out", desk.folder / "made", "--links", links, "--rate", "0.1")
 
 
-def _kind(desk: Desk, kind: str) -> Said:
-    desk.settle(ingest=False)
-    desk.settings('skew = "1s"', f'skew = "1s"\nkind = "{kind}"')
-    return desk.run("ingest", "--lake", desk.lake, "--link", "main1", "--covers", desk.life, desk.capture)
-
-
 def _kept(desk: Desk, *lines: str) -> Path:
     """A lake whose link keeps the beginnings of payloads."""
     desk.settle(*lines, ingest=False)
@@ -203,12 +197,6 @@ CASES = [
         lambda desk: _generated(desk, " , "),
         "write for example --links main1,main2,control",
         lambda desk: _generated(desk, "main1,main2,control"),
-    ),
-    Case(
-        "records that are no packets",
-        lambda desk: _kind(desk, "csv"),
-        "convert the records to pcap",
-        lambda desk: _kind(desk, "pcap"),
     ),
     Case(
         "settings that are there",
