@@ -157,4 +157,5 @@ CASES = [
 
 LEFT: dict[Site, str] = {
     ("lowwater/capture/tables/reader.py", "RecordReader.__iter__"): "a disk that fails while a file is read",
+    ("lowwater/lake/ingestion/packing.py", "_pack_records"): "a file that is written while it is read",
 }

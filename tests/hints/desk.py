@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -128,7 +129,7 @@ def recorded() -> Iterator[Seen]:
         plain(self, message, hint)
         if hint:
             frame = sys._getframe(1)
-            while frame.f_code.co_name in ("__init__", *MAKERS) and frame.f_back is not None:
+            while _makes(frame) and frame.f_back is not None:
                 frame = frame.f_back
             path = Path(frame.f_code.co_filename)
             if path.is_relative_to(ROOT):
@@ -139,6 +140,12 @@ def recorded() -> Iterator[Seen]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(errors.LowwaterError, "__init__", init)
         yield seen
+
+
+def _makes(frame: FrameType) -> bool:
+    """Whether a frame only makes an error for its caller: the initialiser of an error, or one of MAKERS."""
+    name = frame.f_code.co_name
+    return name in MAKERS or (name == "__init__" and isinstance(frame.f_locals.get("self"), errors.LowwaterError))
 
 
 def sites() -> dict[Site, list[str]]:
