@@ -6,7 +6,7 @@ Between the kernels (`scan`) and the reader. There is one scanner a file format.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 from numpy.typing import NDArray
 
@@ -97,8 +97,35 @@ class Scanner(Protocol):
         """Returns the total bytes, with headers, of records found."""
 
 
+class Stateless:
+    """What the scanners of formats with one interface and without state share. See `Scanner`."""
+
+    interface: Interface
+    start: int
+
+    @property
+    def interfaces(self) -> tuple[Interface, ...]:
+        return (self.interface,)
+
+    @property
+    def overhead(self) -> int:
+        return self.start
+
+    def skip(self, count: int) -> None:
+        pass
+
+    def settle(self, offset: int) -> None:
+        pass
+
+    def forget(self, offset: int) -> None:
+        pass
+
+    def at(self, offset: int) -> Self:
+        return self
+
+
 @dataclass(frozen=True)
-class ClassicScanner:
+class ClassicScanner(Stateless):
     """The scanner of a classic pcap; it has no state. See `Scanner`.
 
     Attributes:
@@ -137,14 +164,6 @@ class ClassicScanner:
             interface=Interface(0, "", header.link_number, header.link_type, header.snaplen),
         )
 
-    @property
-    def interfaces(self) -> tuple[Interface, ...]:
-        return (self.interface,)
-
-    @property
-    def overhead(self) -> int:
-        return self.start
-
     def scan(
         self, buffer: NDArray[Any], begin: int, end: int, records: NDArray[Any], count: int
     ) -> tuple[int, int, int]:
@@ -166,18 +185,6 @@ class ClassicScanner:
             buffer, begin, self.big, self.scale, self.limit, self.lengths, around // _SECOND, scanning.YEAR
         )
         return not 0 <= captured <= self.snaplen
-
-    def skip(self, count: int) -> None:
-        pass
-
-    def settle(self, offset: int) -> None:
-        pass
-
-    def forget(self, offset: int) -> None:
-        pass
-
-    def at(self, offset: int) -> ClassicScanner:
-        return self
 
     def extents(self, records: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
         return records[scanning.OFFSET] + (RECORD_HEADER - self.header), records[scanning.CAPTURED] + self.header

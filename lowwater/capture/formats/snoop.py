@@ -10,6 +10,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from lowwater.capture.formats.classic import Stateless
 from lowwater.capture.formats.header import RECORD_HEADER, SNOOP_HEADER, CaptureFile
 from lowwater.capture.formats.scan import (
     BLOCK,
@@ -133,7 +134,7 @@ def search(buffer: Any, begin: int, end: int, limit: int, near: int, at_end: boo
 
 
 @dataclass(frozen=True)
-class SnoopScanner:
+class SnoopScanner(Stateless):
     """The scanner of a snoop capture; it has no state. See `classic.Scanner`.
 
     Attributes:
@@ -152,14 +153,6 @@ class SnoopScanner:
         """Makes the scanner for a file header."""
         return cls(header.limit, Interface(0, "", header.link_number, header.link_type, header.snaplen))
 
-    @property
-    def interfaces(self) -> tuple[Interface, ...]:
-        return (self.interface,)
-
-    @property
-    def overhead(self) -> int:
-        return self.start
-
     def scan(
         self, buffer: NDArray[Any], begin: int, end: int, records: NDArray[Any], count: int
     ) -> tuple[int, int, int]:
@@ -172,18 +165,6 @@ class SnoopScanner:
 
     def doubtful(self, buffer: NDArray[Any], begin: int, end: int, around: int) -> bool:
         return end - begin >= _HEADER and plausible(buffer, begin, self.limit, around // _SECOND, YEAR)[0] < 0
-
-    def skip(self, count: int) -> None:
-        pass
-
-    def settle(self, offset: int) -> None:
-        pass
-
-    def forget(self, offset: int) -> None:
-        pass
-
-    def at(self, offset: int) -> SnoopScanner:
-        return self
 
     def extents(self, records: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
         return records[BLOCK], records[SIZE]
