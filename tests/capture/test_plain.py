@@ -96,3 +96,15 @@ def test_which_packets_go_the_quick_way(frame: bytes, quick: bool) -> None:
     out = decode.Columns(wide, narrow, decode.EVERY)
     found = _plain(np.frombuffer(frame + bytes(8), np.uint8), 0, len(frame), len(frame), out, 0)
     assert (found != 0) == quick
+
+
+@pytest.mark.parametrize("layer", decode.LINK_TYPES.values(), ids=lambda layer: layer.name)
+def test_a_kernel_is_compiled_once_for_records_of_any_layout(layer: Any) -> None:
+    """Records that are part of a larger array, as in a file of several batches, wait for no other compilation."""
+    whole, part = np.zeros((ROWS, 2), np.int64), np.zeros((ROWS, 3), np.int64)[:, :2]
+    kernel: Any = GENERAL(layer, True)
+    for records in (whole, part):
+        out = decode.Columns(np.empty((len(decode.WIDE), 2), np.int64), np.empty((len(decode.NARROW), 2), np.int32), -1)
+        present, carriers = np.zeros(8, np.int64), np.empty((2, 4), np.int64)
+        kernel(np.zeros(64, np.uint8), records, 0, np.arange(2), -1, out, present, carriers)
+    assert len(kernel.signatures) == 1

@@ -13,6 +13,7 @@ from types import FunctionType
 from typing import Any
 
 import numpy as np
+from numba import types
 
 from lowwater.capture.formats.header import ETHERNET, RECORD_HEADER
 from lowwater.capture.formats.scan import CAPTURED, OFFSET, STAMP, WIRE
@@ -65,6 +66,19 @@ UNKNOWN = LinkLayer("unknown", {}, _unread)
 
 read_link = _unread
 """Placeholder for the reader of the link layer; each kernel replaces it with its own."""
+
+_ARGUMENTS = (
+    types.Array(types.uint8, 1, "C", readonly=True),
+    types.int64[:, :],
+    types.int64,
+    types.int64[::1],
+    types.int64,
+    types.NamedTuple((types.int64[:, ::1], types.int32[:, ::1], types.int64), Columns),  # type: ignore[no-untyped-call]
+    types.int64[::1],
+    types.int64[:, ::1],
+)
+"""Types of the arguments of a kernel. Records have any layout: part of a larger array has another one than a whole
+array, and the kernel would be compiled for both, for seconds."""
 
 _CARRIER_COLUMNS = bits_of(*(name for name in NULLABLE if name.startswith(("arp_", "inner_", "tunnel"))))
 
@@ -170,7 +184,7 @@ def _kernel(layer: LinkLayer, whole: bool, quick: bool = True) -> Callable[..., 
     bound_rows.__qualname__ = (
         f"rows_{layer.name}_{whole}_{quick}"  # kernels with a cache file in common could be mixed up by two processes
     )
-    return kernel(bound_rows)
+    return kernel(bound_rows, _ARGUMENTS)
 
 
 @cache

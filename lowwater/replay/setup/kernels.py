@@ -1,7 +1,7 @@
 """Compiles the kernels of the reader and the audit at set-up, by reading a small capture of each kind of link.
 
 `make setup` runs `python -m lowwater.replay.setup.kernels`. Otherwise the first capture of a kind of link waits ten to
-twenty seconds for the compiler. All kinds together take forty, since they share most code."""
+twenty seconds for the compiler. All kinds together take thirty, since they share most code."""
 
 from __future__ import annotations
 
