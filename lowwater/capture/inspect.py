@@ -1,6 +1,7 @@
 """Collects facts of a capture: packets, times, rates, order, gaps, protocols, damage, and the use of every byte.
 
-It reads one file once, in bounded memory and without a lake. `lowwater inspect` shows the facts.
+It reads one file once, in bounded memory and without a lake. `lowwater inspect` shows the facts; `lowwater init` needs
+the times alone.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from numpy.typing import NDArray
 
 from lowwater.capture.content.packet_hashes import CONTENT
 from lowwater.capture.content.retention import NOTHING, ContentOptions
+from lowwater.capture.formats import scan as scanning
 from lowwater.capture.reader import CaptureReader, read
+from lowwater.capture.records.batches import select_records
 from lowwater.capture.records.copies import CopyCounter, Hashed
 from lowwater.capture.records.facts import CaptureSummary, Interface, InterfaceSummary
 from lowwater.capture.records.lateness import Gaps, Lateness
@@ -90,8 +93,7 @@ class InterfaceFacts:
         if self.copies is not None:
             high, low = (_numbers(batch, name) for name in PACKET_HASH)
             self.copies.add(Hashed(high, low, stamps), arrivals)
-        self.lateness.add(arrivals - stamps)
-        self.gaps.add(arrivals)
+        self.add_times(stamps, arrivals)
         lengths, captured = _numbers(batch, "len"), _numbers(batch, "caplen")
         self.captured += int(captured.sum(dtype=np.int64))
         self.wire += int(lengths.sum(dtype=np.int64))
@@ -103,6 +105,11 @@ class InterfaceFacts:
         counts = {name: sum(numbers.get(number, 0) for number in protocol) for name, protocol in PROTOCOLS.items()}
         counts["arp"] = _counts(batch, "ether_type").get(_ARP, 0)
         self.protocols.update({**counts, "other": batch.num_rows - sum(counts.values())})
+
+    def add_times(self, stamps: NDArray[np.int64], arrivals: NDArray[np.int64]) -> None:
+        """Adds timestamps and arrivals (ns) of at least one record to the facts."""
+        self.lateness.add(arrivals - stamps)
+        self.gaps.add(arrivals)
 
 
 @dataclass(frozen=True)
@@ -158,8 +165,8 @@ def inspect(
         counter = None if window is None else CopyCounter(window, skew)
         return InterfaceFacts(interface, Lateness(skew), copies=counter)
 
-    reader.malformed.count_only()
     facts_by_index: dict[int, InterfaceFacts] = {}
+    reader.malformed.count_only()
     packets = 0
     for interface, batch in reader.by_interface():
         if interface.index not in facts_by_index:
@@ -167,6 +174,37 @@ def inspect(
         facts_by_index[interface.index].add(batch)
         packets += batch.num_rows
         progress(packets)
+    return _finished(path, reader, facts_by_index, facts_of)
+
+
+def inspect_times(path: Path, max_jump: int, skew: int) -> CaptureFacts:
+    """Reads a capture once and returns the facts of its times. It decodes no headers, which takes a fifth of the time.
+
+    Lengths, families, protocols, VLANs and tunnels stay empty, and so does the SHA-256 of the summary.
+
+    Args:
+        path: path of the file.
+        max_jump: how far ahead of its neighbours a timestamp may be, ns (SEMANTICS T3).
+        skew: bound of the lateness whose refusals are counted, ns (T2).
+
+    Raises:
+        CaptureError: the file is not a capture, or cannot be read.
+    """
+
+    def facts_of(interface: Interface) -> InterfaceFacts:
+        return InterfaceFacts(interface, Lateness(skew))
+
+    reader = read(path, max_jump, sha256="")
+    reader.malformed.count_only()
+    facts_by_index: dict[int, InterfaceFacts] = {}
+    for span in reader.spans():
+        clocks = reader.clocks()
+        for number, chosen in reader.split_by_interface(span):
+            if number not in facts_by_index:
+                facts_by_index[number] = facts_of(reader.interfaces[number])
+            stamps = select_records(span, chosen)[scanning.STAMP]
+            facts_by_index[number].add_times(stamps, np.maximum(np.maximum.accumulate(stamps), clocks[number]))
+        reader.count(span)
     return _finished(path, reader, facts_by_index, facts_of)
 
 

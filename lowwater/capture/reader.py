@@ -7,7 +7,7 @@ independently.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -121,7 +121,7 @@ class CaptureReader:
                 tally.add(select_records(span, chosen)[scanning.STAMP])
                 yield interface, self._builder.select(batch)
 
-    def spans(self) -> Iterator[RecordSpan]:
+    def spans(self) -> Generator[RecordSpan]:
         """Yields checked records without decoding them. The caller must add the sane ones to the tallies (`count`)."""
         try:
             yield from self._stream

@@ -6,14 +6,15 @@ import csv
 import random
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lowwater.capture.inspect import CaptureFacts, inspect
+from lowwater.capture.inspect import CaptureFacts, inspect, inspect_times
 from lowwater.capture.records import lateness
 from lowwater.errors import CaptureError
 from lowwater.instants import SECOND
@@ -63,6 +64,29 @@ def test_counts_of_a_capture(tmp_path: Path) -> None:
     assert only.rate(only.packets) == 9 / 8
     assert only.summary is not None and only.summary.undecoded == 2
     assert found.accounted and found.malformed_bytes == 0
+
+
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.tuples(st.integers(-5, 5), st.sampled_from([0, 0, 0, 90])), max_size=60), st.booleans())
+def test_times_alone_are_those_of_decoded_packets(tmp_path: Path, steps: list[tuple[int, int]], cut: bool) -> None:
+    """Records in any order, some of them with a time that is too far ahead, and a file that may be cut."""
+    stamps = [BASE + (index + step + jump) * SECOND for index, (step, jump) in enumerate(steps)]
+    data = pcap_bytes([(stamp, arp(), 60) for stamp in stamps])
+    path = tmp_path / "a.pcap"
+    decoded = facts(path, data[: -1 if cut and steps else None])
+    times = inspect_times(path, JUMP, SECOND)
+    assert [(one.packets, one.duration, one.malformed) for one in times.interfaces] == [
+        (one.packets, one.duration, one.malformed) for one in decoded.interfaces
+    ]
+    for one, other in zip(times.interfaces, decoded.interfaces, strict=True):
+        assert one.gaps.longest() == other.gaps.longest()
+        assert (one.lateness.late, one.lateness.largest, one.lateness.refused, one.lateness.quantile(0.9)) == (
+            other.lateness.late, other.lateness.largest, other.lateness.refused, other.lateness.quantile(0.9)
+        )  # fmt: skip
+        assert (
+            one.summary and other.summary and replace(one.summary, undecoded=0) == replace(other.summary, undecoded=0)
+        )
+    assert times.accounted
 
 
 def test_malformed_rows_are_counted_by_reason(tmp_path: Path) -> None:

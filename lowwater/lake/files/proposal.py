@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from lowwater.config import Link
 from lowwater.errors import ConfigError
 from lowwater.instants import HOUR, SECOND
 from lowwater.lake.files.dates import LENGTHS, NameDates, check_dates
-from lowwater.lake.files.names import LinkFiles, group_names, name_links
+from lowwater.lake.files.names import LinkFiles, NameGroup, group_names, name_links
 from lowwater.lake.files.parting import LinkGroup, overlap, pause, split_by_link
 from lowwater.lake.files.sample import Sample, earliest, largest
 
@@ -93,7 +94,12 @@ def propose(folder: Path, sample: int, progress: Callable[[str], None] = lambda 
         ConfigError: if the folder has no capture, or too many files.
     """
     read = Sample(folder, sample, progress)
-    groups = [part for group in group_names(_files(folder)) for part in split_by_link(group, read)]
+
+    def read_group(group: NameGroup) -> list[LinkGroup]:
+        return split_by_link(group, read)
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        groups = [part for parts in pool.map(read_group, group_names(_files(folder))) for part in parts]
     by_names = {part.group.names: part for part in groups}
     links = [
         link
@@ -104,7 +110,7 @@ def propose(folder: Path, sample: int, progress: Callable[[str], None] = lambda 
         raise ConfigError(f"{folder}: the folder has no captures", "name the folder in which the capture files lie")
     lengths = [length for link in links if (length := link.dates.rotation) in LENGTHS and length and length > HOUR]
     links.sort(key=lambda link: link.named.link)
-    return Proposal(tuple(links), max(lengths, default=HOUR), read.skipped)
+    return Proposal(tuple(links), max(lengths, default=HOUR), dict(sorted(read.skipped.items())))
 
 
 def _files(folder: Path) -> list[str]:

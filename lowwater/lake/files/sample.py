@@ -6,12 +6,14 @@ Below the proposal. A file is read at most once for every question.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
 from lowwater.capture.formats.header import open_capture
-from lowwater.capture.inspect import CaptureFacts, inspect
+from lowwater.capture.formats.scan import STAMP
+from lowwater.capture.inspect import CaptureFacts, inspect_times
 from lowwater.capture.reader import read
 from lowwater.config import Link
 from lowwater.errors import CaptureError
@@ -44,21 +46,18 @@ class Sample:
         """Returns the first sane timestamp of a file, ns; None without one."""
         self.progress(name)
         try:
-            reader = read(self.folder / name, Link().jump, BEGINNING, sha256="", columns=("timestamp",))
-            batches = reader.by_interface()
-            _, batch = next(batches, (None, None))
-            batches.close()  # type: ignore[attr-defined]
+            with closing(read(self.folder / name, Link().jump, BEGINNING, sha256="").spans()) as spans:
+                return next((int(span.records[STAMP, span.sane[0]]) for span in spans if len(span.sane)), None)
         except CaptureError as error:
             self.skipped[name] = error.message
             return None
-        return None if batch is None else int(batch.column("timestamp")[0].as_py())
 
     def _facts(self, name: str) -> CaptureFacts | None:
         """Returns the facts of a file; None if it is no capture."""
         self.progress(name)
         try:
             open_capture(self.folder / name)
-            return inspect(self.folder / name, Link().jump, Link().skew)
+            return inspect_times(self.folder / name, Link().jump, Link().skew)
         except CaptureError as error:
             self.skipped[name] = error.message
             return None
