@@ -193,6 +193,12 @@ def _initialised(desk: Desk, anew: bool) -> Said:
 
 CASES = [
     Case(
+        "a story of other hours",
+        lambda desk: desk.run("generate", "--story", "--out", desk.folder / "made", "--hours", 2),
+        "leave out --hours: links and times are fixed",
+        lambda desk: desk.run("generate", "--story", "--out", desk.folder / "made"),
+    ),
+    Case(
         "no link to generate",
         lambda desk: _generated(desk, " , "),
         "write for example --links main1,main2,control",

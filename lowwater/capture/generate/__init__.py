@@ -1,8 +1,9 @@
 """Synthetic captures; the same seed gives the same bytes.
 
-They are input for `ingest`, so that tests, demo and benchmarks need no real traffic.
+They are input for `ingest`, so that tests, demo, tutorial and benchmarks need no real traffic.
 """
 
+from lowwater.capture.generate.story import write_story
 from lowwater.capture.generate.writer import GeneratedCapture, generate
 
-__all__ = ["GeneratedCapture", "generate"]
+__all__ = ["GeneratedCapture", "generate", "write_story"]

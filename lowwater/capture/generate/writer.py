@@ -126,8 +126,14 @@ def _pieces(link: _Link, start: int, end: int, lull: bool) -> Iterator[NDArray[n
     yield waiting[np.argsort(waiting["key"], kind="stable")]
 
 
-class _Output:
-    """A capture that is being written."""
+class Output:
+    """A capture that is being written.
+
+    Attributes:
+        packets: number of whole records so far.
+        violations: number of them that are later than the skew.
+        last: bytes of the last record.
+    """
 
     def __init__(self, file: BinaryIO, skew: int) -> None:
         self._file = file
@@ -136,7 +142,7 @@ class _Output:
         self._shapes, self._sizes = templates.frames(), templates.payload_sizes()
         self._out = np.empty(0, np.uint8)
         self.packets = self.violations = 0
-        self.last = 0  # bytes of the last record
+        self.last = 0
         file.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, templates.SNAPLEN, ETHERNET))
 
     def write(self, packets: NDArray[np.void]) -> None:
@@ -173,7 +179,7 @@ def _write(link: _Link, out: Path, start: int, end: int, lull: bool, empty: bool
     path = out / link.name / name
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("wb") as file:
-        output = _Output(file, link.skew)
+        output = Output(file, link.skew)
         if not empty:
             for packets in _pieces(link, start, end, lull):
                 output.write(packets)
@@ -181,6 +187,12 @@ def _write(link: _Link, out: Path, start: int, end: int, lull: bool, empty: bool
     return GeneratedCapture(
         link.name, path, start * 1000, end * 1000, output.packets, output.violations, was_cut, path.stat().st_size
     )
+
+
+def require_seed(seed: int) -> None:
+    """Refuses a seed below 0."""
+    if seed < 0:
+        raise ConfigError(f"--seed {seed}: below 0", "give a whole number from 0")
 
 
 def _links(
@@ -244,8 +256,7 @@ def generate(
         raise ConfigError(f"--hours {hours}: below 1", "generate at least one hour")
     if not 0 < rate <= 1e6:
         raise ConfigError(f"--rate {rate:g}: not within (0, 1000000]", "give packets per second and link")
-    if seed < 0:
-        raise ConfigError(f"--seed {seed}: below 0", "give a whole number from 0")
+    require_seed(seed)
     begin, rest = divmod(start, 1000)
     if rest or begin % 1_000_000 or not HOUR <= begin < 4_000_000_000 * 1_000_000:
         raise ConfigError(f"--start {start} ns: not a whole second between 1970 and 2096", "give --start in UTC")

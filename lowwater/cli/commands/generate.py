@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 from rich.table import Table
 
 from lowwater.cli import options
 from lowwater.errors import ConfigError
 from lowwater.instants import format_instant
 from lowwater.terminal import open_console
+
+if TYPE_CHECKING:
+    from lowwater.capture.generate import GeneratedCapture
+
+_OF_THE_STORY = {"out", "seed", "story"}
 
 
 @click.command()
@@ -23,7 +30,10 @@ from lowwater.terminal import open_console
 @click.option("--skew", multiple=True, type=options.PAIR, metavar="LINK=SECONDS", help="Disorder up to this much.")
 @click.option("--offset", multiple=True, type=options.PAIR, metavar="LINK=SECONDS", help="Shift of the link's clock.")
 @click.option("--seed", default=1, type=int, help="Equal seeds give equal files.", show_default=True)
+@click.option("--story", is_flag=True, help="The ten minutes of the tutorial, with four incidents; only --out, --seed.")
+@click.pass_context
 def generate(
+    context: click.Context,
     out: Path,
     start: int,
     hours: int,
@@ -32,14 +42,31 @@ def generate(
     skew: Sequence[tuple[str, str]],
     offset: Sequence[tuple[str, str]],
     seed: int,
+    story: bool,
 ) -> None:
     """Makes captures of several links: flows, handshakes, DNS, HTTP, lulls, disorder, a cut file.
 
     \b
-    Example:
+    Examples:
       lowwater generate --out captures --hours 3 --rate 50 --skew main1=2 --seed 7
+      lowwater generate --out captures --story
     """
-    _generate(out, start, hours, links, rate, options.seconds(skew), options.seconds(offset, True), seed)
+    if story:
+        _tell(context, out, seed)
+    else:
+        _generate(out, start, hours, links, rate, options.seconds(skew), options.seconds(offset, True), seed)
+
+
+def _tell(context: click.Context, out: Path, seed: int) -> None:
+    """Writes the dataset of the tutorial and lists it; refuses options that would change it."""
+    from lowwater.capture.generate import write_story
+
+    for name in sorted(set(context.params) - _OF_THE_STORY):
+        if context.get_parameter_source(name) is not ParameterSource.DEFAULT:
+            raise ConfigError(f"--{name} does not go with --story", f"leave out --{name}: links and times are fixed")
+    with open_console().working("generating ten minutes of three links"):
+        written = write_story(out, seed)
+    _list(written)
 
 
 def _generate(
@@ -72,9 +99,14 @@ def _generate(
     console = open_console()
     with console.working(f"generating {hours} h of {len(names)} links"):
         written = write(out, start, hours, names, rate, skew, offset, seed)
+    _list(written)
+
+
+def _list(written: Sequence[GeneratedCapture]) -> None:
+    """Prints a table of captures."""
     table = Table("capture", "covers", "packets", "violations", "note", box=None)
     for capture in written:
         covers = f"{format_instant(capture.start)}/{format_instant(capture.end)}"
         note = "cut inside its last record" if capture.cut else "" if capture.packets else "empty"
         table.add_row(str(capture.path), covers, f"{capture.packets:,}", str(capture.violations), note)
-    console.print(table)
+    open_console().print(table)

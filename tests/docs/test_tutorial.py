@@ -1,0 +1,92 @@
+"""The tutorial: its commands run in order and print what is shown, and its queries are the shipped ones.
+
+`python -m tests.docs.test_tutorial` writes queries and outputs into the page anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from lowwater.capture.generate import write_story
+from tests.docs.book import FENCE, ROOT, blocks
+
+PAGE = ROOT / "docs" / "tutorial.md"
+STORY = ROOT / "examples" / "story"
+
+
+def printed(work: Path) -> dict[int, str]:
+    """Runs the commands of the page in a folder; their outputs by the line of their block."""
+    program = work / "bin" / "lowwater"
+    program.parent.mkdir(parents=True)
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m lowwater.cli.main "$@"\n')
+    program.chmod(0o755)
+    (work / "examples").symlink_to(ROOT / "examples")
+    path = os.pathsep.join([str(program.parent), os.environ["PATH"]])
+    environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)}
+    outputs = {}
+    for block in blocks(PAGE):
+        if block.words == ("sh", "run"):
+            done = subprocess.run(
+                ["sh", "-e", "-c", block.text], cwd=work, env=environment, capture_output=True, text=True, timeout=300
+            )
+            assert done.returncode == 0, f"{block}: {done.stdout}{done.stderr}"
+            outputs[block.line] = "".join(f"{line.rstrip()}\n" for line in done.stdout.splitlines())
+    return outputs
+
+
+def query(name: str) -> str:
+    """A query of the examples without its comment."""
+    return re.sub(r"^--.*\n", "", (STORY / name).read_text(encoding="utf-8"))
+
+
+def rewritten(outputs: dict[int, str]) -> str:
+    """The text of the page with queries and outputs made anew."""
+    pieces, end, text = [], 0, PAGE.read_text(encoding="utf-8")
+    for fence, before, block in zip(FENCE.finditer(text), [None, *blocks(PAGE)], blocks(PAGE), strict=False):
+        body = fence["text"]
+        if block.words[0] == "sql":
+            body = query(block.words[1])
+        elif block.words == ("text",) and before is not None:
+            body = outputs[before.line]
+        pieces += [text[end : fence.start("text")], body]
+        end = fence.end("text")
+    return "".join([*pieces, text[end:]])
+
+
+def test_the_queries_are_the_shipped_ones() -> None:
+    shown = {block.words[1]: block.text for block in blocks(PAGE) if block.words[0] == "sql"}
+    assert shown == {path.name: query(path.name) for path in STORY.glob("*.gsql")}
+
+
+@pytest.mark.slow
+def test_every_command_prints_what_follows(tmp_path: Path) -> None:
+    outputs = printed(tmp_path)
+    assert len(outputs) == 6
+    for block, after in pairwise(blocks(PAGE)):
+        if after.words == ("text",):
+            assert outputs[block.line] == after.text, str(block)
+
+
+def test_the_seed_decides_the_traffic_and_not_the_incidents(tmp_path: Path) -> None:
+    def digests(seed: int, name: str) -> list[str]:
+        captures = write_story(tmp_path / name, seed)
+        assert [capture.cut for capture in captures] == [False] * 4 + [True, False]
+        return [hashlib.sha256(capture.path.read_bytes()).hexdigest() for capture in captures]
+
+    first = digests(1, "first")
+    assert digests(1, "again") == first
+    assert not set(digests(2, "other")) & set(first)
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as folder:
+        PAGE.write_text(rewritten(printed(Path(folder))), encoding="utf-8")
