@@ -56,6 +56,26 @@ def snoop_bytes(records: Iterable[Record], datalink: int = 4, *, padding: int = 
     return b"".join(parts)
 
 
+def erf_record(
+    stamp: int, packet: bytes, kind: int = 2, port: int = 0, *, wire: int | None = None, extensions: int = 0
+) -> bytes:
+    """A record of ERF, padded to 8 bytes; `extensions` is the number of its extension headers."""
+    seconds, rest = divmod(stamp, 1_000_000_000)
+    more = b"".join(bytes([0x83 if left else 3]) + bytes(7) for left in reversed(range(extensions)))
+    own = {2: 2, 11: 2, 16: 2, 20: 2, 5: 4, 6: 4, 7: 4, 8: 4, 9: 4, 12: 4, 17: 4, 18: 4}.get(kind, 0)
+    body = more + bytes(own) + packet
+    body += bytes(-len(body) % 8)
+    flags = 4 | port & 3 | (port & 4) << 4
+    time = seconds << 32 | (rest << 32) // 1_000_000_000
+    head = struct.pack("<QBB", time, kind | (0x80 if extensions else 0), flags)
+    return head + struct.pack(">HHH", 16 + len(body), 0, len(packet) if wire is None else wire) + body
+
+
+def erf_bytes(records: Iterable[Record], kind: int = 2) -> bytes:
+    """An ERF file of one port."""
+    return b"".join(erf_record(stamp, frame, kind, wire=wire[0] if wire else None) for stamp, frame, *wire in records)
+
+
 def ethernet(
     payload: bytes,
     ether_type: int = 0x0800,

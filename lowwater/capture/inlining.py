@@ -38,7 +38,7 @@ _INLINED = (
     "headers/transport",
     "inlining",
 )
-_FOLDERS = ("formats/pcapng", "headers/links", "headers/tunnels")
+_FOLDERS = ("formats/erf", "formats/pcapng", "headers/links", "headers/tunnels")
 
 
 def inlined() -> list[Traversable]:

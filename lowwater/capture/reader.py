@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from lowwater.capture.content.retention import NOTHING, ContentBuilder, ContentOptions
 from lowwater.capture.formats import scan as scanning
 from lowwater.capture.formats.classic import ClassicScanner, Scanner
+from lowwater.capture.formats.erf.scanner import ErfScanner
 from lowwater.capture.formats.header import FILE_HEADER, UNREADABLE, CaptureFile, open_capture, open_with_header
 from lowwater.capture.formats.pcapng.scanner import PcapngScanner
 from lowwater.capture.formats.snoop import SnoopScanner
@@ -56,6 +57,7 @@ _SCANNERS: dict[str, Callable[[CaptureFile], Scanner]] = {
     "pcap": ClassicScanner.of,
     "pcapng": PcapngScanner.of,
     "snoop": SnoopScanner.of,
+    "erf": ErfScanner.of,
 }
 
 CHUNK_BYTES = 4 << 20
@@ -189,8 +191,8 @@ def read(
     Records of link types that `capture.headers.links` does not know have only timestamp, len and caplen.
 
     Args:
-        capture: a classic pcap, pcapng or snoop file, plain or compressed with gzip, zstd, xz or lz4; the content tells
-            which. Either its path, which may be a FIFO, or a blocking object with `readinto` or `read`, such as
+        capture: a classic pcap, pcapng, snoop or ERF file, plain or compressed with gzip, zstd, xz or lz4; the content
+            tells which. Either its path, which may be a FIFO, or a blocking object with `readinto` or `read`, such as
             `sys.stdin.buffer` or `socket.makefile("rb")`. An object is read once to its end and not closed. If its
             compression is damaged, up to 64 KiB of stored bytes before the damage may be lost, because they cannot be
             read again.

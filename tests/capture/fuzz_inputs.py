@@ -89,7 +89,18 @@ def files() -> list[bytes]:
     found += [gzip.compress(one) + gzip.compress(found[1])]
     found.append(maker.snoop_bytes((START + n * SECOND // 3, pool[n * 11][:120]) for n in range(6)))
     found.append(maker.snoop_bytes([(START + n * SECOND, pool[n][:60], 1500) for n in range(4)], padding=16))
+    found.append(maker.erf_bytes((START + n * SECOND // 3, pool[n * 11][:120]) for n in range(6)))
+    found.append(erf(pool))
     return found
+
+
+def erf(pool: list[bytes]) -> bytes:
+    """Records of every type of ERF, of several ports, with extension headers, and padding among them."""
+    parts = []
+    for number, kind in enumerate((1, 2, 48, *range(3, 26), 27, 22, 23, 28, 29)):
+        stamp, packet = START + number * SECOND // 7, pool[number * 5][:90]
+        parts.append(maker.erf_record(stamp, packet, kind, number % 5, extensions=number % 3))
+    return b"".join(parts)
 
 
 def pcapng(byte_order: str, pool: list[bytes]) -> bytes:

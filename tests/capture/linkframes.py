@@ -16,7 +16,7 @@ from tests import capturemaker as maker
 PORTS = (40_000, 65_535)
 PACKET4 = maker.ipv4("10.0.0.1", "10.0.0.2", 17, maker.udp_header(5, 6))
 PACKET6 = maker.ipv6("2001:db8::1", "2001:db8::2", 17, maker.udp_header(5, 6))
-BEHIND = ("ethertype", "vlan", "ieee8021ad", "macsec", "llc", "mpls", "pppoes", "ppp")
+BEHIND = ("erf", "ethertype", "vlan", "ieee8021ad", "macsec", "llc", "mpls", "pppoes", "ppp")
 """Layers of tshark that stand between several link layers and the network header."""
 
 Frame = Callable[[random.Random], bytes]

@@ -105,7 +105,6 @@ REFUSED: dict[str, bytes] = {
     "snoop, version 3": snoop_bytes([], version=3),
     "Network Monitor 2": b"GMBU" + bytes(40),
     "Network Monitor 1": b"RTSS" + bytes(40),
-    "ERF": 2 * (struct.pack("<Q", BEGIN << 32) + struct.pack(">BBHHH", 2, 4, 16 + len(FRAME), 0, len(FRAME)) + FRAME),
     "bzip2": b"BZh91AY&SY" + bytes(40),
     "lz4, legacy": b"\x02\x21\x4c\x18" + bytes(40),
     "gzip in gzip": gzip.compress(gzip.compress(WHOLE)),

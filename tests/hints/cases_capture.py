@@ -173,7 +173,7 @@ CASES = [
         "decompress it once",
         _shell("gzip -dc a.pcap > b.pcap"),
     ),
-    Case("a text", _inspect(lambda data: b"# no capture\n" * 9), "give a pcap, pcapng or snoop", _inspect(bytes)),
+    Case("a text", _inspect(lambda data: b"# no capture\n" * 9), "give a pcap, pcapng, snoop or ERF", _inspect(bytes)),
     Case(
         "a pcap of version 9",
         _inspect(lambda data: data[:4] + b"\x09\x00" + data[6:]),
@@ -255,8 +255,8 @@ BY_TOOLS = {
         Case(
             "Network Monitor",
             _made("editcap -F netmon2 good a.pcap"),
-            "editcap -F pcap IN OUT",
-            _shell("editcap -F pcap a.pcap b.pcap"),
+            "TZ=ZONE editcap -F pcap IN OUT",
+            _shell("TZ=UTC editcap -F pcap a.pcap b.pcap"),
         ),
         Case(
             "snoop of FDDI",

@@ -126,7 +126,7 @@ def application_fields(
     columns: dict[str, pa.Array] = {}
     for name in NAMES:
         if name in applications:
-            marked = np.isin(kinds, _MARKS[name])
+            marked = np.logical_or.reduce([kinds == mark for mark in _MARKS[name]])
             rows = np.flatnonzero(marked)
             places = np.zeros(len(begins), np.int64)
             places[rows] = np.arange(len(rows))
@@ -232,8 +232,9 @@ def _text(value: bytes) -> str:
 
 def _numbers(batch: pa.RecordBatch, name: str) -> NDArray[np.int64]:
     """Returns a column of integers, with -1 for NULL."""
-    numbers: NDArray[np.int64] = batch.column(name).fill_null(-1).to_numpy(False).astype(np.int64)
-    return numbers
+    column = batch.column(name)
+    numbers: NDArray[np.int64] = (column.fill_null(-1) if column.null_count else column).to_numpy(False)
+    return numbers.astype(np.int64)
 
 
 def _payloads(begins: NDArray[np.int64], batch: pa.RecordBatch) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

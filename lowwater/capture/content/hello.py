@@ -478,21 +478,32 @@ def hello_columns(
 def _texts(words: bytes, begin: int, ends: list[int]) -> tuple[str | None, str | None, str | None, str | None]:
     """Returns name, protocols, JA4, and JA3 or JA3S of a hello."""
     name, protocols, ja3, head, suites, kinds = ends
-    whole = head > ja3
-    ja4 = (
-        f"{str(words[ja3:head], 'ascii')}_{_digest(words[head:suites])}_{_digest(words[suites:kinds])}"
-        if whole
-        else None
-    )
+    ja4, digest = _fingerprints(words[protocols:kinds], ja3 - protocols, head - protocols, suites - protocols)
     return (
         str(words[begin:name], "utf-8") if name > begin else None,
         str(words[name:protocols], "utf-8") if protocols > name else None,
         ja4,
-        md5(words[protocols:ja3], usedforsecurity=False).hexdigest() if ja3 > protocols else None,
+        digest,
     )
 
 
 @lru_cache(1024)
+def _fingerprints(words: bytes, ja3: int, head: int, suites: int) -> tuple[str | None, str | None]:
+    """Returns JA4, and JA3 or JA3S, of the texts behind the protocols; few programs make most of the hellos.
+
+    Args:
+        words: the text of JA3 or JA3S, the first part of JA4, and the lists of its suites and extensions.
+        ja3: index behind the first of these texts.
+        head: index behind the second one; `ja3` if the hello has no JA4.
+        suites: index behind the third one.
+    """
+    digest = md5(words[:ja3], usedforsecurity=False).hexdigest() if ja3 else None
+    if head == ja3:
+        return None, digest
+    return f"{str(words[ja3:head], 'ascii')}_{_digest(words[head:suites])}_{_digest(words[suites:])}", digest
+
+
+@lru_cache(1024)
 def _digest(listed: bytes) -> str:
-    """Returns the digest of a list in a JA4; few programs make most of the hellos."""
+    """Returns the digest of a list in a JA4: programs that shuffle their extensions have the same ones every time."""
     return sha256(listed).hexdigest()[:12] if listed else _NO_DIGEST

@@ -1,6 +1,6 @@
 """Reads the file header of a capture, and refuses unsupported formats with a remedy.
 
-The reader calls it first. Only classic pcap, pcapng and snoop files pass.
+The reader calls it first. Only classic pcap, pcapng, snoop and ERF files pass.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from lowwater.capture.formats.compression import DecompressedSource, compression_of
+from lowwater.capture.formats.erf.records import first_link
 from lowwater.capture.formats.linktypes import LISTED
 from lowwater.capture.formats.pcapng.blocks import first_interface
 from lowwater.capture.formats.sources import PeekableSource, open_source
@@ -27,8 +28,8 @@ SECTION_HEADER = b"\x0a\x0d\x0d\x0a"
 """The type of a pcapng section header, the same in either byte order."""
 
 HEAD = 64 << 10
-"""Maximum number of bytes of a pcapng that are searched for its first interface, and of a file that is no capture for
-records of formats without a file header."""
+"""Maximum number of bytes of a pcapng that are searched for its first interface, and of another file for the first
+records of ERF, which has no file header."""
 
 _MAGIC = {
     b"\xd4\xc3\xb2\xa1": ("little", "us", False),
@@ -42,19 +43,17 @@ _ORDERS = {b"\x4d\x3c\x2b\x1a": "little", b"\x1a\x2b\x3c\x4d": "big"}
 _AGAIN = "if it is still being written, read it again later; else copy it again"
 UNREADABLE = "check the path and the disk; of a stream, what writes it"
 _CONVERTED = "convert it: editcap -F pcap IN OUT"
-_CONVERTED_ERF = "convert it, if it is of Ethernet: editcap -F pcap -T ether IN OUT"
+_CONVERTED_NETMON = "convert it: `TZ=ZONE editcap -F pcap IN OUT`, in the time zone of the machine that captured it"
 _REFUSED = {
     b"BZh": ("a bzip2 file", "bunzip2 it first"),
     b"\x02\x21\x4c\x18": ("an lz4 file of the legacy format", "lz4 -d it first"),
-    b"GMBU": ("a capture of Network Monitor 2", _CONVERTED),
-    b"RTSS": ("a capture of Network Monitor 1", _CONVERTED),
+    b"GMBU": ("a capture of Network Monitor 2", _CONVERTED_NETMON),
+    b"RTSS": ("a capture of Network Monitor 1", _CONVERTED_NETMON),
 }
 _SNOOP = b"snoop\0\0\0"
 _DATALINKS = {0: ETHERNET, 2: 6, 4: ETHERNET, 0x8000_0005: 226}
 """Link type by datalink type of snoop: IEEE 802.3, token ring, Ethernet, ipnet."""
 
-_ERF_HEADER, _ERF_KINDS, _ERF_RECORDS = 16, 48, 4
-_YEAR_1990, _DAY = 631_152_000, 86_400
 _LINK_NAMES = LISTED | NAMES
 LINK_NUMBERS = {name: number for number, name in _LINK_NAMES.items()}
 """Link type numbers by name."""
@@ -70,7 +69,7 @@ class CaptureFile:
 
     Attributes:
         path: path of the file, or name of the stream.
-        format: `pcap`, `pcapng` or `snoop`.
+        format: `pcap`, `pcapng`, `snoop` or `erf`.
         byte_order: `little` or `big`.
         resolution: `us`, `ns`, or the unit of a pcapng timestamp as a part of a second, such as `10^-12` or `2^-10`;
             empty if a pcapng has no interface before its packets.
@@ -144,11 +143,12 @@ def parse_header(path: Path, head: bytes, size: int, compression: str = "", dama
     if head.startswith(_SNOOP):
         return _snoop(name, path, head, size, compression)
     if head[:4] not in _MAGIC and not head.startswith(SECTION_HEADER):
-        if _begins_as_erf(head):
-            raise CaptureError(f"{name}: an ERF capture, which is not supported", _CONVERTED_ERF)
+        if (link := first_link(head)) is not None:
+            kind = link_name(link) if link >= 0 else ""
+            return CaptureFile(path, "erf", "little", "2^-32", link, kind, 0, size, compression, (0, 0))
         raise CaptureError(
             f"{name}: not a capture: it begins with {head[:4].hex(' ')}",
-            "give a pcap, pcapng or snoop, plain or in gzip, zstd, xz or lz4; `capinfos FILE` may say what it is",
+            "give a pcap, pcapng, snoop or ERF, plain or in gzip, zstd, xz or lz4; `capinfos FILE` may say what it is",
         )
     if len(head) < FILE_HEADER:
         raise _cut(name, head, FILE_HEADER)
@@ -157,19 +157,6 @@ def parse_header(path: Path, head: bytes, size: int, compression: str = "", dama
 
 def _cut(name: str, head: bytes, wanted: int) -> CaptureError:
     return CaptureError(f"{name}: cut inside the file header: {len(head)} of {wanted} bytes", _AGAIN)
-
-
-def _begins_as_erf(head: bytes) -> bool:
-    """Whether ERF records follow one another from the first byte on: the format has no file header."""
-    at, count, before = 0, 0, -1
-    while count < _ERF_RECORDS and at + _ERF_HEADER <= len(head):
-        seconds, kind = int.from_bytes(head[at + 4 : at + 8], "little"), head[at + 8] & 0x7F
-        size = int.from_bytes(head[at + 10 : at + 12], "big")
-        near = before < 0 or abs(seconds - before) <= _DAY
-        if seconds < _YEAR_1990 or not near or not 1 <= kind <= _ERF_KINDS or size < _ERF_HEADER:
-            return False
-        at, count, before = at + size, count + 1, seconds
-    return count > 1 or (count == 1 and at == len(head))
 
 
 def _snoop(name: str, path: Path, head: bytes, size: int, compression: str) -> CaptureFile:

@@ -45,7 +45,8 @@ class Malformed:
     Reasons for bytes that are no record:
 
     * `length`: in a classic pcap or a snoop capture, the captured length is beyond `CaptureFile.limit`; in a snoop
-      capture, also a size of the record that does not fit its captured length.
+      capture, also a size of the record that does not fit its captured length. In an ERF file, a type that no record
+      has, or a length of the record that is below that of its headers.
     * `block`: in a pcapng, the two lengths of a block disagree, are below the minimum or above 16 MiB.
     * `cut`: the file ends inside the record, and no record follows.
     * `compression`: the file cannot be decompressed to its end. The length counts the bytes of the record that is cut
@@ -113,7 +114,7 @@ class CaptureSummary:
     Attributes:
         sha256: digest of the stored file, hex.
         bytes: size of the stored file.
-        format: `pcap`, `pcapng` or `snoop`.
+        format: `pcap`, `pcapng`, `snoop` or `erf`.
         interfaces: a summary for every interface; at least one.
         record_bytes: bytes of sane records, headers included.
         overhead: bytes of file headers, and of blocks that are no packets.
@@ -126,7 +127,7 @@ class CaptureSummary:
         unpacked: number of decompressed bytes; `bytes` for a plain file.
         skipped: stored bytes that were not decompressed, from the damage to the end.
         damage: reason why decompression stopped; empty if it did not.
-        blocks: in a pcapng, the kind and the number of blocks that are no packets, and of packet comments.
+        blocks: in a pcapng or ERF file, the kind and the number of blocks that are no packets, and of packet comments.
     """
 
     sha256: str
