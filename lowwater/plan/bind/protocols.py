@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from lowwater.catalog.expr import Column, Expr, Type
+from lowwater.catalog.expr import Column, Const, Expr, Type
 from lowwater.catalog.protocols import LINK, PROTOCOLS, SECOND, Attribute, Protocol
 from lowwater.catalog.records import ISO, SECONDS, RecordField, RecordLayout, arrival_column, column_name, field_name
 from lowwater.errors import QueryError, raise_all
@@ -140,7 +140,8 @@ def _protocol(block: Declared, fields: Mapping[str, FieldDecl], base: Protocol |
         if LINK not in packet:
             packet, hidden = {**packet, LINK: PROTOCOLS["ETH"].columns[LINK]}, hidden | {LINK}
         return replace(base, name=name, columns=packet, hidden=hidden)
-    for column, field in fields.items():
+    inside = {column: field for column, field in fields.items() if field.access != SCHEMA}
+    for column, field in inside.items():
         kind = _type(block, field)
         columns[column] = Column(kind, _stored_name(field, kind))
         stored[columns[column].name] = kind
@@ -150,16 +151,17 @@ def _protocol(block: Declared, fields: Mapping[str, FieldDecl], base: Protocol |
         raise _error(block, fields[clocks[1]].place, f"protocol {name} has two clocks: {' and '.join(clocks)}")
     kinds = {_kind(block, field) for field in fields.values()}
     timed = _with_clock(attributes)
+    schema = Const(Type.INT, block[0].schema)
     return Protocol(
         name,
         None,
-        dict(columns),
+        {column: columns.get(column, schema) for column in fields},
         stored,
         timed,
         kind=kinds.pop() if len(kinds) == 1 else "other",
-        access={columns[column].name: field.access for column, field in fields.items()},
-        declared={columns[column].name: field.type.lower() for column, field in fields.items()},
-        layout=_layout(name, columns, fields, timed),
+        access={columns[column].name: field.access for column, field in inside.items()},
+        declared={columns[column].name: field.type.lower() for column, field in inside.items()},
+        layout=_layout(name, columns, inside, timed),
     )
 
 
@@ -176,19 +178,13 @@ def _layout(
         return replace(layout, refused=f"its clock {field_name(clock.name)} is decreasing")
     if clock.unit is None:
         return replace(layout, refused=f"its clock {field_name(clock.name)} has no unit")
-    latent = next((attribute for attribute in attributes if attribute.stamp == "latent"), None)
-    if latent is not None:
-        return replace(layout, refused=f"{field_name(latent.name)} is latent")
-    outside = next((field.name for field in layout.fields if field.position is None and not field.path), "")
-    if outside:
-        return replace(layout, refused=f"{outside} stands in no record")
     bands = tuple((field_name(a.name), a.skew) for a in attributes if not a.clock)
     return replace(layout, clock=clock.name, unit=clock.unit, bands=bands)
 
 
 def _is_arrival(field: FieldDecl) -> bool:
-    """Whether a field of a record is its arrival, an internal timestamp (T8)."""
-    return field.access == ARRIVAL or any(word.lower() == "internal" for word, _ in field.attributes)
+    """Whether a field of a record is its arrival, an internal or a latent timestamp (T8)."""
+    return field.access == ARRIVAL or any(word.lower() in ("internal", "latent") for word, _ in field.attributes)
 
 
 def _stored_name(field: FieldDecl, kind: Type) -> str:
