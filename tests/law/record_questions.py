@@ -187,7 +187,7 @@ def _joins(random: Random, name: str) -> tuple[str, str]:
 def _look_ups(random: Random, name: str) -> tuple[str, str]:
     source, _, links, _ = _drawn(random)
     attribute = random.choice(("at_ms", "seq"))
-    reach = random.choice((0, 3, 20)) * (500 if attribute == "at_ms" else 1)
+    reach = random.choice((1, 3, 20)) * (500 if attribute == "at_ms" else 1)
     text = (
         f"SELECT r.{attribute}, r.host, r.port FILTER_JOIN({attribute}, {reach}) FROM {source}.LOG r, {source}.LOG s "
         "WHERE r.port = s.port AND s.up AND r.port > 0"

@@ -37,6 +37,9 @@ IGNORED = ("required", "snap_len", "low_cardinality", "high_cardinality", "expen
 HEADERS = ("eth", "ip", "ipv4", "ipv6", "tcp", "udp", "sctp", "icmp")
 """Prefixes of a column name in an access function of packets, such as `tcp` in `get_tcp_ack_number`."""
 RECORD_ACCESS = re.compile(r"get_(?:csv|gdat)_([a-z0-9_]+?)(?:_pos([0-9]{1,4}))?")
+INTERFACE = "interface"
+"""Column of any record with the name of its link (V3)."""
+
 ARRIVAL, SCHEMA = "get_system_time", "get_schemaId"
 """Access functions of records that read nothing of the record."""
 
@@ -152,15 +155,17 @@ def _protocol(block: Declared, fields: Mapping[str, FieldDecl], base: Protocol |
     kinds = {_kind(block, field) for field in fields.values()}
     timed = _with_clock(attributes)
     schema = Const(Type.INT, block[0].schema)
+    link = {column: Column(Type.STRING, INTERFACE) for column in (LINK, INTERFACE) if column not in fields}
     return Protocol(
         name,
         None,
-        {column: columns.get(column, schema) for column in fields},
-        stored,
+        {**{column: columns.get(column, schema) for column in fields}, **link},
+        {**stored, INTERFACE: Type.STRING},
         timed,
         kind=kinds.pop() if len(kinds) == 1 else "other",
         access={columns[column].name: field.access for column, field in inside.items()},
         declared={columns[column].name: field.type.lower() for column, field in inside.items()},
+        hidden=frozenset(link),
         layout=_layout(name, columns, inside, timed),
     )
 
