@@ -105,14 +105,16 @@ class SourceBuilder(ExpressionBuilder):
         name = next(part for part in parts if isinstance(part, Token) and part.type == "NAME")
         parents = next((part for part in parts if isinstance(part, list)), [])
         columns = tuple(part for part in parts if isinstance(part, FieldDecl))
-        return ProtocolDecl(checked_name(name), tuple(parents), columns, place_of(name))
+        names = tuple(name for name in parents if isinstance(name, str))
+        schema = next((number for number in parents if isinstance(number, int)), 0)
+        return ProtocolDecl(checked_name(name), names, columns, schema, place_of(name))
 
-    def parents(self, *names: str) -> list[str]:
-        return [name for name in names if isinstance(name, str) and not isinstance(name, Token) and name]
+    def parents(self, *names: str | int) -> list[str | int]:
+        return [name for name in names if not isinstance(name, Token)]
 
-    def parent(self, name: Token, number: Token | None) -> str:
+    def parent(self, name: Token, number: Token | None) -> str | int:
         # `schema_id 12` selects one record type of an interface that has several; a link has one schema here.
-        return "" if number is not None and name.value == "schema_id" else checked_name(name)
+        return int(number_of(number)) if number is not None and name.value == "schema_id" else checked_name(name)
 
     def protocol_field(self, kind: Token, name: Token, access: Token, *rest: Any) -> FieldDecl:
         attributes = next((part for part in rest if isinstance(part, tuple)), ())

@@ -386,11 +386,12 @@ class Watchlist(Statement):
 
 @dataclass(frozen=True)
 class ProtocolDecl:
-    """`PROTOCOL name (parents) { fields }`."""
+    """`PROTOCOL name (parents, schema_id schema) { fields }`; the schema is 0 where the text has none."""
 
     name: str
     parents: tuple[str, ...]
     columns: tuple[FieldDecl, ...]
+    schema: int = 0
     place: Place = _place()
 
 

@@ -244,7 +244,8 @@ def _param(param: ParamDecl) -> str:
 
 
 def _protocol(protocol: ProtocolDecl) -> str:
-    parents = f" ({', '.join(_name(parent) for parent in protocol.parents)})" if protocol.parents else ""
+    names = [*map(_name, protocol.parents), *([f"schema_id {protocol.schema}"] if protocol.schema else [])]
+    parents = f" ({', '.join(names)})" if names else ""
     fields = "".join(f"    {_field(column)}\n" for column in protocol.columns)
     return f"PROTOCOL {_name(protocol.name)}{parents} {{\n{fields}}}"
 

@@ -6,7 +6,8 @@ Stages keep the folders. An operator reads its file before its first row and wri
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 
@@ -25,6 +26,8 @@ class StateHandover:
         late: largest time from a timestamp to its arrival, ns, for a query evaluated by arrival; otherwise 0.
         earlier: folder with the states of the interval before; None for the first interval of a chain.
         left: folder for the states of this interval; None where they are not needed.
+        disorder: link -> (skew in ns, origin -> allowed disorder of that attribute in its unit), for links of records
+            with attributes that are no functions of the clock.
     """
 
     start: int = 0
@@ -33,6 +36,7 @@ class StateHandover:
     late: int = 0
     earlier: Path | None = None
     left: Path | None = None
+    disorder: Mapping[str, tuple[int, Mapping[str, int]]] = field(default_factory=dict)
 
 
 def state_file(folder: Path, query: str) -> Path:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lowwater.plan.operators import Cut, Node
-from lowwater.plan.properties.state import by_arrival, counts_rows
+from lowwater.plan.properties.state import by_arrival
 from lowwater.plan.tree import walk, with_inputs
 
 _REASON = "one of the two carries state from slice to slice, so its slices run in order"
@@ -40,8 +40,8 @@ def fragment_plan(node: Node) -> tuple[list[Fragment], Node]:
     Returns:
         The fragments in the order of their evaluation, and the remaining plan, with a `Cut` in place of each fragment.
     """
-    # A plan with windows of rows is evaluated in one piece.
-    if counts_rows(node):
+    # A plan by arrival is evaluated in one piece.
+    if by_arrival(node):
         return [], node
     splitter = _Splitter()
     for part in walk(node):
@@ -100,4 +100,4 @@ def by_slices(node: Node) -> bool:
 
 def waits_for_promises(node: Node) -> bool:
     """Whether a plan holds rows back until a promise."""
-    return counts_rows(node) or any(part.facts.waits for part in walk(node))
+    return by_arrival(node) or any(part.facts.waits for part in walk(node))

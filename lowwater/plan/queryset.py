@@ -20,7 +20,7 @@ from lowwater.plan.context import Context, Links
 from lowwater.plan.operators import Key, Lfta, Node, Source
 from lowwater.plan.prefilter import Prefilter, choose_prefilters
 from lowwater.plan.properties.record_numbers import with_numbers
-from lowwater.plan.properties.state import counts_rows
+from lowwater.plan.properties.state import by_arrival
 from lowwater.plan.properties.unique_keys import unique_key
 from lowwater.plan.rewriter import Rewriter
 from lowwater.plan.rules import LEVELS, LOGICAL, Setting
@@ -153,9 +153,9 @@ def plan_texts(
     setting = _setting(bound)
     rewriter = Rewriter(LOGICAL, setting)
     logical = {name: rewriter.rewrite(node) for name, node in bound.plans.items()}
-    setting = replace(setting, arriving=frozenset(name for name, node in logical.items() if counts_rows(node)))
+    setting = replace(setting, arriving=frozenset(name for name, node in logical.items() if by_arrival(node)))
     levels = replace(setting, several=_queries_with_many_sources(logical.values()))
-    # An output that counts rows is evaluated by arrival, with all queries that it reads.
+    # An output that makes progress with records only is evaluated by arrival, with all queries that it reads.
     rewriters = {arrival: Rewriter(LEVELS, replace(levels, arrival=arrival)) for arrival in (False, True)}
     plans: list[QueryPlan] = []
     upstream: dict[str, list[str]] = {}

@@ -214,14 +214,19 @@ class Clock:
             source.announce(Promise(number + 1, ROWS, (), record.arrival))
 
     def _violates(self, feed: SourcePort, link: Link, record: Record, values: Values) -> bool:
-        """Whether a record is late in an attribute that counts (SEMANTICS T2, T8); updates the highest values."""
+        """Whether a record is late in an attribute that counts, or has no value of it (SEMANTICS T2, T8).
+
+        Updates the highest values.
+        """
         skew = link.disorder.skew
         if link.group is not None:
             skew = link.disorder.groups.get(link.group(values), skew)
         late = feed.judged and record.arrival - record.timestamp > skew
         for origin, pick in feed.attributes.items():
             value = pick(values)
-            if value is not None:
+            if value is None:
+                late = True
+            else:
                 attribute = feed.source.name, origin
                 highest = max(value, link.highest.get(attribute, LEAST))
                 link.highest[attribute] = highest

@@ -60,6 +60,8 @@ class Operators:
     Attributes:
         sources: source operators in the order of the plan.
         columns: link -> stored columns that its sources read.
+        origins: attributes by which operators make progress; the clock is the empty string, and then the only one of
+            its operator.
         fed: LFTA -> operator that takes its rows, in a plan of the high level.
         named: query/kind/number -> operator, in the order of creation.
     """
@@ -80,7 +82,7 @@ class Operators:
         self._epochs: dict[Bucket, list[tuple[Expr, Field]]] = {}
         self._nodes: dict[StreamOperator, Source] = {}
         self._below: dict[StreamOperator, list[frozenset[str]]] = {}
-        self._origins: set[str] = set()
+        self.origins: set[str] = set()
         self.sources: list[SourceOperator] = []
         self.columns: dict[str, list[str]] = {}
         self.fed: dict[str, StreamOperator] = {}
@@ -89,7 +91,8 @@ class Operators:
     def operator(self, node: Node) -> StreamOperator:
         """Returns the operator of a node, connected to its inputs."""
         if node not in self._operators:
-            self._origins |= set(node.origins())
+            # Beside the clock another attribute is a value: it makes no progress, and nothing is late in it (T8).
+            self.origins |= {""} if "" in node.origins() else set(node.origins())
             if isinstance(node, Aggregation):
                 self._epochs |= epochs_over_windows(node)
             inputs = [self._placed(node, child) for child in node.inputs()]
@@ -163,7 +166,8 @@ class Operators:
         if isinstance(node, Source):
             return self._source(node)
         if isinstance(node, LftaInput):
-            return self.fed.setdefault(node.lfta.name, StreamOperator())
+            ports = len(node.lfta.links) if node.lfta.whole else 1
+            return self.fed.setdefault(node.lfta.name, StreamOperator(ports))
         if isinstance(node, Union):
             packets = _has_places(node)
             return OrderOperator(len(inputs), True, packets) if self._in_order else UnionOperator(len(inputs), packets)
@@ -202,9 +206,9 @@ class Operators:
                 attributes = {
                     f.temporal.origin: _progress(columns.index(f.name), f.temporal.increasing)
                     for f in node.fields
-                    if f.temporal and f.temporal.origin in self._origins - {"", ROWS}
+                    if f.temporal and f.temporal.origin in self.origins - {"", ROWS}
                 }
-                judged = not attributes or bool(self._origins & {"", ROWS})
+                judged = not attributes or bool(self.origins & {"", ROWS})
                 port = node.links.index(link)
                 numbered = ROW in source.names
                 feeds.append(SourcePort(source, port, _picker(places), attributes, bool(node.group), numbered, judged))

@@ -72,6 +72,7 @@ class StreamOperator:
     A subclass defines `row` and `release`.
 
     Attributes:
+        ports: number of inputs.
         promised: promise of the clock for each input, ns.
         before_release: called before stored rows are removed; an experiment measures the state there.
         groupwise: output columns whose values have their own promises; empty for none.
@@ -82,7 +83,7 @@ class StreamOperator:
     def __init__(self, ports: int = 1) -> None:
         self._progress: dict[tuple[str, Values], list[int]] = {("", ()): [0] * ports}
         self._emitted: dict[tuple[str, Values], int] = {}
-        self._ports = ports
+        self.ports = ports
         self.before_release: Callable[[], None] = _nothing
         self._consumers: list[tuple[StreamOperator, int]] = []
 
@@ -92,7 +93,7 @@ class StreamOperator:
 
     def progress(self, port: int, origin: str) -> int:
         """The promise of an input for an attribute."""
-        return self._progress.get((origin, ()), [LEAST] * self._ports)[port]
+        return self._progress.get((origin, ()), [LEAST] * self.ports)[port]
 
     def connect(self, consumer: StreamOperator, port: int) -> None:
         """Connects the output to a port of another operator."""
@@ -124,7 +125,7 @@ class StreamOperator:
         if promise.of and not self.groupwise_below():
             return
         domain = promise.origin, promise.of
-        promised = self._progress.setdefault(domain, [LEAST] * self._ports)
+        promised = self._progress.setdefault(domain, [LEAST] * self.ports)
         if promise.instant <= promised[port]:
             return
         promised[port] = promise.instant

@@ -196,7 +196,7 @@ def test_params_and_protocols() -> None:
         "PROTOCOL P (B, schema_id 7) [u] { uint a get_a (increasing, snap_len 10) [v]; }\nPARAM { w uint = 5; } " + _A
     )
     column = nodes.FieldDecl("uint", "a", "get_a", (("increasing", ""), ("snap_len", "10")))
-    assert file.protocols == (nodes.ProtocolDecl("P", ("B",), (column,)),)
+    assert file.protocols == (nodes.ProtocolDecl("P", ("B",), (column,), 7),)
     (select,) = file.statements
     assert isinstance(select, nodes.Select)
     assert select.params == (nodes.ParamDecl("w", "uint", nodes.Literal("int", 5)),)

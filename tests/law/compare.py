@@ -19,8 +19,7 @@ from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.captures import Captures, read_captures
 from lowwater.low import Flush, Policy
-from lowwater.plan.operators import Running, Sampling
-from lowwater.plan.properties.state import counts_rows
+from lowwater.plan.operators import Bucket, Running, Sampling
 from lowwater.plan.queryset import Plan, plan_texts
 from lowwater.plan.tree import walk
 from lowwater.replay.checks.capabilities import require_lowered
@@ -177,7 +176,8 @@ def expected(case: Case, question: Question, oracle: duckdb.DuckDBPyConnection) 
     if question.sql:
         return Counter(tuple(value(each) for each in row) for row in oracle.execute(question.sql).fetchall())
     node = bound_plans(question.text, KNOWN, CONTEXT)[question.name]
-    chained = Running if counts_rows(node) else Sampling
+    counted = any(isinstance(below, Bucket) and below.rows for below in walk(node))
+    chained = Running if counted else Sampling
     if any(isinstance(below, Sampling | chained) for below in walk(node)):
         return rows_of(evaluated(replace(whole(case), asked=(question,)), REFERENCE), question.name)
     with tempfile.TemporaryDirectory() as folder:

@@ -4,7 +4,8 @@ A run goes on behind the last seed that the ledger, or what was kept of earlier 
 1 where a difference was found. `--keep` turns a ledger without differences into one line of `kept.csv`, which belongs
 to the project, so that every machine goes on from there. `--seed N` runs one case again and prints the whole of it,
 made small; what it prints belongs in `found`. `--again` runs every case that was kept once more, from a ledger of its
-own: what an engine is held to that was made anew.
+own: what an engine is held to that was made anew. `--records` runs the cases over links of records (`record_cases`),
+which have a ledger and a grammar of their own.
 """
 
 from __future__ import annotations
@@ -15,15 +16,17 @@ import json
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tests.law import record_cases
 from tests.law.cases import VERSION, Case, case
 from tests.law.compare import REFERENCE, SPARK, compare_engines, compare_oracle, compare_ticks, evaluated, refused
 from tests.law.killed import compare_published
-from tests.law.reduce import reduced
+from tests.law.record_cases import record_case
+from tests.law.reduce import PLAIN, reduced
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -77,6 +80,39 @@ def run_case(seed: int, engine: str, spark: SparkSession | None = None) -> Outco
     return found
 
 
+def run_record_case(seed: int, engine: str, spark: SparkSession | None = None) -> Outcome:
+    """Runs the case of a number over links of records; never raises what the case is to blame for."""
+    began, drawn = time.monotonic(), record_case(seed)
+    found = Outcome(seed, engine, version=record_cases.VERSION)
+    found.families = tuple(question.family for question in drawn.asked)
+    try:
+        found.rows = record_cases.check(drawn, engine, spark)
+        found.beside = dict(Counter("SQL" if each.sql else "batch" for each in drawn.asked))
+    except Exception as error:  # noqa: BLE001 - whatever a case does is its outcome
+        found.outcome, found.why = DIFFERENT, f"{type(error).__name__}: {error}"
+    found.seconds = round(time.monotonic() - began, 2)
+    return found
+
+
+@dataclass(frozen=True)
+class Grammar:
+    """What cases are drawn from: packets, or links of records too.
+
+    Attributes:
+        version: of the grammar; a ledger and what was kept name it.
+        run: runs the case of a number.
+        option: what the command line says for it.
+    """
+
+    version: str
+    run: Callable[[int, str, SparkSession | None], Outcome]
+    option: str = ""
+
+
+PACKETS = Grammar(VERSION, run_case)
+RECORDS = Grammar(record_cases.VERSION, run_record_case, " --records")
+
+
 def accepted(drawn: Case, engine: str) -> tuple[Case, dict[str, str]]:
     """The case with the queries that an engine runs, and why it does not run the others."""
     why = {question.name: refused(question, engine) for question in drawn.asked}
@@ -104,55 +140,72 @@ def check(run: Case, engine: str, spark: SparkSession | None = None) -> int:
     return sum(table.num_rows for tables in ours.rows.values() for table in tables)
 
 
-def fuzz(cases: int, engine: str, ledger: Path, spark: SparkSession | None, seconds: float, least: int = 0) -> None:
+def fuzz(
+    cases: int,
+    engine: str,
+    ledger: Path,
+    spark: SparkSession | None,
+    seconds: float,
+    least: int = 0,
+    grammar: Grammar = PACKETS,
+) -> None:
     """Runs so many more cases on an engine, or for so many seconds, behind those that were run, from `least` on."""
     ledger.parent.mkdir(parents=True, exist_ok=True)
-    seeds = [row["seed"] for row in rows_of(ledger) if row["engine"] == engine]
-    kept = [int(row["last"]) for row in kept_rows() if row["engine"] == engine and int(row["last"]) >= least]
+    seeds = [row["seed"] for row in rows_of(ledger, grammar) if row["engine"] == engine]
+    kept = [int(row["last"]) for row in kept_rows(grammar) if row["engine"] == engine and int(row["last"]) >= least]
     first = max(seeds or kept, default=least - 1) + 1
-    _run(range(first, first + cases), engine, ledger, spark, seconds)
+    _run(range(first, first + cases), engine, ledger, spark, seconds, grammar)
 
 
-def again(engine: str, ledger: Path, spark: SparkSession | None, seconds: float, least: int = 0) -> None:
+def again(
+    engine: str,
+    ledger: Path,
+    spark: SparkSession | None,
+    seconds: float,
+    least: int = 0,
+    grammar: Grammar = PACKETS,
+) -> None:
     """Runs the cases of an engine that were kept and are not in the ledger, from `least` on."""
     ledger.parent.mkdir(parents=True, exist_ok=True)
-    known = {row["seed"] for row in rows_of(ledger) if row["engine"] == engine}
-    kept = [range(int(row["first"]), int(row["last"]) + 1) for row in kept_rows() if row["engine"] == engine]
+    known = {row["seed"] for row in rows_of(ledger, grammar) if row["engine"] == engine}
+    kept = [range(int(row["first"]), int(row["last"]) + 1) for row in kept_rows(grammar) if row["engine"] == engine]
     seeds = [seed for part in kept for seed in part if seed >= least and seed not in known]
-    _run(seeds, engine, ledger, spark, seconds)
+    _run(seeds, engine, ledger, spark, seconds, grammar)
 
 
-def _run(seeds: Sequence[int], engine: str, ledger: Path, spark: SparkSession | None, seconds: float) -> None:
+def _run(
+    seeds: Sequence[int], engine: str, ledger: Path, spark: SparkSession | None, seconds: float, grammar: Grammar
+) -> None:
     ends = time.monotonic() + seconds
     for seed in seeds:
         if time.monotonic() > ends:
             break
-        found = run_case(seed, engine, spark)
+        found = grammar.run(seed, engine, spark)
         with ledger.open("a", encoding="utf-8") as file:
             file.write(json.dumps(vars(found)) + "\n")
         if found.outcome == DIFFERENT:
             print(f"seed {seed} on {engine}: {found.why}", flush=True)
 
 
-def rows_of(ledger: Path) -> list[dict[str, Any]]:
+def rows_of(ledger: Path, grammar: Grammar = PACKETS) -> list[dict[str, Any]]:
     """What the ledger has of this grammar."""
     if not ledger.exists():
         return []
     rows = [json.loads(line) for line in ledger.read_text(encoding="utf-8").splitlines()]
-    return [row for row in rows if row["version"] == VERSION]
+    return [row for row in rows if row["version"] == grammar.version]
 
 
-def kept_rows() -> list[dict[str, str]]:
+def kept_rows(grammar: Grammar = PACKETS) -> list[dict[str, str]]:
     """What was kept of earlier ledgers of this grammar."""
     if not KEPT.exists():
         return []
     with KEPT.open(newline="", encoding="utf-8") as file:
-        return [row for row in csv.DictReader(file) if row["version"] == VERSION]
+        return [row for row in csv.DictReader(file) if row["version"] == grammar.version]
 
 
-def keep(ledger: Path) -> int:
+def keep(ledger: Path, grammar: Grammar = PACKETS) -> int:
     """Adds a ledger to what is kept, one line an engine, and removes it; 1 where it has differences and stays."""
-    rows = rows_of(ledger)
+    rows = rows_of(ledger, grammar)
     if any(row["outcome"] == DIFFERENT for row in rows):
         print(f"{ledger} has differences, so it is not kept")
         return 1
@@ -168,14 +221,14 @@ def keep(ledger: Path) -> int:
             if mine:
                 seeds = [row["seed"] for row in mine]
                 counts = (len(ran), beside["SQL"], beside["batch"], sum(row["rows"] for row in ran))
-                writer.writerow((VERSION, engine, min(seeds), max(seeds), *counts))
+                writer.writerow((grammar.version, engine, min(seeds), max(seeds), *counts))
     ledger.unlink(missing_ok=True)
     return 0
 
 
-def summary(ledger: Path) -> int:
+def summary(ledger: Path, grammar: Grammar = PACKETS) -> int:
     """Prints what the ledger has; how many differences."""
-    rows = rows_of(ledger)
+    rows = rows_of(ledger, grammar)
     for engine, other in ((REFERENCE, "SQL and the batch evaluator"), (SPARK, "these and the reference engine")):
         mine = [row for row in rows if row["engine"] == engine and row["outcome"] != REFUSED]
         beside = sum((Counter(row["beside"]) for row in mine), Counter[str]())
@@ -185,14 +238,14 @@ def summary(ledger: Path) -> int:
         why = Counter(text.partition(": ")[2] for text in reasons)
         for text, count in why.most_common():
             print(f"  refused {count}: {text}")
-    for row in kept_rows():
+    for row in kept_rows(grammar):
         cases = f"{row['cases']} cases on {row['engine']}, seeds {row['first']} to {row['last']}"
         beside = f"{row['beside_sql']} queries beside SQL, {row['beside_batch']} beside the batch evaluator"
         print(f"kept: {cases}: {beside}; {row['rows']} rows")
     different = [row for row in rows if row["outcome"] == DIFFERENT]
-    print(f"{len(different)} differences, grammar {VERSION}")
+    print(f"{len(different)} differences, grammar {grammar.version}")
     for row in different:
-        print(f"  python -m tests.law.fuzz --seed {row['seed']} --engine {row['engine']}")
+        print(f"  python -m tests.law.fuzz --seed {row['seed']} --engine {row['engine']}{grammar.option}")
     return len(different)
 
 
@@ -210,6 +263,35 @@ def show(seed: int, engine: str, spark: SparkSession | None) -> int:
     kind = first.partition(":")[0]
     small = reduced(run, lambda each: failure(each, engine, spark).startswith(kind), BUDGET[engine])
     print(described(small), failure(small, engine, spark), repr(small), sep="\n\n")
+    return 1
+
+
+def show_records(seed: int, engine: str, spark: SparkSession | None) -> int:
+    """Prints the case of a number over links of records, and where it differs a smaller one that does too."""
+    case, left = record_case(seed), BUDGET[engine]
+
+    def why(tried: record_cases.RecordCase) -> str:
+        try:
+            record_cases.check(tried, engine, spark)
+        except Exception as error:  # noqa: BLE001 - whatever a case does is its outcome
+            return f"{type(error).__name__}: {error}"
+        return ""
+
+    print(record_cases.described(case))
+    first = why(case)
+    if not first:
+        print("no difference")
+        return 0
+    print(f"\n{first}\n\nmade small:\n")
+    kind, found = first.partition(":")[0], True
+    while found and left > 0:
+        found = False
+        for small in record_cases.smaller(case, PLAIN):
+            left -= 1
+            if small != case and left > 0 and why(small).startswith(kind):
+                case, found = small, True
+                break
+    print(record_cases.described(case), why(case), repr(case), sep="\n\n")
     return 1
 
 
@@ -250,9 +332,11 @@ def main() -> int:
     parser.add_argument("--keep", action="store_true", help="turn the ledger into lines of kept.csv")
     parser.add_argument("--seed", type=int, help="show one case")
     parser.add_argument("--engine", choices=(REFERENCE, SPARK), default=REFERENCE)
+    parser.add_argument("--records", action="store_true", help="cases over links of records")
     options = parser.parse_args()
+    grammar = RECORDS if options.records else PACKETS
     if options.keep:
-        return keep(options.ledger)
+        return keep(options.ledger, grammar)
     if options.again and options.ledger == LEDGER:
         options.ledger = LEDGER.with_name("again.jsonl")
     session: SparkSession | None = None
@@ -262,13 +346,13 @@ def main() -> int:
         # Of thousands of queries the JVM compiles what all of them run: a third less time a case.
         session = build_session("lowwater fuzz", SessionSettings(quick_start=False))
     if options.seed is not None:
-        return show(options.seed, options.engine, session)
+        return (show_records if options.records else show)(options.seed, options.engine, session)
     if options.again:
-        again(SPARK, options.ledger, session, options.seconds, options.begin)
-        return 1 if summary(options.ledger) else 0
-    fuzz(options.reference, REFERENCE, options.ledger, None, options.seconds, options.begin)
-    fuzz(options.spark, SPARK, options.ledger, session, options.seconds, options.begin)
-    return 1 if summary(options.ledger) else 0
+        again(SPARK, options.ledger, session, options.seconds, options.begin, grammar)
+        return 1 if summary(options.ledger, grammar) else 0
+    fuzz(options.reference, REFERENCE, options.ledger, None, options.seconds, options.begin, grammar)
+    fuzz(options.spark, SPARK, options.ledger, session, options.seconds, options.begin, grammar)
+    return 1 if summary(options.ledger, grammar) else 0
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ from lowwater.high.state_handover import StateHandover
 from lowwater.high.timeline import Timeline
 from lowwater.plan.operators import Field, Node, Running, Sampling
 from lowwater.plan.properties.schemas import value_schema
-from lowwater.plan.properties.state import counts_rows
+from lowwater.plan.properties.state import by_arrival as reads_by_arrival
 from lowwater.plan.temporal import END_OF_TIME, INT64_MAX
 from lowwater.plan.tree import walk
 
@@ -118,7 +118,7 @@ class ChainState:
 
     def __init__(self, task: SliceTask) -> None:
         carry, node = task.carry or StateHandover(), task.node
-        self.arrivals = ArrivalChain(node, carry) if counts_rows(node) else None
+        self.arrivals = ArrivalChain(node, carry) if reads_by_arrival(node) else None
         hosted = () if self.arrivals else walk(node)
         self.operators = {
             operator.query: ChainedOperator(operator, carry)

@@ -171,7 +171,7 @@ def generate(lftas: Sequence[Lfta], link: str, settings: LowSettings) -> Program
         hosted, beside = tuple(emit.hosted), tuple(emit.beside)
         nodes.append(NodeProgram(tuple(outputs), width, key, epochs, taken, hosted, beside, drawn))
         loop += _node_lines(lfta, number, test, accepted, outputs)
-        late += null_row(outputs, number) if lfta.numbered else []
+        late += accepted if lfta.whole else null_row(outputs, number) if lfta.numbered else []
         names = [name for at, output in enumerate(outputs) for name in output.parameters(f"{number}_{at}")]
         parameters += [
             f"s{number}",
@@ -206,7 +206,7 @@ def _node_lines(
     """Returns the statements of an LFTA for a record in order; an LFTA by arrival counts all records."""
     if not lfta.arrival:
         return [f"if t >= s{number}[{FROM}]:", *indented(test.around(accepted))]
-    if not lfta.numbered:
+    if lfta.whole or not lfta.numbered:
         return test.around(accepted)
     other = [f"if size{number} == before:", *indented(null_row(outputs, number))]
     return [f"before = size{number}", *test.around(accepted), *other]

@@ -105,6 +105,8 @@ class LftaNode:
             self._host.forget()
         skew = self._settings.skew if self._settings.skews is None else columns.pair(OWN_SKEW)[0].astype(np.int64)
         ok = (arrivals - stamps <= skew) & (stamps >= self.lowest) & (stamps < self._bounds.end)
+        if self.lfta.whole:  # late records are rows too
+            ok = (arrivals >= self._read_from) & (arrivals < self._bounds.end)
         self._beside = self._host.parameters(columns, ok)
 
     def room(self, records: int) -> int:

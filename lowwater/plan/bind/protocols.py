@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from lowwater.catalog.expr import Column, Expr, Type
+from lowwater.catalog.expr import Column, Const, Expr, Type
 from lowwater.catalog.protocols import LINK, PROTOCOLS, SECOND, Attribute, Protocol
 from lowwater.catalog.records import ISO, SECONDS, RecordField, RecordLayout, arrival_column, column_name, field_name
 from lowwater.errors import QueryError, raise_all
@@ -37,6 +37,9 @@ IGNORED = ("required", "snap_len", "low_cardinality", "high_cardinality", "expen
 HEADERS = ("eth", "ip", "ipv4", "ipv6", "tcp", "udp", "sctp", "icmp")
 """Prefixes of a column name in an access function of packets, such as `tcp` in `get_tcp_ack_number`."""
 RECORD_ACCESS = re.compile(r"get_(?:csv|gdat)_([a-z0-9_]+?)(?:_pos([0-9]{1,4}))?")
+INTERFACE = "interface"
+"""Column of any record with the name of its link (V3)."""
+
 ARRIVAL, SCHEMA = "get_system_time", "get_schemaId"
 """Access functions of records that read nothing of the record."""
 
@@ -140,7 +143,8 @@ def _protocol(block: Declared, fields: Mapping[str, FieldDecl], base: Protocol |
         if LINK not in packet:
             packet, hidden = {**packet, LINK: PROTOCOLS["ETH"].columns[LINK]}, hidden | {LINK}
         return replace(base, name=name, columns=packet, hidden=hidden)
-    for column, field in fields.items():
+    inside = {column: field for column, field in fields.items() if field.access != SCHEMA}
+    for column, field in inside.items():
         kind = _type(block, field)
         columns[column] = Column(kind, _stored_name(field, kind))
         stored[columns[column].name] = kind
@@ -150,16 +154,19 @@ def _protocol(block: Declared, fields: Mapping[str, FieldDecl], base: Protocol |
         raise _error(block, fields[clocks[1]].place, f"protocol {name} has two clocks: {' and '.join(clocks)}")
     kinds = {_kind(block, field) for field in fields.values()}
     timed = _with_clock(attributes)
+    schema = Const(Type.INT, block[0].schema)
+    link = {column: Column(Type.STRING, INTERFACE) for column in (LINK, INTERFACE) if column not in fields}
     return Protocol(
         name,
         None,
-        dict(columns),
-        stored,
+        {**{column: columns.get(column, schema) for column in fields}, **link},
+        {**stored, INTERFACE: Type.STRING},
         timed,
         kind=kinds.pop() if len(kinds) == 1 else "other",
-        access={columns[column].name: field.access for column, field in fields.items()},
-        declared={columns[column].name: field.type.lower() for column, field in fields.items()},
-        layout=_layout(name, columns, fields, timed),
+        access={columns[column].name: field.access for column, field in inside.items()},
+        declared={columns[column].name: field.type.lower() for column, field in inside.items()},
+        hidden=frozenset(link),
+        layout=_layout(name, columns, inside, timed),
     )
 
 
@@ -176,19 +183,13 @@ def _layout(
         return replace(layout, refused=f"its clock {field_name(clock.name)} is decreasing")
     if clock.unit is None:
         return replace(layout, refused=f"its clock {field_name(clock.name)} has no unit")
-    latent = next((attribute for attribute in attributes if attribute.stamp == "latent"), None)
-    if latent is not None:
-        return replace(layout, refused=f"{field_name(latent.name)} is latent")
-    outside = next((field.name for field in layout.fields if field.position is None and not field.path), "")
-    if outside:
-        return replace(layout, refused=f"{outside} stands in no record")
     bands = tuple((field_name(a.name), a.skew) for a in attributes if not a.clock)
     return replace(layout, clock=clock.name, unit=clock.unit, bands=bands)
 
 
 def _is_arrival(field: FieldDecl) -> bool:
-    """Whether a field of a record is its arrival, an internal timestamp (T8)."""
-    return field.access == ARRIVAL or any(word.lower() == "internal" for word, _ in field.attributes)
+    """Whether a field of a record is its arrival, an internal or a latent timestamp (T8)."""
+    return field.access == ARRIVAL or any(word.lower() in ("internal", "latent") for word, _ in field.attributes)
 
 
 def _stored_name(field: FieldDecl, kind: Type) -> str:

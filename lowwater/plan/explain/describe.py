@@ -18,7 +18,7 @@ from lowwater.plan.explain.spell import high, params_of
 from lowwater.plan.fragments import fragment_plan
 from lowwater.plan.operators import LftaInput, Node
 from lowwater.plan.properties.ranges import read_from
-from lowwater.plan.properties.state import carried_state, counts_rows
+from lowwater.plan.properties.state import by_arrival, carried_state
 from lowwater.plan.queryset import Plan, QueryPlan
 from lowwater.plan.rules import Setting
 from lowwater.plan.tree import walk
@@ -122,7 +122,7 @@ def _query(query: QueryPlan, plan: Plan, borders: _Borders, setting: Setting) ->
         return QueryInfo(query.name, query.file, output, own_text(query), within, notes)
     nodes = list(walk(query.high))
     params = params_of(*(expr for node in nodes for expr in node.exprs()))
-    operators = _operators(query, borders, replace(setting, arrival=counts_rows(query.high)))
+    operators = _operators(query, borders, replace(setting, arrival=by_arrival(query.high)))
     streams = {key: f"{name}_high" for key, name in borders.own.items() if key != id(query.high)}
     return QueryInfo(
         query.name,

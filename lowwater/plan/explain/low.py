@@ -55,6 +55,8 @@ def _lfta(lfta: Lfta, granularity: int, asked_by: str, prefilters: Sequence[Pref
 def _arrival(lfta: Lfta) -> str:
     if not lfta.arrival:
         return ""
+    if lfta.whole:
+        return "an interval takes the records that arrive in it; every record is a row, since all of them make progress"
     rows = "; a rejected record is a row of NULL, because windows count every record" if lfta.numbered else ""
     return f"an interval takes the records that arrive in it{rows}"
 

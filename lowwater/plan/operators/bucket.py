@@ -50,8 +50,8 @@ class Bucket(Unary, facts=Facts("windows", passes=True, waits=False, outlives=""
         return Physical("expansion", "stateless, one output row per window")
 
     def origins(self) -> tuple[str, ...]:
-        """Returns the count of rows or the clock."""
-        return (ROWS,) if self.rows else ("",)
+        """Returns the count of rows; of other windows the reader makes the progress."""
+        return (ROWS,) if self.rows else ()
 
     def state(self) -> str:
         """Returns the reason of a window of rows: it counts rows from the first one on."""

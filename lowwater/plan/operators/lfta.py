@@ -70,6 +70,9 @@ class Lfta:
             Such an LFTA is a selection.
         numbered: whether every record of the link becomes a row, because the query counts records. The row of a record
             that the LFTA does not take is NULL.
+        whole: whether every record of the link becomes a row with its columns, late ones too, because an attribute that
+            is no function of the clock makes progress with every record (SEMANTICS T8). The high level then tells
+            which records are late. Such an LFTA has no predicate.
         placed: whether the last column is the number of the record. An order-dependent reader of several LFTAs of one
             link needs this number.
     """
@@ -91,6 +94,7 @@ class Lfta:
     place: Place = field(default=(0, 0), compare=False)
     arrival: bool = False
     numbered: bool = False
+    whole: bool = False
     placed: bool = False
 
     @property

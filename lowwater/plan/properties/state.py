@@ -5,7 +5,7 @@ EXPLAIN shows it, and the scheduler of intervals reads it: the intervals of a qu
 
 from __future__ import annotations
 
-from lowwater.plan.operators import Bucket, Node
+from lowwater.plan.operators import Node
 from lowwater.plan.tree import walk
 
 ROW = "_row"
@@ -17,11 +17,6 @@ def by_arrival(plan: Node) -> bool:
     return any(node.origin for node in walk(plan))
 
 
-def counts_rows(plan: Node) -> bool:
-    """Whether a plan has windows of rows."""
-    return any(isinstance(node, Bucket) and node.rows for node in walk(plan))
-
-
 def carried_state(plan: Node) -> list[str]:
     """Returns the reasons why the intervals of a query must run in order; empty if they can run in any order."""
     reasons = (f"{node.query}: {reason}" for node in walk(plan) if (reason := node.state()))
@@ -31,11 +26,11 @@ def carried_state(plan: Node) -> list[str]:
 def hands_over(plan: Node) -> bool:
     """Whether a query hands its state to the next interval, so that no interval reads further back than it must.
 
-    It does if the query counts rows, since such a query is evaluated in one place. It also does if no operator with
-    state stands above CLOSING_WHEN or the sampling operator. An operator with state above them may need rows of earlier
-    epochs, so such a plan is evaluated from the start of its chain for every interval.
+    It does if the query is evaluated by arrival, since such a query is evaluated in one place. It also does if no
+    operator with state stands above CLOSING_WHEN or the sampling operator. An operator with state above them may need
+    rows of earlier epochs, so such a plan is evaluated from the start of its chain for every interval.
     """
-    return counts_rows(plan) or (any(node.facts.outlives for node in walk(plan)) and _handed(plan))
+    return by_arrival(plan) or (any(node.facts.outlives for node in walk(plan)) and _handed(plan))
 
 
 def _handed(node: Node) -> bool:

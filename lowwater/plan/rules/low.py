@@ -21,7 +21,7 @@ from lowwater.catalog.expr import (
 )
 from lowwater.catalog.protocols import ALIASES
 from lowwater.catalog.records import field_name
-from lowwater.plan.fields import make_fields, temporals
+from lowwater.plan.fields import ROWS, make_fields, temporals
 from lowwater.plan.operators import Field, Item, Lfta, LftaInput, Partial, Source
 from lowwater.plan.properties.cost import safe
 from lowwater.plan.properties.state import ROW
@@ -50,6 +50,16 @@ class Selection:
     threshold: int
     arrival: bool = False
     items: list[Item] = field(default_factory=list)
+
+    @property
+    def whole(self) -> bool:
+        """Whether the LFTA passes every record on: by arrival, with an attribute that is no function of the clock."""
+        return self.arrival and bool(self._own_progress)
+
+    @property
+    def _own_progress(self) -> list[Field]:
+        """The columns of the source that make progress by themselves."""
+        return [f for f in self.source.fields if f.temporal and f.temporal.origin not in ("", ROWS)]
 
     @staticmethod
     def of(source: Source, query: str, setting: Setting) -> Selection:
@@ -91,6 +101,8 @@ class Selection:
     def predicate(self, predicate: Expr | None) -> tuple[Expr | None, Expr | None]:
         """Returns the conjuncts of the low level, and the other conjuncts over the LFTA's columns."""
         parts = conjuncts(predicate)
+        if self.whole:
+            return None, conjunction([self.over(part) for part in parts])
         low = conjunction([part for part in parts if safe(part, self.threshold)])
         high = conjunction([self.over(part) for part in parts if not safe(part, self.threshold)])
         return low, high
@@ -116,12 +128,14 @@ class Selection:
 
     def _by_arrival(self, query: str, name: str, low: Expr | None, numbered: bool) -> LftaInput:
         """Returns an LFTA by arrival: its columns make no progress, but its timestamps tell the order of rows."""
+        for attribute in self._own_progress:
+            self.column(Column(attribute.type, attribute.name), "")
         self.items.append(Item(TIMESTAMP, Column(Type.INT, "timestamp")))
         fields = make_fields(self.items, temporals(self.source.fields))
         plain = tuple(replace(field, temporal=None) for field in fields)
         lfta = make_lfta(self.source, name, low, tuple(self.items), (), 1, plain)
         counted = tuple(field for field in self.source.fields if field.name == ROW)
-        return LftaInput(query, fields + counted, replace(lfta, arrival=True, numbered=numbered))
+        return LftaInput(query, fields + counted, replace(lfta, arrival=True, numbered=numbered, whole=self.whole))
 
 
 def make_lfta(

@@ -39,10 +39,10 @@ def _sampled(node: Sampling, source: Source, setting: Setting) -> Sampling:
     above = parts[first:]
     whole = replace(node, predicate=conjunction(parts[:first]), keys=node.keys)
     selection = Selection.of(source, node.query, setting)
-    late = conjunction([selection.over(part) for part in above])
     supers = tuple(over_selection(aggregate, selection) for aggregate in node.supers)
     keys = tuple(replace(key, expr=selection.over(key.expr, key.name)) for key in node.keys)
     aggregates = tuple(over_selection(aggregate, selection) for aggregate in node.aggregates)
-    low, _ = selection.predicate(whole.predicate)
+    low, high = selection.predicate(whole.predicate)
+    late = conjunction([*conjuncts(high), *(selection.over(part) for part in above)])
     leaf = selection.leaf(node.query, lfta_name(node.query, source, setting), low)
     return replace(node, input=leaf, predicate=late, keys=keys, aggregates=aggregates, supers=supers)

@@ -26,8 +26,8 @@ class Setting:
         catalog: the catalog with the sub- and superaggregates.
         ordered: queries whose rows depend on the order of their input.
         arrival: whether the planned query is evaluated by arrival, so that its LFTAs read by arrival.
-        arriving: queries that count rows, and so are always evaluated by arrival. In another query, an LFTA by arrival
-            has a suffix in its name.
+        arriving: queries that make progress with records only, and so are always evaluated by arrival. In another
+            query, an LFTA by arrival has a suffix in its name.
     """
 
     slots: Mapping[str, int] = field(default_factory=dict)

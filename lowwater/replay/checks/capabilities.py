@@ -9,21 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from lowwater.catalog.expr import Call, Expr, Param, StateCall, place_of, walk
+from lowwater.catalog.expr import Call, Expr, Param, StateCall, walk
 from lowwater.errors import UnsupportedError, raise_all, sort_errors
-from lowwater.plan.fields import ROWS
 from lowwater.plan.operators import (
     Aggregate,
     Aggregation,
-    FilterJoin,
-    Join,
     Lfta,
     LftaInput,
     Node,
     Place,
     Source,
 )
-from lowwater.plan.properties.state import counts_rows
 from lowwater.plan.queryset import Plan, QueryPlan
 from lowwater.plan.text import Note
 from lowwater.plan.tree import walk as walk_plan
@@ -134,28 +130,11 @@ def _without_python(query: str, expr: Expr) -> Iterator[Missing]:
 
 
 def _of_query(query: QueryPlan) -> Iterator[Missing]:
-    hosted = counts_rows(query.high)
     for node in walk_plan(query.high):
         if isinstance(node, LftaInput):
             yield from _in_lfta(node.query, node.lfta)
-        elif hosted:
-            yield from _in_hosted(node)
         else:
             yield from _in_node(node)
-
-
-def _in_hosted(node: Node) -> Iterator[Missing]:
-    """Yields the constructs that operators of the reference engine do not run inside Spark.
-
-    They do not run progress by attributes that only the reference engine counts.
-    """
-    if node.origin not in ("", ROWS):
-        yield Missing(node.query, f"progress by {node.origin}, which is no function of the clock", NOT_RUN, (0, 0))
-    if isinstance(node, Aggregation):
-        for aggregate in (*node.aggregates, *getattr(node, "supers", ())):
-            yield from _of_aggregate(node.query, aggregate)
-    for expr in node.exprs():
-        yield from _in_expr(node.query, expr)
 
 
 def _in_lfta(query: str, lfta: Lfta) -> Iterator[Missing]:
@@ -168,17 +147,9 @@ def _in_lfta(query: str, lfta: Lfta) -> Iterator[Missing]:
 
 
 def _in_node(node: Node) -> Iterator[Missing]:
-    if isinstance(node, Join) and (origin := node.window.left_time.origin):
-        what = f"a join on {origin}, which is no function of the clock"
-        yield Missing(node.query, what, NOT_RUN, place_of(node.window.left, node.window.right))
-    elif isinstance(node, Aggregation):
+    if isinstance(node, Aggregation):
         for aggregate in (*node.aggregates, *getattr(node, "supers", ())):
             yield from _of_aggregate(node.query, aggregate)
-        if node.origin:
-            place = place_of(*(key.expr for key in node.keys))
-            yield Missing(node.query, "an epoch that is no function of the clock", NOT_RUN, place)
-    elif isinstance(node, FilterJoin) and (origin := node.time.origin):
-        yield Missing(node.query, f"FILTER_JOIN on {origin}, which is no function of the clock", NOT_RUN, node.place)
     for expr in node.exprs():
         yield from _in_expr(node.query, expr)
 

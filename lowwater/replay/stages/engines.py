@@ -98,8 +98,13 @@ class LowInputs:
         latest = max(ends) - 1 if ends and len(ends) == len(query.links) else None
         late = arrival_lag(self.config, query.links, query.high)
         if not (self.handed and hands_over(query.high)):
-            return StateHandover(end=self.end, latest=latest, late=late)
-        return StateHandover(self.start, self.end, latest, late, earlier_state, state_folder)
+            return StateHandover(end=self.end, latest=latest, late=late, disorder=self._disorder(query))
+        return StateHandover(self.start, self.end, latest, late, earlier_state, state_folder, self._disorder(query))
+
+    def _disorder(self, query: QueryPlan) -> dict[str, tuple[int, Mapping[str, int]]]:
+        """Link -> its skew and the disorder of its other attributes, where the high level judges lateness (T8)."""
+        lateness = {link: _disorder(self.config, link, query.lftas) for link in query.links}
+        return {link: (each.skew, each.attributes) for link, each in lateness.items() if each.attributes}
 
     @property
     def packets(self) -> int:

@@ -1,13 +1,17 @@
-"""Runs queries with windows of rows: operators of `stream/` over the rows of slices in order of arrival.
+"""Runs queries by arrival: operators of `stream/` over the rows of slices in order of arrival.
 
-Rows are counted over all links of a query (SEMANTICS I4), so its whole high plan runs in one place, where the rows meet
-in order of arrival (docs/adr/0028).
+Such a query has windows of rows, or makes progress by an attribute that is no function of the clock. Rows are counted,
+and values promised, over all links of a query (SEMANTICS I4, T8), so its whole high plan runs in one place, where the
+rows meet in order of arrival (docs/adr/0028, 0066).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from typing import Any
 
+from lowwater.catalog.expr import Column
 from lowwater.catalog.state_json import load_state, write_state
 from lowwater.catalog.streams import LAST, TICK
 from lowwater.errors import LawError
@@ -20,6 +24,7 @@ from lowwater.high.state_handover import StateHandover, state_file, write_state_
 from lowwater.plan.fields import ROWS
 from lowwater.plan.operators import LftaInput, Node
 from lowwater.plan.properties.state import ROW
+from lowwater.plan.rules.low import TIMESTAMP
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.plan.tree import walk
 from lowwater.reference.plan import Operators
@@ -77,6 +82,7 @@ class ArrivalChain:
         self._given = _IntervalRows(carry.end)
         self._plan.operator(node).connect(self._given, 0)
         self._leaves = [(leaf, self._plan.fed[leaf.lfta.name]) for leaf in row_leaves(node)]
+        self._progress = [LeafProgress(leaf, self._plan.origins, carry.disorder) for leaf, _ in self._leaves]
         self._links = links_of(node)
         self._waiting: list[ArrivedRow] = []
         # Number of records of each leaf.
@@ -133,10 +139,15 @@ class ArrivalChain:
             records[OF_LINK, link] = records.get((OF_LINK, link), 0) + count
         operators = {name: operator.state() for name, operator in self._plan.named.items()}
         later = [(row.values, row.last) for row in self._given.later]
-        return [self._carry.end, operators, self._numbers, records, later]
+        state = [self._carry.end, operators, self._numbers, records, later]
+        # Queries that only count rows keep the form of earlier versions.
+        highest = [progress.highest for progress in self._progress]
+        return [*state, highest] if any(progress.attributes for progress in self._progress) else state
 
     def _restore(self, state: Any) -> None:
-        at, operators, self._numbers, self._records, later = state
+        at, operators, self._numbers, self._records, later, *highest = state
+        for progress, values in zip(self._progress, highest[0] if highest else (), strict=bool(highest)):
+            progress.highest = values
         if at != self._carry.start:
             raise LawError(f"the state of query {self._node.query} is of {at} ns, not of {self._carry.start} ns")
         for name, operator in self._plan.named.items():
@@ -148,12 +159,17 @@ class ArrivalChain:
         leaf, fed = self._leaves[number]
         stamp = values[-1]
         counted, at = _counted(leaf), self._numbers.get(number, 0)
+        progress = self._progress[number]
+        late = progress.take(link, arrival, values) if stamp is not None else False
         if stamp is not None:
             before = self._before(leaf, link, number, place)
-            fed.receive(0, Row((*values, at) if counted else values, arrival, (stamp, link, before)))
+            if not late:
+                fed.receive(0, Row((*values, at) if counted else values, arrival, (stamp, link, before)))
+        for promise in progress.promises(link, arrival):
+            fed.receive(leaf.lfta.links.index(link), promise)
         if counted:
             self._numbers[number] = at + 1
-            fed.receive(0, Promise(at + 1, ROWS, (), arrival))
+            fed.emit(Promise(at + 1, ROWS, (), arrival))
 
     def _before(self, leaf: LftaInput, link: str, number: int, place: int) -> int:
         """The number of rows (or of records, where several leaves read the link) before a row on its link."""
@@ -167,14 +183,71 @@ class ArrivalChain:
 
     def _end(self) -> None:
         """Promises the end of time, since the links have ended."""
-        for leaf, fed in self._leaves:
-            if _counted(leaf):
-                fed.receive(0, Promise(MOST, ROWS, (), self._over - 1))
+        for (leaf, fed), progress in zip(self._leaves, self._progress, strict=True):
+            for origin in (*progress.attributes, *([ROWS] if _counted(leaf) else [])):
+                for port in range(fed.ports):
+                    fed.receive(port, Promise(MOST, origin, (), self._over - 1))
         self._say(Promise(END_OF_TIME))
 
     def _say(self, promise: Promise) -> None:
         for _, fed in self._leaves:
-            fed.receive(0, promise)
+            for port in range(fed.ports):
+                fed.receive(port, promise)
+
+
+class LeafProgress:
+    """The progress of one leaf by attributes that are no functions of the clock (SEMANTICS T8).
+
+    Args:
+        leaf: the leaf; its LFTA passes every record on, late ones too.
+        origins: attributes by which operators of the query make progress; the clock is the empty string.
+        disorder: link -> (skew in ns, origin -> allowed disorder in its unit).
+
+    Attributes:
+        attributes: origin -> (place in the row, whether it increases).
+        highest: link -> origin -> largest value so far, negated where the attribute decreases.
+    """
+
+    def __init__(
+        self, leaf: LftaInput, origins: AbstractSet[str], disorder: Mapping[str, tuple[int, Mapping[str, int]]]
+    ) -> None:
+        self.attributes: dict[str, tuple[int, bool]] = {}
+        for at, (key, column) in enumerate(zip(leaf.lfta.keys, leaf.fields, strict=False) if leaf.lfta.whole else ()):
+            time = column.temporal
+            if isinstance(key.expr, Column) and time and time.origin in origins - {"", ROWS}:
+                self.attributes[time.origin] = at, time.increasing
+        self.highest: dict[str, dict[str, int]] = {}
+        self._stamp = next((at for at, column in enumerate(leaf.lfta.stored) if column.name == TIMESTAMP), 0)
+        self._whole, self._disorder = leaf.lfta.whole, disorder
+        self._judged = leaf.lfta.whole and (not self.attributes or bool(origins & {"", ROWS}))
+
+    def take(self, link: str, arrival: int, values: Values) -> bool:
+        """Takes the attributes of a record; returns whether it violates (T2, T8).
+
+        It does if it is late in an attribute, or in a clock that counts, or has no value of an attribute.
+        """
+        if not self._whole:
+            return False
+        skew, allowed = self._disorder[link]
+        stamp = values[self._stamp]
+        late = self._judged and isinstance(stamp, int) and arrival - stamp > skew
+        highest = self.highest.setdefault(link, {})
+        for origin, (at, increasing) in self.attributes.items():
+            value = values[at]
+            if not isinstance(value, int):
+                late = True
+            else:
+                value = value if increasing else -value
+                highest[origin] = max(value, highest.get(origin, value))
+                late = late or highest[origin] - value > allowed.get(origin, 0)
+        return late
+
+    def promises(self, link: str, arrival: int) -> Iterator[Promise]:
+        """Yields what a link promises of each attribute after a record, at its arrival (ns)."""
+        if self.attributes:
+            allowed = self._disorder[link][1]
+            for origin, value in self.highest.get(link, {}).items():
+                yield Promise(value - allowed.get(origin, 0), origin, (), arrival)
 
 
 def by_arrival(node: Node, chain: ArrivalChain, leaves: Leaves, counts: Counts, promise: int) -> Frame:

@@ -1,0 +1,197 @@
+"""The law over links of records: the case of a number, and a case on the engines beside the oracles.
+
+`python -m tests.law.fuzz --records` runs them, from a ledger of their own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING
+
+from lowwater.lake.ingestion.ingest import ingest
+from lowwater.lake.layout import Lake, open_lake
+from lowwater.lake.ledgers.captures import Captures, read_captures
+from lowwater.low import Policy
+from lowwater.plan.context import Context
+from lowwater.plan.operators import Bucket, Running, Sampling
+from lowwater.plan.properties.state import by_arrival
+from lowwater.plan.queryset import Plan, plan_texts
+from lowwater.plan.tree import walk
+from lowwater.replay.checks.capabilities import require_lowered
+from lowwater.replay.command.record_links import record_options
+from lowwater.replay.command.run_command import RunRequest, RunResults, run_intervals
+from lowwater.replay.command.summary import LinkCounts
+from lowwater.replay.progress import Progress
+from lowwater.replay.sessions import Sessions
+from tests.law.compare import REFERENCE, SPARK, Difference, Rows, compare_engines, low_settings, rows_of, value
+from tests.law.drawn import drawn
+from tests.law.questions import Question
+from tests.law.record_questions import question
+from tests.law.records import PACKETS, PROTOCOL, RECORD_LINKS, RecordWorld, record_world
+from tests.law.settings import SECOND, Choice, choices
+from tests.plan.batch import evaluate as batch_rows
+from tests.plan.batch_plans import bound_plans
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FOLDER = Path(__file__).resolve().parent
+GRAMMAR = ("record_cases.py", "record_questions.py", "records.py", "drawn.py", "settings.py")
+VERSION = hashlib.sha256(b"".join((FOLDER / name).read_bytes() for name in GRAMMAR)).hexdigest()[:12]
+"""Of the grammar: a case is its number and this."""
+
+SHARED = 4
+"""Cases of one world, whose files are ingested once."""
+
+
+@dataclass(frozen=True)
+class RecordCase:
+    """What is evaluated: files of records, a set of queries, settings."""
+
+    world: RecordWorld
+    asked: tuple[Question, ...]
+    choice: Choice
+
+
+def record_case(seed: int) -> RecordCase:
+    """The case of a number."""
+    world, random = record_world(seed // SHARED), Random(f"questions {seed}")
+    span = max(world.stamps, default=0) - min(world.stamps, default=0)
+    asked = tuple(question(random, f"q{number}") for number in range(random.randint(1, 3)))
+    return RecordCase(world, asked, drawn(choices(span), seed))
+
+
+def plan_of(world: RecordWorld, asked: Sequence[Question], slots: int = 1) -> Plan:
+    """The plan of some questions."""
+    texts = [("log.gsql", PROTOCOL + asked[0].text), *((f"{each.name}.gsql", each.text) for each in asked[1:])]
+    return plan_texts(texts, world.known, slots)
+
+
+_last: list[tuple[RecordWorld, tempfile.TemporaryDirectory[str], Lake, dict[str, Captures]]] = []
+
+
+@contextmanager
+def lake_of(world: RecordWorld) -> Iterator[tuple[Lake, dict[str, Captures]]]:
+    """A lake with the files of a world, and its ledger; kept until another world is asked for."""
+    if not _last or _last[0][0] != world:
+        for _, old, _, _ in _last:
+            old.cleanup()
+        folder = tempfile.TemporaryDirectory(prefix="lowwater-records-")
+        lake, config, written = open_lake(Path(folder.name) / "lake"), world.config, world.write(Path(folder.name))
+        every = Question("q", "DEFINE { query_name 'q'; } SELECT port FROM [a, b].LOG", "")
+        plan = plan_of(world, [every])
+        for link in (*RECORD_LINKS, PACKETS):
+            files = [path for name, path in written if name == link]
+            ingest(lake, link, files, config, records=record_options(config, plan, link))
+        _last[:] = [(world, folder, lake, read_captures(lake, (*RECORD_LINKS, PACKETS)))]
+    yield _last[0][2:]
+
+
+def evaluated(case: RecordCase, engine: str, spark: SparkSession | None = None) -> RunResults:
+    """What an engine makes of a case; the records of every link that is read are accounted for."""
+    choice, plan = case.choice, plan_of(case.world, case.asked, case.choice.slots)
+    require_lowered(plan, engine)
+    with tempfile.TemporaryDirectory() as folder, lake_of(case.world) as (lake, captures):
+        request = RunRequest(
+            plan=plan,
+            config=case.world.config,
+            captures=[],
+            out=Path(folder) / "out",
+            period=choice.period,
+            policy=Policy(choice.policy),
+            engine=engine,
+            interval=choice.long if engine == SPARK else choice.interval,
+            order=choice.order,
+            low=low_settings(choice),
+            high={"tick": choice.pace[0], "slice_rows": 40 if choice.few else 4},
+        )
+        progress = Progress(quiet=True)
+        sessions = None if spark is None else Sessions("law", progress, spark)
+        gathered = run_intervals(request, lake, captures, Path(folder), progress, sessions)
+    for link in plan.links:
+        account = gathered.accounts.links.get(link, LinkCounts())
+        count = len(case.world.packets) if link == PACKETS else len(case.world.sane(link))
+        assert account.violating == case.world.violations(link)
+        assert account.sane + account.violating == count
+        if link != PACKETS:
+            assert sum(each.malformed for each in captures[link]) == case.world.malformed(link)
+    return gathered
+
+
+def expected(case: RecordCase, asked: Question) -> Rows:
+    """The rows of a question by SQL, else by the batch evaluator, else by the reference engine in one interval.
+
+    The batch evaluator knows progress by the clock only, and other stateful functions than queries have.
+    """
+    if asked.sql:
+        with case.world.oracle() as oracle:
+            return Counter(tuple(value(each) for each in row) for row in oracle.execute(asked.sql).fetchall())
+    node = bound_plans(PROTOCOL + asked.text, case.world.known, Context())[asked.name]
+    if by_arrival(node) or any(isinstance(each, Sampling | Bucket) for each in walk(node)):
+        choice = replace(case.choice, interval=None, long=None)
+        return rows_of(evaluated(replace(case, asked=(asked,), choice=choice), REFERENCE), asked.name)
+    assert any(isinstance(each, Running) for each in walk(node))
+    links = plan_of(case.world, [asked]).links
+    rows = batch_rows(node, case.world.batch(links))
+    return Counter(tuple(value(row.values[f.name]) for f in node.fields) for row in rows)
+
+
+def check(case: RecordCase, engine: str, spark: SparkSession | None = None) -> int:
+    """Holds an engine against the oracles, and Spark against the reference engine too; how many rows there were.
+
+    Raises:
+        AssertionError: they are not equal, or a record is in no account.
+    """
+    ours = evaluated(case, engine, spark)
+    for asked in case.asked:
+        found, theirs = rows_of(ours, asked.name), expected(case, asked)
+        if found != theirs:
+            pair = f"{engine} beside {'SQL' if asked.sql else 'the batch evaluator'}"
+            raise Difference(pair, asked.name, theirs - found, found - theirs)
+    if engine == SPARK:
+        same = replace(case, choice=replace(case.choice, interval=case.choice.long))
+        compare_engines(ours, evaluated(same, REFERENCE))
+    return sum(table.num_rows for tables in ours.rows.values() for table in tables)
+
+
+def described(case: RecordCase) -> str:
+    """A case to read: queries, settings, records."""
+    lines = [f"-- {each.family}\n{each.text}\n-- SQL: {each.sql or '(none)'}" for each in case.asked]
+    lines += ["", *(f"{name}: {value}" for name, value in vars(case.choice).items()), ""]
+    begin = min(case.world.stamps, default=0)
+    for link in RECORD_LINKS:
+        world = case.world
+        lines.append(
+            f"{link}: {world.kinds[link]}, skew {world.skews[link]} ns, bands {world.bands[link]}, "
+            f"split at {world.splits[link]}{', cut' if link in world.cuts else ''}"
+        )
+        lines += [f"  {row}" for row in world.records[link]]
+    lines += [
+        f"  {(packet.stamp - begin) / SECOND:14.9f} {packet.kind} {packet.dport}" for packet in case.world.packets
+    ]
+    return "\n".join(lines)
+
+
+def smaller(case: RecordCase, plain: Choice) -> Iterator[RecordCase]:
+    """Cases with less: fewer questions, plainer settings, fewer records."""
+    if len(case.asked) > 1:
+        yield from (replace(case, asked=(asked,)) for asked in case.asked)
+    yield replace(case, choice=plain)
+    for name in vars(plain):
+        yield replace(case, choice=replace(case.choice, **{name: getattr(plain, name)}))
+    yield replace(case, world=replace(case.world, cuts=(), packets=()))
+    size = max(map(len, case.world.records.values()))
+    while size:
+        for link, rows in case.world.records.items():
+            for at in range(0, len(rows), size):
+                records = {**case.world.records, link: rows[:at] + rows[at + size :]}
+                splits = {**case.world.splits, link: 0}
+                yield replace(case, world=replace(case.world, records=records, splits=splits))
+        size //= 2
