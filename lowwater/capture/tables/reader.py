@@ -31,6 +31,9 @@ from lowwater.errors import CaptureError
 READER_VERSION = 1
 """Changes whenever the same file would be read to other rows (SEMANTICS T7)."""
 
+RECORD_KINDS = ("csv", "json", "parquet")
+"""Kinds of links whose records are no packets."""
+
 IDENTITY = pa.schema(
     [
         pa.field("position", pa.int64(), nullable=False),
