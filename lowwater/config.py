@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import os
 import re
@@ -13,13 +12,14 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, model_validator
+from pydantic import BeforeValidator, ValidationError, model_validator
 from pydantic import Field as Setting
 
 from lowwater.environment import override
 from lowwater.errors import ConfigError
 from lowwater.instants import HOUR, SECOND, format_duration, parse_duration, parse_instant, parse_span
 from lowwater.refused import refusals
+from lowwater.sections import Duration, History, LinkThresholds, Positive, Section, Thresholds, nearest
 
 FILE_NAME = "lowwater.toml"
 LINK_NAME = r"[A-Za-z_][A-Za-z0-9_.-]*(?:/[A-Za-z0-9_.-]+)?"
@@ -31,9 +31,6 @@ LONGEST_WINDOW = 60 * SECOND
 
 MOST_PAYLOAD = 65_535
 """Most bytes of a payload that a number can request; `all` is the captured length."""
-
-TENFOLD = 10
-"""Ratio of the critical to the warning limit of a threshold, if only the warning limit is set."""
 
 
 def toml_key(name: str) -> str:
@@ -90,130 +87,20 @@ def _name_list(value: object) -> object:
     return [value] if isinstance(value, str) else value
 
 
-Duration = Annotated[int, BeforeValidator(parse_duration), Setting(ge=0)]
-Positive = Annotated[int, BeforeValidator(parse_duration), Setting(gt=0)]
 Instant = Annotated[int, BeforeValidator(parse_instant)]
 Span = Annotated[tuple[int, int], BeforeValidator(parse_span)]
 Heartbeat = Annotated[int | Literal["on-demand", "data-driven", "none"], BeforeValidator(_heartbeat)]
 Names = Annotated[tuple[str, ...], BeforeValidator(_name_list)]
+Patterns = Annotated[tuple[str, ...], BeforeValidator(_name_list), Setting(min_length=1)]
 LinkName = Annotated[str, Setting(pattern=f"^{LINK_NAME}$")]
 SetName = Annotated[str, Setting(pattern=r"^[A-Za-z_][A-Za-z0-9_-]*$")]
 Processes = Literal["shared", "each"]
-Share = Annotated[float, Setting(ge=0, le=1)]
-
-
-class Section(BaseModel):
-    """Base of all sections: immutable; an unknown key is an error that names the nearest key."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _known_keys(cls, data: Any) -> Any:
-        for key in data if isinstance(data, Mapping) else ():
-            if key not in cls.model_fields:
-                raise ValueError(f"unknown key {key!r}{nearest(str(key), cls.model_fields)}")
-        return data
-
-
-def nearest(name: str, names: Any) -> str:
-    """Returns `; did you mean 'x'?` with the nearest name, or else the list of all names."""
-    matches = difflib.get_close_matches(name, list(names), 1)
-    return f"; did you mean {matches[0]!r}?" if matches else f"; known are {', '.join(sorted(names))}"
 
 
 class Interval(Section):
     """`[interval]`: length of an interval (ns), counted from the epoch (SEMANTICS I3)."""
 
     length: Positive = HOUR
-
-
-class Limits(Section):
-    """Limits for a share of a link's records: an audit warns above `warning`, and fails above `critical`.
-
-    A single number is the warning limit. The default of the critical limit is ten times the warning limit, at most 1.
-    """
-
-    warning: Share
-    critical: Share
-
-    @model_validator(mode="before")
-    @classmethod
-    def _of_a_number(cls, data: Any) -> Any:
-        if not isinstance(data, Mapping):
-            data = {"warning": data}
-        warning = data.get("warning")
-        if isinstance(warning, bool) or not isinstance(warning, int | float):
-            raise ValueError("is no share; write a number from 0 to 1, or { warning = 0.01, critical = 0.1 }")
-        return {"critical": cls._critical(warning), **data}
-
-    @classmethod
-    def _critical(cls, warning: float) -> float:
-        return min(1.0, TENFOLD * warning)
-
-    @model_validator(mode="after")
-    def _in_order(self) -> Limits:
-        if self.critical < self.warning:
-            raise ValueError("critical: must not be below warning")
-        return self
-
-
-class Thresholds(Section):
-    """`[thresholds]`: limits for shares of a link's records. They decide audits and do not change rows.
-
-    Attributes:
-        violating: records later than the skew, of the records read (T2).
-        malformed: records that are unreadable or without a sane time, of the records read (T3).
-        failed: records with an expression that failed, of the sane records that an LFTA read (V2).
-    """
-
-    violating: Limits = Limits(warning=0.01, critical=0.1)
-    malformed: Limits = Limits(warning=0.01, critical=0.1)
-    failed: Limits = Limits(warning=0.01, critical=0.1)
-
-
-class LinkThresholds(Section):
-    """`[links.NAME.thresholds]`: thresholds of a link; `[thresholds]` gives the others."""
-
-    violating: Limits | None = None
-    malformed: Limits | None = None
-    failed: Limits | None = None
-
-
-class Warnings(Limits):
-    """Limits whose critical limit is 1 by default, so that it is never exceeded."""
-
-    @classmethod
-    def _critical(cls, warning: float) -> float:
-        return 1.0
-
-
-class History(Section):
-    """`[history]`: limits for changes against earlier intervals (docs/review.md). They do not change rows.
-
-    Every measure is a share from 0 (as usual) to 1; a critical limit of 1 is never exceeded.
-
-    Attributes:
-        intervals: number of earlier intervals; their median is the usual value.
-        least: fewest earlier intervals for a judgement.
-        season: only intervals that begin a multiple of this time earlier count, ns: the same hour of other days.
-        volume: change of the number of records and rows: 1 - smaller / larger of the current and the usual number.
-        violating: increase of the share of violations.
-        lateness: increase of the 99.9% quantile of lateness, in parts of the skew.
-        silence: change of the longest silence of a link: 1 - usual / current.
-        link_types: share of packets in captures with a link type that is new for the link.
-        talkers: share of packets from unusual sources.
-    """
-
-    intervals: int = Setting(default=24, ge=1)
-    least: int = Setting(default=6, ge=1)
-    season: Positive | None = None
-    volume: Warnings = Warnings(warning=0.8, critical=1)
-    violating: Warnings = Warnings(warning=0.05, critical=1)
-    lateness: Warnings = Warnings(warning=0.5, critical=1)
-    silence: Warnings = Warnings(warning=0.9, critical=1)
-    link_types: Warnings = Warnings(warning=0, critical=1)
-    talkers: Warnings = Warnings(warning=0.5, critical=1)
 
 
 class Duplicates(Section):
@@ -237,14 +124,14 @@ class GroupSkew(Section):
     """
 
     column: str
-    values: dict[str, Duration] = {}
+    values: dict[str, Duration] = Setting(default={})
 
 
 class Link(Section):
     """`[links.NAME]`: a link, which is a capture point.
 
     Attributes:
-        captures: pattern of its files, with strftime fields and wildcards, relative to the settings file.
+        captures: patterns of its files, with strftime fields and wildcards, relative to the settings file.
         rotation: time that a file covers from the instant in its name, ns.
         timezone: time zone of the instants in file names; all other instants are UTC.
         covers: file name, with wildcards -> coverage [from, to), ns; overrides the rotation (T5).
@@ -258,7 +145,9 @@ class Link(Section):
             checksums aside.
         anonymise: file with the key that replaces addresses.
         kind: format of its files.
-        protocol: protocol of its records, if they are no packets; None for the one that queries name.
+        protocol: protocol of its records, if they are no packets; None for the only one of `schemas`, or the one that
+            queries name.
+        schemas: files with PROTOCOL blocks, of records that are no packets.
         separator: separator of a `csv` file, one character; None for a comma.
         quote: character around values of a `csv` file; empty if values are never quoted.
         header: whether a `csv` file begins with the names of its columns; None if the protocol reads columns by name.
@@ -276,10 +165,10 @@ class Link(Section):
         properties: values that queries read as `@name`.
     """
 
-    captures: str | None = None
+    captures: Patterns | None = None
     rotation: Positive | None = None
     timezone: Annotated[str, BeforeValidator(_zone)] = "UTC"
-    covers: dict[str, Span] = {}
+    covers: dict[str, Span] = Setting(default={})
     interfaces: Literal["each", "one"] = "each"
     payload: Annotated[int, Setting(ge=0, le=MOST_PAYLOAD)] | Literal["all"] | None = None
     applications: tuple[Literal["dns", "http", "quic", "ssh", "tls"], ...] = ()
@@ -290,12 +179,13 @@ class Link(Section):
     anonymise: str | None = None
     kind: Literal["pcap", "csv", "json", "parquet"] = "pcap"
     protocol: str | None = None
+    schemas: Names = ()
     separator: str | None = None
     quote: Annotated[str, Setting(max_length=1)] | None = None
     header: bool | None = None
     null: tuple[str, ...] | None = None
     skew: Duration = SECOND
-    skews: dict[str, int] = {}
+    skews: dict[str, int] = Setting(default={})
     group_skew: GroupSkew | None = None
     max_jump: Duration | None = None
     since: Instant | None = None
@@ -304,7 +194,7 @@ class Link(Section):
     policy: Annotated[Literal["fail", "wait", "publish"], BeforeValidator(_policy)] = "fail"
     delay: Duration = 0
     thresholds: LinkThresholds = LinkThresholds()
-    properties: dict[str, str] = {}
+    properties: dict[str, str] = Setting(default={})
 
     @property
     def longest_skew(self) -> int:
@@ -329,8 +219,9 @@ class Link(Section):
         if len({self.separator or ",", self.quote if self.quote is not None else '"', "\n", "\r"}) < 4:
             raise ValueError("separator and quote: are different characters, and no end of a line")
         if self.kind == "pcap":
-            if self.protocol is not None:
-                raise ValueError('protocol: is of a link of kind "csv", "json" or "parquet"')
+            if self.protocol is not None or self.schemas:
+                key = "protocol" if self.protocol is not None else "schemas"
+                raise ValueError(f'{key}: is of a link of kind "csv", "json" or "parquet"')
             return
         for key in ("payload", "anonymise", "shed", "group_skew"):
             if getattr(self, key) is not None:
@@ -363,7 +254,7 @@ class Link(Section):
             raise ValueError(f"skew: must be below {format_duration(LONGEST_SKEW)}")
         if self.since is not None and self.until is not None and self.until <= self.since:
             raise ValueError("until: must be after since")
-        if self.rotation is not None and (self.captures is None or "%" not in self.captures):
+        if self.rotation is not None and not all("%" in pattern for pattern in self.captures or ("",)):
             raise ValueError(
                 "rotation: needs a pattern with the start of the file in it, as captures = 'a-%Y%m%d%H.pcap'"
             )
@@ -376,7 +267,7 @@ class QuerySet(Section):
     files: Names = ()
     schemas: Names = ()
     functions: Names = ()
-    params: dict[str, str | int | float | bool] = {}
+    params: dict[str, str | int | float | bool] = Setting(default={})
     chain_start: Instant | None = None
     interval: Positive | None = None
     heartbeat: Heartbeat | None = None
@@ -476,9 +367,9 @@ class Config(Section):
 
     lake: Path | None = None
     interval: Interval = Interval()
-    links: dict[LinkName, Link] = {}
-    sets: dict[SetName, tuple[str, ...]] = {}
-    query_sets: dict[SetName, QuerySet] = {}
+    links: dict[LinkName, Link] = Setting(default={})
+    sets: dict[SetName, tuple[str, ...]] = Setting(default={})
+    query_sets: dict[SetName, QuerySet] = Setting(default={})
     thresholds: Thresholds = Thresholds()
     history: History = History()
     replay: Replay = Replay()
@@ -528,6 +419,11 @@ class Config(Section):
             )
         return Link()
 
+    @property
+    def link_schemas(self) -> list[Path]:
+        """Files with the protocols of links whose records are no packets, each once."""
+        return [Path(file) for file in dict.fromkeys(file for link in self.links.values() for file in link.schemas)]
+
     def limits(self, name: str) -> Thresholds:
         """Returns the thresholds in force for a link."""
         link_thresholds = self.link(name).thresholds
@@ -551,7 +447,7 @@ def load_config(lake: Path | None = None, path: Path | None = None) -> Config:
         ConfigError: if a setting is refused; names the file or variable, the key, and an allowed value.
     """
     chosen = path or (lake / FILE_NAME if lake else None)
-    data: dict[str, Any] = {}
+    data: dict[str, Any] = Setting(default={})
     if chosen is not None and (path is not None or chosen.exists()):
         try:
             data = tomllib.loads(chosen.read_text(encoding="utf-8"))
@@ -579,7 +475,14 @@ def _refuse(path: Path, error: ValidationError, variables: Mapping[str, str]) ->
 def _absolute(config: Config, folder: Path, lake: Path | None) -> Config:
     links = {
         name: link.model_copy(
-            update={key: normpath(folder / value) for key in ("captures", "anonymise") if (value := getattr(link, key))}
+            update={
+                **{
+                    key: tuple(normpath(folder / value) for value in values)
+                    for key in ("captures", "schemas")
+                    if (values := getattr(link, key))
+                },
+                **({"anonymise": normpath(folder / link.anonymise)} if link.anonymise else {}),
+            }
         )
         for name, link in config.links.items()
     }

@@ -23,6 +23,7 @@ EXAMPLES = {
     "links.*.duplicate_bytes": 'duplicate_bytes = "packet"',
     "links.*.anonymise": 'anonymise = "main1.key"',
     "links.*.kind": 'kind = "csv"',
+    "links.*.schemas": 'schemas = ["schemas/flow.schema"]',
     "links.*.separator": 'separator = ";"',
     "links.*.protocol": 'protocol = "FLOW"',
     "links.*.quote": 'quote = "\'"',

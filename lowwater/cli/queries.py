@@ -51,16 +51,17 @@ class Definitions:
     params: Sequence[tuple[str, str]] = ()
     dialect: str = "lowwater"
 
-    def plan(self, files: Sequence[Path], links: Links, folders: Sequence[str] = ()) -> Plan:
+    def plan(self, files: Sequence[Path], links: Links, config: Config) -> Plan:
         """Plans query files.
 
         Args:
             files: query files.
             links: links that FROM may name.
-            folders: folders of files that the queries may read.
+            config: settings: protocols of the links, and folders of files that the queries may read.
         """
         params = dict(self.params)
-        context = make_context(links, self.schemas, self.functions, params, self.dialect, folders)
+        schemas = _distinct([*config.link_schemas, *self.schemas])
+        context = make_context(links, schemas, self.functions, params, self.dialect, config.files.folders)
         plan = plan_files(files, links, context=context)
         text = "".join(query.text for query in (*plan.queries, *plan.internal))
         for name in params:
@@ -73,10 +74,15 @@ def _settings(links: Path | None) -> Config:
     return load_config(path=links) if links else Config()
 
 
-def _links_and_folders(links: Path | None) -> tuple[Links, Sequence[str]]:
-    """Returns the links of the settings file, and the folders in which queries may read files."""
+def _distinct(files: Sequence[Path]) -> list[Path]:
+    """Returns files without those that come again, perhaps by another name."""
+    return list({path.resolve(): path for path in files}.values())
+
+
+def _links_and_settings(links: Path | None) -> tuple[Links, Config]:
+    """Returns the links that FROM may name, and the settings."""
     config = _settings(links)
-    return config_links(config, sorted(config.links) if links else None), config.files.folders
+    return config_links(config, sorted(config.links) if links else None), config
 
 
 def explain_files(files: Sequence[Path], form: str, links: Path | None, **definitions: Any) -> str:
@@ -93,13 +99,13 @@ def explain_files(files: Sequence[Path], form: str, links: Path | None, **defini
 
 def explain_kernels(files: Sequence[Path], links: Path | None, **definitions: Any) -> str:
     """Returns the generated code of each link of query files."""
-    plan = Definitions(**definitions).plan(files, *_links_and_folders(links))
+    plan = Definitions(**definitions).plan(files, *_links_and_settings(links))
     return list_kernels(plan.lftas, LowSettings(skew=0))
 
 
 def _noted(files: Sequence[Path], links: Path | None, definitions: dict[str, Any]) -> Plan:
     """Plans query files, and adds notes on queries that `run` would refuse."""
-    plan = Definitions(**definitions).plan(files, *_links_and_folders(links))
+    plan = Definitions(**definitions).plan(files, *_links_and_settings(links))
     return replace(plan, notes=(*plan.notes, *not_run(plan), *cost_notes(plan, _settings(links).replay.copies)))
 
 
@@ -192,7 +198,7 @@ def run_files(
     def planned(interfaces: Mapping[str, tuple[str, ...]]) -> Plan:
         names = tuple(sorted({*config.links, *chain.from_iterable(interfaces.values())}))
         links = replace(links_of_settings, names=names, interfaces=interfaces)
-        plan = Definitions(**definitions).plan(files, links, config.files.folders)
+        plan = Definitions(**definitions).plan(files, links, config)
         plan = plan.only(query) if query else plan
         require_lowered(plan, engine)
         require_affordable(plan, copies or config.replay.copies)
@@ -258,17 +264,18 @@ def _refuse_same_file(files_of_links: Sequence[tuple[str, Path]]) -> None:
             raise click.BadParameter(f"--capture {link}={path}:{same}, and a link reads a capture once: leave one out")
 
 
-def _matching(pattern: str, link: str) -> list[Path]:
-    """Returns the files that match a link's pattern; strftime fields match any text."""
+def _matching(patterns: Sequence[str], link: str) -> list[Path]:
+    """Returns the files that match a link's patterns; strftime fields match any text."""
     import glob
     import re
 
-    paths = sorted(Path(path) for path in glob.glob(re.sub(r"%[A-Za-z]", "*", pattern)))
+    paths = {Path(path) for pattern in patterns for path in glob.glob(re.sub(r"%[A-Za-z]", "*", pattern))}
     if not paths:
         raise ConfigError(
-            f"links.{link}: no file matches {pattern}", f"correct `captures`, or give --capture {link}=FILE"
+            f"links.{link}: no file matches {', '.join(patterns)}",
+            f"correct `captures`, or give --capture {link}=FILE",
         )
-    return paths
+    return sorted(paths)
 
 
 def _heartbeat(text: str) -> tuple[int, Policy]:

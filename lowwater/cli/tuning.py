@@ -38,7 +38,7 @@ def explain_statistics(files: Sequence[Path], form: str, lake: Path, definitions
         QueryError: a query is not valid.
     """
     config, opened = load_config(lake), open_lake(lake, make=False)
-    plan = Definitions(**definitions).plan(files, lake_links(config, opened), config.files.folders)
+    plan = Definitions(**definitions).plan(files, lake_links(config, opened), config)
     statistics, tunings = recommended(opened, plan, config)
     if form == "json":
         documents = [_as_json(lfta, statistics.get(lfta.name), tunings.get(lfta.name)) for lfta in plan.lftas]

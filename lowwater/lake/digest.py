@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lowwater.capture.content.retention import ContentOptions, hash_of, kept_for_rows
+from lowwater.capture.tables.reader import RECORD_KINDS, TableOptions
 from lowwater.config import Link
 from lowwater.instants import format_duration
 from lowwater.lake.ledgers.captures import Capture, Captures
@@ -103,15 +104,23 @@ def inputs_digest(text: str, names: Mapping[str, str], links: Sequence[Mapping[s
     return hashlib.sha256(canonical.encode("ascii")).hexdigest()
 
 
-def outdated(captures: Sequence[Capture], settings: Link, decoder_version: int, read_from: int, end: int) -> list[str]:
+def outdated(
+    captures: Sequence[Capture],
+    settings: Link,
+    decoder_version: int,
+    read_from: int,
+    end: int,
+    records: TableOptions | None = None,
+) -> list[str]:
     """Lists the captures that must be ingested again before a run (T7): a line for each, with the reason.
 
     Args:
         captures: ledger rows of the link, in any order.
         settings: current settings of the link.
-        decoder_version: current `DECODER_VERSION`.
+        decoder_version: current version of the reader of the link's files.
         read_from: first timestamp that the run reads, ns since the epoch.
         end: end of the run's interval, ns since the epoch, exclusive.
+        records: how queries read the records of the link; None for packets.
     """
     lines = []
     options = ContentOptions.of(settings)
@@ -123,6 +132,8 @@ def outdated(captures: Sequence[Capture], settings: Link, decoder_version: int, 
                 f"{capture.path} was decoded by version {capture.decoder_version}, now {decoder_version}: "
                 "ingest it again"
             )
+        elif _read_otherwise(capture, records):
+            lines.append(f"{capture.path} was read by another kind, protocol or form of text: ingest it again")
         elif not capture.admits(settings):
             lines.append(f"{capture.path} was judged by another max_jump: ingest it again")
         elif options.compared and hash_of(capture.kept) != options.compared:
@@ -131,3 +142,10 @@ def outdated(captures: Sequence[Capture], settings: Link, decoder_version: int, 
             cause = f"by {'another' if key else 'a'} key" if capture.key else "under no key"
             lines.append(f"{capture.path} was anonymised {cause}, and its link now says otherwise: ingest it again")
     return lines
+
+
+def _read_otherwise(capture: Capture, records: TableOptions | None) -> bool:
+    """Whether a file was read as another kind of records, or by another protocol or form of text, than now."""
+    if records is None:
+        return capture.format in RECORD_KINDS
+    return capture.kept != str(records)

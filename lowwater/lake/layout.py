@@ -246,6 +246,10 @@ class Lake:
         """Path of the table with the records of a link that are no packets."""
         return self.root / "records" / safe_name(link)
 
+    def record_tables(self) -> list[Path]:
+        """Paths of the tables with records that are no packets."""
+        return sorted(path for path in (self.root / "records").glob("*") if path.is_dir())
+
     def table_of(self, link: str, records: bool) -> Path:
         """Path of the table with the records of a link: `packets/`, or its own if they are no packets."""
         return self.records(link) if records else self.packets

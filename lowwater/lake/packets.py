@@ -283,11 +283,11 @@ def _bounds(group: Any) -> dict[str, tuple[int, int]]:
 
 @dataclass(frozen=True)
 class PacketFiles:
-    """The files of `packets/` at one instant, read once for all links.
+    """The files of `packets/` and `records/` at one instant, read once for all links.
 
     Attributes:
-        folder: folder of the table.
-        attempts: ingest attempt -> its rows of `live_files`, of all links.
+        folder: folder of `packets/`, or of the only table.
+        attempts: ingest attempt -> its rows of `live_files`, of all links, with the folder of their table.
     """
 
     folder: Path
@@ -300,7 +300,11 @@ class PacketFiles:
         Raises:
             LakeError: if the lake cannot be read.
         """
-        return cls.of_table(lake.packets)
+        packets = cls.of_table(lake.packets)
+        tables = [cls.of_table(folder) for folder in lake.record_tables()]
+        if not tables:
+            return packets
+        return cls(packets.folder, {at: rows for each in (packets, *tables) for at, rows in each.attempts.items()})
 
     @classmethod
     def of_table(cls, folder: Path) -> PacketFiles:
@@ -310,13 +314,20 @@ class PacketFiles:
             LakeError: if the table cannot be read.
         """
         with lake_errors(f"{folder}: the table cannot be read"):
-            return cached_value(folder, "files", lambda table: cls(folder, _by_attempt(table)))
+            return cached_value(folder, "files", lambda table: cls(folder, _by_attempt(table, folder)))
+
+    @staticmethod
+    def path(row: Mapping[str, Any]) -> Path:
+        """Returns the path of a file of `attempts`."""
+        path: Path = row["folder"] / row["path"]
+        return path
 
 
-def _by_attempt(table: DeltaTable | None) -> dict[str, list[dict[str, Any]]]:
+def _by_attempt(table: DeltaTable | None, folder: Path) -> dict[str, list[dict[str, Any]]]:
     files: dict[str, list[dict[str, Any]]] = {}
     for row in live_files(table) if table is not None else ():
-        files.setdefault(row["path"].rpartition("-")[2].removesuffix(".parquet"), []).append(row)
+        attempt = row["path"].rpartition("-")[2].removesuffix(".parquet")
+        files.setdefault(attempt, []).append({**row, "folder": folder})
     return files
 
 
@@ -361,7 +372,7 @@ def packet_files(
                 f"{_AGAIN}; else the lake is damaged: ingest its captures into a new one",
             )
         needed = tuple(
-            PacketFile(files.folder / row["path"], row["num_records"], row["min.arrival"], row["max.arrival"])
+            PacketFile(PacketFiles.path(row), row["num_records"], row["min.arrival"], row["max.arrival"])
             for row in placed
             if empty._may_hold(_logged_bounds(row), read)
         )

@@ -13,11 +13,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from lowwater.config import History
 from lowwater.instants import SECOND
 from lowwater.lake.layout import METRICS
 from lowwater.lake.ledgers.history import LinkLateness
 from lowwater.quality.links.profile import LinkProfile
+from lowwater.sections import History
 
 LINK, QUERY = "link", "query"
 FEWEST_RECORDS = 100

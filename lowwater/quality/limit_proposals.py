@@ -9,8 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, floor, log10
 
-from lowwater.config import Config, Limits, section_of
+from lowwater.config import Config, section_of
 from lowwater.quality.drift import LINK, LINK_DRIFTS, QUERY, QUERY_DRIFTS, IntervalHistory, Items, link_row, query_row
+from lowwater.sections import Limits
 
 EXCEEDING_SHARE = 0.01
 """Share of the past intervals that may exceed a proposed limit."""

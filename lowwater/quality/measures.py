@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lowwater.config import Config, Link, Thresholds
+from lowwater.config import Config, Link
 from lowwater.instants import SECOND, format_instant
 from lowwater.lake.layout import OUTCOMES, Lake
 from lowwater.lake.ledgers.captures import Capture, malformed_between
@@ -25,6 +25,7 @@ from lowwater.lake.packets import PacketFiles
 from lowwater.quality.custom.row_checks import RuleResult
 from lowwater.quality.links.packet_scan import MINUTE, LinkScan
 from lowwater.quality.outputs.query_measures import QueryMeasures
+from lowwater.sections import Thresholds
 
 EXAMPLES = 5
 """Number of files, records and offsets that a measure names."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from lowwater.capture.reader import DECODER_VERSION
+from lowwater.capture.content.retention import ContentOptions
 from lowwater.catalog.skews import link_skews
 from lowwater.catalog.watchlists import watchlist_digest
 from lowwater.config import Config, load_config, section_of
@@ -20,6 +20,8 @@ from lowwater.errors import ConfigError, LakeError
 from lowwater.instants import format_duration, format_instant
 from lowwater.lake.chains import store_chained
 from lowwater.lake.digest import inputs_digest, link_inputs, outdated
+from lowwater.lake.ingestion.record_options import record_options
+from lowwater.lake.ingestion.replacement import version_of
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.captures import Capture, Captures, ingested_links, interface_links, read_captures
 from lowwater.lake.ledgers.coverage import Gap, at_edge, check, gap_error, gap_texts, unsettled
@@ -37,6 +39,7 @@ from lowwater.plan.tree import walk
 from lowwater.quality.custom.suites import Suites, read_suites
 from lowwater.replay.checks.affordable import require_affordable
 from lowwater.replay.checks.capabilities import require_lowered
+from lowwater.replay.record_links import planned_options
 from lowwater.replay.stages.engines import LowInputs
 from lowwater.replay.tuning.recommendations import Tuning, recommended, shortest_period
 
@@ -71,7 +74,8 @@ class Job:
         The lake stores whether the set is chained, for DAG files, which plan no queries.
 
         Raises:
-            ConfigError: there is no such query set, a suite of it is wrong, or a link of it has other records.
+            ConfigError: there is no such query set, a suite of it is wrong, or a query reads a link by another
+                protocol than the lake keeps.
             LakeError: there is no such lake, or it cannot be written.
             QueryError: a query is wrong.
         """
@@ -82,7 +86,7 @@ class Job:
         plan = plan_files(files, lake_links(config, lake), context=set_context(config, query_set))
         require_lowered(plan)
         require_affordable(plan, config.replay.copies)
-        _require_packets(config, plan)
+        _require_protocols(config, plan)
         length = section.interval if section and section.interval else config.interval.length
         suites = read_suites(root, query_set, {query.name: query.high.fields for query in plan.queries})
         job = Job(lake, config, query_set, plan, length, suites)
@@ -171,13 +175,15 @@ class Job:
         return ends
 
 
-def _require_packets(config: Config, plan: Plan) -> None:
+def _require_protocols(config: Config, plan: Plan) -> None:
+    """Checks that queries read the records of links by the protocols by which ingest reads them."""
     for link in plan.links:
-        kind = config.link(link).kind
-        if kind != "pcap":
+        stored, planned = record_options(config, link), planned_options(config, plan, link)
+        if stored is not None and planned is not None and str(stored) != str(planned):
             raise ConfigError(
-                f"link {link} has {kind} records, which no lake keeps yet",
-                "run the queries over its files with `lowwater run`",
+                f"the PROTOCOL block {planned.layout.protocol} of a query has other fields than that of link {link} in "
+                "the settings, by which the lake keeps its records",
+                f"leave it out of the query file: queries know the protocols of schemas in {section_of(link)}",
             )
 
 
@@ -212,8 +218,9 @@ def set_context(config: Config, query_set: str) -> Context:
     """
     section = config.query_sets.get(query_set)
     if section is None:
-        return make_context(Links(), folders=config.files.folders)
-    schemas, functions = ([Path(file) for file in files] for files in (section.schemas, section.functions))
+        return make_context(Links(), config.link_schemas, folders=config.files.folders)
+    schemas = list(dict.fromkeys([*config.link_schemas, *map(Path, section.schemas)]))
+    functions = [Path(file) for file in section.functions]
     return make_context(Links(), schemas, functions, section.params, folders=config.files.folders)
 
 
@@ -357,8 +364,9 @@ class IntervalInputs(LowInputs):
         return [
             reason
             for link, start in self.link_starts(self.plan.queries).items()
+            for settings, records in [(self.config.link(link), planned_options(self.config, self.plan, link))]
             for reason in outdated(
-                self.captures.get(link, ()), self.config.link(link), DECODER_VERSION, start, self.end
+                self.captures.get(link, ()), settings, version_of(records or ContentOptions()), start, self.end, records
             )
         ]
 

@@ -74,7 +74,9 @@ class FindCaptures(BaseOperator):
             if name not in files:
                 self.log.info("link %s has no pattern of files: ingest its captures by hand", name)
             elif not files[name]:
-                self.log.warning("link %s: no file of %s for %s", name, link.captures, format_instant(start))
+                self.log.warning(
+                    "link %s: no file of %s for %s", name, ", ".join(link.captures or ()), format_instant(start)
+                )
         return [{"link": name, "path": str(path)} for name, paths in files.items() for path in paths]
 
 

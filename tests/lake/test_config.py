@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lowwater.config import Config, Link, QuerySet, Section, load_config
+from lowwater.config import Config, Link, QuerySet, load_config
 from lowwater.errors import ConfigError
 from lowwater.instants import HOUR, SECOND, format_duration, format_instant
 from lowwater.instants import parse_duration as duration
 from lowwater.instants import parse_instant as instant
 from lowwater.lake.files.rotation import declared_coverage, files_of
+from lowwater.sections import Section
 from tests.lake.support import BASE
 from tests.replay.support import ROOT
 
@@ -90,7 +91,7 @@ def test_the_whole_schema(tmp_path: Path) -> None:
     assert (config.lake, config.interval.length) == (tmp_path / "lake", 600 * SECOND)
     main, control = config.link("main1"), config.link("control")
     assert (main.skew, main.jump, main.since, main.policy) == (SECOND // 4, SECOND // 4 + 60 * SECOND, BASE, "publish")
-    assert main.captures == str(tmp_path / "captures/main1-%Y%m%d%H.pcap*")
+    assert main.captures == (str(tmp_path / "captures/main1-%Y%m%d%H.pcap*"),)
     assert (control.skew, control.jump, control.policy) == (2 * SECOND, 300 * SECOND, "fail")
     assert config.query_sets["flows"].files == (str(tmp_path / "queries/flows.gsql"),)
     assert (config.replay.heartbeat, config.replay.chunk) == ("data-driven", 1024)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from lowwater.catalog.packets import READABLE
 from lowwater.catalog.values import pack_ip, words_from_ip
-from lowwater.config import Config, History, Link, load_config
+from lowwater.config import Config, Link, load_config
 from lowwater.instants import HOUR, SECOND
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.history import read_lateness, read_metrics, record_lateness, record_metrics
@@ -39,6 +39,7 @@ from lowwater.quality.links import profile
 from lowwater.quality.links.profile import LinkProfile
 from lowwater.quality.links.senders import SenderCounts
 from lowwater.replay.stages.audit import SUBJECTS
+from lowwater.sections import History
 from tests.quality.frames import LINK_HISTORY, QUERY_HISTORY
 from tests.replay.support import lowwater
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -38,7 +39,8 @@ class ParquetParser:
             raise CaptureError(f"{path}: is no readable parquet file: {reason}", "check kind of the link") from error
         self._paths = [self._path_of(field) for field in layout.fields]
 
-    def __iter__(self) -> Iterator[Piece]:
+    def __iter__(self) -> Iterator[Callable[[], Piece]]:
+        """Yields the work on each batch of rows, in order; a thread may do it while the next batch is read."""
         offset = 0
         columns = [".".join(path) for path in dict.fromkeys(self._paths)]
         try:
@@ -46,7 +48,7 @@ class ParquetParser:
                 rows = np.arange(batch.num_rows, dtype=np.int64)
                 places = Places(offset + rows, np.zeros(len(rows), np.int64))
                 raw = [_column(batch, path) for path in self._paths]
-                yield make_piece(self._layout, places, rows, raw, Refusals(len(rows)))
+                yield partial(make_piece, self._layout, places, rows, raw, Refusals(len(rows)))
                 offset += batch.num_rows
         except (pa.ArrowException, OSError) as error:
             raise CaptureError(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -73,12 +74,13 @@ class DelimitedParser:
         self._width = 0
         self._chosen = [0] * len(layout.fields)
 
-    def __iter__(self) -> Iterator[Piece]:
+    def __iter__(self) -> Iterator[Callable[[], Piece]]:
+        """Yields the work on each block, in order; a thread may do it while the next block is read."""
         for block in self.blocks:
             first = 0
             if not self._width and len(block):
                 first = self._begin(block)
-            yield self._piece(block, first)
+            yield partial(self._piece, block, first)
 
     def _begin(self, block: Block) -> int:
         """Finds the columns of the file. Returns the number of records of the block that are its header."""

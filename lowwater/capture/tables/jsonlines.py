@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from functools import partial
 from types import NoneType
 from typing import Any, NoReturn
 
@@ -72,9 +73,10 @@ class JsonParser:
         exact = any(field.form == SECONDS for field in layout.fields)
         self._decoder = json.JSONDecoder(parse_float=_Decimal if exact else None, parse_constant=_refuse)
 
-    def __iter__(self) -> Iterator[Piece]:
+    def __iter__(self) -> Iterator[Callable[[], Piece]]:
+        """Yields the work on each block, in order."""
         for block in self.blocks:
-            yield self._piece(block)
+            yield partial(self._piece, block)
 
     def _piece(self, block: Block) -> Piece:
         places = Places(block.offset + block.begins, block.ends - block.begins, block.lines)

@@ -24,12 +24,16 @@ from lowwater.capture.records.tally import Tally
 from lowwater.capture.tables.columnar import ParquetParser
 from lowwater.capture.tables.delimited import DelimitedParser, TextOptions
 from lowwater.capture.tables.jsonlines import JsonParser
+from lowwater.capture.tables.ordered import in_order
 from lowwater.capture.tables.pieces import NO_TIME, TIME_JUMP, TIME_RANGE, Piece
 from lowwater.catalog.records import RecordLayout
 from lowwater.errors import CaptureError
 
 READER_VERSION = 1
 """Changes whenever the same file would be read to other rows (SEMANTICS T7)."""
+
+RECORD_KINDS = ("csv", "json", "parquet")
+"""Kinds of links whose records are no packets."""
 
 IDENTITY = pa.schema(
     [
@@ -171,7 +175,7 @@ class RecordReader:
         self._finish(blocks.size, compression, unpacked, blocks.overhead + parser.overhead, blocks.open_end)
 
     def _batches(self, parser: DelimitedParser | JsonParser | ParquetParser) -> Iterator[pa.RecordBatch]:
-        for piece in parser:
+        for piece in in_order(parser):
             self._take(piece)
             yield from self._settled(final=False)
         yield from self._settled(final=True)

@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from lowwater.capture.tables.addresses import WORDS, address_columns, addresses
 from lowwater.catalog.records import ISO, SECONDS, RecordField
 from lowwater.catalog.types import Type
-from lowwater.catalog.values import pack_ip, words_from_ip
 
 Flags = NDArray[np.bool_]
 Typed = tuple[pa.Array, Flags]
@@ -30,7 +30,7 @@ _ZONED = r":[0-9]{2}(\.[0-9]+)?([Zz]|[+-][0-9]{2}(:?[0-9]{2})?)$"
 
 
 def typed(values: pa.Array, field: RecordField) -> Typed:
-    """Returns the values of a field in its type: IP addresses as texts are bytes, times of a form are integers.
+    """Returns the values of a field in its type: IP addresses are of `addresses.WORDS`, times of a form are integers.
 
     Args:
         values: texts (binary or strings), or values that the file has typed.
@@ -66,11 +66,7 @@ def stored_columns(values: pa.Array, field: RecordField) -> list[pa.Array]:
         return [_divided(values, field.unit)]
     if field.type is not Type.IP:
         return [values]
-    encoded = values.dictionary_encode()
-    words = [words_from_ip(value) for value in encoded.dictionary.to_pylist()]
-    kinds = (pa.int32(), pa.int64(), pa.int64())
-    columns = zip(*words, strict=True) if words else ((), (), ())
-    return [pa.array(column, kind).take(encoded.indices) for column, kind in zip(columns, kinds, strict=True)]
+    return address_columns(values)
 
 
 def _divided(values: pa.Array, unit: int) -> pa.Array:
@@ -113,7 +109,7 @@ def _from_texts(texts: pa.Array, field: RecordField) -> Typed:
     if field.type is Type.BOOL:
         return _booleans(texts)
     if field.type is Type.IP:
-        return _addresses(texts)
+        return addresses(texts)
     kind = pa.int64() if field.type is Type.INT else pa.float64()
     column, bad = _numbers(texts, kind)
     return _finite(column, bad) if field.type is Type.FLOAT else (column, bad)
@@ -138,20 +134,6 @@ def _booleans(texts: pa.Array) -> Typed:
     known = pc.or_(true, pc.is_in(lower, pa.array(_FALSE)))
     bad = pc.and_(texts.is_valid(), pc.invert(known)).to_numpy(zero_copy_only=False)
     return pc.if_else(known, true, pa.scalar(None, pa.bool_())), bad
-
-
-def _addresses(texts: pa.Array) -> Typed:
-    encoded = texts.dictionary_encode()
-    values = [_address(text) for text in encoded.dictionary.to_pylist()]
-    column = pa.array(values, pa.binary()).take(encoded.indices)
-    return column, pc.and_(texts.is_valid(), column.is_null()).to_numpy(zero_copy_only=False)
-
-
-def _address(text: str) -> bytes | None:
-    try:
-        return pack_ip(text.strip())
-    except ValueError:
-        return None
 
 
 def _seconds(texts: pa.Array) -> Typed:
@@ -207,7 +189,7 @@ def _from_values(values: pa.Array, field: RecordField) -> Typed:
         if target is not None and fits:
             column, bad = _each(values, lambda part: part.cast(target), target)
             return _finite(column, bad) if field.type is Type.FLOAT else (column, bad)
-    nothing = pa.nulls(len(values), pa.binary() if field.type is Type.IP else _plain(field))
+    nothing = pa.nulls(len(values), WORDS if field.type is Type.IP else _plain(field))
     return nothing, values.is_valid().to_numpy(zero_copy_only=False)
 
 

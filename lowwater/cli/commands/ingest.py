@@ -108,7 +108,7 @@ def _ingest_files(lake: Path, link: str, covers: tuple[int, int] | None, growing
     """
     from lowwater.config import load_config
     from lowwater.lake.ingestion.ingest import ingest as ingest_files
-    from lowwater.lake.ingestion.ingest import require_packets
+    from lowwater.lake.ingestion.record_options import record_options
     from lowwater.lake.layout import open_lake
     from lowwater.replay.progress import Progress
     from lowwater.replay.sessions import Sessions
@@ -116,7 +116,7 @@ def _ingest_files(lake: Path, link: str, covers: tuple[int, int] | None, growing
 
     config = load_config(lake)
     opened = open_lake(lake)
-    require_packets(link, config.link(link))  # before the slow start of a Spark session
+    record_options(config, link)  # its errors come before the slow start of a Spark session
     progress = Progress()
     sessions = Sessions("lowwater ingest", progress)
     with progress.stage("ingest", f"of {link}"):

@@ -94,7 +94,7 @@ def check_dates(folder: Path, named: LinkFiles, facts: Sequence[CaptureFacts], s
 def _start(folder: Path, named: LinkFiles, name: str) -> int | None:
     """Returns the instant in the name of a file, taken as UTC, ns; None without one."""
     pattern = f"{folder.absolute().as_posix().replace('%', '%%')}/{named.pattern}"
-    coverage = declared_coverage(Link(captures=pattern, rotation=SECOND), folder / name)
+    coverage = declared_coverage(Link(captures=(pattern,), rotation=SECOND), folder / name)
     return coverage[0] if coverage else None
 
 

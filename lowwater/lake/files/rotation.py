@@ -51,17 +51,15 @@ def _regex(pattern: str) -> re.Pattern[str]:
 def declared_coverage(link: Link, path: Path) -> tuple[int, int] | None:
     """Returns the coverage [from, to), ns, of a file according to the settings of its link; None if they do not say.
 
-    The first pattern of `covers` that fits the file name counts, else the pattern of the files and the rotation. If the
+    The first pattern of `covers` that fits the file name counts, else a pattern of the files and the rotation. If the
     folder in that pattern has no field, only the file name is compared: files may be ingested from elsewhere.
     """
     if (key := covers_key(link, path)) is not None:
         return link.covers[key]
     if link.captures is None or link.rotation is None:
         return None
-    match = _regex(link.captures).fullmatch(str(path.absolute()))
-    folder, _, name = link.captures.rpartition("/")
-    if match is None and "%" not in folder:
-        match = _regex(name).fullmatch(path.name)
+    matches = (_match(pattern, path) for pattern in link.captures)
+    match = next((match for match in matches if match is not None), None)
     if match is None:
         return None
     fields = {key[1]: int(value) for key, value in match.groupdict().items()}
@@ -76,6 +74,12 @@ def declared_coverage(link: Link, path: Path) -> tuple[int, int] | None:
     except (ValueError, OverflowError):  # digits that are no date, for example month 13
         return None
     return _instant(moment), end
+
+
+def _match(pattern: str, path: Path) -> re.Match[str] | None:
+    folder, _, name = pattern.rpartition("/")
+    match = _regex(pattern).fullmatch(str(path.absolute()))
+    return _regex(name).fullmatch(path.name) if match is None and "%" not in folder else match
 
 
 def covers_key(link: Link, path: Path) -> str | None:
@@ -115,6 +119,10 @@ def _instant(moment: datetime) -> int:
     return (since.days * 86400 + since.seconds) * SECOND
 
 
+def _wildcard(pattern: str) -> str:
+    return "".join("*" if p[0] == "%" and p != "%%" else p.replace("%%", "%") for p in _pieces(pattern))
+
+
 def files_of(link: Link, start: int, end: int) -> list[Path]:
     """Lists the files whose pattern declares coverage in [start, end), ns, in order of their begin.
 
@@ -125,9 +133,8 @@ def files_of(link: Link, start: int, end: int) -> list[Path]:
     """
     if link.captures is None:
         raise ConfigError("the link has no pattern of its files", "set captures in its section of lowwater.toml")
-    wildcard = "".join("*" if p[0] == "%" and p != "%%" else p.replace("%%", "%") for p in _pieces(link.captures))
     dated = []
-    for name in glob.glob(wildcard):
+    for name in dict.fromkeys(name for pattern in link.captures for name in glob.glob(_wildcard(pattern))):
         coverage = declared_coverage(link, Path(name))
         if coverage is None and link.rotation is None:
             dated.append((0, name))

@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lowwater.capture.content.retention import ContentOptions
+from lowwater.capture.tables.reader import TableOptions
 from lowwater.config import FILE_NAME, Config, Link
 from lowwater.errors import ConfigError
 from lowwater.lake.files.rotation import declared_coverage, files_of
+from lowwater.lake.ingestion.record_options import record_options
 from lowwater.lake.ingestion.replacement import LedgerFile, LedgerFiles
 from lowwater.lake.layout import Lake
 from lowwater.plan.temporal import END_OF_TIME
@@ -27,7 +29,7 @@ class Arrivals:
     """The files of a link's pattern.
 
     Attributes:
-        pattern: pattern in the settings.
+        pattern: patterns in the settings, as text.
         new: files to ingest, in order.
         unchanged: files that are in the lake as they are.
     """
@@ -59,13 +61,13 @@ def arrivals(
             f"{which} a pattern of its files",
             f'write captures = "..." in [links.NAME] of {FILE_NAME}, let `lowwater init` propose it, or name the files',
         )
-    return {name: _of_link(lake, name, config.link(name), paths) for name, paths in files.items()}
+    return {name: _of_link(lake, config, name, paths) for name, paths in files.items()}
 
 
 def pattern_files(
     config: Config, link: str | None = None, start: int | None = None, end: int | None = None
 ) -> dict[str, list[Path]]:
-    """Lists the files of every link of packets with a pattern, whether they are in the lake or not.
+    """Lists the files of every link with a pattern, whether they are in the lake or not.
 
     Args:
         config: settings of the lake.
@@ -78,20 +80,23 @@ def pattern_files(
     return {
         name: [path for path in files_of(settings, *span) if path.is_file()]
         for name in names
-        if (settings := config.link(name)).captures is not None and settings.kind == "pcap"
+        if (settings := config.link(name)).captures is not None
     }
 
 
-def _of_link(lake: Lake, name: str, settings: Link, files: Sequence[Path]) -> Arrivals:
+def _of_link(lake: Lake, config: Config, name: str, files: Sequence[Path]) -> Arrivals:
+    settings = config.link(name)
     ledger_files = {
         Path(ledger_file.row.path).absolute(): ledger_file
         for ledger_file in LedgerFiles(lake, name, name.partition("/")[0]).all
     }
-    options = ContentOptions.of(settings)
+    options = record_options(config, name) or ContentOptions.of(settings)
     unchanged = {path for path in files if _unchanged(path, ledger_files.get(path.absolute()), settings, options)}
     assert settings.captures is not None
     return Arrivals(
-        settings.captures, tuple(_without(files, unchanged)), tuple(path for path in files if path in unchanged)
+        ", ".join(settings.captures),
+        tuple(_without(files, unchanged)),
+        tuple(path for path in files if path in unchanged),
     )
 
 
@@ -99,7 +104,9 @@ def _without(files: Iterable[Path], unchanged: set[Path]) -> list[Path]:
     return [path for path in files if path not in unchanged]
 
 
-def _unchanged(path: Path, ledger_file: LedgerFile | None, settings: Link, options: ContentOptions) -> bool:
+def _unchanged(
+    path: Path, ledger_file: LedgerFile | None, settings: Link, options: ContentOptions | TableOptions
+) -> bool:
     """Whether the lake has a file as it is now, decoded as the settings want it."""
     if ledger_file is None or ledger_file.row.growing or not ledger_file.fits(settings, options):
         return False

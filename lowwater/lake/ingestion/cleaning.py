@@ -17,19 +17,25 @@ from lowwater.lake.layout import MALFORMED, Lake
 from lowwater.lake.tables import commit, live_files, quote, read_rows, safe_name, swap_files
 
 
-def clean(lake: Lake, link: str, attempts: Collection[str], table: Path) -> None:
+def clean(lake: Lake, link: str, attempts: Collection[str]) -> None:
     """Removes what other attempts left of a link and its interfaces: committed files and rows, and files on disk.
 
     Args:
         lake: the lake.
         link: the link, without an interface.
         attempts: attempts in the ledger.
-        table: directory of the table of the link, `packets/` or its table of other records.
 
     Raises:
         LakeError: if the lake cannot be written.
     """
-    name = safe_name(link)
+    # A link that had other records before may have left files in both tables.
+    for table in (lake.packets, lake.records(link)):
+        if table.is_dir():
+            _clean_table(table, safe_name(link), attempts)
+    _clean_malformed(lake, link, attempts)
+
+
+def _clean_table(table: Path, name: str, attempts: Collection[str]) -> None:
     folders = [table / f"link={name}", *table.glob(f"link={name}@*")]
     on_disk = [
         path for folder in folders for path in folder.glob("hour=*/*.parquet") if _attempt(path.name) not in attempts
@@ -37,7 +43,6 @@ def clean(lake: Lake, link: str, attempts: Collection[str], table: Path) -> None
     if on_disk:  # a file stays on disk until its commit is undone, so no commit is missed
         dead = {path.relative_to(table).as_posix() for path in on_disk}
         swap_files(table, [], lambda version: [row for row in live_files(version) if row["path"] in dead])
-    _clean_malformed(lake, link, attempts)
     try:
         for path in on_disk:
             path.unlink(missing_ok=True)

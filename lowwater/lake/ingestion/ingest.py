@@ -13,12 +13,13 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from lowwater.capture.tables.reader import TableOptions
-from lowwater.config import FILE_NAME, LINK_NAME, Config, Link, section_of
+from lowwater.config import FILE_NAME, LINK_NAME, Config, section_of
 from lowwater.errors import ConfigError, LowwaterError, OverlapError
 from lowwater.lake.files.rotation import declared_coverage
 from lowwater.lake.ingestion.batch import Batch, IngestResult
 from lowwater.lake.ingestion.cleaning import clean
 from lowwater.lake.ingestion.packing import pack
+from lowwater.lake.ingestion.record_options import record_options
 from lowwater.lake.ingestion.replacement import Coverage, LedgerFiles
 from lowwater.lake.ingestion.tasks import Runner, on_threads
 from lowwater.lake.layout import Lake, make_records_table
@@ -65,13 +66,14 @@ def ingest(
         runner: runs the tasks.
         growing: whether the files are still being written.
         clock: returns the current time, ns.
-        records: how the records of the link are read; None for packets.
+        records: how the records of the link are read; None for packets, and for the protocol of the settings.
 
     Returns:
         A result for every file, in order.
 
     Raises:
-        ConfigError: if other links are configured and this one is not, or `covers` is empty or given for several files.
+        ConfigError: if other links are configured and this one is not, `covers` is empty or given for several files, or
+            the settings do not name the protocol of records that are no packets.
         CaptureError: if files are no captures; the others are ingested nevertheless.
         OverlapError: if a capture overlaps another by more than the skew of the link (T1).
         LakeError: if the lake cannot be written.
@@ -83,8 +85,7 @@ def ingest(
         )
     paths = [Path(path) for path in files]
     settings = config.link(link)
-    if records is None:
-        require_packets(link, settings)
+    records = records or record_options(config, link)
     if covers is not None and (len(paths) != 1 or covers[1] <= covers[0]):
         raise ConfigError(
             "--covers FROM/TO declares what one file covers, and TO is after FROM",
@@ -94,33 +95,20 @@ def ingest(
     # The lock is held while decoding: a file that the ledger does not name is then the leftover of a dead attempt.
     with hold(lake, f"ingest of {family}", WAIT):
         ledger = LedgerFiles(lake, link, family)
-        table = lake.table_of(link, records is not None)
         if records is not None:
-            make_records_table(table, records.layout.schema)
-        clean(lake, family, ledger.attempts, table)  # its room may be needed
+            make_records_table(lake.records(link), records.layout.schema)
+        clean(lake, family, ledger.attempts)  # its room may be needed
         coverage = [covers or declared_coverage(settings, path) for path in paths]
         batch = Batch(ledger, settings, paths, coverage, growing, clock, covers is not None, records)
         for tasks in (batch.tasks(runner), batch.rest()):
             for result in runner(pack, tasks):
                 batch.take(result)
-        clean(lake, family, ledger.attempts, table)
+        clean(lake, family, ledger.attempts)
         for table in (lake.captures, lake.malformed):
             compact(table)
     if batch.errors:
         _raise(batch.errors, len(paths))
     return [batch.results[index] for index in range(len(paths))]
-
-
-def require_packets(link: str, settings: Link) -> None:
-    """Checks that a link is one of packets.
-
-    Raises:
-        ConfigError: its kind is another.
-    """
-    if settings.kind != "pcap":
-        raise ConfigError(
-            f"link {link!r} has {settings.kind} records, which no lake keeps yet", "give its files to `lowwater run`"
-        )
 
 
 def _raise(errors: list[LowwaterError], files: int) -> None:

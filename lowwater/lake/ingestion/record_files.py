@@ -5,6 +5,7 @@ Called by `packing`, in a thread or a Spark worker. It commits nothing and opens
 
 from __future__ import annotations
 
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -23,6 +24,9 @@ FILE_ROWS = 1 << 19
 
 GROUP_ROWS = 1 << 17
 """Rows of a row group: they wait in memory until it is written."""
+
+GROUP_BYTES = 128 << 20
+"""Bytes of records after which a row group is written, whatever its rows."""
 
 BOUNDED = ("position", "arrival", "timestamp")
 """Columns with statistics."""
@@ -79,41 +83,69 @@ def write_records(
         OSError: a file cannot be written.
     """
     reader = RecordReader(path, options, max_jump, sha256)
-    schema = pa.schema([pa.field("capture", pa.string(), nullable=False), *reader.schema])
     files: list[RecordFile] = []
-    writer: _Writer | None = None
-    try:
-        for batch in reader:
-            for hour, part in by_hour(batch):
-                if writer is not None and (writer.hour != hour or writer.rows >= FILE_ROWS):
-                    files.append(writer.close())
-                    writer = None
-                writer = writer or _Writer(table, name.format(hour=hour, number=len(files)), hour, schema)
-                writer.add(part.add_column(0, schema.field(0), pa.repeat(pa.scalar(sha256), part.num_rows)))
-        if writer is not None:
-            files.append(writer.close())
-            writer = None
-    finally:
-        if writer is not None:
-            writer.close()
+    with ThreadPoolExecutor(1) as pool:
+        writer: _Writer | None = None
+        try:
+            for batch in reader:
+                for hour, part in by_hour(batch):
+                    if writer is not None and (writer.hour != hour or writer.rows >= FILE_ROWS):
+                        files.append(writer.close())
+                        writer = None
+                    if writer is None:
+                        file = name.format(hour=hour, number=len(files))
+                        writer = _Writer(pool, table, file, hour, sha256, reader.schema)
+                    writer.add(part)
+            if writer is not None:
+                files.append(writer.close())
+                writer = None
+        finally:
+            if writer is not None:
+                writer.close()
     assert reader.summary is not None
     return WrittenRecords(files, reader.malformed, reader.summary)
 
 
 class _Writer:
-    """A file that is being written."""
+    """A file that is being written, by another thread: one row group while the next one is read.
 
-    def __init__(self, table: Path, path: str, hour: int, schema: pa.Schema) -> None:
+    Args:
+        pool: the thread.
+        table: directory of the table.
+        path: path of the file relative to the table.
+        hour: hour of the arrival of its records.
+        sha256: digest of their capture.
+        columns: schema of the records.
+    """
+
+    def __init__(
+        self, pool: ThreadPoolExecutor, table: Path, path: str, hour: int, sha256: str, columns: pa.Schema
+    ) -> None:
         self.hour = hour
         self.rows = 0
-        self._path, self._file = path, table / path
+        self._pool, self._path, self._file = pool, path, table / path
         self._smallest: dict[str, int] = {}
         self._largest: dict[str, int] = {}
         self._waiting: list[pa.RecordBatch] = []
+        self._written: Future[None] | None = None
+        self._capture = pa.array([sha256])
         self._file.parent.mkdir(parents=True, exist_ok=True)
-        self._writer = pq.ParquetWriter(self._file, schema, compression="lz4", write_statistics=list(BOUNDED))
+        capture = pa.field("capture", pa.dictionary(pa.int32(), pa.string()), nullable=False)
+        self._schema = pa.schema([capture, *columns])
+        # Differences of numbers are written three times as fast as dictionaries of them, in less than half of the room.
+        integers = [field.name for field in columns if pa.types.is_integer(field.type)]
+        self._writer = pq.ParquetWriter(
+            self._file,
+            self._schema,
+            compression="lz4",
+            write_statistics=list(BOUNDED),
+            use_dictionary=["capture", *(field.name for field in columns if pa.types.is_string(field.type))],
+            column_encoding=dict.fromkeys(integers, "DELTA_BINARY_PACKED"),
+            store_schema=False,  # readers see texts, not the dictionary of them
+        )
 
     def add(self, batch: pa.RecordBatch) -> None:
+        """Adds records of the hour."""
         self.rows += batch.num_rows
         self._waiting.append(batch)
         for name in BOUNDED:
@@ -121,15 +153,32 @@ class _Writer:
             least, most = bounds["min"].as_py(), bounds["max"].as_py()
             self._smallest[name] = min(least, self._smallest.get(name, least))
             self._largest[name] = max(most, self._largest.get(name, most))
-        if sum(waiting.num_rows for waiting in self._waiting) >= GROUP_ROWS:
+        size = sum(waiting.nbytes for waiting in self._waiting)
+        if sum(waiting.num_rows for waiting in self._waiting) >= GROUP_ROWS or size > GROUP_BYTES:
             self._flush()
 
     def close(self) -> RecordFile:
+        """Finishes the file."""
         self._flush()
+        self._settle()
         self._writer.close()
         return RecordFile(self._path, self.hour, self.rows, self._file.stat().st_size, self._smallest, self._largest)
 
     def _flush(self) -> None:
+        self._settle()
         if self._waiting:
-            self._writer.write_table(pa.Table.from_batches(self._waiting), row_group_size=GROUP_ROWS)
+            self._written = self._pool.submit(self._write, self._waiting)
         self._waiting = []
+
+    def _settle(self) -> None:
+        """Waits for the row group that is being written."""
+        written, self._written = self._written, None
+        if written is not None:
+            written.result()
+
+    def _write(self, batches: list[pa.RecordBatch]) -> None:
+        rows = pa.Table.from_batches(batches)
+        zeros = pa.repeat(pa.scalar(0, pa.int32()), rows.num_rows)
+        capture = pa.DictionaryArray.from_arrays(zeros, self._capture)
+        rows = rows.add_column(0, self._schema.field(0), capture)
+        self._writer.write_table(rows, row_group_size=GROUP_ROWS)

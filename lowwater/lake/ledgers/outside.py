@@ -89,7 +89,7 @@ def outside(
             continue
         count = OutsideCount()
         for row in _rows(files, link, capture):
-            count += _of_file(files.folder / row["path"], link, row, life, declared, (start, end, clock))
+            count += _of_file(PacketFiles.path(row), link, row, life, declared, (start, end, clock))
         if count != OutsideCount():
             counts.append((capture, count))
     return counts
@@ -167,7 +167,7 @@ def strays(paths: Iterable[Path], declared: tuple[int, int]) -> tuple[int, int]:
 
 def attempt_paths(files: PacketFiles, capture: Capture) -> list[Path]:
     """Paths of the packet files of a capture and link."""
-    return [files.folder / row["path"] for row in _rows(files, capture.link, capture)]
+    return [PacketFiles.path(row) for row in _rows(files, capture.link, capture)]
 
 
 def _rows(files: PacketFiles, link: str, capture: Capture) -> Iterator[Mapping[str, Any]]:

@@ -37,11 +37,11 @@ from lowwater.plan.queryset import Plan, source_links
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.replay.checks.missing_columns import applications_of, missing_column_notes, optional_columns
 from lowwater.replay.command.malformed_rows import malformed_rows
-from lowwater.replay.command.record_links import record_options
 from lowwater.replay.command.row_files import write_csv, write_rows
 from lowwater.replay.command.summary import Accounts, largest_lateness, lfta_counts, link_summary
 from lowwater.replay.command.traces import TRACES, traces
 from lowwater.replay.progress import Progress
+from lowwater.replay.record_links import planned_options
 from lowwater.replay.sessions import Sessions, starts_quickly
 from lowwater.replay.stages.engines import (
     LowInputs,
@@ -189,7 +189,7 @@ def _require_captures(request: RunRequest) -> None:
 def _ingest(request: RunRequest, lake: Lake, progress: Progress) -> dict[str, Captures]:
     links = sorted({link for link, _ in request.captures})
     config = _keeping_what_is_read(request, links)
-    tables = {link: record_options(config, request.plan, link) for link in links}
+    tables = {link: planned_options(config, request.plan, link) for link in links}
     with progress.stage("ingest", f"of {len(request.captures)} capture{'s' if len(request.captures) > 1 else ''}"):
         for link in links:
             if tables[link] is None and config.link(link).kind != "pcap":

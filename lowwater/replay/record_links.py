@@ -1,16 +1,16 @@
-"""Finds how `lowwater run` reads the links whose records are no packets: by the protocol that queries name."""
+"""Finds how queries read the links whose records are no packets: by the protocol that they name."""
 
 from __future__ import annotations
 
-from lowwater.capture.tables.delimited import TextOptions
 from lowwater.capture.tables.reader import TableOptions
 from lowwater.catalog.records import RecordLayout
-from lowwater.config import Config, Link, section_of
+from lowwater.config import Config, section_of
 from lowwater.errors import ConfigError
+from lowwater.lake.ingestion.record_options import text_options
 from lowwater.plan.queryset import Plan
 
 
-def record_options(config: Config, plan: Plan, link: str) -> TableOptions | None:
+def planned_options(config: Config, plan: Plan, link: str) -> TableOptions | None:
     """Returns how the records of a link are read; None for packets, and for a link that no query reads.
 
     Raises:
@@ -30,14 +30,4 @@ def record_options(config: Config, plan: Plan, link: str) -> TableOptions | None
     if len(layouts) > 1:
         message = f"queries read link {link} by {' and '.join(sorted(layouts))}"
         raise ConfigError(message, "a link has the records of one protocol: declare a protocol with all of the fields")
-    return next((TableOptions(settings.kind, layout, _text(settings)) for layout in layouts.values()), None)
-
-
-def _text(settings: Link) -> TextOptions:
-    plain = TextOptions()
-    return TextOptions(
-        settings.separator or plain.separator,
-        plain.quote if settings.quote is None else settings.quote,
-        settings.header,
-        plain.null if settings.null is None else settings.null,
-    )
+    return next((TableOptions(settings.kind, layout, text_options(settings)) for layout in layouts.values()), None)

@@ -1,0 +1,76 @@
+"""Finds how the records of a link are read that are no packets, by the protocol that its settings name.
+
+Used by ingest and by what looks for new files. `lowwater run` takes the protocol from its queries instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from lowwater.capture.tables.delimited import TextOptions
+from lowwater.capture.tables.reader import TableOptions
+from lowwater.catalog.protocols import Protocol
+from lowwater.catalog.records import RecordLayout
+from lowwater.config import FILE_NAME, Config, Link, section_of
+from lowwater.errors import ConfigError
+from lowwater.plan.context import Links
+from lowwater.plan.definitions import make_context
+from lowwater.plan.text import nearest
+
+
+def record_options(config: Config, link: str) -> TableOptions | None:
+    """Returns how the records of a link are read; None for packets.
+
+    Raises:
+        ConfigError: the settings do not name the protocol of the link, or its records cannot be read by it.
+        QueryError: a PROTOCOL block of the link is wrong.
+    """
+    settings = config.link(link)
+    if settings.kind == "pcap":
+        return None
+    protocols = make_context(Links(), [Path(file) for file in settings.schemas]).protocols
+    layouts = {name: layout for name, protocol in protocols.items() if (layout := protocol.layout) is not None}
+    layout = layouts.get(_protocol_of(settings, link, protocols, layouts))
+    if layout is None:
+        message = f"link {link!r}: protocol {settings.protocol} is of packets, and the link has {settings.kind} records"
+        raise ConfigError(message, f"name another protocol in {section_of(link)} of {FILE_NAME}")
+    if layout.refused:
+        raise ConfigError(
+            f"link {link!r}: the records of {layout.protocol} cannot be read: {layout.refused}",
+            "declare an increasing field of the record, such as: uint time get_csv_uint_pos1 (increasing);",
+        )
+    return TableOptions(settings.kind, layout, text_options(settings))
+
+
+def text_options(settings: Link) -> TextOptions:
+    """Returns how the delimited text of a link is written."""
+    plain = TextOptions()
+    return TextOptions(
+        settings.separator or plain.separator,
+        plain.quote if settings.quote is None else settings.quote,
+        settings.header,
+        plain.null if settings.null is None else settings.null,
+    )
+
+
+def _protocol_of(
+    settings: Link, link: str, protocols: Mapping[str, Protocol], layouts: Mapping[str, RecordLayout]
+) -> str:
+    """Returns the name of the protocol of a link: the one in its settings, or the only one of its schemas."""
+    section = f"{section_of(link)} of {FILE_NAME}"
+    if settings.protocol is not None:
+        if settings.protocol in protocols:
+            return settings.protocol
+        raise ConfigError(
+            f"link {link!r}: there is no protocol {settings.protocol}",
+            f"write schemas = ['FILE'] with its PROTOCOL block in {section}; {nearest(settings.protocol, layouts)}",
+        )
+    declared = sorted(layouts.keys() - make_context(Links()).protocols.keys())
+    if len(declared) == 1:
+        return declared[0]
+    said = f"its schemas have several: {', '.join(declared)}" if declared else "its settings name none"
+    raise ConfigError(
+        f"link {link!r} has {settings.kind} records, and a lake keeps them by a protocol: {said}",
+        f"write protocol = 'NAME' and schemas = ['FILE'] in {section}; `lowwater init` proposes both from a file",
+    )
