@@ -15,6 +15,8 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
 
+from lowwater.replay.command.record_links import record_options
+
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.captures import Captures, read_captures
@@ -25,7 +27,6 @@ from lowwater.plan.properties.state import by_arrival
 from lowwater.plan.queryset import Plan, plan_texts
 from lowwater.plan.tree import walk
 from lowwater.replay.checks.capabilities import require_lowered
-from lowwater.replay.command.record_links import record_options
 from lowwater.replay.command.run_command import RunRequest, RunResults, run_intervals
 from lowwater.replay.command.summary import LinkCounts
 from lowwater.replay.progress import Progress
