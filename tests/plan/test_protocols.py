@@ -35,14 +35,15 @@ def plan(text: str) -> Plan:
 
 def test_own_fields_come_first_and_inherited_ones_follow() -> None:
     log = protocols(BASE)["log"]
-    assert list(log.columns) == ["at", "who", "step", "systemTime", "site"]
-    assert list(log.stored) == ["int:at", "ip:who", "int:step", "arrival.1000000000:systemTime", "string:site"]
+    assert list(log.columns) == ["at", "who", "step", "systemTime", "site", "link", "interface"]
+    inside = ["int:at", "ip:who", "int:step", "arrival.1000000000:systemTime", "string:site"]
+    assert list(log.stored) == [*inside, "interface"]
     assert log.stored["ip:who"] is Type.IP and log.kind == "csv"
 
 
 def test_an_own_field_wins_over_an_inherited_one() -> None:
     text = "PROTOCOL a { uint x get_csv_uint_pos1; } PROTOCOL b (a) { string x get_csv_string_pos2; }"
-    assert protocols(text)["b"].stored == {"string:x": Type.STRING}
+    assert protocols(text)["b"].stored == {"string:x": Type.STRING, "interface": Type.STRING}
 
 
 def test_the_clock_is_what_says_so_else_the_first_that_the_record_brings() -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from lowwater.low.settings import LowSettings, Policy
+from lowwater.plan.fields import clocks
 from lowwater.plan.operators import Lfta, group_last
 from lowwater.plan.temporal import END_OF_TIME, INT64_MAX, Temporal
 
@@ -153,7 +154,7 @@ class Heartbeats:
     def _next_change(self, promise: int) -> int:
         """Returns the least promise that changes a field, of the promises that readers can use."""
         change = promise + 1
-        if any(field.temporal for field in self._lfta.fields):
+        if clocks(self._lfta.fields):
             change = group_last(self._lfta.fields, self._lfta.promises(promise)) + 1
         return max(change, (promise // self._grain + 1) * self._grain)
 

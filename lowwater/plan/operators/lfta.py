@@ -103,8 +103,9 @@ class Lfta:
         return self.fields[:-1] if self.placed else self.fields
 
     def promises(self, instant: int) -> tuple[int | None, ...]:
-        """Returns the promised value of every field at `instant` (ns) (P2); None for a field without progress."""
-        return tuple(f.temporal.promise(instant) if f.temporal else None for f in self.fields)
+        """Returns the promised value of every field at `instant` (ns) (P2); None for a field that is no function of
+        the clock."""
+        return tuple(f.temporal.promise(instant) if f.temporal and not f.temporal.origin else None for f in self.fields)
 
     @property
     def punctuation(self) -> Punctuation:

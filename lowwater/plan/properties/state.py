@@ -11,6 +11,9 @@ from lowwater.plan.tree import walk
 ROW = "_row"
 """Column with the number of a record on its links (SEMANTICS I4)."""
 
+TIMESTAMP = "_timestamp"
+"""Last column of an LFTA by arrival: the timestamp of the record; NULL for a record that the LFTA does not take."""
+
 
 def by_arrival(plan: Node) -> bool:
     """Whether an operator of a plan makes progress with records only; then intervals go by arrival (I4)."""

@@ -24,13 +24,10 @@ from lowwater.catalog.records import field_name
 from lowwater.plan.fields import ROWS, make_fields, temporals
 from lowwater.plan.operators import Field, Item, Lfta, LftaInput, Partial, Source
 from lowwater.plan.properties.cost import safe
-from lowwater.plan.properties.state import ROW
+from lowwater.plan.properties.state import ROW, TIMESTAMP
 from lowwater.plan.rules.setting import Setting
 
 ONE = Item("_value", Const(Type.INT, 1))
-TIMESTAMP = "_timestamp"
-"""Last column of an LFTA by arrival: the timestamp of the record; NULL for a record that the LFTA does not take."""
-
 BY_ARRIVAL = "_by_arrival"
 """Suffix of an LFTA by arrival, for a query that also has an LFTA by timestamp."""
 

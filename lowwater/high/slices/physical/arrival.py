@@ -23,8 +23,7 @@ from lowwater.high.source.row_groups import LINK_BITS, PLACE
 from lowwater.high.state_handover import StateHandover, state_file, write_state_file
 from lowwater.plan.fields import ROWS
 from lowwater.plan.operators import LftaInput, Node
-from lowwater.plan.properties.state import ROW
-from lowwater.plan.rules.low import TIMESTAMP
+from lowwater.plan.properties.state import ROW, TIMESTAMP
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.plan.tree import walk
 from lowwater.reference.plan import Operators
