@@ -447,7 +447,7 @@ def load_config(lake: Path | None = None, path: Path | None = None) -> Config:
         ConfigError: if a setting is refused; names the file or variable, the key, and an allowed value.
     """
     chosen = path or (lake / FILE_NAME if lake else None)
-    data: dict[str, Any] = Setting(default={})
+    data: dict[str, Any] = {}
     if chosen is not None and (path is not None or chosen.exists()):
         try:
             data = tomllib.loads(chosen.read_text(encoding="utf-8"))

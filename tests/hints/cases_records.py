@@ -53,14 +53,43 @@ def _too_many(desk: Desk) -> Said:
         return _run(BY_POSITION, LINES.replace(b",1", b"").replace(b",2", b"") * 3 + LINES * 4)(desk)
 
 
-def _in_a_lake(*command: object) -> Callable[[Desk], Said]:
-    """A command over a lake whose settings have a link of records, and a query set over it."""
+REFUSED = BY_POSITION.replace(" (increasing)", "")
+
+
+def _in_a_lake(*settings: str, schema: str = BY_POSITION) -> Callable[[Desk], Said]:
+    """Ingests a file of records into a lake whose settings of the link are these."""
 
     def ran(desk: Desk) -> Said:
-        queries = desk.write("logs.gsql", f"{BY_POSITION}\nDEFINE {{ query_name 'logs'; }}\nSELECT time FROM log.LOG\n")
-        desk.settle('[links.log]\nkind = "csv"', f'[query_sets.logs]\nfiles = ["{queries}"]', ingest=False)
         (desk.folder / "log").write_bytes(LINES)
-        return desk.run(*command[:1], "--lake", desk.lake, *command[1:])
+        desk.write("log.schema", schema)
+        desk.settle("\n".join(["[links.log]", 'kind = "csv"', *settings]), ingest=False)
+        return desk.run("ingest", "--lake", desk.lake, "--link", "log", desk.folder / "log")
+
+    return ran
+
+
+SCHEMAS = 'schemas = "../log.schema"'
+
+
+def _planned(block: str) -> Callable[[Desk], Said]:
+    """Plans the intervals of a query set whose query file begins with a PROTOCOL block."""
+
+    def ran(desk: Desk) -> Said:
+        query = desk.write("logs.gsql", f"{block}\nDEFINE {{ query_name 'logs'; }}\nSELECT time FROM log.LOG\n")
+        _in_a_lake(SCHEMAS, f'[query_sets.logs]\nfiles = ["{query}"]')(desk)
+        return desk.run("plan", "--lake", desk.lake, "--query-set", "logs")
+
+    return ran
+
+
+def _exported(link: str) -> Callable[[Desk], Said]:
+    """Exports a link from a lake that has packets and other records."""
+
+    def ran(desk: Desk) -> Said:
+        assert _in_a_lake(SCHEMAS)(desk).code == 0
+        assert desk.run("ingest", "--lake", desk.lake, "--link", "main1", desk.capture).code == 0
+        out = ("--out", desk.folder / f"{link}.pcap", "--force")
+        return desk.run("export", "--lake", desk.lake, "--link", link, *out)
 
     return ran
 
@@ -142,16 +171,40 @@ CASES = [
         _run(OTHER, LINES, query=BOTH.replace("OTHER", "LOG")),
     ),
     Case(
-        "records for a lake",
-        lambda desk: _in_a_lake("ingest", "--link", "log", desk.folder / "log")(desk),
-        "give its files to `lowwater run`",
-        _run(BY_POSITION, LINES),
+        "records of no protocol for a lake",
+        _in_a_lake(),
+        "write protocol = 'NAME' and schemas = ['FILE'] in [links.log]",
+        _in_a_lake("protocol = 'LOG'", "schemas = ['../log.schema']"),
     ),
     Case(
-        "a query set over records in a lake",
-        _in_a_lake("plan", "--query-set", "logs"),
-        "run the queries over its files with `lowwater run`",
-        _run(BY_POSITION, LINES),
+        "records of a protocol that no schema has",
+        _in_a_lake(SCHEMAS, 'protocol = "LOGS"'),
+        "did you mean LOG?",
+        _in_a_lake(SCHEMAS, 'protocol = "LOG"'),
+    ),
+    Case(
+        "records of a protocol of packets",
+        _in_a_lake(SCHEMAS, 'protocol = "TCP"'),
+        "name another protocol in [links.log]",
+        _in_a_lake(SCHEMAS, 'protocol = "LOG"'),
+    ),
+    Case(
+        "records without a clock for a lake",
+        _in_a_lake(SCHEMAS, schema=REFUSED),
+        "declare an increasing field of the record",
+        _in_a_lake(SCHEMAS),
+    ),
+    Case(
+        "a query with a block of other fields than the lake keeps",
+        _planned(BY_POSITION.replace("size", "length")),
+        "leave it out of the query file",
+        _planned(""),
+    ),
+    Case(
+        "an export of records that are no packets",
+        _exported("log"),
+        "name links of packets",
+        _exported("main1"),
     ),
 ]
 

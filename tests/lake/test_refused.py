@@ -74,7 +74,8 @@ def test_every_setting_has_an_example_that_is_allowed(tmp_path: Path) -> None:
         table = "sets" if key == "sets" else key.rpartition(".")[0].replace("*", "main1")
         text = example if example.startswith("[") or not table else f"[{table}]\n{example}"
         more = "\n[links.main2]\n[links.main1]" if table == "sets" else ""
-        more = '\nkind = "csv"' if key.endswith(TEXTS) else "\nsampling = true" if key.endswith("shed") else more
+        of_records = key.startswith("links.") and key.endswith(TEXTS)
+        more = '\nkind = "csv"' if of_records else "\nsampling = true" if key.endswith("shed") else more
         more = '\ncaptures = "a-%Y%m%d%H"' if key.endswith("rotation") else more
         (tmp_path / "lowwater.toml").write_text(text + more)
         assert tomllib.loads(text)

@@ -91,18 +91,26 @@ def exported_links(lake: Lake, config: Config, names: Sequence[str]) -> list[str
 
     Raises:
         LakeError: the lake has no captures.
-        ConfigError: a name stands for no link with captures.
+        ConfigError: a name stands for no link with captures, or for a link of other records than packets.
     """
     ingested = ingested_links(lake)
     if not ingested:
         raise LakeError(f"{lake.root}: the lake has no captures", "take some in with `lowwater ingest`")
+    packets = [link for link in ingested if config.link(link).kind == "pcap"]
     selected: list[str] = []
     for link in (link for name in names for link in config.sets.get(name, (name,))):
         matches = [link] if link in ingested else [link_ for link_ in ingested if link_.startswith(f"{link}/")]
         if not matches:
             raise ConfigError(f"--link: link {link!r} has no captures in the lake", nearest(link, ingested))
         selected += matches
-    return list(dict.fromkeys(selected or ingested))
+    chosen = list(dict.fromkeys(selected or packets or ingested))
+    others = [link for link in chosen if link not in packets]
+    if others:
+        raise ConfigError(
+            f"--link: link {others[0]!r} has {config.link(others[0]).kind} records, and a capture holds packets",
+            "name links of packets; `lowwater rows` writes the rows of a query over other records as csv or json",
+        )
+    return chosen
 
 
 def select(

@@ -1,0 +1,178 @@
+"""Links of records that are no packets in a lake: what is kept of their files, and the rows of queries over them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+from lowwater.config import load_config
+from lowwater.errors import CaptureError
+from lowwater.instants import HOUR
+from lowwater.lake.ingestion import batch
+from lowwater.lake.ingestion.arrivals import arrivals
+from lowwater.lake.ingestion.ingest import ingest
+from lowwater.lake.layout import MALFORMED, Lake, open_lake
+from lowwater.lake.ledgers.captures import read_captures
+from lowwater.lake.packets import PacketFiles, read_packets
+from lowwater.lake.tables import read_rows
+from lowwater.low import Policy
+from lowwater.plan.temporal import END_OF_TIME
+from lowwater.replay.job import Job
+from lowwater.replay.stages.engines import reference_stage
+from tests.capture.tablemaker import BEGIN, BY_NAME, NAMES, Row, as_csv, as_json, as_parquet, flows, write
+from tests.replay.support import lowwater
+
+SETTINGS = """
+[interval]
+length = "1h"
+[links.log]
+kind = "{kind}"
+schemas = "flow.schema"
+captures = ["log_*", "more_*"]
+skew = "3s"
+gap_tolerance = "2h"
+since = "2025-12-31T00:00:00Z"
+until = "2026-01-02T00:00:00Z"
+[query_sets.q]
+files = "q.gsql"
+"""
+QUERY = """DEFINE {{ query_name 'q'; }}
+SELECT tb, src, count(*) AS n, sum(bytes) AS s FROM log.FLOW GROUP BY time/{length} AS tb, src
+"""
+WRITERS = {"csv": lambda rows: as_csv(rows, header=True), "json": as_json, "parquet": as_parquet}
+
+
+def _lake(folder: Path, kind: str = "csv") -> Lake:
+    (folder / "flow.schema").write_text(BY_NAME)
+    (folder / "q.gsql").write_text(QUERY.format(length=60))
+    (folder / "lowwater.toml").write_text(SETTINGS.format(kind=kind))
+    return open_lake(folder)
+
+
+def _take(lake: Lake, *names: str) -> list[Any]:
+    return ingest(lake, "log", [lake.root / name for name in names], load_config(lake.root))
+
+
+def _kept(lake: Lake) -> list[Row]:
+    """The records of the lake, as the maker of the rows wrote them."""
+    link = load_config(lake.root).link("log")
+    columns = ["int:time", "ip.low:src", "int:bytes", "string:host", "float:rtt", "bool:up"]
+    batches = read_packets(lake, "log", read_captures(lake, ["log"])["log"], link, 0, 0, END_OF_TIME, columns)
+    table = pa.Table.from_batches([*batches])
+    values = zip(*(table[name].to_pylist() for name in columns), strict=True)
+    return [dict(zip(NAMES, row, strict=True)) for row in values]
+
+
+def _without_sources(rows: list[Row]) -> list[tuple[Any, ...]]:
+    return [tuple(value for name, value in row.items() if name != "src") for row in rows]
+
+
+FORMS = [(kind, compression) for kind in ("csv", "json") for compression in ("", "gzip", "zstd")]
+
+
+@pytest.mark.parametrize(("kind", "compression"), [*FORMS, ("parquet", "")])
+def test_a_lake_keeps_every_record(kind: str, compression: str, tmp_path: Path) -> None:
+    lake, rows = _lake(tmp_path, kind), flows(1, 3000, disorder=2)
+    write(tmp_path / "log_0", WRITERS[kind](rows), compression)
+    (result,) = _take(lake, "log_0")
+    assert (result.state, result.capture.packets, result.capture.malformed) == ("added", len(rows), 0)
+    assert _without_sources(_kept(lake)) == _without_sources(rows)
+    assert [each.state for each in _take(lake, "log_0")] == ["known"]
+    assert arrivals(lake, load_config(tmp_path))["log"].new == (tmp_path / "log_0",)  # written just now
+
+
+def test_a_file_that_grew_replaces_what_was_read(tmp_path: Path) -> None:
+    lake, rows = _lake(tmp_path), flows(2, 4000, disorder=2)
+    write(tmp_path / "log_0", as_csv(rows[:1500], header=True))
+    write(tmp_path / "more_1", as_csv([{**row, "time": row["time"] + 7200} for row in rows], header=True))
+    assert [each.state for each in _take(lake, "log_0", "more_1")] == ["added", "added"]
+    write(tmp_path / "log_0", as_csv(rows, header=True))
+    (result,) = _take(lake, "log_0")
+    assert result.state == "replaced" and "it has grown" in result.note
+    assert len(_kept(lake)) == 2 * len(rows)
+    stored = [path for path in lake.records("log").rglob("*.parquet") if "_delta_log" not in path.parts]
+    assert len(stored) == len({path.parent for path in stored}) == 2  # nothing is left of the first version
+
+
+def test_malformed_lines_are_in_the_ledger(tmp_path: Path) -> None:
+    lake = _lake(tmp_path)
+    data = as_csv(flows(3, 6), header=True).split(b"\n")
+    data[3] = b"x" + data[3]
+    data[5] = data[5].rpartition(b",")[0]
+    write(tmp_path / "log_0", b"\n".join(data))
+    (result,) = _take(lake, "log_0")
+    ledger = read_rows(lake.malformed, MALFORMED).sort_by("offset").to_pylist()
+    assert [(row["reason"], data[row["line"] - 1]) for row in ledger if row["line"] < 7] == [
+        ("value of time", data[3]),
+        ("columns", data[5]),
+    ]
+    whole = b"\n".join(data)
+    assert all(whole[row["offset"] :].startswith(data[row["line"] - 1]) for row in ledger)
+    assert result.capture.malformed == len(ledger) and {row["link"] for row in ledger} == {"log"}
+
+
+def test_a_crash_before_the_ledger_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake = _lake(tmp_path)
+    write(tmp_path / "log_0", as_csv(flows(4, 100), header=True))
+
+    def killed(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(batch.LedgerFiles, "put", killed)
+        with pytest.raises(KeyboardInterrupt):
+            _take(lake, "log_0")
+    assert read_captures(lake, ["log"])["log"] == () and len(PacketFiles.of(lake).attempts) == 1
+    assert [each.state for each in _take(lake, "log_0")] == ["added"]
+    assert len(PacketFiles.of(lake).attempts) == 1 and len(_kept(lake)) == 100
+
+
+def test_another_protocol_makes_intervals_wait_for_a_new_ingest(tmp_path: Path) -> None:
+    lake, rows = _lake(tmp_path), flows(5, 50)
+    write(tmp_path / "log_0", as_csv(rows, header=True))
+    _take(lake, "log_0")
+    job = Job.open(tmp_path, "q", tmp_path)
+    start = BEGIN * 1_000_000_000
+    assert job.inputs(start, start + HOUR, job.captures()).outdated() == []
+    text = BY_NAME.replace("bool up get_csv_bool", "string up get_csv_string")
+    (tmp_path / "flow.schema").write_text(text)
+    job = Job.open(tmp_path, "q", tmp_path)
+    (reason,) = job.inputs(start, start + HOUR, job.captures()).outdated()
+    assert "read by another kind, protocol or form of text: ingest it again" in reason
+    assert [each.state for each in _take(lake, "log_0")] == ["replaced"]
+    assert job.inputs(start, start + HOUR, job.captures()).outdated() == []
+
+
+def test_intervals_of_a_lake_have_the_rows_of_duckdb(tmp_path: Path) -> None:
+    lake, rows = _lake(tmp_path), flows(6, 9000, disorder=2)
+    rows = [row for row in rows if BEGIN <= row["time"] < BEGIN + 2700]
+    for number in range(3):
+        part = [row for row in rows if row["time"] // 900 % 3 == number]
+        write(tmp_path / f"log_{number}", as_csv(part, header=True), "zstd" if number == 1 else "")
+    _take(lake, "log_0", "log_1", "log_2")
+    job = Job.open(tmp_path, "q", tmp_path)
+    found: list[tuple[Any, ...]] = []
+    length = 600 * 1_000_000_000
+    for start in range(BEGIN * 1_000_000_000, BEGIN * 1_000_000_000 + HOUR, length):
+        outcome = reference_stage(job.inputs(start, start + length, job.captures()), 1_000_000_000, Policy.PERIODIC)
+        table = outcome.rows["q"]
+        found += zip(*(table[name].to_pylist() for name in ("tb", "n", "s")), strict=True)
+    written = pa.Table.from_pylist(rows)
+    query = "SELECT time // 60, count(*), sum(bytes)::BIGINT FROM written GROUP BY time // 60, src"
+    assert sorted(found, key=repr) == sorted(duckdb.sql(query).fetchall(), key=repr)
+    assert written.num_rows > 8000
+
+
+def test_a_file_that_cannot_be_read_leaves_the_others(tmp_path: Path) -> None:
+    lake = _lake(tmp_path, "parquet")
+    write(tmp_path / "log_0", as_parquet(flows(7, 10)))
+    write(tmp_path / "log_1", b"PAR1 no parquet")
+    with pytest.raises(CaptureError, match="not ingested: 1 of 2 files"):
+        _take(lake, "log_0", "log_1")
+    assert len(_kept(lake)) == 10
+    said = lowwater("status", "--lake", tmp_path)
+    assert said.code == 0, said
