@@ -87,6 +87,7 @@ def _exported(link: str) -> Callable[[Desk], Said]:
 
     def ran(desk: Desk) -> Said:
         assert _in_a_lake(SCHEMAS)(desk).code == 0
+        desk.settings('skew = "1s"', 'skew = "1s"\npayload = "all"')
         assert desk.run("ingest", "--lake", desk.lake, "--link", "main1", desk.capture).code == 0
         out = ("--out", desk.folder / f"{link}.pcap", "--force")
         return desk.run("export", "--lake", desk.lake, "--link", link, *out)
