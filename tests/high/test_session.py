@@ -26,17 +26,10 @@ from lowwater.high.session import build_session
 print(build_session().range(3).count())
 """
 
-THOROUGH = """
-import sys
-from lowwater.high.session import SessionSettings, build_session
-session = build_session(settings=SessionSettings(quick_start=sys.argv[1] == "quick"))
-print(session.range(3).count())
-"""
-
 DELTA = """
 import sys
 from lowwater.high.session import SessionSettings, build_session
-session = build_session(settings=SessionSettings(delta=True))
+session = build_session(settings=SessionSettings(delta=True, quick_start=False))
 print(session.read.format("delta").load(sys.argv[1]).count())
 """
 
@@ -123,16 +116,10 @@ def test_the_archive_is_used(archive: Path, spark: SparkSession) -> None:
 @pytest.mark.spark
 @pytest.mark.slow
 def test_spark_reads_published_tables_where_it_is_asked_to(published: Path) -> None:
+    """In a session for many rows; that for few rows is the one of all other tests."""
     rows = len(table_rows(published, "flows"))
     assert rows > 0
     assert spoken(DELTA, published / "tables" / "flows") == f"{rows}\n"
-
-
-@pytest.mark.spark
-@pytest.mark.slow
-def test_a_session_for_many_rows_starts() -> None:
-    """That for few rows is the one of all other tests."""
-    assert spoken(THOROUGH, Path("thorough")) == "3\n"
 
 
 @pytest.mark.spark
