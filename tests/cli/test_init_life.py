@@ -101,7 +101,7 @@ def test_counted_files_of_one_date(tmp_path: Path) -> None:
         capture(tmp_path / "c" / f"n_20210930_015236.pcap{number or ''}", begin, begin + 15 * MINUTE)
     links, text, _ = proposed(tmp_path)
     assert list(links) == ["n"] and links["n"].rotation is None and links["n"].since == DAY + BEGIN
-    assert links["n"].captures is not None and links["n"].captures.endswith("n_%Y%m%d_%H%M%S.pcap*")
+    assert links["n"].captures is not None and links["n"].captures[0].endswith("n_%Y%m%d_%H%M%S.pcap*")
     assert "several files have the same date in their names" in text
 
 

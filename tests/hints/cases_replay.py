@@ -101,7 +101,7 @@ def _stage(desk: Desk, stage: str) -> None:
 def _outdated(desk: Desk) -> None:
     job = _job(desk)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lowwater.replay.job.DECODER_VERSION", 10**6)
+        patch.setattr("lowwater.lake.ingestion.replacement.DECODER_VERSION", 10**6)
         _inputs(job).require()
 
 

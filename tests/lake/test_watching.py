@@ -41,7 +41,6 @@ def config(tmp_path: Path) -> Config:
         "dated": Link(captures=str(tmp_path / "dated-%Y%m%d%H.pcap"), rotation="1h"),  # type: ignore[arg-type]
         "free": Link(captures=str(tmp_path / "free*.pcap")),
         "none": Link(),
-        "table": Link(captures=str(tmp_path / "*.csv"), kind="csv"),
     }
     return Config(links=links)
 
@@ -152,13 +151,16 @@ def test_a_write_in_the_future_counts_from_when_it_was_seen(lake: Lake, config: 
     assert look(watch, config)["free"] == (["free1.pcap"], [], 0)
 
 
-def test_patterns_are_those_of_links_of_packets(config: Config, tmp_path: Path) -> None:
+def test_patterns_are_those_of_all_links(config: Config, tmp_path: Path) -> None:
     """The DAG's `find` and a watch see the same files."""
     (tmp_path / "free0.pcap").mkdir()
     capture(tmp_path / "free1.pcap", [1])
     (tmp_path / "a.csv").write_text("1")
-    assert pattern_files(config) == {"dated": [], "free": [tmp_path / "free1.pcap"]}
-    assert pattern_files(config, "table") == {}
+    table = Link(captures=str(tmp_path / "*.csv"), kind="csv")  # type: ignore[arg-type]
+    every = config.model_copy(update={"links": {**config.links, "table": table}})
+    files = {"dated": [], "free": [tmp_path / "free1.pcap"], "table": [tmp_path / "a.csv"]}
+    assert pattern_files(every) == files
+    assert pattern_files(every, "table") == {"table": files["table"]}
 
 
 def test_portions_are_in_order_and_bounded() -> None:

@@ -15,8 +15,6 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
 
-from lowwater.replay.command.record_links import record_options
-
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.captures import Captures, read_captures
@@ -30,6 +28,7 @@ from lowwater.replay.checks.capabilities import require_lowered
 from lowwater.replay.command.run_command import RunRequest, RunResults, run_intervals
 from lowwater.replay.command.summary import LinkCounts
 from lowwater.replay.progress import Progress
+from lowwater.replay.record_links import planned_options
 from lowwater.replay.sessions import Sessions
 from tests.law.compare import REFERENCE, SPARK, Difference, Rows, compare_engines, low_settings, rows_of, value
 from tests.law.drawn import drawn
@@ -90,7 +89,7 @@ def lake_of(world: RecordWorld) -> Iterator[tuple[Lake, dict[str, Captures]]]:
         plan = plan_of(world, [every])
         for link in (*RECORD_LINKS, PACKETS):
             files = [path for name, path in written if name == link]
-            ingest(lake, link, files, config, records=record_options(config, plan, link))
+            ingest(lake, link, files, config, records=planned_options(config, plan, link))
         _last[:] = [(world, folder, lake, read_captures(lake, (*RECORD_LINKS, PACKETS)))]
     yield _last[0][2:]
 
