@@ -165,8 +165,8 @@ def inspect(
         counter = None if window is None else CopyCounter(window, skew)
         return InterfaceFacts(interface, Lateness(skew), copies=counter)
 
-    facts_by_index: dict[int, InterfaceFacts] = {}
     reader.malformed.count_only()
+    facts_by_index: dict[int, InterfaceFacts] = {}
     packets = 0
     for interface, batch in reader.by_interface():
         if interface.index not in facts_by_index:
@@ -178,7 +178,7 @@ def inspect(
 
 
 def inspect_times(path: Path, max_jump: int, skew: int) -> CaptureFacts:
-    """Reads a capture once and returns the facts of its times. It decodes no headers, which takes a fifth of the time.
+    """Reads a capture once and returns the facts of its times; it decodes no headers.
 
     Lengths, families, protocols, VLANs and tunnels stay empty, and so does the SHA-256 of the summary.
 

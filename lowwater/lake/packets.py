@@ -304,7 +304,9 @@ class PacketFiles:
         tables = [cls.of_table(folder) for folder in lake.record_tables()]
         if not tables:
             return packets
-        return cls(packets.folder, {at: rows for each in (packets, *tables) for at, rows in each.attempts.items()})
+        return cls(
+            packets.folder, {name: rows for table in (packets, *tables) for name, rows in table.attempts.items()}
+        )
 
     @classmethod
     def of_table(cls, folder: Path) -> PacketFiles:

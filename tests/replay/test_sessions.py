@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 import pyarrow.parquet as pq
 import pytest
 
+from lowwater.capture.tables.ordered import MOST_THREADS
 from lowwater.errors import LowwaterError
 from lowwater.instants import HOUR, format_instant
-from lowwater.lake.ingestion.tasks import MOST_THREADS, in_process, on_threads
+from lowwater.lake.ingestion.tasks import in_process, on_threads
 from lowwater.plan.context import Links
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress

@@ -5,17 +5,14 @@ The lowest module of the lake beside `tables`. `high.spark_tasks` has the runner
 
 from __future__ import annotations
 
-import os
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import Any
+
+from lowwater.capture.tables import ordered
 
 Runner = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 """Applies a picklable function to each argument; yields results in the order of the arguments, as soon as possible."""
-
-MOST_THREADS = 4
-"""More threads would hold more decoded packets at a time than the memory of a worker has room for."""
 
 
 def in_process(function: Callable[[Any], Any], arguments: Iterable[Any]) -> list[Any]:
@@ -29,16 +26,5 @@ def on_threads(function: Callable[[Any], Any], arguments: Iterable[Any]) -> Iter
     Arguments are taken as threads become free, with one for every thread in advance, so that they can be computed
     meanwhile.
     """
-    threads = min(os.cpu_count() or 1, MOST_THREADS)
-    waiting: deque[Future[Any]] = deque()
-    with ThreadPoolExecutor(threads) as pool:
-        try:
-            for argument in arguments:
-                waiting.append(pool.submit(function, argument))
-                if len(waiting) > 2 * threads:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
-        finally:
-            for future in waiting:
-                future.cancel()
+    work = (partial(function, argument) for argument in arguments)
+    return ordered.on_threads(work, 2 * ordered.thread_count())

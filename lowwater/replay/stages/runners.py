@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lowwater.lake.ingestion.tasks import MOST_THREADS, Runner, on_threads
+from lowwater.capture.tables.ordered import MOST_THREADS
+from lowwater.lake.ingestion.tasks import Runner, on_threads
 
 if TYPE_CHECKING:
     from lowwater.high.spark_tasks import Session

@@ -29,7 +29,10 @@ LINK_NUMBERS = (1, 228, 229, 104, 9, 247, 197)
 
 PORTS, KINDS = 8, len(LINK_NUMBERS)
 
-_YEAR_1990, _DAY, _ENOUGH = 631_152_000, 86_400, 4
+YEAR_1990 = 631_152_000
+"""Seconds since the epoch; no record is older."""
+
+_DAY, _ENOUGH = 86_400, 4
 
 
 def is_known(kind: int) -> bool:
@@ -54,7 +57,7 @@ def first_link(head: bytes) -> int | None:
         if not is_known(kind) or size < HEADER:
             return None
         if kind != PADDING:
-            if seconds < _YEAR_1990 or (before >= 0 and abs(seconds - before) > _DAY):
+            if seconds < YEAR_1990 or (before >= 0 and abs(seconds - before) > _DAY):
                 return None
             before = seconds
             if link < 0 and kind != PROVENANCE:

@@ -25,14 +25,14 @@ from lowwater.capture.formats.erf.records import (
     IPV6,
     IPV6_TYPE,
     KINDS,
-    LARGEST_TYPE,
     MORE_HEADERS,
     PADDING,
     PORTS,
     PPP,
     PROVENANCE,
-    UNUSED_TYPES,
     WHOLE,
+    YEAR_1990,
+    is_known,
 )
 from lowwater.capture.formats.header import RECORD_HEADER
 from lowwater.capture.formats.scan import (
@@ -62,9 +62,10 @@ PADDED, PROVENANCES, BYTES, TALLIES = range(4)
 KEYS = PORTS * KINDS
 """Largest number of interfaces: port and kind of frame tell them apart."""
 
-_YEAR_1990 = 631_152_000
 _SECOND = 1_000_000_000
 _AHEAD = 1 << 10
+
+_known = part(is_known)
 
 
 @part
@@ -110,11 +111,6 @@ def _kind(buffer: Any, at: int, size: int) -> tuple[int, int]:
         cisco = before < size and byte(buffer, at + before) & 0x7F == 0x0F
         frame = CISCO_HDLC if cisco else PPP
     return frame, before if before <= size else -1
-
-
-@part
-def _known(kind: int) -> bool:
-    return (1 <= kind <= LARGEST_TYPE and kind != UNUSED_TYPES) or kind == PADDING
 
 
 @kernel
@@ -195,7 +191,7 @@ def plausible(buffer: Any, at: int, near: int, span: int) -> tuple[int, int]:
         return -1, seconds
     if kind == PADDING:
         return size, near
-    close = abs(seconds - near) <= span if near >= 0 else seconds >= _YEAR_1990
+    close = abs(seconds - near) <= span if near >= 0 else seconds >= YEAR_1990
     return (size if close and (kind == PROVENANCE or size > HEADER) else -1), seconds
 
 
