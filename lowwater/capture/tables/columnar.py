@@ -19,6 +19,19 @@ ROWS = 1 << 16
 """Most rows that are read at a time."""
 
 
+def open_parquet(path: Path) -> pq.ParquetFile:
+    """Opens a parquet file.
+
+    Raises:
+        CaptureError: the file is no parquet file.
+    """
+    try:
+        return pq.ParquetFile(path)
+    except (pa.ArrowException, OSError) as error:
+        reason = str(error).splitlines()[0]
+        raise CaptureError(f"{path}: is no readable parquet file: {reason}", "check kind of the link") from error
+
+
 class ParquetParser:
     """Reads a parquet file; iterate it once.
 
@@ -32,11 +45,7 @@ class ParquetParser:
 
     def __init__(self, path: Path, layout: RecordLayout) -> None:
         self._path, self._layout = path, layout
-        try:
-            self._file = pq.ParquetFile(path)
-        except (pa.ArrowInvalid, OSError) as error:
-            reason = str(error).splitlines()[0]
-            raise CaptureError(f"{path}: is no readable parquet file: {reason}", "check kind of the link") from error
+        self._file = open_parquet(path)
         self._paths = [self._path_of(field) for field in layout.fields]
 
     def __iter__(self) -> Iterator[Callable[[], Piece]]:
@@ -47,7 +56,7 @@ class ParquetParser:
             for batch in self._file.iter_batches(ROWS, columns=columns, use_threads=False):
                 rows = np.arange(batch.num_rows, dtype=np.int64)
                 places = Places(offset + rows, np.zeros(len(rows), np.int64))
-                raw = [_column(batch, path) for path in self._paths]
+                raw = [column_at(batch, path) for path in self._paths]
                 yield partial(make_piece, self._layout, places, rows, raw, Refusals(len(rows)))
                 offset += batch.num_rows
         except (pa.ArrowException, OSError) as error:
@@ -80,7 +89,8 @@ class ParquetParser:
         return field.path
 
 
-def _column(batch: pa.RecordBatch, path: tuple[str, ...]) -> pa.Array:
+def column_at(batch: pa.RecordBatch, path: tuple[str, ...]) -> pa.Array:
+    """Returns the column of a batch at a path of names, through structs."""
     column = batch.column(path[0])
     for name in path[1:]:
         column = pc.struct_field(column, [name])

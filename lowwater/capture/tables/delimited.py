@@ -61,6 +61,7 @@ class DelimitedParser:
     Attributes:
         blocks: the blocks of the file.
         overhead: bytes of the header line.
+        width: number of values of a record; 0 before the first block.
     """
 
     def __init__(
@@ -71,14 +72,14 @@ class DelimitedParser:
         self.overhead = 0
         self._path, self._layout, self._options = path, layout, options
         self._header = any(field.path for field in layout.fields) if options.header is None else options.header
-        self._width = 0
+        self.width = 0
         self._chosen = [0] * len(layout.fields)
 
     def __iter__(self) -> Iterator[Callable[[], Piece]]:
         """Yields the work on each block, in order; a thread may do it while the next block is read."""
         for block in self.blocks:
             first = 0
-            if not self._width and len(block):
+            if not self.width and len(block):
                 first = self._begin(block)
             yield partial(self._piece, block, first)
 
@@ -88,7 +89,7 @@ class DelimitedParser:
         if self._header:
             names = self._names(block.record(0))
             self.overhead = int(block.ends[0] - block.begins[0])
-        self._width = len(names) if names else self._most_frequent_width(block)
+        self.width = len(names) if names else self._most_frequent_width(block)
         self._chosen = [self._index(field, names) for field in self._layout.fields]
         return int(self._header)
 
@@ -122,10 +123,10 @@ class DelimitedParser:
             CaptureError: the file does not have it.
         """
         if field.position is not None:
-            if field.position <= self._width:
+            if field.position <= self.width:
                 return field.position - 1
             raise CaptureError(
-                f"{self._path}: has {self._width} columns, and {field.name} of {self._layout.protocol} reads column "
+                f"{self._path}: has {self.width} columns, and {field.name} of {self._layout.protocol} reads column "
                 f"{field.position}",
                 "check separator in the settings of the link, and the positions in the PROTOCOL",
             )
@@ -178,7 +179,7 @@ class DelimitedParser:
             return []
         invalid: list[int] = []
         try:
-            table = self._read(block.joined(chosen + first), self._width, [], invalid)
+            table = self._read(block.joined(chosen + first), self.width, [], invalid)
         except pa.ArrowInvalid:
             table = None
         if table is not None and table.num_rows + len(invalid) == len(chosen):
