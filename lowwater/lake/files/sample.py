@@ -143,7 +143,7 @@ class Sample:
             with closing(read(self.folder / name, Link().jump, BEGINNING, sha256="").spans()) as spans:
                 return next((int(span.records[STAMP, span.sane[0]]) for span in spans if len(span.sane)), None)
         except CaptureError as error:
-            self.skipped[name] = error.message
+            self.skipped.setdefault(name, error.message)
             return None
 
     def _facts(self, name: str) -> CaptureFacts | None:
@@ -155,7 +155,7 @@ class Sample:
             open_capture(self.folder / name)
             return inspect_times(self.folder / name, Link().jump, Link().skew)
         except CaptureError as error:
-            self.skipped[name] = error.message
+            self.skipped.setdefault(name, error.message)
             return None
 
     def spread(self, names: Sequence[str]) -> list[str]:

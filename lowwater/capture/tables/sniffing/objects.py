@@ -178,7 +178,7 @@ def _textual(kind: pa.DataType) -> bool:
 
 
 def _climbs(values: pa.Array) -> bool:
-    steps = np.diff(pc.drop_null(values).cast(pa.float64()).to_numpy())
+    steps = np.diff(pc.drop_null(values).cast(pa.int64()).to_numpy())
     return bool(len(steps) and np.all(steps >= 0) and np.any(steps))
 
 

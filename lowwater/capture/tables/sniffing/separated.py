@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from lowwater.capture.formats.sources import Stream
 from lowwater.capture.tables.delimited import DelimitedParser, TextOptions
 from lowwater.capture.tables.sniffing.columns import MOST_COLUMNS, Column, SniffedColumns
-from lowwater.capture.tables.sniffing.kinds import kind_of_texts
+from lowwater.capture.tables.sniffing.kinds import NULLS, kind_of_texts
 from lowwater.capture.tables.sniffing.pieces import TextSample
 from lowwater.catalog.records import RecordField, RecordLayout
 from lowwater.catalog.types import Type
@@ -34,7 +34,8 @@ Candidate = tuple[TextOptions, SniffedColumns]
 def separated_columns(sample: TextSample) -> list[Candidate]:
     """Returns the columns by every form of text that divides nearly all records into equally many values, best first.
 
-    A form is better the more of its columns are of a type narrower than text, then the fewer columns it has.
+    A form is better the more of its columns are of a type narrower than text, then the fewer columns it has. Where no
+    separator divides the lines, they are one column.
     """
     candidates: list[Candidate] = []
     for separator in SEPARATORS:
@@ -42,7 +43,8 @@ def separated_columns(sample: TextSample) -> list[Candidate]:
             found = _columns(sample, TextOptions(separator, quote))
             if found is not None:
                 candidates.append(found)
-    return sorted(candidates, key=_worth, reverse=True)
+    single = [] if candidates else [_columns(sample, TextOptions(), least=1)]
+    return sorted([*candidates, *(found for found in single if found)], key=_worth, reverse=True)
 
 
 def _worth(candidate: Candidate) -> tuple[int, int]:
@@ -60,10 +62,10 @@ def _quotes(first: bytes, separator: str) -> list[str]:
     return ['"', *others, *([""] if b'"' in first else [])]
 
 
-def _columns(sample: TextSample, options: TextOptions) -> Candidate | None:
+def _columns(sample: TextSample, options: TextOptions, least: int = 2) -> Candidate | None:
     """Returns the columns by a form of text; None where it does not divide the records into equally many values."""
     width = _width(sample.pieces[0], options)
-    if not 2 <= width <= MOST_COLUMNS:
+    if not least <= width <= MOST_COLUMNS:
         return None
     parts: list[pa.RecordBatch] = []
     records, starts = 0, False
@@ -154,7 +156,7 @@ def _header(first: list[str | None], columns: list[pa.Array]) -> list[str] | Non
         if kind.type is Type.STRING:
             continue
         typed += 1
-        alone = kind_of_texts(pa.array([text], pa.string()))
+        alone = kind_of_texts(pa.array([None if text in NULLS else text], pa.string()))
         odd += alone.type is Type.STRING and not alone.empty
     return [(text or "").strip() for text in first] if typed and 2 * odd > typed else None
 

@@ -81,7 +81,7 @@ def _of_text(path: Path, sample: TextSample) -> tuple[str, TextOptions, SniffedC
     if first.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{") and (objects := json_columns(sample)) is not None:
         return "json", TextOptions(), objects
     candidates = separated_columns(sample)
-    if not candidates:
+    if not candidates or (len(candidates[0][1].columns) == 1 and _clock(candidates[0][1])[0] is None):
         raise CaptureError(
             f"{path}: is no table: no separator divides its lines into equally many values",
             "leave it out, or write the settings of its link by hand, as docs/records.md shows",
