@@ -326,8 +326,7 @@ def _interface(facts: InterfaceFacts) -> dict[str, Any]:
         **_duplicates(facts.copies),
         "order": order(facts),
         "gaps": [
-            {"start": instant_twice(start), "length": duration_twice(length)}
-            for start, length in facts.gaps.longest()
+            {"start": instant_twice(start), "length": duration_twice(length)} for start, length in facts.gaps.longest()
         ],
         "ip": {name: facts.families[version] for version, name in FAMILIES.items()},
         "protocols": {name: facts.protocols[name] for name in ("tcp", "udp", "icmp", "arp", "other")},

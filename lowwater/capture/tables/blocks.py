@@ -19,6 +19,9 @@ from lowwater.capture.formats.sources import Source
 BLOCK_BYTES = 4 << 20
 """Bytes of a file that are parsed at a time."""
 
+BLOCK_RECORDS = 1 << 17
+"""Most records that are parsed at a time: short ones take far more memory than their bytes."""
+
 MOST_RECORD = 1 << 20
 """Longest record, bytes. A quote that never ends makes a record of all that follows."""
 
@@ -51,6 +54,16 @@ class Block:
 
     def __len__(self) -> int:
         return len(self.begins)
+
+    def parts(self) -> Iterator[Block]:
+        """Yields the block in parts of at most BLOCK_RECORDS records."""
+        if len(self) <= BLOCK_RECORDS:
+            yield self
+            return
+        for first in range(0, len(self), BLOCK_RECORDS):
+            end = first + BLOCK_RECORDS
+            columns = (column[first:end] for column in (self.begins, self.ends, self.lines))
+            yield Block(self.data, self.offset, *columns, self.long[first:end], self.last and end >= len(self))
 
     def record(self, index: int) -> bytes:
         """Returns the bytes of a record."""
@@ -157,7 +170,7 @@ class TextBlocks:
             if data or last:
                 block, used = self._block(data, offset, last)
                 if len(block) or last:
-                    yield block
+                    yield from block.parts()
                 rest, offset = data[used:], offset + used
             if last:
                 return

@@ -6,7 +6,6 @@ is malformed.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -16,6 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pcsv
+from numba import njit
 from numpy.typing import NDArray
 
 from lowwater.capture.formats.sources import Source
@@ -26,6 +26,9 @@ from lowwater.errors import CaptureError
 
 SAMPLED = 1000
 """First records of a file without a header, whose most frequent number of values is that of the file."""
+
+MOST_COLUMNS = 10_000
+"""Most columns of a file. Each costs memory, whatever is in it."""
 
 
 @dataclass(frozen=True)
@@ -84,37 +87,35 @@ class DelimitedParser:
             yield partial(self._piece, block, first)
 
     def _begin(self, block: Block) -> int:
-        """Finds the columns of the file. Returns the number of records of the block that are its header."""
+        """Finds the columns of the file. Returns the number of records of the block that are its header.
+
+        Raises:
+            CaptureError: there are too many columns, or the file lacks a column of the layout.
+        """
         names: list[str] | None = None
+        sampled = block.joined(np.arange(1 if self._header else min(len(block), SAMPLED)))
+        widths = block_widths(sampled, ord(self._options.separator), ord(self._options.quote or "\n"))
+        self.width = _most_frequent(widths)
+        if self.width > MOST_COLUMNS:
+            raise CaptureError(
+                f"{self._path}: has {self.width:,} columns, and at most {MOST_COLUMNS:,} are read",
+                "check separator and quote in the settings of the link",
+            )
         if self._header:
             names = self._names(block.record(0))
             self.overhead = int(block.ends[0] - block.begins[0])
-        self.width = len(names) if names else self._most_frequent_width(block)
         self._chosen = [self._index(field, names) for field in self._layout.fields]
         return int(self._header)
 
     def _names(self, line: bytes) -> list[str]:
-        found: list[int] = []
         try:
             line.decode("utf-8")
-            table = self._read(line, None, found)
+            table = self._read(_closed(line), self.width, None)
             return [(column[0].as_py() or b"").decode("utf-8").strip() for column in table.columns]
-        except (pa.ArrowInvalid, UnicodeDecodeError) as error:
+        except (pa.ArrowInvalid, IndexError, UnicodeDecodeError) as error:
             raise CaptureError(
                 f"{self._path}: its first line has no names of columns: {error}", "write header = false"
             ) from error
-
-    def _most_frequent_width(self, block: Block) -> int:
-        first = np.arange(min(len(block), SAMPLED))
-        sample = block.joined(first[~np.isin(first, block.no_utf8())])
-        widths: list[int] = []
-        try:
-            table = self._read(sample, None, widths)
-        except pa.ArrowInvalid:
-            return max((field.position or 1 for field in self._layout.fields), default=1)
-        counts: Counter[int] = Counter({table.num_columns: table.num_rows})
-        counts.update(widths)
-        return max(counts, key=lambda width: (counts[width], width))
 
     def _index(self, field: RecordField, names: list[str] | None) -> int:
         """Returns the index of a field's column.
@@ -179,7 +180,7 @@ class DelimitedParser:
             return []
         invalid: list[int] = []
         try:
-            table = self._read(block.joined(chosen + first), self.width, [], invalid)
+            table = self._read(block.joined(chosen + first), self.width, invalid)
         except pa.ArrowInvalid:
             table = None
         if table is not None and table.num_rows + len(invalid) == len(chosen):
@@ -195,26 +196,26 @@ class DelimitedParser:
             *self._parse(block, chosen[middle:], first, refusals),
         ]
 
-    def _read(self, data: bytes, width: int | None, widths: list[int], invalid: list[int] | None = None) -> pa.Table:
+    def _read(self, data: bytes, width: int, invalid: list[int] | None) -> pa.Table:
+        """Splits the values of records; all columns without `invalid`, else those of the fields.
+
+        Args:
+            data: whole records.
+            width: number of their values.
+            invalid: gets the number, from 1, of each record with another number of values.
+        """
+
         def skip(row: Any) -> str:
-            widths.append(row.actual_columns)
             if invalid is not None:
                 invalid.append(row.number)
             return "skip"
 
-        separator = self._options.separator.encode()
-        most = width or max(line.count(separator) for line in data.split(b"\n")) + 1
+        names = [f"f{at}" for at in range(width)]
         # The columns that no field reads are parsed, but not converted.
-        wanted = None if width is None else [f"f{at}" for at in sorted(set(self._chosen))]
-        names = None if width is None else [f"f{at}" for at in range(width)]
+        wanted = names if invalid is None else [f"f{at}" for at in sorted(set(self._chosen))]
         return pcsv.read_csv(
             pa.BufferReader(data),
-            read_options=pcsv.ReadOptions(
-                use_threads=False,
-                block_size=max(len(data) + 1, 1024),
-                column_names=names,
-                autogenerate_column_names=names is None,
-            ),
+            read_options=pcsv.ReadOptions(use_threads=False, block_size=max(len(data) + 1, 1024), column_names=names),
             parse_options=pcsv.ParseOptions(
                 delimiter=self._options.separator,
                 quote_char=self._options.quote or False,
@@ -222,7 +223,7 @@ class DelimitedParser:
                 invalid_row_handler=skip,
             ),
             convert_options=pcsv.ConvertOptions(
-                column_types={name: pa.binary() for name in names or [f"f{at}" for at in range(most)]},
+                column_types=dict.fromkeys(names, pa.binary()),
                 null_values=list(self._options.null),
                 strings_can_be_null=True,
                 quoted_strings_can_be_null=False,
@@ -230,6 +231,57 @@ class DelimitedParser:
                 check_utf8=False,
             ),
         )
+
+
+@njit(nogil=True, cache=True)
+def _count_values(data: Any, separator: int, quote: int, counts: Any) -> int:
+    """Counts the values of each record, as Arrow splits them; returns the number of records."""
+    records, values, start, quoted, at = 0, 1, True, False, 0
+    while at < len(data) and records < len(counts):
+        byte = data[at]
+        if quoted:
+            if byte == quote:
+                if at + 1 < len(data) and data[at + 1] == quote:
+                    at += 1
+                else:
+                    quoted = False
+        elif byte == 10:
+            counts[records] = values
+            records += 1
+            values, start = 1, True
+        elif byte == separator:
+            values += 1
+            start = True
+        elif start and byte == quote:
+            quoted, start = True, False
+        else:
+            start = False
+        at += 1
+    return records
+
+
+def block_widths(data: bytes, separator: int, quote: int) -> NDArray[np.int64]:
+    """Returns the number of values of each whole record of some bytes, SAMPLED at most.
+
+    Args:
+        data: records, each with its end of line.
+        separator: the byte between two values.
+        quote: the byte around a quoted value; a line feed for none.
+    """
+    counts = np.zeros(SAMPLED, np.int64)
+    return counts[: _count_values(np.frombuffer(data, np.uint8), separator, quote, counts)]
+
+
+def _most_frequent(widths: NDArray[np.int64]) -> int:
+    """Returns the most frequent number of values, of several the largest; 1 without a record."""
+    if not len(widths):
+        return 1
+    values, counts = np.unique(widths, return_counts=True)
+    return int(values[counts == counts.max()].max())
+
+
+def _closed(line: bytes) -> bytes:
+    return line if line.endswith(b"\n") else line + b"\n"
 
 
 def _joined(columns: list[pa.ChunkedArray]) -> pa.Array:

@@ -30,6 +30,9 @@ class _Decimal(str):
     __slots__ = ()
 
 
+_COMPOUND = object()
+"""Stands for a list or an object, which no field reads."""
+
 _TYPES: dict[Type, tuple[tuple[type, ...], pa.DataType]] = {
     Type.BOOL: ((bool,), pa.bool_()),
     Type.INT: ((int,), pa.int64()),
@@ -85,16 +88,17 @@ class JsonParser:
         refusals.add(block.no_utf8(), ENCODING)
         parsed: list[int] = []
         unread: list[int] = []
-        objects: list[dict[str, Any]] = []
+        values: list[list[Any]] = [[] for _ in self._layout.fields]
         for index in np.flatnonzero(refusals.codes == 0).tolist():
             found = self._object(block.record(index))
             if found is None:
                 unread.append(index)
             else:
                 parsed.append(index)
-                objects.append(found)
+                for column, field in zip(values, self._layout.fields, strict=True):
+                    column.append(_value(found, field.path))
         refusals.add(np.array(unread, np.int64), SYNTAX)
-        columns = [_column([_value(each, field.path) for each in objects], field) for field in self._layout.fields]
+        columns = [_column(column, field) for column, field in zip(values, self._layout.fields, strict=True)]
         raw, refused = [column for column, _ in columns], [flags for _, flags in columns]
         return make_piece(self._layout, places, np.array(parsed, np.int64), raw, refusals, refused)
 
@@ -115,7 +119,8 @@ def _value(found: Any, path: tuple[str, ...]) -> Any:
         if not isinstance(found, dict):
             return None
         found = found.get(name)
-    return found
+    # A block of lists would be many times larger in memory than in its file; only that it is no value counts.
+    return _COMPOUND if isinstance(found, (list, dict)) else found
 
 
 def _column(values: list[Any], field: RecordField) -> tuple[pa.Array, NDArray[np.bool_]]:

@@ -93,9 +93,7 @@ class RecordProposal:
         return "\n".join([f"PROTOCOL {self.protocol} {{", *lines, *left, "}", ""])
 
 
-def propose_protocol(
-    table: SniffedTable, link: str, others: Mapping[str, Kind | None] | None = None
-) -> RecordProposal:
+def propose_protocol(table: SniffedTable, link: str, others: Mapping[str, Kind | None] | None = None) -> RecordProposal:
     """Proposes a protocol for the records of a link.
 
     Args:

@@ -114,7 +114,9 @@ class Sample:
             CaptureError: the clock is among them.
         """
         facts = [capture for name in names if (capture := self.facts(name)) is not None]
-        records = sum(capture.interfaces[0].packets + sum(capture.interfaces[0].malformed.values()) for capture in facts)
+        records = sum(
+            capture.interfaces[0].packets + sum(capture.interfaces[0].malformed.values()) for capture in facts
+        )
         refused = {name: count for name, count in refused_fields(facts).items() if count > BEARABLE * records}
         if proposal.clock in refused:
             raise CaptureError(

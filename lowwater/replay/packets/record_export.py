@@ -92,9 +92,7 @@ class RecordSelection:
                 yield pa.RecordBatch.from_arrays(values, schema=self.schema)
 
 
-def select_records(
-    lake: Lake, config: Config, link: str, where: str | None, start: int, end: int
-) -> RecordSelection:
+def select_records(lake: Lake, config: Config, link: str, where: str | None, start: int, end: int) -> RecordSelection:
     """Finds how the records of a link are read, and binds the condition.
 
     Args:
