@@ -160,7 +160,7 @@ def one_round(folder: Path, kind: str, warm: Path, path: Path) -> dict[str, Any]
         words = [sys.executable, "-c", program, kind, str(path), str(folder / f"{name}.parquet")]
         done = subprocess.run(words, check=False, capture_output=True, text=True)
         figures[f"{name}_records_per_s"] = (
-            round(figures["records"] / float(done.stdout)) if done.returncode == 0 else None
+            round(figures["records"] / float(done.stdout.split()[-1])) if done.returncode == 0 else None
         )
     return figures
 

@@ -10,24 +10,39 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
-from lowwater.capture.tables.pieces import Piece, Places, Refusals, make_piece
+from lowwater.capture.tables.blocks import MOST_RECORD
+from lowwater.capture.tables.pieces import LONG, Piece, Places, Refusals, make_piece
 from lowwater.catalog.records import RecordField, RecordLayout
 from lowwater.errors import CaptureError
 
 ROWS = 1 << 16
 """Most rows that are read at a time."""
 
+DECODED_BYTES = 64 << 20
+"""Most bytes of the texts of a piece: a dictionary of one long text stands for any number of them."""
 
-def open_parquet(path: Path) -> pq.ParquetFile:
+MOST_VALUE = MOST_RECORD
+"""Longest text, bytes, as in text files."""
+
+
+def open_parquet(path: Path, dictionaries: list[str] | None = None) -> pq.ParquetFile:
     """Opens a parquet file.
+
+    Args:
+        path: the file.
+        dictionaries: columns of texts that are read as dictionaries.
 
     Raises:
         CaptureError: the file is no parquet file.
     """
     try:
-        return pq.ParquetFile(path)
-    except (pa.ArrowException, OSError) as error:
+        file = pq.ParquetFile(path, read_dictionary=dictionaries)
+        if not all(isinstance(name, str) for name in file.schema_arrow.names):
+            raise pa.ArrowInvalid("a name of a column is no text")
+        return file
+    except (pa.ArrowException, OSError, ValueError) as error:
         reason = str(error).splitlines()[0]
         raise CaptureError(f"{path}: is no readable parquet file: {reason}", "check kind of the link") from error
 
@@ -45,7 +60,10 @@ class ParquetParser:
 
     def __init__(self, path: Path, layout: RecordLayout) -> None:
         self._path, self._layout = path, layout
-        self._file = open_parquet(path)
+        with open_parquet(path) as plain:
+            texts = [".".join(leaf) for column in plain.schema_arrow for leaf in _text_leaves(column)]
+        # Texts stay in dictionaries, so that each different one is converted once.
+        self._file = open_parquet(path, texts)
         self._paths = [self._path_of(field) for field in layout.fields]
 
     def __iter__(self) -> Iterator[Callable[[], Piece]]:
@@ -54,18 +72,27 @@ class ParquetParser:
         columns = [".".join(path) for path in dict.fromkeys(self._paths)]
         try:
             for batch in self._file.iter_batches(ROWS, columns=columns, use_threads=False):
-                rows = np.arange(batch.num_rows, dtype=np.int64)
-                places = Places(offset + rows, np.zeros(len(rows), np.int64))
                 raw = [column_at(batch, path) for path in self._paths]
-                yield partial(make_piece, self._layout, places, rows, raw, Refusals(len(rows)))
+                for first, end in _spans(raw, batch.num_rows):
+                    yield partial(self._piece, offset + first, [values[first:end] for values in raw])
                 offset += batch.num_rows
-        except (pa.ArrowException, OSError) as error:
+        except (pa.ArrowException, OSError, ValueError) as error:
             raise CaptureError(
                 f"{self._path}: cannot be read behind row {offset:,}: {str(error).splitlines()[0]}",
                 "write the file again",
             ) from error
         finally:
             self._file.close()
+
+    def _piece(self, offset: int, raw: list[pa.Array]) -> Piece:
+        rows = np.arange(len(raw[0]), dtype=np.int64)
+        refusals = Refusals(len(rows))
+        for number, values in enumerate(raw):
+            lengths = _text_lengths(values)
+            if lengths is not None and len(long := np.flatnonzero(lengths > MOST_VALUE)):
+                refusals.add(long, LONG)
+                raw[number] = pc.if_else(pa.array(lengths > MOST_VALUE), pa.scalar(None, values.type), values)
+        return make_piece(self._layout, Places(offset + rows, np.zeros(len(rows), np.int64)), rows, raw, refusals)
 
     def _path_of(self, field: RecordField) -> tuple[str, ...]:
         schema = self._file.schema_arrow
@@ -95,3 +122,40 @@ def column_at(batch: pa.RecordBatch, path: tuple[str, ...]) -> pa.Array:
     for name in path[1:]:
         column = pc.struct_field(column, [name])
     return column
+
+
+def _text_leaves(column: pa.Field, above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Yields the paths of texts in a column and its structs."""
+    path = (*above, column.name)
+    if pa.types.is_struct(column.type):
+        for inner in column.type:
+            yield from _text_leaves(inner, path)
+    elif pa.types.is_string(column.type) or pa.types.is_binary(column.type):
+        yield path
+
+
+def _text_lengths(values: pa.Array) -> NDArray[np.int64] | None:
+    """Returns the bytes of each text of a dictionary; None for other columns."""
+    if not pa.types.is_dictionary(values.type) or not (
+        pa.types.is_string(values.type.value_type) or pa.types.is_binary(values.type.value_type)
+    ):
+        return None
+    lengths = pc.fill_null(pc.binary_length(values.dictionary), 0).to_numpy().astype(np.int64)
+    if not len(lengths):
+        return np.zeros(len(values), np.int64)
+    return np.where(values.is_valid(), lengths[values.indices.fill_null(0).to_numpy()], 0)
+
+
+def _spans(raw: list[pa.Array], rows: int) -> Iterator[tuple[int, int]]:
+    """Divides rows so that the texts of a part have DECODED_BYTES, or more in a single row."""
+    total = np.zeros(rows, np.int64)
+    for values in raw:
+        lengths = _text_lengths(values)
+        if lengths is not None:
+            total += lengths
+    if int(total.sum()) <= DECODED_BYTES:
+        yield 0, rows
+        return
+    parts = np.cumsum(np.minimum(total, DECODED_BYTES)) // DECODED_BYTES
+    begins = np.flatnonzero(np.diff(parts, prepend=-1))
+    yield from zip(begins.tolist(), [*begins[1:].tolist(), rows], strict=True)

@@ -37,12 +37,22 @@ def typed(values: pa.Array, field: RecordField) -> Typed:
         field: the field.
     """
     if pa.types.is_dictionary(values.type):
+        if len(values.dictionary) < len(values) // 2:
+            return _from_dictionary(values, field)
         values = values.dictionary_decode()
     if _is_text(values.type):
         texts, bad = _texts(values)
         column, others = _from_texts(texts, field)
         return column, bad | others
     return _from_values(values, field)
+
+
+def _from_dictionary(values: pa.DictionaryArray, field: RecordField) -> Typed:
+    """Converts each different value once."""
+    column, bad = typed(values.dictionary, field)
+    indices = values.indices
+    refused = bad[indices.fill_null(0).to_numpy()] & values.is_valid().to_numpy(zero_copy_only=False)
+    return column.take(indices), refused
 
 
 def nanoseconds(values: pa.Array, field: RecordField, unit: int) -> tuple[NDArray[np.int64], Flags]:
