@@ -88,10 +88,12 @@ class ParquetParser:
         rows = np.arange(len(raw[0]), dtype=np.int64)
         refusals = Refusals(len(rows))
         for number, values in enumerate(raw):
-            lengths = _text_lengths(values)
-            if lengths is not None and len(long := np.flatnonzero(lengths > MOST_VALUE)):
-                refusals.add(long, LONG)
-                raw[number] = pc.if_else(pa.array(lengths > MOST_VALUE), pa.scalar(None, values.type), values)
+            if _longest_text(values) <= MOST_VALUE:
+                continue
+            long = _text_lengths(values) > MOST_VALUE
+            refusals.add(np.flatnonzero(long), LONG)
+            kept = pc.if_else(pa.array(long), pa.scalar(None, values.indices.type), values.indices)
+            raw[number] = pa.DictionaryArray.from_arrays(kept, values.dictionary)
         return make_piece(self._layout, Places(offset + rows, np.zeros(len(rows), np.int64)), rows, raw, refusals)
 
     def _path_of(self, field: RecordField) -> tuple[str, ...]:
@@ -134,25 +136,27 @@ def _text_leaves(column: pa.Field, above: tuple[str, ...] = ()) -> Iterator[tupl
         yield path
 
 
-def _text_lengths(values: pa.Array) -> NDArray[np.int64] | None:
-    """Returns the bytes of each text of a dictionary; None for other columns."""
-    if not pa.types.is_dictionary(values.type) or not (
-        pa.types.is_string(values.type.value_type) or pa.types.is_binary(values.type.value_type)
-    ):
-        return None
+def _longest_text(values: pa.Array) -> int:
+    """Returns the bytes of the longest text of a dictionary; 0 for other columns."""
+    kind = values.type
+    if not pa.types.is_dictionary(kind) or not len(values.dictionary):
+        return 0
+    if not (pa.types.is_string(kind.value_type) or pa.types.is_binary(kind.value_type)):
+        return 0
+    return pc.max(pc.binary_length(values.dictionary)).as_py() or 0
+
+
+def _text_lengths(values: pa.DictionaryArray) -> NDArray[np.int64]:
+    """Returns the bytes of each text of a column that is a dictionary; 0 for NULL."""
     lengths = pc.fill_null(pc.binary_length(values.dictionary), 0).to_numpy().astype(np.int64)
-    if not len(lengths):
-        return np.zeros(len(values), np.int64)
-    return np.where(values.is_valid(), lengths[values.indices.fill_null(0).to_numpy()], 0)
+    valid = values.is_valid().to_numpy(zero_copy_only=False)
+    return np.where(valid, lengths[values.indices.fill_null(0).to_numpy()], 0)
 
 
 def _spans(raw: list[pa.Array], rows: int) -> Iterator[tuple[int, int]]:
     """Divides rows so that the texts of a part have DECODED_BYTES, or more in a single row."""
-    total = np.zeros(rows, np.int64)
-    for values in raw:
-        lengths = _text_lengths(values)
-        if lengths is not None:
-            total += lengths
+    texts = [values for values in raw if _longest_text(values) * rows > DECODED_BYTES // max(len(raw), 1)]
+    total = np.sum([np.zeros(rows, np.int64), *map(_text_lengths, texts)], axis=0)
     if int(total.sum()) <= DECODED_BYTES:
         yield 0, rows
         return
