@@ -119,10 +119,19 @@ class ParquetParser:
 
 
 def column_at(batch: pa.RecordBatch, path: tuple[str, ...]) -> pa.Array:
-    """Returns the column of a batch at a path of names, through structs."""
+    """Returns the column of a batch at a path of names, through structs.
+
+    Raises:
+        ArrowInvalid: a value of a dictionary is none of it; Arrow does not look.
+    """
     column = batch.column(path[0])
     for name in path[1:]:
         column = pc.struct_field(column, [name])
+    if pa.types.is_dictionary(column.type):
+        bounds = pc.min_max(column.indices)
+        least, most = bounds["min"].as_py(), bounds["max"].as_py()
+        if least is not None and not 0 <= least <= most < len(column.dictionary):
+            raise pa.ArrowInvalid(f"a value of {'.'.join(path)} is outside of its dictionary")
     return column
 
 
@@ -149,6 +158,8 @@ def _longest_text(values: pa.Array) -> int:
 def _text_lengths(values: pa.DictionaryArray) -> NDArray[np.int64]:
     """Returns the bytes of each text of a column that is a dictionary; 0 for NULL."""
     lengths = pc.fill_null(pc.binary_length(values.dictionary), 0).to_numpy().astype(np.int64)
+    if not len(lengths):
+        return np.zeros(len(values), np.int64)
     valid = values.is_valid().to_numpy(zero_copy_only=False)
     return np.where(valid, lengths[values.indices.fill_null(0).to_numpy()], 0)
 

@@ -95,6 +95,7 @@ class RecordReader:
         options: how its records are read.
         max_jump: how far ahead of the median of its neighbours a timestamp may be, ns (SEMANTICS T3).
         sha256: digest of the file.
+        growing: whether the file is still being written: a last line without an end is then cut, since it may go on.
 
     Attributes:
         schema: schema of the batches.
@@ -104,10 +105,13 @@ class RecordReader:
         CaptureError: the file cannot be read, or lacks a column of the layout.
     """
 
-    def __init__(self, path: Path, options: TableOptions, max_jump: int, sha256: str) -> None:
+    def __init__(
+        self, path: Path, options: TableOptions, max_jump: int, sha256: str, growing: bool = False
+    ) -> None:
         self.schema = pa.schema([*IDENTITY, *options.layout.schema])
         self.summary: CaptureSummary | None = None
         self._path, self._options, self._sha256 = path, options, sha256
+        self._growing = growing
         self._judge = Judge(max_jump)
         self._tally = Tally(0)
         self._waiting: list[tuple[NDArray[np.int64], NDArray[np.int64], pa.RecordBatch]] = []
@@ -163,7 +167,7 @@ class RecordReader:
         self, source: Source, compression: str, unpacked: DecompressedSource | None
     ) -> Iterator[pa.RecordBatch]:
         def damaged() -> bool:
-            return unpacked is not None and bool(unpacked.damage)
+            return self._growing or (unpacked is not None and bool(unpacked.damage))
 
         parser: DelimitedParser | JsonParser
         if self._options.kind == "json":

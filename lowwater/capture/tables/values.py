@@ -37,7 +37,7 @@ def typed(values: pa.Array, field: RecordField) -> Typed:
         field: the field.
     """
     if pa.types.is_dictionary(values.type):
-        if len(values.dictionary) < len(values) // 2:
+        if 0 < len(values.dictionary) < len(values) // 2:
             return _from_dictionary(values, field)
         values = values.dictionary_decode()
     if _is_text(values.type):
@@ -106,6 +106,9 @@ def _each(values: pa.Array, cast: Callable[[pa.Array], pa.Array], kind: pa.DataT
 
 
 def _texts(values: pa.Array) -> Typed:
+    # Arrow takes the texts of a parquet file for UTF-8 without a look.
+    if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
+        values = values.cast(pa.large_binary() if pa.types.is_large_string(values.type) else pa.binary())
     return _each(values, lambda part: part.cast(pa.string()), pa.string())
 
 

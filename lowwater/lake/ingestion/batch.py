@@ -154,6 +154,9 @@ class Batch:
         same = self._ledger.same(file_survey.sha256, self._coverage[number])
         if same is None or not same.fits(self._settings, self._content):
             return False
+        cut = isinstance(self._content, TableOptions) and same.row.growing and not same.row.ended_cleanly
+        if cut and not self._is_growing(number, file_survey):
+            return False  # its last line has no end, and none comes
         self._redeclare(number, file_survey, same)
         return True
 
@@ -183,7 +186,8 @@ class Batch:
     def _tasks_of(self, number: int, file_survey: Survey) -> Iterator[PackTask]:
         if file_survey.index is None:
             self._works[number] = work = _Work(uuid.uuid4().hex[:12], tasks=1)
-            yield replace(self._task(number, work, None, 0), sha256=file_survey.sha256, bytes=file_survey.bytes)
+            task = replace(self._task(number, work, None, 0), sha256=file_survey.sha256, bytes=file_survey.bytes)
+            yield replace(task, growing=self._is_growing(number, file_survey))
         else:
             yield from self._parts(number, file_survey.index.chunks)
         self._surveyed(number, file_survey)

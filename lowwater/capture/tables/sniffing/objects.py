@@ -152,7 +152,7 @@ def parquet_columns(path: Path) -> SniffedColumns:
     if not made.records:
         raise CaptureError(f"{path}: has no records", "wait until it has some, or leave it out")
     for leaf, position in leaves.items():
-        values = pa.chunked_array([column_at(part, leaf) for part in parts]).combine_chunks()
+        values = _leaf_values(path, parts, leaf)
         name = ".".join(leaf)
         kind = None if values.null_count == len(values) and not _textual(values.type) else kind_of_values(values)
         if kind is None:
@@ -162,6 +162,14 @@ def parquet_columns(path: Path) -> SniffedColumns:
         rises = kind.type is Type.INT and not kind.form and pa.types.is_integer(values.type) and _climbs(values)
         made.columns.append(Column(name, position, leaf, kind, rises))
     return made
+
+
+def _leaf_values(path: Path, parts: list[pa.RecordBatch], leaf: tuple[str, ...]) -> pa.Array:
+    try:
+        return pa.chunked_array([column_at(part, leaf) for part in parts]).combine_chunks()
+    except pa.ArrowException as error:
+        reason = str(error).splitlines()[0]
+        raise CaptureError(f"{path}: is no readable parquet file: {reason}", "write the file again") from error
 
 
 def _struct_leaves(column: pa.Field, above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
