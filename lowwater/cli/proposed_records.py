@@ -43,7 +43,7 @@ def record_settings(link: LinkProposal, schema: str) -> list[str]:
     plain, text = TextOptions(), link.records.text
     lines = [
         f'kind = "{link.records.options.kind}"',
-        commented(f"schemas = {toml_text(schema)}", f"its clock is {link.records.clock}"),
+        commented(f"schemas = {toml_text(schema)}", f"its clock is {link.records.clock}, in {link.records.table.unit}"),
     ]
     if text.separator != plain.separator:
         lines.append(f"separator = {toml_text(text.separator)}")

@@ -14,7 +14,7 @@ from pathlib import Path
 from lowwater.capture.content.retention import ContentOptions
 from lowwater.capture.formats.division import CaptureChunk
 from lowwater.capture.records.facts import CaptureSummary, InterfaceSummary
-from lowwater.capture.tables.reader import TableOptions
+from lowwater.capture.tables.reader import RECORD_KINDS, TableOptions
 from lowwater.config import Link
 from lowwater.errors import LowwaterError
 from lowwater.instants import format_instant
@@ -344,7 +344,8 @@ def _note(ledger_file: LedgerFile) -> str:
     if row.covers_from == row.covers_to:
         if row.declared is not None:
             return "it covers nothing: it is cut before the time that it is declared to cover"
-        why = "its first packet has its largest time" if ledger_file.packets else "it has no packet"
+        record = "record" if row.format in RECORD_KINDS else "packet"
+        why = f"its first {record} has its largest time" if ledger_file.packets else f"it has no {record}"
         return f"it covers nothing: {why}, and no coverage is declared; ingest it with --covers FROM/TO"
     return "" if row.ended_cleanly else f"it is cut: it covers {span(row)} only"
 
