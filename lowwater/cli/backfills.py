@@ -205,17 +205,17 @@ def run_backfill(selection: IntervalSelection, workers: int, order: str) -> bool
     say(_total(work, _counted(jobs)), err=True)
     with _watched(work, workers) as watch:
         results = backfill(jobs, work, workers, Order(order), watch)
-    _summary(results)
+    _summary(results, _counted(jobs))
     return sound and all(result.published for result in results)
 
 
-def _summary(results: Sequence[IntervalResult]) -> None:
+def _summary(results: Sequence[IntervalResult], counted: str) -> None:
     for result in sorted(results, key=lambda result: (result.due.query_set, result.due.start)):
         if not result.published:
             say(f"{_name(result.due)}: {result.state}: {result.reason}", err=True)
     counts = Counter(result.state for result in results)
     counts_text = ", ".join(f"{state} {count:,}" for state, count in sorted(counts.items()))
-    say(counts_text + _left_out([result.due for result in results if result.state == WAITING], _counted(jobs)))
+    say(counts_text + _left_out([result.due for result in results if result.state == WAITING], counted))
 
 
 @contextmanager

@@ -206,7 +206,8 @@ def _facts(facts: InterfaceFacts, skew: int) -> dict[str, str]:
         "first": instant_text(facts.summary.first if facts.summary else None),
         "last": instant_text(facts.summary.last if facts.summary else None),
         "duration": duration_text(facts.duration),
-        "rate": f"{rate_text(facts.rate(packets))} packets/s, {rate_text(facts.rate(8 * facts.wire))} bits/s on the wire",
+        "rate": f"{rate_text(facts.rate(packets))} packets/s, "
+        f"{rate_text(facts.rate(8 * facts.wire))} bits/s on the wire",
         "bytes": f"{facts.captured:,} captured, {facts.wire:,} on the wire",
         "truncated": f"{facts.truncated:,}",
         "out of order": f"{late.late:,}",

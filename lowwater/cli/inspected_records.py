@@ -100,7 +100,8 @@ def _file_lines(table: TableFacts) -> dict[str, str]:
     packed = f", unpacked {summary.unpacked:,}" if summary.compression else ""
     parts = f"records {summary.record_bytes:,} + malformed {facts.malformed_bytes:,} + overhead {summary.overhead:,}"
     text = table.proposal.options.text
-    form = f"separator {text.separator!r}, quote {text.quote!r}, {'a' if table.proposal.table.text.header else 'no'} header"
+    header = "a header" if table.proposal.table.text.header else "no header"
+    form = f"separator {text.separator!r}, quote {text.quote!r}, {header}"
     nulls = f", NULL {', '.join(repr(null) for null in text.null if null)}" if len(text.null) > 1 else ""
     return {
         "file": str(facts.path),

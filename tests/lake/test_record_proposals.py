@@ -1,4 +1,4 @@
-"""`init` over files of records: what it proposes for random files reads them back, and a lake of it has DuckDB's rows."""
+"""`init` over files of records: its proposals for random files read them back, and a lake of them has DuckDB's rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Facts of a file of records that are no packets: records, times, order, damage. The counterpart of `capture.inspect`."""
+"""Facts of a file of records that are no packets: times, order, damage. `capture.inspect` has those of packets."""
 
 from __future__ import annotations
 

@@ -105,9 +105,7 @@ class RecordReader:
         CaptureError: the file cannot be read, or lacks a column of the layout.
     """
 
-    def __init__(
-        self, path: Path, options: TableOptions, max_jump: int, sha256: str, growing: bool = False
-    ) -> None:
+    def __init__(self, path: Path, options: TableOptions, max_jump: int, sha256: str, growing: bool = False) -> None:
         self.schema = pa.schema([*IDENTITY, *options.layout.schema])
         self.summary: CaptureSummary | None = None
         self._path, self._options, self._sha256 = path, options, sha256

@@ -75,7 +75,7 @@ def _export(
     form: str | None,
     force: bool,
 ) -> None:
-    """Writes the selected packets or records to a file or to standard output, and prints how many there are and how many are cut.
+    """Writes the selected packets or records to a file or to standard output, and prints their number.
 
     Args:
         root: folder of the lake.

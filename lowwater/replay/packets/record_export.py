@@ -1,7 +1,7 @@
 """Exports records of the lake that are no packets as CSV, JSON lines or parquet: a range of time, and a WHERE clause.
 
-Beside `capture_export`. The file has the fields of the protocol under their names. A time in text is written whole, with
-the digits that the record had where it is the clock.
+Beside `capture_export`. The file has the fields of the protocol under their names. A time in text is written with the
+digits that the record had where it is the clock, else in whole units.
 """
 
 from __future__ import annotations

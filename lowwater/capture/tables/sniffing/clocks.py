@@ -1,7 +1,7 @@
 """The clock of the records of a sample: the time that runs behind the least.
 
-Below `tables`. The skew of the link bounds the disorder of its clock, so the smallest one keeps the most records for the
-least waiting.
+Below `tables`. The skew of the link bounds the disorder of its clock, so the smallest one keeps the most records for
+the least waiting.
 """
 
 from __future__ import annotations

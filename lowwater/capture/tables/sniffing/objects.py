@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -129,7 +130,7 @@ def _rises(kind: Kind, values: list[Any]) -> bool:
     if kind.type is not Type.INT or kind.form:
         return False
     told = [value for value in values if type(value) is int]
-    return len(set(told)) > 1 and all(one <= other for one, other in zip(told, told[1:], strict=False))
+    return len(set(told)) > 1 and all(one <= other for one, other in pairwise(told))
 
 
 def parquet_columns(path: Path) -> SniffedColumns:
