@@ -121,8 +121,7 @@ class Sample:
         if proposal.clock in refused:
             raise CaptureError(
                 f"its records have no clock: {refused[proposal.clock]:,} of {records:,} values of {proposal.clock} are "
-                "no times",
-                "give each record a time",
+                "no times"
             )
         return {
             each.column.label: weaker(each.column, proposal.table.kind)

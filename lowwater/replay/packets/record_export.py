@@ -22,7 +22,7 @@ from lowwater.catalog.records import ISO, RecordField, stored_parts
 from lowwater.catalog.types import Type
 from lowwater.catalog.values import format_ip, ip_from_words
 from lowwater.config import Config
-from lowwater.errors import ConfigError, LakeError
+from lowwater.errors import LakeError
 from lowwater.lake.digest import outdated
 from lowwater.lake.ingestion.record_options import record_options
 from lowwater.lake.layout import Lake
@@ -108,8 +108,7 @@ def select_records(lake: Lake, config: Config, link: str, where: str | None, sta
         QueryError: the condition is wrong.
     """
     options = record_options(config, link)
-    if options is None:
-        raise ConfigError(f"--link: link {link!r} has packets", "give --format pcap")
+    assert options is not None, "the caller asks for links of records"
     context = make_context(Links(), [*config.link_schemas])
     predicate = read_predicate(where, options.layout.protocol, context, options.kind)
     return RecordSelection(lake, config, link, options, predicate, start, end)
