@@ -16,8 +16,9 @@ import multiprocessing
 import resource
 import sys
 import tempfile
+import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from queue import Empty
 from random import Random
@@ -166,35 +167,46 @@ def _odd_columns(random: Random) -> bytes:
 MAKERS: dict[str, Callable[[Random], Item]] = {"lines": lines, "headers": header, "files": parquet}
 
 
-def bombs() -> Iterator[tuple[str, Item]]:
-    """Files that are far larger once they are read."""
-    by_position = ("csv", False, TextOptions())
-    line = b"1767225600,10.0.0.1,1,a,0.5,true\n"
-    for name, data in (
-        ("zeros", bytes(512 << 20)),
-        ("blank lines", b"\n" * (256 << 20)),
-        ("short lines", b"1\n" * (32 << 20)),
-        ("separators", b"," * (64 << 20)),
-        ("quotes", b'"' * (64 << 20)),
-        ("an open quote", b'"' + line * (4 << 20)),
-    ):
-        yield name, Item(*by_position, gzip.compress(data, 1))
-        yield f"{name}, zstd", Item(*by_position, pa.Codec("zstd").compress(data, asbytes=True))
-    for name, text in (
-        ("lists", b"[" * 500_000 + b"]" * 500_000),
-        ("objects in a list", b'{"time": [' + b"{}," * 300_000 + b"{}]}"),
-        ("deep objects", b'{"time":' * 100_000 + b"1" + b"}" * 100_000),
-        ("a long number", b'{"time": ' + b"9" * 900_000 + b"}"),
-        ("many names", b"{" + b",".join(b'"%d":1' % number for number in range(80_000)) + b"}"),
-    ):
-        yield name, Item("json", True, TextOptions(), gzip.compress((text + b"\n") * 40, 1))
+LINE = b"1767225600,10.0.0.1,1,a,0.5,true\n"
+REPEATED = {
+    "zeros": (b"\0", 256 << 20),
+    "blank lines": (b"\n", 64 << 20),
+    "short lines": (b"1\n", 8 << 20),
+    "separators": (b",", 64 << 20),
+    "quotes": (b'"', 64 << 20),
+    "an open quote": (b'"' + LINE, 4 << 20),
+    "whole lines": (LINE, 4 << 20),
+}
+OBJECTS = {
+    "lists": b"[" * 500_000 + b"]" * 500_000,
+    "objects in a list": b'{"time": [' + b"{}," * 300_000 + b"{}]}",
+    "deep objects": b'{"time":' * 100_000 + b"1" + b"}" * 100_000,
+    "a long number": b'{"time": ' + b"9" * 900_000 + b"}",
+    "many names": b"{" + b",".join(b'"%d":1' % number for number in range(80_000)) + b"}",
+}
+BOMBS = [
+    *((name, form) for name in REPEATED for form in ("gzip", "zstd")),
+    *((name, "json") for name in OBJECTS),
+    *(("long texts", form) for form in ("parquet 1.0", "parquet 2.0")),
+]
+"""Files that are far larger once they are read: what they hold, and how they are written."""
+
+
+def bomb(name: str, form: str) -> Item:
+    """Makes one of BOMBS."""
+    if name in REPEATED:
+        data, count = REPEATED[name]
+        packed = (
+            gzip.compress(data * count, 1) if form == "gzip" else pa.Codec("zstd").compress(data * count).to_pybytes()
+        )
+        return Item("csv", False, TextOptions(), packed)
+    if name in OBJECTS:
+        return Item("json", True, TextOptions(), gzip.compress((OBJECTS[name] + b"\n") * 40, 1))
     texts = pa.array(["x", "y" * (1 << 20), "z" * (3 << 20)])
-    many = pa.DictionaryArray.from_arrays(pa.array([index % 100 % 3 for index in range(50_000)], pa.int32()), texts)
-    table = pa.table({"time": [1767225600] * 50_000, "host": many})
-    for version in ("1.0", "2.0"):
-        out = io.BytesIO()
-        pq.write_table(table, out, compression="zstd", data_page_version=version)
-        yield f"long texts of parquet {version}", Item("parquet", True, TextOptions(), out.getvalue())
+    hosts = pa.DictionaryArray.from_arrays(pa.array([at % 100 % 3 for at in range(50_000)], pa.int32()), texts)
+    table, out = pa.table({"time": [1767225600] * 50_000, "host": hosts}), io.BytesIO()
+    pq.write_table(table, out, compression="zstd", data_page_version=form.rpartition(" ")[2])
+    return Item("parquet", True, TextOptions(), out.getvalue())
 
 
 def read(path: Path, item: Item) -> str:
@@ -271,36 +283,37 @@ def run(maker: str, seed: int, count: int, folder: Path) -> tuple[Counter[str], 
     return outcomes, found, memory
 
 
-def _bomb_child(number: int, folder: str, said: multiprocessing.Queue[object]) -> None:
-    name, item = next(bomb for at, bomb in enumerate(bombs()) if at == number)
+def _bomb_child(path: Path, item: Item, said: multiprocessing.Queue[object]) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
     try:
-        outcome = read(Path(folder) / "bomb", item)
+        outcome = read(path, item)
     except Exception as error:  # noqa: BLE001 - whatever it is, it is a finding
         outcome = f"FOUND {type(error).__name__}: {error}"[:500]
-    said.put((name, outcome, before, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10))
+    said.put((outcome, before, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10))
 
 
 def run_bombs() -> list[str]:
-    """Reads each of `bombs` in a child. Returns what was found."""
+    """Reads each of BOMBS in a child. Returns what was found."""
     context = multiprocessing.get_context("spawn")
     findings: list[str] = []
-    for number, (bomb, _) in enumerate(bombs()):
-        said: multiprocessing.Queue[tuple[str, str, int, int]] = context.Queue()
+    for name, form in BOMBS:
+        said: multiprocessing.Queue[tuple[str, int, int]] = context.Queue()
         with tempfile.TemporaryDirectory(prefix="lowwater-fuzz-") as folder:
-            child = context.Process(target=_bomb_child, args=(number, folder, said))
+            child = context.Process(target=_bomb_child, args=(Path(folder) / "bomb", bomb(name, form), said))
+            begin = time.monotonic()
             child.start()
             try:
-                name, outcome, before, most = said.get(timeout=240)
+                outcome, before, most = said.get(timeout=240)
             except Empty:
-                findings.append(f"{bomb}: no answer in 240 s, or the process ended: {child.exitcode}")
+                findings.append(f"{name}, {form}: no answer in 240 s, or the process ended: {child.exitcode}")
                 child.kill()
                 continue
             finally:
                 child.join(10)
-        print(f"{name}: {outcome}, {before >> 20:,} MiB before, {most >> 20:,} MiB at most", flush=True)
-        if "FOUND" in outcome or most - before > MOST_MEMORY:
-            findings.append(f"{name}: {outcome}, {most - before >> 20:,} MiB")
+        seconds = time.monotonic() - begin
+        print(f"{name}, {form}: {outcome}, {before >> 20} to {most >> 20} MiB, {seconds:.1f} s", flush=True)
+        if "FOUND" in outcome or most > MOST_MEMORY:
+            findings.append(f"{name}, {form}: {outcome}, {most >> 20:,} MiB")
     return findings
 
 
