@@ -30,6 +30,10 @@ class _Decimal(str):
     __slots__ = ()
 
 
+DECODED_BYTES = 1 << 18
+"""Bytes of lines whose objects are in memory at a time: they take many times as much."""
+
+_BLANKS = " \t\n\r"
 _COMPOUND = object()
 """Stands for a list or an object, which no field reads."""
 
@@ -89,25 +93,46 @@ class JsonParser:
         parsed: list[int] = []
         unread: list[int] = []
         values: list[list[Any]] = [[] for _ in self._layout.fields]
+        records: list[dict[str, Any]] = []
+        size = 0
         for index in np.flatnonzero(refusals.codes == 0).tolist():
-            found = self._object(block.record(index))
+            line = block.record(index)
+            found = self._object(line)
             if found is None:
                 unread.append(index)
-            else:
-                parsed.append(index)
-                for column, field in zip(values, self._layout.fields, strict=True):
-                    column.append(_value(found, field.path))
+                continue
+            parsed.append(index)
+            records.append(found)
+            size += len(line)
+            if size > DECODED_BYTES:
+                self._extend(values, records)
+                records, size = [], 0
+        self._extend(values, records)
         refusals.add(np.array(unread, np.int64), SYNTAX)
         columns = [_column(column, field) for column, field in zip(values, self._layout.fields, strict=True)]
         raw, refused = [column for column, _ in columns], [flags for _, flags in columns]
         return make_piece(self._layout, places, np.array(parsed, np.int64), raw, refusals, refused)
 
+    def _extend(self, values: list[list[Any]], records: list[dict[str, Any]]) -> None:
+        """Adds the values of records to the columns."""
+        for column, field in zip(values, self._layout.fields, strict=True):
+            if len(field.path) == 1:
+                (name,) = field.path
+                told = [record.get(name) for record in records]
+            else:
+                told = [_value(record, field.path) for record in records]
+            if not {list, dict}.isdisjoint(map(type, told)):
+                # A block of lists would be many times larger in memory than in its file, and no field reads one.
+                told = [_COMPOUND if isinstance(value, (list, dict)) else value for value in told]
+            column += told
+
     def _object(self, line: bytes) -> dict[str, Any] | None:
         try:
-            found = self._decoder.decode(line.decode("utf-8"))
-        except (ValueError, RecursionError):
+            text = line.decode("utf-8").strip(_BLANKS)
+            found, end = self._decoder.scan_once(text, 0)
+        except (ValueError, RecursionError, StopIteration):
             return None
-        return found if isinstance(found, dict) else None
+        return found if end == len(text) and isinstance(found, dict) else None
 
 
 def _refuse(constant: str) -> NoReturn:
@@ -119,8 +144,7 @@ def _value(found: Any, path: tuple[str, ...]) -> Any:
         if not isinstance(found, dict):
             return None
         found = found.get(name)
-    # A block of lists would be many times larger in memory than in its file; only that it is no value counts.
-    return _COMPOUND if isinstance(found, (list, dict)) else found
+    return found
 
 
 def _column(values: list[Any], field: RecordField) -> tuple[pa.Array, NDArray[np.bool_]]:
