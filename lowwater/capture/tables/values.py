@@ -26,6 +26,10 @@ NANOSECONDS = 1_000_000_000
 _LATEST = (1 << 62) // NANOSECONDS
 _TRUE, _FALSE = ("true", "t", "1", "yes"), ("false", "f", "0", "no")
 _DECIMAL = r"^(?P<sign>-?)(?P<whole>[0-9]{1,18})(?:\.(?P<part>[0-9]{0,9}))?$"
+_NUMBER = {pa.int64(): r"^-?(0[xX])?[0-9a-fA-F]+$", pa.float64(): r"^[-+0-9.a-zA-Z]+$"}
+_INSTANT = r"^[-+0-9 :.,TtZz]+$"
+"""Patterns of all texts that Arrow's casts take, and of few others."""
+
 _ZONED = r":[0-9]{2}(\.[0-9]+)?([Zz]|[+-][0-9]{2}(:?[0-9]{2})?)$"
 
 
@@ -132,7 +136,17 @@ def _numbers(texts: pa.Array, kind: pa.DataType) -> Typed:
     try:
         return texts.cast(kind), _no_flags(texts)
     except pa.ArrowInvalid:
-        return _each(pc.utf8_trim_whitespace(texts), lambda part: part.cast(kind), kind)
+        return _plausible(pc.utf8_trim_whitespace(texts), _NUMBER[kind], lambda part: part.cast(kind), kind)
+
+
+def _plausible(texts: pa.Array, pattern: str, cast: Callable[[pa.Array], pa.Array], kind: pa.DataType) -> Typed:
+    """Applies a cast to texts of a pattern; others are refused at once, since to find them by halves is slow."""
+    fits = pc.match_substring_regex(texts, pattern)
+    implausible = pc.invert(pc.fill_null(fits, True)).to_numpy(zero_copy_only=False)
+    if not implausible.any():
+        return _each(texts, cast, kind)
+    column, bad = _each(pc.if_else(fits, texts, pa.scalar(None, pa.string())), cast, kind)
+    return column, bad | implausible
 
 
 def _finite(values: pa.Array, bad: Flags) -> Typed:
@@ -177,7 +191,7 @@ def _instants(texts: pa.Array) -> Typed:
     columns = []
     bad = _no_flags(texts)
     for kind, chosen in kinds:
-        column, failed = _each(pc.if_else(chosen, trimmed, none), partial(_cast, kind=kind), kind)
+        column, failed = _plausible(pc.if_else(chosen, trimmed, none), _INSTANT, partial(_cast, kind=kind), kind)
         columns.append(column.cast(pa.int64()))
         bad |= failed
     return pc.coalesce(*columns), bad
