@@ -171,7 +171,7 @@ LINE = b"1767225600,10.0.0.1,1,a,0.5,true\n"
 REPEATED = {
     "zeros": (b"\0", 256 << 20),
     "blank lines": (b"\n", 64 << 20),
-    "short lines": (b"1\n", 8 << 20),
+    "short lines": (b"1,,,,,\n", 4 << 20),
     "separators": (b",", 64 << 20),
     "quotes": (b'"', 64 << 20),
     "an open quote": (b'"' + LINE, 4 << 20),
@@ -195,16 +195,16 @@ BOMBS = [
 def bomb(name: str, form: str) -> Item:
     """Makes one of BOMBS."""
     if name in REPEATED:
-        data, count = REPEATED[name]
-        packed = (
-            gzip.compress(data * count, 1) if form == "gzip" else pa.Codec("zstd").compress(data * count).to_pybytes()
-        )
+        piece, count = REPEATED[name]
+        data = LINE * 1000 + piece * count
+        packed = gzip.compress(data, 1) if form == "gzip" else pa.Codec("zstd").compress(data).to_pybytes()
         return Item("csv", False, TextOptions(), packed)
     if name in OBJECTS:
         return Item("json", True, TextOptions(), gzip.compress((OBJECTS[name] + b"\n") * 40, 1))
     texts = pa.array(["x", "y" * (1 << 20), "z" * (3 << 20)])
     hosts = pa.DictionaryArray.from_arrays(pa.array([at % 100 % 3 for at in range(50_000)], pa.int32()), texts)
-    table, out = pa.table({"time": [1767225600] * 50_000, "host": hosts}), io.BytesIO()
+    others = {name: pa.nulls(50_000, pa.int64()) for name in ("bytes", "rtt", "src", "up")}
+    table, out = pa.table({"time": [1767225600] * 50_000, "host": hosts, **others}), io.BytesIO()
     pq.write_table(table, out, compression="zstd", data_page_version=form.rpartition(" ")[2])
     return Item("parquet", True, TextOptions(), out.getvalue())
 

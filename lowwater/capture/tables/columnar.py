@@ -26,22 +26,26 @@ DECODED_BYTES = 64 << 20
 MOST_VALUE = MOST_RECORD
 """Longest text, bytes, as in text files."""
 
+_TEXTS = (
+    pa.types.is_string,
+    pa.types.is_large_string,
+    pa.types.is_string_view,
+    pa.types.is_binary,
+    pa.types.is_large_binary,
+    pa.types.is_binary_view,
+)
 
-def open_parquet(path: Path, dictionaries: list[str] | None = None) -> pq.ParquetFile:
-    """Opens a parquet file.
 
-    Args:
-        path: the file.
-        dictionaries: columns of texts that are read as dictionaries.
+def open_parquet(path: Path) -> pq.ParquetFile:
+    """Opens a parquet file. Its texts are read as dictionaries: each different one is in memory, and converted, once.
 
     Raises:
         CaptureError: the file is no parquet file.
     """
     try:
-        file = pq.ParquetFile(path, read_dictionary=dictionaries)
-        if not all(isinstance(name, str) for name in file.schema_arrow.names):
-            raise pa.ArrowInvalid("a name of a column is no text")
-        return file
+        with pq.ParquetFile(path) as plain:
+            texts = [".".join(leaf) for column in plain.schema_arrow for leaf in _text_leaves(column)]
+        return pq.ParquetFile(path, read_dictionary=texts)
     except (pa.ArrowException, OSError, ValueError) as error:
         reason = str(error).splitlines()[0]
         raise CaptureError(f"{path}: is no readable parquet file: {reason}", "check kind of the link") from error
@@ -60,10 +64,7 @@ class ParquetParser:
 
     def __init__(self, path: Path, layout: RecordLayout) -> None:
         self._path, self._layout = path, layout
-        with open_parquet(path) as plain:
-            texts = [".".join(leaf) for column in plain.schema_arrow for leaf in _text_leaves(column)]
-        # Texts stay in dictionaries, so that each different one is converted once.
-        self._file = open_parquet(path, texts)
+        self._file = open_parquet(path)
         self._paths = [self._path_of(field) for field in layout.fields]
 
     def __iter__(self) -> Iterator[Callable[[], Piece]]:
@@ -88,7 +89,7 @@ class ParquetParser:
         rows = np.arange(len(raw[0]), dtype=np.int64)
         refusals = Refusals(len(rows))
         for number, values in enumerate(raw):
-            if _longest_text(values) <= MOST_VALUE:
+            if longest_text(values) <= MOST_VALUE:
                 continue
             long = _text_lengths(values) > MOST_VALUE
             refusals.add(np.flatnonzero(long), LONG)
@@ -141,11 +142,11 @@ def _text_leaves(column: pa.Field, above: tuple[str, ...] = ()) -> Iterator[tupl
     if pa.types.is_struct(column.type):
         for inner in column.type:
             yield from _text_leaves(inner, path)
-    elif pa.types.is_string(column.type) or pa.types.is_binary(column.type):
+    elif any(is_text(column.type) for is_text in _TEXTS):
         yield path
 
 
-def _longest_text(values: pa.Array) -> int:
+def longest_text(values: pa.Array) -> int:
     """Returns the bytes of the longest text of a dictionary; 0 for other columns."""
     kind = values.type
     if not pa.types.is_dictionary(kind) or not len(values.dictionary):
@@ -166,7 +167,7 @@ def _text_lengths(values: pa.DictionaryArray) -> NDArray[np.int64]:
 
 def _spans(raw: list[pa.Array], rows: int) -> Iterator[tuple[int, int]]:
     """Divides rows so that the texts of a part have DECODED_BYTES, or more in a single row."""
-    texts = [values for values in raw if _longest_text(values) * rows > DECODED_BYTES // max(len(raw), 1)]
+    texts = [values for values in raw if longest_text(values) * rows > DECODED_BYTES // max(len(raw), 1)]
     total = np.sum([np.zeros(rows, np.int64), *map(_text_lengths, texts)], axis=0)
     if int(total.sum()) <= DECODED_BYTES:
         yield 0, rows

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lowwater.capture.tables.columnar import column_at, open_parquet
+from lowwater.capture.tables.columnar import column_at, longest_text, open_parquet
 from lowwater.capture.tables.sniffing.columns import MOST_COLUMNS, Column, SniffedColumns
 from lowwater.capture.tables.sniffing.kinds import BEARABLE, Kind, kind_of_texts, kind_of_values
 from lowwater.capture.tables.sniffing.pieces import TextSample
@@ -32,6 +32,9 @@ SAMPLED_ROWS = 10_000
 
 GROUP_BYTES = 256 << 20
 """Largest row group that is read for a sample, bytes without compression."""
+
+LONGEST_VALUE = 1024
+"""A longer text, in bytes, is a text and nothing else."""
 
 _TOO_MANY = f"it is behind the first {MOST_COLUMNS:,} columns"
 
@@ -154,6 +157,9 @@ def parquet_columns(path: Path) -> SniffedColumns:
         raise CaptureError(f"{path}: has no records", "wait until it has some, or leave it out")
     for leaf, position in leaves.items():
         values = _leaf_values(path, parts, leaf)
+        if values is None:
+            made.columns.append(Column(".".join(leaf), position, leaf, Kind(Type.STRING)))
+            continue
         name = ".".join(leaf)
         kind = None if values.null_count == len(values) and not _textual(values.type) else kind_of_values(values)
         if kind is None:
@@ -165,9 +171,14 @@ def parquet_columns(path: Path) -> SniffedColumns:
     return made
 
 
-def _leaf_values(path: Path, parts: list[pa.RecordBatch], leaf: tuple[str, ...]) -> pa.Array:
+def _leaf_values(path: Path, parts: list[pa.RecordBatch], leaf: tuple[str, ...]) -> pa.Array | None:
+    """Returns the values of a column; None for texts of which some are longer than any number, address or time."""
     try:
-        return pa.chunked_array([column_at(part, leaf) for part in parts]).combine_chunks()
+        values = [column_at(part, leaf) for part in parts]
+        if max(map(longest_text, values)) > LONGEST_VALUE:
+            return None
+        plain = [each.dictionary_decode() if pa.types.is_dictionary(each.type) else each for each in values]
+        return pa.chunked_array(plain).combine_chunks()
     except pa.ArrowException as error:
         reason = str(error).splitlines()[0]
         raise CaptureError(f"{path}: is no readable parquet file: {reason}", "write the file again") from error
