@@ -62,8 +62,9 @@ class Block:
             return
         for first in range(0, len(self), BLOCK_RECORDS):
             end = first + BLOCK_RECORDS
-            columns = (column[first:end] for column in (self.begins, self.ends, self.lines))
-            yield Block(self.data, self.offset, *columns, self.long[first:end], self.last and end >= len(self))
+            begins, ends, lines = (column[first:end] for column in (self.begins, self.ends, self.lines))
+            last = self.last and end >= len(self)
+            yield Block(self.data, self.offset, begins, ends, lines, self.long[first:end], last)
 
     def record(self, index: int) -> bytes:
         """Returns the bytes of a record."""

@@ -78,7 +78,8 @@ class JsonParser:
         self.blocks = TextBlocks(source, damaged=damaged)
         self._layout = layout
         exact = any(field.form == SECONDS for field in layout.fields)
-        self._decoder = json.JSONDecoder(parse_float=_Decimal if exact else None, parse_constant=_refuse)
+        decoder = json.JSONDecoder(parse_float=_Decimal if exact else None, parse_constant=_refuse)
+        self._scan: Callable[[str, int], tuple[Any, int]] = json.scanner.make_scanner(decoder)
 
     def __iter__(self) -> Iterator[Callable[[], Piece]]:
         """Yields the work on each block, in order."""
@@ -129,7 +130,7 @@ class JsonParser:
     def _object(self, line: bytes) -> dict[str, Any] | None:
         try:
             text = line.decode("utf-8").strip(_BLANKS)
-            found, end = self._decoder.scan_once(text, 0)
+            found, end = self._scan(text, 0)
         except (ValueError, RecursionError, StopIteration):
             return None
         return found if end == len(text) and isinstance(found, dict) else None

@@ -53,6 +53,6 @@ def disorder(stamps: NDArray[np.int64]) -> Disorder:
         absent=len(stamps) - len(told),
         largest=int(late.max()),
         nearly=int(np.sort(late)[int(np.ceil(NEARLY * len(late))) - 1]),
-        falls=moved > 1 and np.count_nonzero(steps < 0) >= FALLING * moved,
+        falls=bool(moved > 1 and np.count_nonzero(steps < 0) >= FALLING * moved),
         constant=len(told) > 1 and not moved,
     )

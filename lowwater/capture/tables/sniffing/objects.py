@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from lowwater.capture.tables.columnar import column_at, longest_text, open_parquet
 from lowwater.capture.tables.sniffing.columns import MOST_COLUMNS, Column, SniffedColumns
@@ -198,7 +199,7 @@ def _textual(kind: pa.DataType) -> bool:
 
 
 def _climbs(values: pa.Array) -> bool:
-    steps = np.diff(pc.drop_null(values).cast(pa.int64()).to_numpy())
+    steps: NDArray[np.int64] = np.diff(pc.drop_null(values).cast(pa.int64()).to_numpy())
     return bool(len(steps) and np.all(steps >= 0) and np.any(steps))
 
 
