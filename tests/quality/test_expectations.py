@@ -146,7 +146,7 @@ def test_a_frame_breaks_only_the_rule_that_it_is_made_to_break() -> None:
 @pytest.mark.parametrize(
     ("broken", "says"),
     [
-        ({"unaccounted": -3}, "packets/ lacks 3 records that the ledgers count"),
+        ({"unaccounted": -3}, "the table lacks 3 records that the ledgers count"),
         ({"sane": 990}, "read 1,000, but the outcomes add up to 993: malformed 1 + violating 2 + sane 990 + outside 0"),
     ],
 )
