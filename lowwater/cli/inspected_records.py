@@ -26,6 +26,7 @@ from lowwater.cli.inspected_values import (
     order,
     rate_text,
 )
+from lowwater.errors import CaptureError
 from lowwater.instants import format_duration
 from lowwater.lake.files.protocols import RecordProposal, propose_protocol
 from lowwater.terminal import styled
@@ -77,7 +78,10 @@ def inspect_table(path: Path, max_jump: int, skew: int, progress: Callable[[int]
         CaptureError: the file cannot be read, is no table, or has no clock.
     """
     table = sniff(path)
-    proposal = propose_protocol(table, path.name.partition(".")[0])
+    try:
+        proposal = propose_protocol(table, path.name.partition(".")[0])
+    except CaptureError as error:
+        raise CaptureError(f"{path}: {error.message}", error.hint) from error
     assert table.clock is not None
     found = table.disorders.get(table.clock)
     jump = max_jump if given or found is None else max_jump + found.largest

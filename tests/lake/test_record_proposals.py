@@ -257,6 +257,15 @@ def test_what_init_cannot_decide_is_said(tmp_path: Path) -> None:
     assert again.code == 1 and "already exists" in again.err
 
 
+def test_names_that_a_terminal_would_obey_are_in_no_file(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "log.csv").write_text(f"time,a\x1b[31mb,it's\n{BEGIN},1,2\n{BEGIN + 1},2,3\n")
+    assert lowwater("init", tmp_path / "in", "--lake", tmp_path / "lake").code == 0
+    text = (tmp_path / "lake" / "log.schema").read_text()
+    assert "\x1b" not in text and "get_csv_uint_pos2;" in text and "(name 'it''s')" in text
+    assert lowwater("ingest", "--lake", tmp_path / "lake").code == 0
+
+
 def test_values_behind_the_sample_widen_a_type(tmp_path: Path) -> None:
     """The file is read whole: one odd value stays malformed, many make another type; a sample has neither."""
     lines = [f"{BEGIN + at // 100},{at % 1500},{at % 7}" for at in range(400_000)]

@@ -163,7 +163,9 @@ def _field(table: SniffedTable, index: int, column: Column, taken: list[str]) ->
     attributes = [*(["increasing"] if clock else []), *([f"unit {unit}"] if unit else [])]
     access = f"get_csv_{_FORMS.get(kind.form, word.lower())}"
     tries: list[tuple[str, list[str]]] = []
-    if len(column.path) == 1:
+    if not "".join(column.path).isprintable():
+        pass  # a terminal that shows the file would obey it
+    elif len(column.path) == 1:
         own = [] if column.path[0] == name else [f"name {_quoted(column.path[0])}"]
         tries.append((access, [*attributes, *own]))
     elif column.path:
