@@ -231,6 +231,7 @@ def test_what_init_cannot_decide_is_said(tmp_path: Path) -> None:
     folder.mkdir()
     (folder / "noclock.csv").write_text("a,b\n1,x\n2,y\n")
     (folder / "falling.csv").write_text("time,b\n" + "".join(f"{BEGIN - at},{at}\n" for at in range(30)))
+    (folder / "days.txt").write_text("".join(f"2026-01-01 00:00:{at:02d} a {at}\n" for at in range(30)))
     (folder / "notes.txt").write_text("some words\nmore words of a text\n")
     (folder / "picture.bin").write_bytes(bytes(range(256)) * 10)
     lines = [{"ts": BEGIN + at, "list": [1], "odd": at if at % 2 else "x", "none": None} for at in range(30)]
@@ -242,6 +243,7 @@ def test_what_init_cannot_decide_is_said(tmp_path: Path) -> None:
     for line in (
         "left out: noclock.csv: its records have no clock: no column has times",
         "left out: falling.csv: its records have no clock: its time time falls, and a clock rises: sort the file by it",
+        "left out: days.txt: its records have no clock: its times (column 1) are days",
         "left out: notes.txt: ",
         "left out: picture.bin: ",
     ):

@@ -11,8 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from lowwater.instants import HOUR
+
 NEARLY = 0.999
 """Share of the records whose lateness is compared."""
+
+_DAY = 24 * HOUR
 
 FALLING = 0.9
 """Share of the steps that go back in a column that falls."""
@@ -28,6 +32,7 @@ class Disorder:
         nearly: lateness that the share NEARLY of the records does not exceed, ns.
         falls: whether the column goes back at nearly every step.
         constant: whether all instants are equal, of two at least.
+        days: whether all instants are midnights, of two at least.
     """
 
     absent: int
@@ -35,6 +40,7 @@ class Disorder:
     nearly: int
     falls: bool
     constant: bool
+    days: bool = False
 
 
 def disorder(stamps: NDArray[np.int64]) -> Disorder:
@@ -55,4 +61,5 @@ def disorder(stamps: NDArray[np.int64]) -> Disorder:
         nearly=int(np.sort(late)[int(np.ceil(NEARLY * len(late))) - 1]),
         falls=bool(moved > 1 and np.count_nonzero(steps < 0) >= FALLING * moved),
         constant=len(told) > 1 and not moved,
+        days=len(told) > 1 and not np.any(told % _DAY),
     )

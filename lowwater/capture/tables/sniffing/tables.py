@@ -123,6 +123,9 @@ def _clock(columns: SniffedColumns) -> tuple[int | None, str, dict[int, Disorder
     names = {index: columns.columns[index].label for index in disorders}
     if not full:
         return None, f"its times ({', '.join(names.values())}) are absent in some records", disorders
+    full = [index for index in full if not disorders[index].days]
+    if not full:
+        return None, f"its times ({', '.join(names.values())}) are days", disorders
     rising = [index for index in full if not disorders[index].falls]
     if not rising:
         return None, f"its time {names[full[0]]} falls, and a clock rises: sort the file by it", disorders
