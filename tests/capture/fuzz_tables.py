@@ -157,6 +157,8 @@ def _odd_columns(random: Random) -> bytes:
             columns[name] = pa.nulls(rows, random.choice(kinds))
     out = io.BytesIO()
     table = pa.table(columns)
+    if random.random() < 0.1:
+        table = table.rename_columns([random.choice(("time", "host", name)) for name in table.column_names])
     if random.random() < 0.7 and rows:
         table = table.set_column(0, "time", pa.array(range(1767225600, 1767225600 + rows)))
     pq.write_table(table, out)

@@ -28,9 +28,11 @@ def _inspected(name: str, data: bytes | None) -> Callable[[Desk], Said]:
     return ran
 
 
-def _parquet(rows: int) -> bytes:
+def _parquet(rows: int, *names: str) -> bytes:
     out = io.BytesIO()
-    pq.write_table(pa.table({"time": pa.array(range(1767225600, 1767225600 + rows), pa.int64())}), out)
+    times = pa.array(range(1767225600, 1767225600 + rows), pa.int64())
+    names = names or ("time",)
+    pq.write_table(pa.Table.from_arrays([times] * len(names), names=[*names]), out)
     return out.getvalue()
 
 
@@ -83,6 +85,12 @@ CASES = [
         run_over(BY_NAME, b"time" + b"," * 20_000 + b"\n" + LINES),
         "check separator and quote in the settings of the link",
         run_over(BY_NAME, NAMED),
+    ),
+    Case(
+        "parquet with two columns of a name",
+        run_over(BY_NAME, _parquet(9, "time", "size", "size"), kind="parquet"),
+        "give each column a name of its own",
+        run_over(BY_NAME, _parquet(9, "time", "size", "other"), kind="parquet"),
     ),
     Case("a folder as a table", _inspected("a.csv", None), "check the path", _inspected("b.csv", NAMED)),
     Case("a table without a line", _inspected("a.csv", b"\n\n"), "wait until it has some", _inspected("a.csv", NAMED)),

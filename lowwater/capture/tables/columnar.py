@@ -98,6 +98,20 @@ class ParquetParser:
         return make_piece(self._layout, Places(offset + rows, np.zeros(len(rows), np.int64)), rows, raw, refusals)
 
     def _path_of(self, field: RecordField) -> tuple[str, ...]:
+        """Returns the names that lead to the column of a field.
+
+        Raises:
+            CaptureError: the file does not have the column, or has several of its name.
+        """
+        path = self._named(field)
+        if self._file.schema_arrow.names.count(path[0]) > 1:
+            raise CaptureError(
+                f"{self._path}: has several columns {path[0]!r}, and {field.name} of {self._layout.protocol} reads one",
+                "give each column a name of its own",
+            )
+        return path
+
+    def _named(self, field: RecordField) -> tuple[str, ...]:
         schema = self._file.schema_arrow
         if field.position is not None:
             if field.position <= len(schema.names):

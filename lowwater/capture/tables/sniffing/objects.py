@@ -146,7 +146,11 @@ def parquet_columns(path: Path) -> SniffedColumns:
     made = SniffedColumns()
     with open_parquet(path) as file:
         leaves: dict[tuple[str, ...], int | None] = {}
+        names = Counter(file.schema_arrow.names)
         for number, column in enumerate(file.schema_arrow, 1):
+            if names[column.name] > 1:
+                made.left_out[column.name[:200]] = "several columns have this name"
+                continue
             for leaf in _struct_leaves(column):
                 if len(leaves) < MOST_COLUMNS:
                     leaves[leaf] = number if len(leaf) == 1 else None
