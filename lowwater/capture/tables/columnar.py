@@ -103,13 +103,14 @@ class ParquetParser:
         Raises:
             CaptureError: the file does not have the column, or has several of its name.
         """
-        path = self._named(field)
-        if self._file.schema_arrow.names.count(path[0]) > 1:
+        names = self._file.schema_arrow.names
+        name = field.path[0] if field.position is None else names[min(field.position, len(names)) - 1] if names else ""
+        if names.count(name) > 1:
             raise CaptureError(
-                f"{self._path}: has several columns {path[0]!r}, and {field.name} of {self._layout.protocol} reads one",
+                f"{self._path}: has several columns {name!r}, and {field.name} of {self._layout.protocol} reads one",
                 "give each column a name of its own",
             )
-        return path
+        return self._named(field)
 
     def _named(self, field: RecordField) -> tuple[str, ...]:
         schema = self._file.schema_arrow
