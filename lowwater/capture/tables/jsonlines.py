@@ -79,7 +79,7 @@ class JsonParser:
         self._layout = layout
         exact = any(field.form == SECONDS for field in layout.fields)
         decoder = json.JSONDecoder(parse_float=_Decimal if exact else None, parse_constant=_refuse)
-        self._scan: Callable[[str, int], tuple[Any, int]] = json.scanner.make_scanner(decoder)
+        self._scan: Callable[[str, int], tuple[Any, int]] = decoder.scan_once  # type: ignore[attr-defined]
 
     def __iter__(self) -> Iterator[Callable[[], Piece]]:
         """Yields the work on each block, in order."""

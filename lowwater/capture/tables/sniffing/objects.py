@@ -133,7 +133,7 @@ _WORDS = {list: "lists", dict: "objects", str: "texts", int: "numbers", float: "
 def _rises(kind: Kind, values: list[Any]) -> bool:
     if kind.type is not Type.INT or kind.form:
         return False
-    told = [value for value in values if type(value) is int]
+    told: list[int] = [value for value in values if type(value) is int]
     return len(set(told)) > 1 and all(one <= other for one, other in pairwise(told))
 
 
@@ -199,7 +199,7 @@ def _struct_leaves(column: pa.Field, above: tuple[str, ...] = ()) -> Iterator[tu
 
 
 def _textual(kind: pa.DataType) -> bool:
-    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_binary(kind)
+    return any(test(kind) for test in (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary))
 
 
 def _climbs(values: pa.Array) -> bool:
