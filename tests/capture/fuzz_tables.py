@@ -216,8 +216,8 @@ def peak_memory() -> int:
     return next(int(line.split()[1]) << 10 for line in lines if line.startswith("VmHWM:"))
 
 
-def read(path: Path, item: Item) -> str:
-    """Reads a file; returns how it went. Asserts what the module says."""
+def read(path: Path, item: Item, proposed: bool = True) -> str:
+    """Reads a file, and makes a proposal for it if asked; returns how it went. Asserts what the module says."""
     path.write_bytes(item.data)
     protocol = layout(BY_NAME if item.named else BY_POSITION)
     reader = RecordReader(path, TableOptions(item.kind, protocol, item.text), 10**11, "")
@@ -236,6 +236,8 @@ def read(path: Path, item: Item) -> str:
     except CaptureError as error:
         assert str(path) in error.message and error.hint, error
         outcome = "refused"
+    if not proposed:
+        return outcome
     try:
         proposal = propose_protocol(sniff(path), "fuzzed")
         assert len(proposal.fields) >= 1
@@ -251,7 +253,8 @@ def _child(maker: str, seed: int, first: int, count: int, folder: str, said: mul
         said.put(("at", number))
         item = MAKERS[maker](Random(f"{maker} {seed} {number}"))
         try:
-            outcomes[read(Path(folder) / f"file{number}", item)] += 1
+            proposed = maker != "headers" or number % 10 == 0  # they are many, and a proposal reads a file many times
+            outcomes[read(Path(folder) / f"file{number}", item, proposed)] += 1
         except Exception as error:  # noqa: BLE001 - whatever it is, it is a finding
             said.put(("found", number, f"{type(error).__name__}: {error}"[:500]))
         (Path(folder) / f"file{number}").unlink(missing_ok=True)
