@@ -134,7 +134,8 @@ def test_kills_lose_nothing_and_read_nothing_twice(tmp_path: Path) -> None:
         rows = [(row["capture"], row["position"]) for batch in batches for row in batch.to_pylist()]
         assert rows == [(digest, position) for digest in digests for position in range(PACKETS)]
     again = lowwater("ingest", "--lake", root)
-    assert again.code == 0 and again.out == "" and again.err.count(f"no new file, {len(files)} known") == 3
+    # A file that was read at once after its last write is looked at again.
+    assert again.code == 0 and " added " not in again.out and " replaced " not in again.out, again
 
 
 @pytest.mark.slow
