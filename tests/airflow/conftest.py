@@ -88,7 +88,7 @@ class Platform:
                 return False
             return True
 
-        assert wait(accepted, 120)
+        assert wait(accepted, 120, 2.0)
 
     def finish(self, dag: str, runs: int, seconds: float = 400.0) -> dict[str, str]:
         """Waits until that many runs of a DAG have ended; state by begin of the interval."""
@@ -98,7 +98,7 @@ class Platform:
             done = len(found) >= runs and set(found.values()) <= {"success", "failed"}
             return found if done else None
 
-        found = wait(ended, seconds)
+        found = wait(ended, seconds, 1.0)
         assert found is not None, f"{dag} did not end: {[(t['task_id'], t['state']) for t in self.home.tasks(dag)]}"
         return found
 
@@ -116,14 +116,20 @@ class Platform:
         return dict(found)
 
 
-def wait(condition: Callable[[], Any], seconds: float) -> Any:
-    """Polls until a condition gives something; what it gave, or None when the time is over."""
+def wait(condition: Callable[[], Any], seconds: float, every: float = 0.3) -> Any:
+    """Polls until a condition gives something; what it gave, or None when the time is over.
+
+    Args:
+        condition: what is asked again and again.
+        seconds: for how long.
+        every: seconds between two questions; those to a server of Airflow cost it about 50 ms of work each.
+    """
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         found = condition()
         if found:
             return found
-        time.sleep(0.3)
+        time.sleep(every)
     return None
 
 

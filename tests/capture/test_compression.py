@@ -309,7 +309,7 @@ def window_of(exponent: int) -> bytes:
         (b"\x28\xb5\x2f\xfd\x21\x07\x05\x01\x00\x00", "with a dictionary"),
         (b"\x04\x22\x4d\x18\x41\x40" + bytes(20), "with a dictionary"),
         (
-            lzma.compress(capture(), filters=[{"id": lzma.FILTER_LZMA2, "dict_size": 512 << 20}]),
+            lzma.compress(capture(), filters=[{"id": lzma.FILTER_LZMA2, "dict_size": 512 << 20, "mf": lzma.MF_HC3}]),
             "Memory usage limit exceeded",
         ),
         (b"\x02\x21\x4c\x18" + bytes(30), "an lz4 file of the legacy format, which is not supported"),

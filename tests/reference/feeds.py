@@ -119,7 +119,7 @@ def _evaluate(
 
 
 def _packets(made: World) -> dict[str, list[pa.RecordBatch]]:
-    """The packets of all links as they are stored; those of the last world are kept, since it is evaluated many times."""
+    """The packets of all links as they are stored; kept for the evaluations that follow of the same world."""
     if not LAST or LAST[0][0] is not made:
         LAST[:] = [(made, {link: batches(packets) for link, packets in made.links.items()})]
     return LAST[0][1]
