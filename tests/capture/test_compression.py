@@ -31,6 +31,7 @@ from lowwater.lake.layout import MALFORMED, open_lake
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.tables import read_rows
 from tests import capturemaker as maker
+from tests.breadth import examples
 from tests.replay.support import lowwater
 
 SECOND = 1_000_000_000
@@ -269,7 +270,7 @@ def test_a_checksum_that_does_not_match_is_damage(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.data())
 def test_damaged_bytes_only_give_malformed_rows_or_a_capture_error(tmp_path_factory: Any, data: st.DataObject) -> None:
     body = bytearray(WRITERS[data.draw(st.sampled_from(list(WRITERS)))](capture(12)))

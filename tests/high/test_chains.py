@@ -30,6 +30,7 @@ from lowwater.plan.queryset import plan_texts
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.plan.tree import walk
 from lowwater.stream.aggregates import Folded
+from tests.breadth import examples
 from tests.plan.batch import Batch
 from tests.plan.batch_pools import CONTEXT, KNOWN, LINKS
 from tests.plan.batch_questions import FAMILIES, Question
@@ -141,7 +142,7 @@ def test_groups_are_those_of_the_batch_evaluation(family: str, most: int, monkey
 def test_a_state_goes_from_interval_to_interval(tmp_path: Path) -> None:
     seen = 0
 
-    @settings(max_examples=40)
+    @settings(max_examples=examples(40))
     @given(FAMILIES["runnings"](), st.integers(0, 1 << 20), st.sampled_from((3, 10, 17, 200)))
     def check(question: Question, seed: int, length: int) -> None:
         nonlocal seen
