@@ -18,7 +18,6 @@ from lowwater.gsql.parser import parse
 from lowwater.gsql.printer import print_file
 from lowwater.gsql.units import UNITS
 from lowwater.gsql.words import JOINS, SQL
-from tests.breadth import examples
 from tests.gsql import fuzz_texts
 from tests.gsql.fuzz_parser import check
 
@@ -180,7 +179,7 @@ CLASSES = [kind for _, kind in inspect.getmembers(nodes, dataclasses.is_dataclas
 def test_the_random_trees_hold_every_class_of_node() -> None:
     seen: set[type] = set()
 
-    @settings(max_examples=examples(100), phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+    @settings(max_examples=100, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
     @given(FILES)
     def look(tree: nodes.QueryFile) -> None:
         seen.update(_below(tree))

@@ -172,6 +172,7 @@ def test_rows_are_those_of_the_reference_engine(number: int) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.hypothesis
 def test_intervals_are_the_whole_with_the_state_before_or_with_everything_before(tmp_path: Path) -> None:
     seen = 0
 

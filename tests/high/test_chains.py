@@ -119,6 +119,7 @@ def ended(found: Sequence[tuple[Any, ...]]) -> Rows:
 
 @pytest.mark.parametrize("most", [7, 1 << 22])
 @pytest.mark.parametrize("family", ["aggregations", "windows", "cubes", "runnings"])
+@pytest.mark.hypothesis
 def test_groups_are_those_of_the_batch_evaluation(family: str, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lowwater.high.slices.spill.ROWS_IN_MEMORY", most)
 
@@ -139,6 +140,7 @@ def test_groups_are_those_of_the_batch_evaluation(family: str, most: int, monkey
 
 
 @pytest.mark.slow
+@pytest.mark.hypothesis
 def test_a_state_goes_from_interval_to_interval(tmp_path: Path) -> None:
     seen = 0
 
@@ -180,6 +182,7 @@ def _by_intervals(
     return found
 
 
+@pytest.mark.hypothesis
 def test_the_sampling_operator_is_that_of_the_reference_engine_whole_and_in_intervals(tmp_path: Path) -> None:
     seen = 0
 

@@ -91,6 +91,7 @@ def ranged(plan: Node, made: World, number: int) -> int:
 
 
 @pytest.mark.parametrize("family", CLOCKED)
+@pytest.mark.hypothesis
 def test_no_row_precedes_a_promise_that_was_made_before_it_was_final(family: str) -> None:
     seen: list[int] = []
 
@@ -103,6 +104,7 @@ def test_no_row_precedes_a_promise_that_was_made_before_it_was_final(family: str
 
 
 @pytest.mark.parametrize("family", CLOCKED)
+@pytest.mark.hypothesis
 def test_nothing_after_its_last_instant_changes_a_row(family: str) -> None:
     seen: list[int] = []
 
@@ -116,6 +118,7 @@ def test_nothing_after_its_last_instant_changes_a_row(family: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("family", EVERY)
+@pytest.mark.hypothesis
 def test_the_read_range_of_an_instant_is_enough_for_the_rows_from_there_on(family: str) -> None:
     seen: list[int] = []
 

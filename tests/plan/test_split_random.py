@@ -41,6 +41,7 @@ def check(question: Question, made: World) -> int:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("family", {**FAMILIES, **CHAINS})
+@pytest.mark.hypothesis
 def test_every_plan_of_a_random_query_has_the_rows_of_sql(family: str) -> None:
     seen: list[int] = []
 

@@ -46,6 +46,7 @@ EVERY = {**FAMILIES, **CHAINS}
 
 @pytest.mark.slow
 @pytest.mark.parametrize("family", EVERY)
+@pytest.mark.hypothesis
 def test_rows_of_random_queries_are_those_of_the_reference_engine(family: str) -> None:
     seen: list[int] = []
     refused: list[str] = []

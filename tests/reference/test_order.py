@@ -130,6 +130,7 @@ SHAPES = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.hypothesis
 def test_rows_are_in_order_and_those_of_the_other_form(shape: str) -> None:
     node = plan_texts([("q.gsql", SHAPES[shape])], KNOWN, 1, CONTEXT).queries[-1].logical
     seen: list[int] = []
@@ -149,6 +150,7 @@ EVERY = {**FAMILIES, **CHAINS}
 
 @pytest.mark.slow
 @pytest.mark.parametrize("family", [family for family in EVERY if family != "row_windows"])
+@pytest.mark.hypothesis
 def test_rows_of_random_queries_are_in_order_and_those_of_the_other_form(family: str) -> None:
     seen: list[int] = []
 

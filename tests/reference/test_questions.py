@@ -87,6 +87,7 @@ def check(plans: Plans, made: World, cuts: list[int], period: int, policy: str) 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("family", {**FAMILIES, **CHAINS})
+@pytest.mark.hypothesis
 def test_rows_are_those_of_the_batch_evaluator_whole_and_in_intervals(family: str) -> None:
     seen: list[int] = []
 

@@ -78,6 +78,7 @@ def content(inputs: LowInputs, result: LowResult) -> dict[str, Any]:
 
 
 @pytest.mark.slow
+@pytest.mark.hypothesis
 def test_chunks_change_no_row_and_no_count(inputs: LowInputs, tmp_path: Path) -> None:
     whole = pass_of(inputs, tmp_path / "whole", 1 << 22)
     (one,) = whole.outcomes
