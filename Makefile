@@ -82,10 +82,10 @@ down:
 # The order of the files is that of tests/conftest.py; xdist's own would leave the files of few, long tests to the end.
 test: setup
 	@$(BIN)/lowwater doctor
-	$(BIN)/python -m pytest --numprocesses=3 --dist=loadfile --no-loadscope-reorder
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses=3 --dist=loadfile --no-loadscope-reorder
 
 test-fast: $(VENV)/.package
-	$(BIN)/python -m pytest --numprocesses=2 --dist=loadfile --no-loadscope-reorder -m "not spark and not captures and not slow" --hypothesis-profile=quick
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses=2 --dist=loadfile --no-loadscope-reorder -m "not spark and not captures and not slow" --hypothesis-profile=quick
 
 lint: $(VENV)/.packages
 	$(BIN)/ruff check .

@@ -58,11 +58,15 @@ def script(name: str) -> ModuleType:
 
 
 def prepare(home: Any) -> None:
-    """Prepares an Airflow that reads its DAG files once: no test changes them, and each reading takes a process."""
+    """Prepares an Airflow that reads its DAG files once, and sees soon that a wait is over.
+
+    No test changes the files, and each reading takes a process.
+    """
     home.prepare()
     config = configparser.RawConfigParser()
     config.read(home.folder / "airflow.cfg")
     config["dag_processor"] = {"min_file_process_interval": "3600"}
+    config["scheduler"] = {"trigger_timeout_check_interval": "3"}
     with (home.folder / "airflow.cfg").open("w", encoding="utf-8") as file:
         config.write(file)
 
