@@ -73,6 +73,7 @@ def test_the_process_that_runs_the_python_of_users_has_no_secret(
     assert not [name for name, value in found.items() if "secret" in value or name in SECRETS]
 
 
+@pytest.mark.slow
 def test_a_serialized_dag_holds_no_address_of_a_webhook(tmp_path: Path) -> None:
     root, home = tmp_path / "lake", tmp_path / "airflow"
     root.mkdir()
@@ -136,6 +137,7 @@ asyncio.run(late(run))
 """
 
 
+@pytest.mark.slow
 def test_the_token_of_the_webhook_comes_from_a_connection(tmp_path: Path, hook: Any) -> None:
     address, told = hook
     environment = {**os.environ, "AIRFLOW_HOME": str(tmp_path / "airflow"), "LOWWATER_LAKE": str(tmp_path)}

@@ -189,6 +189,7 @@ def test_zeros_behind_gzip_are_padding_and_all_else_is_damage(
     assert content == whole
 
 
+@pytest.mark.slow
 def test_a_member_cut_anywhere_gives_what_the_tool_gives(tmp_path: Path) -> None:
     parts = texts(3, (900, 20, 4_000))
     stored = b"".join(gzip.compress(part, mtime=0) for part in parts)
