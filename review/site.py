@@ -38,8 +38,8 @@ def write_site(board: Board, folder: Path) -> int:
             path.write_text(page, encoding="utf-8")
             count += 1
         shutil.copytree(HERE / "assets", folder / "assets", dirs_exist_ok=True)
-        if snapshot.lake.reports.is_dir():
-            _copy_files(snapshot.lake.reports, folder / "docs")
+        if Path(snapshot.lake.reports).is_dir():
+            _copy_files(Path(snapshot.lake.reports), folder / "docs")
     return count
 
 

@@ -15,7 +15,18 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "lowwater"
 MODULES = sorted(PACKAGE.rglob("*.py"))
-BELOW_ALL = ["", "errors", "precedence", "caches", "tempfolders", "environment", "instants", "refused", "config"]
+BELOW_ALL = [
+    "",
+    "errors",
+    "precedence",
+    "caches",
+    "tempfolders",
+    "environment",
+    "instants",
+    "storage",
+    "refused",
+    "config",
+]
 BELOW_ALL += ["terminal"]
 SPARK = {"pyspark", "delta", "py4j"}
 # "knows nothing of", where the order of the folders alone would allow it

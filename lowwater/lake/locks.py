@@ -6,19 +6,18 @@ runs of a query set exclude each other if their intervals overlap, whatever thei
 
 from __future__ import annotations
 
-import fcntl
-import os
 import shutil
-import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from contextlib import ExitStack, contextmanager
+from pathlib import Path, PurePath
 
 from lowwater.errors import BusyError, LakeError
 from lowwater.instants import format_instant
 from lowwater.lake.layout import Lake
 from lowwater.lake.tables import safe_name
+from lowwater.storage import file_locks
+from lowwater.storage.file_locks import HeldError
 
 HINT = "wait until it has finished, or end that process; its lock goes with it"
 WRITABLE = "check that the lake is writable"
@@ -29,7 +28,7 @@ RANGES_WAIT = 30.0
 
 @contextmanager
 def hold(lake: Lake, name: str, wait: float = 0.0) -> Iterator[None]:
-    """Holds a named lock of the lake; the kernel frees it when the process dies.
+    """Holds a named lock of the lake, which is free again once the process is dead.
 
     Args:
         lake: the lake.
@@ -39,21 +38,16 @@ def hold(lake: Lake, name: str, wait: float = 0.0) -> Iterator[None]:
     Raises:
         BusyError: if another process still holds it; names that process.
     """
-    handle = _open(lake.locks / f"{safe_name(name)}.lock")
-    try:
-        deadline = time.monotonic() + wait
-        while not _acquire(handle):
-            if time.monotonic() >= deadline:
-                raise BusyError(f"{name}: process {_holder(handle)} is at work on it", HINT)
-            time.sleep(0.02)
+    path = lake.locks / f"{safe_name(name)}.lock"
+    with ExitStack() as locks:
+        with _lock_errors(path, name):
+            locks.enter_context(file_locks.hold_file(Path(path), wait))
         yield
-    finally:
-        os.close(handle)  # the file stays: if it were removed, a third process could lock a new one beside a waiter
 
 
 @contextmanager
 def hold_range(lake: Lake, query_set: str, start: int, end: int) -> Iterator[None]:
-    """Locks the range [start, end), ns, of a query set; the kernel frees it when the process dies.
+    """Locks the range [start, end), ns, of a query set; it is free again once the process is dead.
 
     Args:
         lake: the open lake.
@@ -64,12 +58,12 @@ def hold_range(lake: Lake, query_set: str, start: int, end: int) -> Iterator[Non
     Raises:
         BusyError: if another process holds an overlapping range; names process and range.
     """
-    with _ranges(lake, query_set) as folder:
-        handle = _claim(folder, query_set, start, end)
+    with _ranges(lake, query_set) as folder, _lock_errors(folder, f"{query_set} {_span(start, end)}"):
+        handle = file_locks.claim_range(folder, start, end)
     try:
         yield
     finally:
-        os.close(handle)  # the next process that looks finds the file free, and removes it
+        file_locks.release(handle)
 
 
 def held_ranges(lake: Lake, query_set: str) -> dict[tuple[int, int], str]:
@@ -78,13 +72,13 @@ def held_ranges(lake: Lake, query_set: str) -> dict[tuple[int, int], str]:
     Raises:
         LakeError: if the locks cannot be read.
     """
-    if not _folder(lake, query_set).is_dir():
+    if not Path(_folder(lake, query_set)).is_dir():
         return {}  # it never ran
     with _ranges(lake, query_set) as folder:
-        return _held_ranges(folder)
+        return file_locks.held_ranges(folder)
 
 
-def _folder(lake: Lake, query_set: str) -> Path:
+def _folder(lake: Lake, query_set: str) -> PurePath:
     """Folder with the ranges of a query set: a file for each, named by its bounds."""
     return lake.locks / safe_name(f"runs of {query_set}")
 
@@ -92,7 +86,7 @@ def _folder(lake: Lake, query_set: str) -> Path:
 @contextmanager
 def _ranges(lake: Lake, query_set: str) -> Iterator[Path]:
     """Yields the folder of a query set's ranges; meanwhile no other process adds or removes one."""
-    folder = _folder(lake, query_set)
+    folder = Path(_folder(lake, query_set))
     with hold(lake, f"runs of {query_set}", RANGES_WAIT):
         try:
             folder.mkdir(exist_ok=True)
@@ -101,72 +95,20 @@ def _ranges(lake: Lake, query_set: str) -> Iterator[Path]:
         yield folder
 
 
-def _claim(folder: Path, query_set: str, start: int, end: int) -> int:
-    """Locks a range and returns the handle of its file; the caller holds the lock of the folder."""
-    # Its file is made before the others are read: NFS reads a folder again after a file was made in it.
-    handle = _open(folder / f"{start}_{end}.lock")
+@contextmanager
+def _lock_errors(path: PurePath, name: str) -> Iterator[None]:
+    """Words the errors of a lock for the thing that it protects."""
     try:
-        acquired = _acquire(handle)
-        others = _held_ranges(folder)
-        if acquired:
-            del others[start, end]
-        for (first, last), process in sorted(others.items()):
-            if first < end and start < last:
-                text = f"{query_set} {_span(start, end)}: process {process} is at work on {_span(first, last)}"
-                raise BusyError(text, HINT)
-    except BaseException:
-        os.close(handle)
-        raise
-    return handle
-
-
-def _held_ranges(folder: Path) -> dict[tuple[int, int], str]:
-    """Returns the locked ranges with their processes; removes the files of processes that have ended."""
-    ranges = {}
-    for path in folder.glob("*_*.lock"):
-        first, _, last = path.stem.partition("_")
-        handle = _open(path)
-        try:
-            if _free(handle):
-                path.unlink(missing_ok=True)
-            else:
-                ranges[int(first), int(last)] = _holder(handle)
-        finally:
-            os.close(handle)
-    return ranges
-
-
-def _span(start: int, end: int) -> str:
-    return f"{format_instant(start)} to {format_instant(end)}"
-
-
-def _open(path: Path) -> int:
-    try:
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        yield
+    except HeldError as error:
+        held = "it" if error.range == (0, 0) else _span(*error.range)
+        raise BusyError(f"{name}: process {error.holder} is at work on {held}", HINT) from error
     except OSError as error:
         raise LakeError(f"{path}: cannot be locked: {error.strerror}", WRITABLE) from error
 
 
-def _free(handle: int) -> bool:
-    """Locks an open file if nobody else has it locked; returns whether it did."""
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def _acquire(handle: int) -> bool:
-    """Locks an open file if it is free, and writes the process number into it; returns whether it did."""
-    if not _free(handle):
-        return False
-    os.ftruncate(handle, 0)
-    os.pwrite(handle, str(os.getpid()).encode(), 0)
-    return True
-
-
-def _holder(handle: int) -> str:
-    return os.pread(handle, 32, 0).decode() or "unknown"
+def _span(start: int, end: int) -> str:
+    return f"{format_instant(start)} to {format_instant(end)}"
 
 
 @contextmanager
@@ -184,7 +126,7 @@ def attempt(lake: Lake, name: str, wait: float = 0.0) -> Iterator[Path]:
         BusyError: if another process holds the lock.
     """
     with hold(lake, name, wait):
-        home = lake.work / safe_name(name)
+        home = Path(lake.work / safe_name(name))
         shutil.rmtree(home, ignore_errors=True)
         folder = home / uuid.uuid4().hex[:12]
         try:

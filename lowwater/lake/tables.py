@@ -6,7 +6,6 @@ not have used it before.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import random
 import re
@@ -14,7 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -23,6 +22,8 @@ from pyarrow import fs
 from lowwater.errors import LakeError, OwnerError
 from lowwater.instants import HOUR, format_instant
 from lowwater.lake.opened import existing, forget, keep, newest
+from lowwater.storage import paths
+from lowwater.storage.file_locks import HeldError, hold_file
 
 if TYPE_CHECKING:
     import pyarrow.dataset as pads
@@ -96,7 +97,7 @@ def lake_errors(what: str) -> Iterator[None]:
 
 
 def create(
-    path: Path, schema: pa.Schema, partition: Sequence[str] = (), owner: str | None = None, config: str = ""
+    path: PurePath, schema: pa.Schema, partition: Sequence[str] = (), owner: str | None = None, config: str = ""
 ) -> DeltaTable:
     """Opens a table, and creates it if it does not exist; several processes may do so at once.
 
@@ -121,7 +122,7 @@ def create(
         properties[OWNER] = owner
     with lake_errors(f"{path}: the table cannot be opened"):
         if newest(path) is None:
-            path.mkdir(parents=True, exist_ok=True)
+            paths.make_folders(path)
             try:
                 DeltaTable.create(
                     str(path),
@@ -141,7 +142,7 @@ def create(
     return table
 
 
-def with_columns(path: Path, table: DeltaTable, schema: pa.Schema) -> DeltaTable:
+def with_columns(path: PurePath, table: DeltaTable, schema: pa.Schema) -> DeltaTable:
     """Adds missing columns to a table, NULL in its rows, and returns it."""
     from deltalake import Schema
 
@@ -159,7 +160,7 @@ def with_columns(path: Path, table: DeltaTable, schema: pa.Schema) -> DeltaTable
     return existing(path)
 
 
-def check_owner(path: Path, owner: str) -> None:
+def check_owner(path: PurePath, owner: str) -> None:
     """Checks that a table, if it exists, belongs to a query set (S3).
 
     Raises:
@@ -174,13 +175,13 @@ def check_owner(path: Path, owner: str) -> None:
         )
 
 
-def open_table(path: Path) -> DeltaTable | None:
+def open_table(path: PurePath) -> DeltaTable | None:
     """Returns a table at its newest version; None if there is none. The next call in this thread may update it."""
     with lake_errors(f"{path}: the table cannot be read"):
         return newest(path)
 
 
-def commit(path: Path, change: Callable[[DeltaTable], object]) -> None:
+def commit(path: PurePath, change: Callable[[DeltaTable], object]) -> None:
     """Commits a change of the newest version, and retries while other writers are faster.
 
     Raises:
@@ -202,7 +203,7 @@ def commit(path: Path, change: Callable[[DeltaTable], object]) -> None:
                 time.sleep(random.uniform(0, min(0.01 * 2**attempt, 1.0)))
 
 
-def replace_rows(path: Path, rows: pa.Table, predicate: str) -> None:
+def replace_rows(path: PurePath, rows: pa.Table, predicate: str) -> None:
     """Replaces the rows that satisfy an SQL predicate, in one commit.
 
     Args:
@@ -215,7 +216,7 @@ def replace_rows(path: Path, rows: pa.Table, predicate: str) -> None:
     commit(path, lambda table: write_deltalake(table, rows, mode="overwrite", predicate=predicate))
 
 
-def append_rows(path: Path, rows: pa.Table) -> None:
+def append_rows(path: PurePath, rows: pa.Table) -> None:
     """Appends rows in one commit."""
     from deltalake import write_deltalake
 
@@ -223,7 +224,7 @@ def append_rows(path: Path, rows: pa.Table) -> None:
 
 
 def swap_files(
-    path: Path,
+    path: PurePath,
     files: Iterable[DataFile],
     old: Callable[[DeltaTable], list[dict[str, Any]]],
     rest: Callable[[list[dict[str, Any]]], Iterable[DataFile]] = lambda _: (),
@@ -276,17 +277,17 @@ def _statistics(file: DataFile) -> str:
     )
 
 
-def table_dataset(path: Path, table: DeltaTable) -> pads.Dataset:
+def table_dataset(path: PurePath, table: DeltaTable) -> pads.Dataset:
     """Returns an open table as an Arrow dataset.
 
     The dataset reads by Arrow's own files. Delta's files are Python objects, which Arrow's threads may still hold when
     the interpreter is gone: the process would abort ("terminate called without an active exception").
     """
-    local = fs.SubTreeFileSystem(str(path), fs.LocalFileSystem())
-    return table.to_pyarrow_dataset(filesystem=local)
+    folder = fs.SubTreeFileSystem(str(paths.local(path)), fs.LocalFileSystem())
+    return table.to_pyarrow_dataset(filesystem=folder)
 
 
-def read_rows(path: Path, schema: pa.Schema, predicate: Any = None) -> pa.Table:
+def read_rows(path: PurePath, schema: pa.Schema, predicate: Any = None) -> pa.Table:
     """Reads the columns of a schema, and the rows that a `pyarrow.dataset` expression selects; none without a table."""
     table = open_table(path)
     if table is None:
@@ -296,19 +297,19 @@ def read_rows(path: Path, schema: pa.Schema, predicate: Any = None) -> pa.Table:
     return rows.cast(schema)
 
 
-def compact(path: Path) -> None:
+def compact(path: PurePath) -> None:
     """Joins the small files of a ledger once there are many, since readers open every file."""
     table = open_table(path)
     if table is not None and len(table.file_uris()) > MOST_FRAGMENTS * max(1, len(table.partitions())):
         _join(path, None)
 
 
-def join_files(path: Path, column: str, values: Sequence[str]) -> bool:
+def join_files(path: PurePath, column: str, values: Sequence[str]) -> bool:
     """Joins the files of some partitions. Returns False if a writer changed one of them meanwhile."""
     return _join(path, [(column, "in", list(values))])
 
 
-def _join(path: Path, partitions: Any) -> bool:
+def _join(path: PurePath, partitions: Any) -> bool:
     from deltalake.exceptions import CommitFailedError
 
     with lake_errors(f"{path}: its files cannot be joined"), _exclusive(path) as alone:
@@ -324,15 +325,13 @@ def _join(path: Path, partitions: Any) -> bool:
 
 
 @contextmanager
-def _exclusive(path: Path) -> Iterator[bool]:
+def _exclusive(path: PurePath) -> Iterator[bool]:
     """Yields whether nobody else joins files of the table: Delta lets two joins commit, and rows would be doubled."""
-    with (path / "_delta_log" / "joining.lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-        else:
+    try:
+        with hold_file(Path(path / "_delta_log" / "joining.lock")):
             yield True
+    except HeldError:
+        yield False
 
 
 def quote(text: str) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -60,6 +60,7 @@ from lowwater.replay.stages.engines import high_stage, last_instant, low_stage, 
 from lowwater.replay.stages.heartbeat_rows import heartbeat_rows
 from lowwater.replay.stages.runners import low_runner
 from lowwater.replay.warmup import import_early
+from lowwater.storage import paths
 
 if TYPE_CHECKING:
     from lowwater.high.spark_tasks import Session
@@ -282,7 +283,7 @@ class _Run:
         self.promises = {name: sum(counts[name] for counts in lfta_counts) for name in ("punctuations", "spared")}
         rows = {}
         for lfta in job.plan.lftas:
-            files = [[*map(Path, paths)] for (name, _), paths in result.files.items() if name == lfta.name]
+            files = [[*map(Path, names)] for (name, _), names in result.files.items() if name == lfta.name]
             table = job.lake.lfta(job.query_set, lfta_folder(lfta))
             write_stream(table, stream_schema(lfta.fields), self.start, self.end, files, job.query_set)
             rows[lfta.name] = sum(accounts.counts(lfta.name, link)["rows_out"] for link in lfta.links)
@@ -295,17 +296,18 @@ class _Run:
         for lfta in job.plan.lftas:
             parts = stream_parts(job.lake.lfta(job.query_set, lfta_folder(lfta)), self.start, self.end)
             # One part a link, in the order of the links: the low stage writes them so.
-            for link, paths in zip(sorted(lfta.links), parts, strict=True):
-                files[lfta.name, link] = [str(path) for path in paths]
+            for link, part in zip(sorted(lfta.links), parts, strict=True):
+                files[lfta.name, link] = [str(path) for path in paths.locals_of(part)]
         chosen = {"tick": job.config.replay.tick}
         begin = time.monotonic()
-        results = high_stage(self.sessions.spark, inputs, files, folder, chosen, inputs.held(), published=True)
+        states = {query: paths.local_folder(path) for query, path in inputs.held().items()}
+        results = high_stage(self.sessions.spark, inputs, files, folder, chosen, states, published=True)
         self.seconds[HIGH] = round(time.monotonic() - begin, 3)
         for query in job.plan.queries:
             result = results[query.name]
-            paths = [Path(path) for path in result.files]
+            row_files = [Path(path) for path in result.files]
             schema = result_schema(query.high.fields)
-            write_stream(job.lake.stream(query.name), schema, self.start, self.end, paths, job.query_set)
+            write_stream(job.lake.stream(query.name), schema, self.start, self.end, row_files, job.query_set)
             accounting = {
                 "operators": [asdict(operator) for operator in result.operators],
                 "fingerprint": fingerprint(stream_files(job.lake.stream(query.name), self.start, self.end)),
@@ -358,7 +360,7 @@ class _Run:
             forget_others(self._state(query.name, digests))
         return Outcome(self.start, self.end, state, reason, rows, committed)
 
-    def _state(self, query: str, digests: dict[str, str]) -> Path:
+    def _state(self, query: str, digests: dict[str, str]) -> PurePath:
         return state_folder(self.job.lake, self.job.query_set, query, self.start, self.end, digests[query])
 
     def _rows(self) -> list[ReplayRow]:
@@ -423,7 +425,9 @@ def _joined(digests: dict[str, str]) -> str:
     return " ".join(digests[name] for name in sorted(digests))
 
 
-def statuses(root: Path, queries: Path, tell: Callable[[str, LowwaterError], None] | None = None) -> list[StatusRow]:
+def statuses(
+    root: PurePath, queries: Path, tell: Callable[[str, LowwaterError], None] | None = None
+) -> list[StatusRow]:
     """The state of every interval of the query sets that are configured or were ever run; without any, of those in a
     folder.
 

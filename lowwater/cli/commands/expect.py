@@ -14,6 +14,7 @@ from rich.table import Table
 
 from lowwater.cli import options
 from lowwater.errors import LakeError
+from lowwater.storage import paths
 from lowwater.terminal import open_console, say
 
 if TYPE_CHECKING:
@@ -74,14 +75,13 @@ def _suites(root: Path, query_set: str, queries: Path, write: bool) -> None:
 
     for query in Job.open(root, query_set, queries).plan.queries:
         path = suite_file(root, query_set, query.name)
-        exists = path.is_file()
+        exists = paths.has_file(path)
         if not write:
-            say(path.read_text(encoding="utf-8") if exists else starting_suite(query.name, query.high.fields), nl=False)
+            say(paths.read(path).decode() if exists else starting_suite(query.name, query.high.fields), nl=False)
         elif exists:
             say(f"{path} already exists")
         else:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(starting_suite(query.name, query.high.fields), encoding="utf-8")
+            paths.write(path, starting_suite(query.name, query.high.fields).encode())
             say(f"wrote {path}")
 
 

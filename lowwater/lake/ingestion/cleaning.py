@@ -6,7 +6,7 @@ Runs under the lock of an ingest, after it has read or changed the ledger: no re
 from __future__ import annotations
 
 from collections.abc import Collection
-from pathlib import Path
+from pathlib import PurePath
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,9 +15,10 @@ import pyarrow.dataset as pads
 from lowwater.errors import LakeError
 from lowwater.lake.layout import MALFORMED, Lake
 from lowwater.lake.tables import commit, live_files, quote, read_rows, safe_name, swap_files
+from lowwater.storage import paths
 
 
-def clean(lake: Lake, link: str, attempts: Collection[str], table: Path) -> None:
+def clean(lake: Lake, link: str, attempts: Collection[str], table: PurePath) -> None:
     """Removes what other attempts left of a link and its interfaces: committed files and rows, and files on disk.
 
     Args:
@@ -30,17 +31,17 @@ def clean(lake: Lake, link: str, attempts: Collection[str], table: Path) -> None
         LakeError: if the lake cannot be written.
     """
     name = safe_name(link)
-    folders = [table / f"link={name}", *table.glob(f"link={name}@*")]
-    on_disk = [
-        path for folder in folders for path in folder.glob("hour=*/*.parquet") if _attempt(path.name) not in attempts
-    ]
+    own = f"link={name}"
+    folders = [path for path in paths.folders(table) if path.name == own or path.name.startswith(f"{own}@")]
+    stored = (path for folder in folders for path in paths.files_below(folder) if path.suffix == ".parquet")
+    on_disk = [path for path in stored if _attempt(path.name) not in attempts]
     if on_disk:  # a file stays on disk until its commit is undone, so no commit is missed
         dead = {path.relative_to(table).as_posix() for path in on_disk}
         swap_files(table, [], lambda version: [row for row in live_files(version) if row["path"] in dead])
     _clean_malformed(lake, link, attempts)
     try:
         for path in on_disk:
-            path.unlink(missing_ok=True)
+            paths.remove(path)
     except OSError as error:
         raise LakeError(f"{path}: cannot be removed: {error.strerror}", "check that the lake is writable") from error
 
@@ -56,4 +57,4 @@ def _clean_malformed(lake: Lake, link: str, attempts: Collection[str]) -> None:
 
 
 def _attempt(name: str) -> str:
-    return Path(name).stem.rpartition("-")[2]
+    return PurePath(name).stem.rpartition("-")[2]

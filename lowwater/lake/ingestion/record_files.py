@@ -6,7 +6,7 @@ Called by `packing`, in a thread or a Spark worker. It commits nothing and opens
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -17,6 +17,7 @@ from lowwater.capture.records.facts import CaptureSummary
 from lowwater.capture.tables.reader import RecordReader, TableOptions
 from lowwater.lake.ingestion.hours import by_hour
 from lowwater.lake.tables import DataFile
+from lowwater.storage import paths
 
 FILE_ROWS = 1 << 19
 """Rows after which another file begins."""
@@ -48,8 +49,8 @@ class RecordFile:
     smallest: dict[str, int]
     largest: dict[str, int]
 
-    def of(self, sha256: str) -> DataFile:
-        """Returns the file for its commit; it has the digest of its capture already."""
+    def of(self, sha256: str, table: PurePath) -> DataFile:
+        """Returns the file for its commit; it has its digest and its place already."""
         return DataFile(self.path, self.size, self.rows, {"hour": str(self.hour)}, self.smallest, self.largest)
 
 
@@ -62,7 +63,7 @@ class WrittenRecords(NamedTuple):
 
 
 def write_records(
-    path: Path, options: TableOptions, max_jump: int, sha256: str, table: Path, name: str
+    path: Path, options: TableOptions, max_jump: int, sha256: str, table: PurePath, name: str
 ) -> WrittenRecords:
     """Reads a file and writes its records.
 
@@ -103,14 +104,14 @@ def write_records(
 class _Writer:
     """A file that is being written."""
 
-    def __init__(self, table: Path, path: str, hour: int, schema: pa.Schema) -> None:
+    def __init__(self, table: PurePath, path: str, hour: int, schema: pa.Schema) -> None:
         self.hour = hour
         self.rows = 0
-        self._path, self._file = path, table / path
+        self._path, self._target = path, table / path
+        self._file = paths.draft(self._target)
         self._smallest: dict[str, int] = {}
         self._largest: dict[str, int] = {}
         self._waiting: list[pa.RecordBatch] = []
-        self._file.parent.mkdir(parents=True, exist_ok=True)
         self._writer = pq.ParquetWriter(self._file, schema, compression="lz4", write_statistics=list(BOUNDED))
 
     def add(self, batch: pa.RecordBatch) -> None:
@@ -127,7 +128,9 @@ class _Writer:
     def close(self) -> RecordFile:
         self._flush()
         self._writer.close()
-        return RecordFile(self._path, self.hour, self.rows, self._file.stat().st_size, self._smallest, self._largest)
+        size = self._file.stat().st_size
+        paths.place(self._target)
+        return RecordFile(self._path, self.hour, self.rows, size, self._smallest, self._largest)
 
     def _flush(self) -> None:
         if self._waiting:

@@ -20,6 +20,7 @@ from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.runs import DONE, FAILED, PUBLISH, ReplayRow, read_replays
 from lowwater.lake.tables import lake_errors, open_table, table_dataset
 from lowwater.plan.text import nearest
+from lowwater.storage import paths
 
 SORTED_ROWS = 200_000
 """Most rows that are sorted at a time."""
@@ -148,8 +149,7 @@ def _unknown(lake: Lake, query: str, ran: bool) -> LakeError:
         return LakeError(
             f"query {query} is not published yet", "`lowwater status` says why, `lowwater backfill` runs it"
         )
-    tables = lake.table(query).parent
-    names = [path.name for path in tables.iterdir()] if tables.is_dir() else []
+    names = [path.name for path in paths.children(lake.table(query).parent)]
     hint = nearest(query, names) or "`lowwater status` lists the queries"
     return LakeError(f"there is no published query {query!r}", hint if names else "nothing is published yet")
 
