@@ -5,7 +5,7 @@ Read by every module of the lake and by the replay.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import PurePath
 
 import pyarrow as pa
@@ -16,6 +16,7 @@ from lowwater.lake.tables import create, safe_name
 from lowwater.plan.operators import Field
 from lowwater.plan.properties import schemas
 from lowwater.storage import paths
+from lowwater.storage.leases import Fence
 
 
 def _required(name: str, kind: pa.DataType) -> pa.Field:
@@ -234,9 +235,15 @@ def table_schema(fields: tuple[Field, ...]) -> pa.Schema:
 
 @dataclass(frozen=True)
 class Lake:
-    """The paths of a lake; picklable, for workers."""
+    """The paths of a lake; picklable, for workers.
+
+    Attributes:
+        root: folder of the lake, or its prefix in an object store.
+        fence: lease under which this process writes; None without one.
+    """
 
     root: PurePath
+    fence: Fence | None = field(default=None, compare=False)
 
     @property
     def packets(self) -> PurePath:

@@ -16,18 +16,18 @@ from lowwater.errors import BusyError, LakeError
 from lowwater.instants import format_instant
 from lowwater.lake.layout import Lake
 from lowwater.lake.tables import safe_name
-from lowwater.storage import file_locks
-from lowwater.storage.file_locks import HeldError
+from lowwater.storage import locks
+from lowwater.storage.failures import StoreError
+from lowwater.storage.locks import Fence, HeldError
+from lowwater.storage.object_paths import ObjectPath
+from lowwater.tempfolders import make_folder, remove_folder
 
 HINT = "wait until it has finished, or end that process; its lock goes with it"
 WRITABLE = "check that the lake is writable"
 
-RANGES_WAIT = 30.0
-"""Seconds to wait for the lock of a query set's ranges; its holders only look at some files."""
-
 
 @contextmanager
-def hold(lake: Lake, name: str, wait: float = 0.0) -> Iterator[None]:
+def hold(lake: Lake, name: str, wait: float = 0.0) -> Iterator[Fence | None]:
     """Holds a named lock of the lake, which is free again once the process is dead.
 
     Args:
@@ -35,19 +35,22 @@ def hold(lake: Lake, name: str, wait: float = 0.0) -> Iterator[None]:
         name: name of the locked thing, as in the message.
         wait: seconds to wait for the holder.
 
+    Yields:
+        The fence of commits under this lock; None in a folder, where nobody can take it from a living process.
+
     Raises:
         BusyError: if another process still holds it; names that process.
     """
     path = lake.locks / f"{safe_name(name)}.lock"
-    with ExitStack() as locks:
+    with ExitStack() as stack:
         with _lock_errors(path, name):
-            locks.enter_context(file_locks.hold_file(Path(path), wait))
-        yield
+            fence = stack.enter_context(locks.hold_lock(path, wait))
+        yield fence
 
 
 @contextmanager
-def hold_range(lake: Lake, query_set: str, start: int, end: int) -> Iterator[None]:
-    """Locks the range [start, end), ns, of a query set; it is free again once the process is dead.
+def hold_range(lake: Lake, query_set: str, start: int, end: int) -> Iterator[Fence | None]:
+    """Locks the range [start, end), ns, of a query set; it is free again once the process is dead. Yields as `hold`.
 
     Args:
         lake: the open lake.
@@ -58,12 +61,11 @@ def hold_range(lake: Lake, query_set: str, start: int, end: int) -> Iterator[Non
     Raises:
         BusyError: if another process holds an overlapping range; names process and range.
     """
-    with _ranges(lake, query_set) as folder, _lock_errors(folder, f"{query_set} {_span(start, end)}"):
-        handle = file_locks.claim_range(folder, start, end)
-    try:
-        yield
-    finally:
-        file_locks.release(handle)
+    path = _ranges(lake, query_set)
+    with ExitStack() as stack:
+        with _lock_errors(path, f"{query_set} {_span(start, end)}"):
+            fence = stack.enter_context(locks.hold_range(path, start, end))
+        yield fence
 
 
 def held_ranges(lake: Lake, query_set: str) -> dict[tuple[int, int], str]:
@@ -72,27 +74,14 @@ def held_ranges(lake: Lake, query_set: str) -> dict[tuple[int, int], str]:
     Raises:
         LakeError: if the locks cannot be read.
     """
-    if not Path(_folder(lake, query_set)).is_dir():
-        return {}  # it never ran
-    with _ranges(lake, query_set) as folder:
-        return file_locks.held_ranges(folder)
+    path = _ranges(lake, query_set)
+    with _lock_errors(path, path.name):
+        return locks.held_ranges(path)
 
 
-def _folder(lake: Lake, query_set: str) -> PurePath:
-    """Folder with the ranges of a query set: a file for each, named by its bounds."""
+def _ranges(lake: Lake, query_set: str) -> PurePath:
+    """Folder or object with the ranges of a query set."""
     return lake.locks / safe_name(f"runs of {query_set}")
-
-
-@contextmanager
-def _ranges(lake: Lake, query_set: str) -> Iterator[Path]:
-    """Yields the folder of a query set's ranges; meanwhile no other process adds or removes one."""
-    folder = Path(_folder(lake, query_set))
-    with hold(lake, f"runs of {query_set}", RANGES_WAIT):
-        try:
-            folder.mkdir(exist_ok=True)
-        except OSError as error:
-            raise LakeError(f"{folder}: cannot be made: {error.strerror}", WRITABLE) from error
-        yield folder
 
 
 @contextmanager
@@ -104,7 +93,8 @@ def _lock_errors(path: PurePath, name: str) -> Iterator[None]:
         held = "it" if error.range == (0, 0) else _span(*error.range)
         raise BusyError(f"{name}: process {error.holder} is at work on {held}", HINT) from error
     except OSError as error:
-        raise LakeError(f"{path}: cannot be locked: {error.strerror}", WRITABLE) from error
+        hint = error.hint if isinstance(error, StoreError) else WRITABLE
+        raise LakeError(f"{path}: cannot be locked: {error.strerror}", hint) from error
 
 
 def _span(start: int, end: int) -> str:
@@ -113,7 +103,7 @@ def _span(start: int, end: int) -> str:
 
 @contextmanager
 def attempt(lake: Lake, name: str, wait: float = 0.0) -> Iterator[Path]:
-    """Holds the lock `name`, and yields a new folder for staging and checkpoints, removed at the end.
+    """Holds the lock `name`, and yields a new folder of this machine for staging and checkpoints, removed at the end.
 
     Folders of earlier attempts of this name are removed first: they are dead, since the lock is free.
 
@@ -125,28 +115,48 @@ def attempt(lake: Lake, name: str, wait: float = 0.0) -> Iterator[Path]:
     Raises:
         BusyError: if another process holds the lock.
     """
-    with hold(lake, name, wait):
-        home = Path(lake.work / safe_name(name))
-        shutil.rmtree(home, ignore_errors=True)
-        folder = home / uuid.uuid4().hex[:12]
-        try:
-            folder.mkdir(parents=True)
-        except OSError as error:
-            raise LakeError(f"{folder}: cannot be made: {error.strerror}", WRITABLE) from error
-        try:
-            yield folder
-        finally:
-            shutil.rmtree(home, ignore_errors=True)
+    with hold(lake, name, wait), _staging(lake, name) as folder:
+        yield folder
 
 
 @contextmanager
-def run_attempt(lake: Lake, query_set: str, start: int, end: int) -> Iterator[Path]:
-    """Locks the range [start, end), ns, of a query set, and yields a folder for a run of that interval.
+def _staging(lake: Lake, name: str) -> Iterator[Path]:
+    """Yields a new folder for temporary files, on the disk of the lake if it has one."""
+    if isinstance(lake.root, ObjectPath):
+        folder = make_folder("lowwater-work-")
+        try:
+            yield folder
+        finally:
+            remove_folder(folder)
+        return
+    home = Path(lake.work / safe_name(name))
+    shutil.rmtree(home, ignore_errors=True)
+    folder = home / uuid.uuid4().hex[:12]
+    try:
+        folder.mkdir(parents=True)
+    except OSError as error:
+        raise LakeError(f"{folder}: cannot be made: {error.strerror}", WRITABLE) from error
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+
+
+@contextmanager
+def run_attempt(lake: Lake, query_set: str, start: int, end: int) -> Iterator[tuple[Path, Fence | None]]:
+    """Locks the range [start, end), ns, of a query set; yields a folder for a run of that interval, and its fence.
 
     Arguments as of `hold_range`.
 
     Raises:
         BusyError: if another process works on an overlapping interval.
     """
-    with hold_range(lake, query_set, start, end), attempt(lake, f"{query_set} {_span(start, end)}") as folder:
-        yield folder
+    # The range is the lock of its folder too: whoever has it is alone with the name of the folder.
+    name = f"{query_set} {_span(start, end)}"
+    with hold_range(lake, query_set, start, end) as fence:
+        if fence is not None:
+            with _staging(lake, name) as folder:
+                yield folder, fence
+        else:
+            with attempt(lake, name) as folder:
+                yield folder, None

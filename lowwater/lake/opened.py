@@ -40,8 +40,8 @@ def newest(path: PurePath) -> DeltaTable | None:
     from deltalake import DeltaTable
 
     table = _update_open(path)
-    if table is None and DeltaTable.is_deltatable(str(path)):
-        table = DeltaTable(str(path))
+    if table is None and DeltaTable.is_deltatable(str(path), paths.storage_options(path)):
+        table = DeltaTable(str(path), storage_options=paths.storage_options(path))
     if table is not None:
         keep(path, table)
     return table
@@ -56,7 +56,7 @@ def existing(path: PurePath) -> DeltaTable:
     from deltalake import DeltaTable
 
     table = newest(path)
-    return DeltaTable(str(path)) if table is None else table
+    return DeltaTable(str(path), storage_options=paths.storage_options(path)) if table is None else table
 
 
 def _update_open(path: PurePath) -> DeltaTable | None:

@@ -308,7 +308,7 @@ def _ingested_meanwhile(desk: Desk) -> None:
 
 def _lost_packets(desk: Desk) -> None:
     desk.settle()
-    commit(_opened(desk).packets, lambda table: table.delete())
+    commit(_opened(desk).packets, lambda table, properties: table.delete(commit_properties=properties))
     _packets(desk)
 
 

@@ -306,7 +306,9 @@ class Batch:
             file, note_kept = bare.covering(by_hand, work.growing, True), _coverage_kept(by_hand)
         paths = {link: [self._table / data_file.path for at, data_file in files if links[at] == link] for link in links}
         file = LedgerFile(tuple(_counted(row, paths[row.link]) for row in file.rows))
-        swap_files(self._table, [_of_link(data_file, links[at]) for at, data_file in files], lambda table: [])
+        swap_files(
+            self._table, [_of_link(data_file, links[at]) for at, data_file in files], lambda table: [], fence=lake.fence
+        )
         if damage.num_rows:
             put_malformed(lake, damage, links, facts.sha256, work.attempt)
         replaced, note = self._ledger.put(file, self._settings, facts.unpacked)

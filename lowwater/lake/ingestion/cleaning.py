@@ -37,7 +37,9 @@ def clean(lake: Lake, link: str, attempts: Collection[str], table: PurePath) -> 
     on_disk = [path for path in stored if _attempt(path.name) not in attempts]
     if on_disk:  # a file stays on disk until its commit is undone, so no commit is missed
         dead = {path.relative_to(table).as_posix() for path in on_disk}
-        swap_files(table, [], lambda version: [row for row in live_files(version) if row["path"] in dead])
+        swap_files(
+            table, [], lambda version: [row for row in live_files(version) if row["path"] in dead], fence=lake.fence
+        )
     _clean_malformed(lake, link, attempts)
     try:
         for path in on_disk:
@@ -53,7 +55,13 @@ def _clean_malformed(lake: Lake, link: str, attempts: Collection[str]) -> None:
     if stray.num_rows:
         links = ", ".join(quote(value) for value in pc.unique(stray.column("link")).to_pylist())
         dead = ", ".join(quote(value) for value in pc.unique(stray.column("attempt")).to_pylist())
-        commit(lake.malformed, lambda table: table.delete(f"link IN ({links}) AND attempt IN ({dead})"))
+        commit(
+            lake.malformed,
+            lambda table, properties: table.delete(
+                f"link IN ({links}) AND attempt IN ({dead})", commit_properties=properties
+            ),
+            lake.fence,
+        )
 
 
 def _attempt(name: str) -> str:

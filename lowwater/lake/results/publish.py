@@ -119,7 +119,7 @@ def publish(
         cut_files = [path / row["path"] for row in old_files if not _inside(row, start, end)]
         return _without(path, cut_files, pa.schema(table.schema().to_arrow()), start, end) if cut_files else []
 
-    swap_files(path, added, lambda newest: _meeting(newest, start, end), rewrite)
+    swap_files(path, added, lambda newest: _meeting(newest, start, end), rewrite, lake.fence)
     return PublishResult(query, sum(file.rows for file in added), True)
 
 

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from lowwater.lake.tables import DataFile, create, interval_label, lake_errors, live_files, open_table, swap_files
 from lowwater.storage import paths
+from lowwater.storage.leases import Fence
 
 MEASURED = ("_last", "_tick")
 
@@ -28,6 +29,7 @@ def write_stream(
     end: int,
     files: Iterable[Path | Sequence[Path]],
     owner: str,
+    fence: Fence | None = None,
 ) -> int:
     """Replaces the interval [start, end), ns, of a stream, in one commit.
 
@@ -39,6 +41,7 @@ def write_stream(
         files: parquet files with these columns, in order, on the lake's disk; they are moved. Successive files of one
             part of the stream are a sequence.
         owner: the query set.
+        fence: lease of the run; None without one.
 
     Returns:
         Number of rows, punctuation included.
@@ -60,7 +63,12 @@ def write_stream(
                 targets.append(folder / f"{attempt}-{part:05d}-{index:05d}.parquet")
                 paths.take(source, targets[-1])
         described = [describe(path, target, {"interval": label}) for target in targets]
-    swap_files(path, described, lambda table: [row for row in live_files(table) if row["partition.interval"] == label])
+    swap_files(
+        path,
+        described,
+        lambda table: [row for row in live_files(table) if row["partition.interval"] == label],
+        fence=fence,
+    )
     with lake_errors(f"{folder}: cannot be cleaned"):
         # The run holds its interval's lock, so files of another attempt belong to an attempt that has ended.
         for old in paths.children(folder):
