@@ -9,6 +9,8 @@ import errno
 import os
 import re
 
+from lowwater.errors import LakeError
+
 SECRETS = (
     "AWS_ACCESS_KEY_ID",
     "AWS_SECRET_ACCESS_KEY",
@@ -67,28 +69,25 @@ _KINDS = (
 """Pattern of the texts of stores and their clients, what it means, what to do."""
 
 
-class StoreError(OSError):
-    """An object store refused or failed; `strerror` says why, `hint` what to do.
+class StoreError(LakeError, OSError):
+    """An object store refused or failed. It is an error of a disk to who words it better, else one for the user.
 
     Args:
         message: what happened.
         hint: what to do.
     """
 
-    def __init__(self, message: str, hint: str) -> None:
-        super().__init__(errno.EIO, message)
-        self.hint = hint
-
-    def __reduce__(self) -> tuple[type[StoreError], tuple[str, str]]:
-        return StoreError, (self.strerror or "", self.hint)
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message, hint)
+        self.errno, self.strerror = errno.EIO, message
 
 
 def store_error(error: BaseException) -> StoreError:
     """Makes the error of a failed request.
 
     Example:
-        >>> str(store_error(Exception("403 Forbidden: <Code>AccessDenied</Code>")))
-        '[Errno 5] the object store does not allow it'
+        >>> store_error(Exception("403 Forbidden: <Code>AccessDenied</Code>")).message
+        'the object store does not allow it'
     """
     if isinstance(error, StoreError):
         return error

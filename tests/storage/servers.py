@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import http.client
+import json
+import random
+import re
 import socket
 import subprocess
 import sys
 import threading
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+ROOT = Path(__file__).resolve().parents[2]
 BUCKET = "lakes"
-Fault = str
-"""What happens to a request: 500, 503, 403, keys, lost (done, but not answered), cut (half of the body), slow, hang."""
-
-Judge = Callable[[str, str], Fault | None]
-"""Gets method and path of a request; returns what happens to it."""
+CONTROL = "/__proxy__"
+ROOT = Path(__file__).resolve().parents[2]
+BUCKET = "lakes"
 
 
 @contextmanager
@@ -47,34 +49,79 @@ def s3_server(log: Path) -> Iterator[int]:
             process.kill()
 
 
-@dataclass
-class Proxy:
-    """A proxy before a server.
+ANSWERS = {"500": (500, "InternalError"), "503": (503, "SlowDown"), "403": (403, "AccessDenied")}
+ANSWERS |= {"keys": (403, "InvalidAccessKeyId"), "skewed": (403, "RequestTimeTooSkewed")}
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What happens to some requests.
 
     Attributes:
-        port: its port.
-        judge: decides what happens to a request.
-        seen: method, path and fault of each request so far.
+        fault: 500, 503, 403, keys, skewed, refused, lost (done, but not answered), cut (half of the body), slow, hang.
+        method: pattern of the method.
+        path: pattern of the path.
+        times: most requests that it breaks.
+        share: probability with which it breaks one.
     """
 
-    port: int = 0
-    judge: Judge = lambda method, path: None
-    seen: list[tuple[str, str, Fault | None]] = field(default_factory=list)
+    fault: str
+    method: str = ".*"
+    path: str = ".*"
+    times: int = 1 << 30
+    share: float = 1.0
+
+
+@dataclass(frozen=True)
+class Proxy:
+    """A proxy before a server, in a process of its own: Delta holds Python's lock while it waits for some answers."""
+
+    port: int
 
     @property
     def url(self) -> str:
         """Its address."""
         return f"http://127.0.0.1:{self.port}"
 
+    def breaks(self, *rules: Rule) -> None:
+        """Sets the rules; the first one that fits a request counts."""
+        data = json.dumps([asdict(rule) for rule in rules]).encode()
+        urllib.request.urlopen(urllib.request.Request(self.url + CONTROL, data), timeout=10).close()
 
-ANSWERS = {"500": (500, "InternalError"), "503": (503, "SlowDown"), "403": (403, "AccessDenied")}
-ANSWERS |= {"keys": (403, "InvalidAccessKeyId"), "skewed": (403, "RequestTimeTooSkewed")}
+    def seen(self) -> list[tuple[str, str, str]]:
+        """Method, path and fault of each request since it was asked last."""
+        with urllib.request.urlopen(self.url + CONTROL, timeout=10) as answer:
+            return [(method, path, fault) for method, path, fault in json.load(answer)]
 
 
 @contextmanager
 def proxied(server: int) -> Iterator[Proxy]:
     """Runs a proxy before the server of a port."""
-    proxy, alone = Proxy(), threading.Lock()
+    command = [sys.executable, "-m", "tests.storage.servers", str(server)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
+        try:
+            assert process.stdout is not None
+            yield Proxy(int(process.stdout.readline()))
+        finally:
+            process.kill()
+
+
+def serve(server: int) -> None:
+    """Serves as proxy before the server of a port, and prints its own port."""
+    alone, draw = threading.Lock(), random.Random(7)
+    rules: list[tuple[Rule, list[int]]] = []
+    seen: list[tuple[str, str, str]] = []
+
+    def fault_of(method: str, path: str) -> str:
+        fault = ""
+        for rule, left in rules:
+            fits = left[0] and re.search(rule.method, method) and re.search(rule.path, path)
+            if fits and draw.random() < rule.share:
+                left[0] -= 1
+                fault = rule.fault
+                break
+        seen.append((method, path, fault))
+        return fault
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -84,8 +131,10 @@ def proxied(server: int) -> Iterator[Proxy]:
 
         def forward(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            fault = proxy.judge(self.command, self.path)
-            proxy.seen.append((self.command, self.path, fault))
+            if self.path == CONTROL:
+                self.control(body)
+                return
+            fault = fault_of(self.command, self.path)
             if fault in ANSWERS:
                 status, code = ANSWERS[fault]
                 key = self.headers.get("Authorization", "")
@@ -108,7 +157,16 @@ def proxied(server: int) -> Iterator[Proxy]:
                 time.sleep(6)
                 self.close_connection = True
             else:
-                self.answer(reply.status, headers, content, fault or "")
+                self.answer(reply.status, headers, content, fault)
+
+        def control(self, body: bytes) -> None:
+            if self.command == "POST":
+                rules[:] = [(Rule(**rule), [rule["times"]]) for rule in json.loads(body)]
+                self.answer(200, {}, b"")
+            else:
+                content = json.dumps(seen).encode()
+                seen.clear()
+                self.answer(200, {}, content)
 
         def answer(self, status: int, headers: dict[str, str], content: bytes, fault: str = "") -> None:
             self.send_response(status)
@@ -136,9 +194,10 @@ def proxied(server: int) -> Iterator[Proxy]:
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as listener:
         listener.daemon_threads = True
-        proxy.port = listener.server_address[1]
-        threading.Thread(target=listener.serve_forever, daemon=True).start()
-        try:
-            yield proxy
-        finally:
-            listener.shutdown()
+        listener.handle_error = lambda *_: None  # type: ignore[method-assign]  # a client that hangs up is no error
+        print(listener.server_address[1], flush=True)
+        listener.serve_forever()
+
+
+if __name__ == "__main__":
+    serve(int(sys.argv[1]))
