@@ -253,6 +253,18 @@ def files_below(folder: PurePath) -> Iterator[PurePath]:
         yield from (path for path in Path(folder).rglob("*") if path.is_file())
 
 
+def matching(folder: PurePath, pattern: str) -> list[PurePath]:
+    """Lists what is below a folder and whose last parts match a pattern, in any order.
+
+    Example:
+        >>> matching(Path("lakes/none"), "hour=*/*.parquet")
+        []
+    """
+    if isinstance(folder, ObjectPath):
+        return [path for path in objects.below(folder) if path.match(pattern)]
+    return [*Path(folder).glob(pattern)]
+
+
 def size(path: PurePath) -> int:
     """Returns the size of a file, bytes.
 

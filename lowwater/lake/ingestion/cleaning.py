@@ -38,7 +38,7 @@ def clean(lake: Lake, link: str, attempts: Collection[str]) -> None:
 def _clean_table(lake: Lake, table: PurePath, name: str, attempts: Collection[str]) -> None:
     own = f"link={name}"
     folders = [path for path in paths.folders(table) if path.name == own or path.name.startswith(f"{own}@")]
-    stored = (path for folder in folders for path in paths.files_below(folder) if path.suffix == ".parquet")
+    stored = (path for folder in folders for path in paths.matching(folder, "hour=*/*.parquet"))
     on_disk = [path for path in stored if _attempt(path.name) not in attempts]
     if on_disk:  # a file stays on disk until its commit is undone, so no commit is missed
         dead = {path.relative_to(table).as_posix() for path in on_disk}
