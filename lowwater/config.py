@@ -10,7 +10,7 @@ import tomllib
 from collections.abc import Mapping
 from os.path import normpath
 from pathlib import Path
-from typing import Annotated, Any, Literal, NoReturn
+from typing import Annotated, Any, Literal, NoReturn, get_args
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, model_validator
@@ -99,6 +99,8 @@ Names = Annotated[tuple[str, ...], BeforeValidator(_name_list)]
 LinkName = Annotated[str, Setting(pattern=f"^{LINK_NAME}$")]
 SetName = Annotated[str, Setting(pattern=r"^[A-Za-z_][A-Za-z0-9_-]*$")]
 Processes = Literal["shared", "each"]
+Kind = Literal["pcap", "csv", "json", "parquet", "zeek", "suricata", "nfdump"]
+KINDS: tuple[str, ...] = get_args(Kind)
 Share = Annotated[float, Setting(ge=0, le=1)]
 
 
@@ -257,7 +259,7 @@ class Link(Section):
         duplicate_bytes: bytes above the link layer that are equal in copies (D1); `content`: TTL, hop limit and
             checksums aside.
         anonymise: file with the key that replaces addresses.
-        kind: format of its files.
+        kind: format of its files, or the tool that wrote them.
         protocol: protocol of its records, if they are no packets; None for the one that queries name.
         separator: separator of a `csv` file, one character; None for a comma.
         quote: character around values of a `csv` file; empty if values are never quoted.
@@ -288,7 +290,7 @@ class Link(Section):
     duplicates: Annotated[Duplicates | Literal["keep"], BeforeValidator(_duplicates)] = "keep"
     duplicate_bytes: Literal["content", "packet"] = "content"
     anonymise: str | None = None
-    kind: Literal["pcap", "csv", "json", "parquet"] = "pcap"
+    kind: Kind = "pcap"
     protocol: str | None = None
     separator: str | None = None
     quote: Annotated[str, Setting(max_length=1)] | None = None
@@ -330,7 +332,7 @@ class Link(Section):
             raise ValueError("separator and quote: are different characters, and no end of a line")
         if self.kind == "pcap":
             if self.protocol is not None:
-                raise ValueError('protocol: is of a link of kind "csv", "json" or "parquet"')
+                raise ValueError('protocol: is of a link of kind "csv", "json" or "parquet", or of the log of a tool')
             return
         for key in ("payload", "anonymise", "shed", "group_skew"):
             if getattr(self, key) is not None:
