@@ -64,6 +64,7 @@ class Capture:
     early: int | None = None
     late: int | None = None
     by_hand: bool | None = None
+    left_out: str | None = None
 
     @property
     def declared(self) -> tuple[int, int] | None:
