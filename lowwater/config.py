@@ -223,7 +223,7 @@ class Link(Section):
         if self.kind == "pcap":
             if self.protocol is not None or self.schemas:
                 key = "protocol" if self.protocol is not None else "schemas"
-                raise ValueError(f'{key}: is of a link of kind "csv", "json" or "parquet"')
+                raise ValueError(f'{key}: is of a link whose kind is not "pcap"')
             return
         for key in ("payload", "anonymise", "shed", "group_skew"):
             if getattr(self, key) is not None:

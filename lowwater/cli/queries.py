@@ -238,11 +238,11 @@ def _links(
     for name in skews:
         if name not in names:
             raise ConfigError(f"--skew {name}: there is no such link", f"there are: {', '.join(names)}")
-    for name, kind in kinds.items():
+    for name, word in kinds.items():
         if name not in names:
-            raise click.BadParameter(f"--kind {name}: there is no such link; there are: {', '.join(names)}")
-        if kind not in KINDS:
-            raise click.BadParameter(f"--kind {name}={kind}: a kind is one of {', '.join(KINDS)}")
+            raise ConfigError(f"--kind {name}: there is no such link", f"there are: {', '.join(names)}")
+        if word not in KINDS:
+            raise ConfigError(f"--kind {name}={word}: there is no such kind", f"kinds are: {', '.join(KINDS)}")
     # A run reads only its own files, so life and declared coverage of a link do not apply (T5).
     alone: dict[str, Any] = {"captures": None, "rotation": None, "covers": {}, "since": None, "until": None}
     chosen = {}
@@ -320,8 +320,8 @@ def _show(summary: Mapping[str, Any], out: Path) -> None:
         if link.get("duplicates"):
             console.print(f"note: link {name}: {link['duplicates']:,} duplicates are dropped", soft_wrap=True)
         if link.get("left_out"):
-            counts = ", ".join(f"{kind} {count:,}" for kind, count in link["left_out"].items())
-            console.print(f"note: link {name}: records of other types are left out: {counts}", soft_wrap=True)
+            types = ", ".join(f"{kind} {count:,}" for kind, count in link["left_out"].items())
+            console.print(f"note: link {name}: records of other types are left out: {types}", soft_wrap=True)
         for path, end in link["cut"].items():
             console.print(f"note: link {name}: {path} is cut; its last whole record is at {end}", soft_wrap=True)
     for note in empty_query_notes(summary["queries"]):

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from lowwater.capture.formats.sources import Source
 from lowwater.capture.tables.blocks import Block, TextBlocks
 from lowwater.capture.tables.logs.flows import with_ends
+from lowwater.capture.tables.logs.sections import type_name
 from lowwater.capture.tables.pieces import ENCODING, LONG, SYNTAX, Piece, Places, Refusals, make_piece
 from lowwater.catalog.records import INSTANT, ISO, LIST, PROTOCOL_NAME, SECONDS, RecordField, RecordLayout
 from lowwater.catalog.types import Type
@@ -49,9 +50,6 @@ _FORMS: dict[str, tuple[tuple[type, ...], pa.DataType]] = {
 }
 _TYPE_KEYS = {"suricata": "event_type", "zeek": "_path"}
 """Tool -> member with the type of an event. Zeek writes it only where it sends logs as one stream."""
-
-_FIRST_MILLISECONDS = 100_000_000_000
-"""Integers from here on are times in ms, as Zeek writes them if asked: 1973 in ms, the year 5138 in s."""
 
 _MOST_NAMES = 64
 """Types of events that a piece counts by name; further ones are counted together."""
@@ -129,8 +127,6 @@ class JsonParser:
         values = [_first(found, paths) for found in objects]
         if field.form == LIST:
             return [_listed(value) for value in values]
-        if field.form == INSTANT:
-            return [_as_seconds(value) for value in values]
         return values
 
     def _other_type(self, found: dict[str, Any]) -> str | None:
@@ -139,7 +135,7 @@ class JsonParser:
         if key is None or (key == "_path" and key not in found):
             return None
         kind = found.get(key)
-        return None if kind == self._layout.member else str(kind)[:40] if isinstance(kind, str) else "no type"
+        return None if kind == self._layout.member else type_name(kind if isinstance(kind, str) else "")
 
     def _object(self, line: bytes) -> dict[str, Any] | None:
         try:
@@ -179,11 +175,14 @@ def _first(found: Any, paths: tuple[tuple[str, ...], ...]) -> Any:
 def _listed(value: Any) -> Any:
     """Returns a list as text: its elements with commas between them, `\\x2c` for a comma inside of one.
 
-    A list of objects, and an object, are JSON.
+    A list of objects, and an object, are JSON. A value that is nested too deeply becomes bytes, which no field accepts.
     """
-    if isinstance(value, list) and not any(isinstance(part, dict | list) for part in value):
-        return ",".join(_element(part).replace(",", "\\x2c") for part in value)
-    return value if value is None else _element(value)
+    try:
+        if isinstance(value, list) and not any(isinstance(part, dict | list) for part in value):
+            return ",".join(_element(part).replace(",", "\\x2c") for part in value)
+        return value if value is None else _element(value)
+    except RecursionError:
+        return b""
 
 
 def _element(value: Any) -> str:
@@ -191,13 +190,16 @@ def _element(value: Any) -> str:
         return "-"
     if isinstance(value, bool):
         return "T" if value else "F"
-    return json.dumps(value) if isinstance(value, dict | list) else str(value)
+    return json.dumps(_with_floats(value)) if isinstance(value, dict | list) else str(value)
 
 
-def _as_seconds(value: Any) -> Any:
-    if type(value) is int and value >= _FIRST_MILLISECONDS:
-        return f"{value // 1000}.{value % 1000:03}"
-    return value
+def _with_floats(value: Any) -> Any:
+    """Returns a value of JSON with plain numbers."""
+    if isinstance(value, dict):
+        return {name: _with_floats(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_with_floats(part) for part in value]
+    return float(value) if isinstance(value, _Decimal) else value
 
 
 def _column(values: list[Any], field: RecordField) -> tuple[pa.Array, NDArray[np.bool_]]:

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from lowwater.capture.tables.values import nanoseconds, stored_columns, typed
 from lowwater.catalog.records import RecordLayout
 
-NO_TIME, TIME_RANGE, TIME_JUMP, LONG, COLUMNS, SYNTAX, ENCODING = (
-    "no-time", "time-range", "time-jump", "length", "columns", "syntax", "encoding",
+NO_TIME, TIME_RANGE, TIME_JUMP, LONG, COLUMNS, SYNTAX, ENCODING, HEADER = (
+    "no-time", "time-range", "time-jump", "length", "columns", "syntax", "encoding", "header",
 )  # fmt: skip
 
 

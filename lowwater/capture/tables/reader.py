@@ -29,13 +29,14 @@ from lowwater.capture.tables.logs.nfdump import NfdumpParser
 from lowwater.capture.tables.logs.zeek import ZeekParser
 from lowwater.capture.tables.ordered import in_order
 from lowwater.capture.tables.pieces import NO_TIME, TIME_JUMP, TIME_RANGE, Piece
+from lowwater.catalog.logs import LOG_KINDS
 from lowwater.catalog.records import RecordLayout
 from lowwater.errors import CaptureError
 
 READER_VERSION = 1
 """Changes whenever the same file would be read to other rows (SEMANTICS T7)."""
 
-RECORD_KINDS = ("csv", "json", "parquet")
+RECORD_KINDS = ("csv", "json", "parquet", *LOG_KINDS)
 """Kinds of links whose records are no packets."""
 
 IDENTITY = pa.schema(

@@ -27,6 +27,9 @@ NANOSECONDS = 1_000_000_000
 _LATEST = (1 << 62) // NANOSECONDS
 _TRUE, _FALSE = ("true", "t", "1", "yes"), ("false", "f", "0", "no")
 _DECIMAL = r"^(?P<sign>-?)(?P<whole>[0-9]{1,18})(?:\.(?P<part>[0-9]{0,9}))?$"
+_MILLISECONDS = r"^([0-9]{9,12})([0-9]{3})$"
+"""12 digits and more: in seconds, these are times behind the year 5138."""
+
 _ZONED = r":[0-9]{2}(\.[0-9]+)?([Zz]|[+-][0-9]{2}(:?[0-9]{2})?)$"
 
 
@@ -155,8 +158,10 @@ def _seconds(texts: pa.Array) -> Typed:
 
 
 def _times(texts: pa.Array) -> Typed:
-    """Reads decimal seconds and ISO 8601, by the form of each text."""
-    decimal = pc.match_substring_regex(pc.utf8_trim_whitespace(texts), _DECIMAL).fill_null(False)
+    """Reads decimal seconds, whole milliseconds and ISO 8601, by the form of each text."""
+    texts = pc.utf8_trim_whitespace(texts)
+    texts = pc.replace_substring_regex(texts, _MILLISECONDS, r"\1.\2")
+    decimal = pc.match_substring_regex(texts, _DECIMAL).fill_null(False)
     none = pa.scalar(None, pa.string())
     seconds, bad = _seconds(pc.if_else(decimal, texts, none))
     instants, others = _instants(pc.if_else(decimal, none, texts))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lowwater.catalog.expr import Binary, Column, Const, Expr
-from lowwater.catalog.protocols import SECOND, Attribute, Protocol
+from lowwater.catalog.protocols import INTERFACE, LINK, SECOND, Attribute, Protocol
 from lowwater.catalog.records import INSTANT, RecordField, RecordLayout, column_name
 from lowwater.catalog.types import Type
 
@@ -78,13 +78,14 @@ def log_protocol(
         if record.name == CLOCK:
             for part, unit in _PARTS.items():
                 columns[part] = Binary(Type.INT, "/", columns[CLOCK], Const(Type.INT, unit))
-    hidden = {"ts", "timestamp_ms", "timestamp_us"} | aliases.keys()
     columns |= {alias: columns[field] for alias, field in aliases.items()}
+    columns |= {column: Column(Type.STRING, INTERFACE) for column in (LINK, INTERFACE)}
+    hidden = {"ts", "timestamp_ms", "timestamp_us", LINK, INTERFACE} | aliases.keys()
     return Protocol(
         name,
         None,
         columns,
-        {record.stored: record.type for record in records},
+        {**{record.stored: record.type for record in records}, INTERFACE: Type.STRING},
         (Attribute(clock),),
         kind=tool,
         access={record.stored: f"get_{tool}" for record in records},

@@ -1,7 +1,7 @@
 """Ready protocols of Zeek: `conn`, `dns`, `http` and `ssl`, in Zeek's own text format or in JSON.
 
-Fields of versions 4 to 8; a field that a file lacks is NULL. (The script reference of Zeek: Conn::Info, DNS::Info,
-HTTP::Info, SSL::Info.)
+Fields of versions 3 to 8, with those of the scripts that Zeek ships; a field that a file lacks is NULL. (The script
+reference of Zeek: Conn::Info, DNS::Info, HTTP::Info, SSL::Info.) JA3 and JA4 are those of well-known packages.
 """
 
 from __future__ import annotations
@@ -37,8 +37,11 @@ _CONN = (
     *plain(_STRING, "history"),
     *plain(_INT, "orig_pkts", "orig_ip_bytes", "resp_pkts", "resp_ip_bytes"),
     *plain(_STRING, "tunnel_parents", form=LIST),
-    *plain(_INT, "ip_proto", "vlan", "inner_vlan"),
-    *plain(_STRING, "orig_l2_addr", "resp_l2_addr", "community_id"),
+    *plain(_INT, "ip_proto"),
+    *plain(_STRING, "ip_proto_name", "community_id", "orig_l2_addr", "resp_l2_addr"),
+    *plain(_INT, "vlan", "inner_vlan", "pppoe_session_id"),
+    *plain(_STRING, "speculative_service"),
+    *plain(_STRING, "failed_service", form=LIST),
 )
 _DNS = (
     *_ENDS,
@@ -56,7 +59,10 @@ _DNS = (
     *plain(_INT, "Z"),
     *plain(_STRING, "answers", "TTLs", form=LIST),
     *plain(_BOOL, "rejected"),
-    *plain(_STRING, "community_id"),
+    *plain(_INT, "opcode"),
+    *plain(_STRING, "opcode_name"),
+    *plain(_STRING, "auth", "addl", form=LIST),
+    *plain(_STRING, "original_query", "community_id"),
 )
 _HTTP = (
     *_ENDS,
@@ -70,8 +76,14 @@ _HTTP = (
     *plain(_STRING, "username", "password"),
     *plain(_STRING, "proxied", "orig_fuids", "orig_filenames", "orig_mime_types", form=LIST),
     *plain(_STRING, "resp_fuids", "resp_filenames", "resp_mime_types", form=LIST),
+    *plain(_STRING, "client_header_names", "server_header_names", "cookie_vars", "uri_vars", form=LIST),
     *plain(_STRING, "community_id"),
 )
+_OFFERED = (
+    "client_ciphers", "ssl_client_exts", "ssl_server_exts", "point_formats", "client_curves", "orig_alpn",
+    "client_supported_versions", "psk_key_exchange_modes", "client_key_share_groups", "client_comp_methods", "sigalgs",
+    "hashalgs",
+)  # fmt: skip
 _SSL = (
     *_ENDS,
     *plain(_STRING, "version", "cipher", "curve", "server_name"),
@@ -84,7 +96,12 @@ _SSL = (
     ),
     *plain(_STRING, "subject", "issuer", "client_subject", "client_issuer"),
     *plain(_BOOL, "sni_matches_cert"),
-    *plain(_STRING, "validation_status", "ja3", "ja3s", "community_id"),
+    *plain(_STRING, "validation_status", "cert"),
+    *plain(_STRING, "requested_client_certificate_authorities", form=LIST),
+    *plain(_INT, "server_version", "client_version", "server_supported_version", "server_key_share_group"),
+    *plain(_INT, "ticket_lifetime_hint", "dh_param_size", "ech_kdf_id", "ech_aead_id"),
+    *plain(_STRING, *_OFFERED, form=LIST),
+    *plain(_STRING, "ja3", "ja3s", "ja4", "ja4s", "community_id"),
 )
 
 PROTOCOLS: tuple[Protocol, ...] = tuple(

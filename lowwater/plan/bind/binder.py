@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from lowwater.catalog.expr import Column, Const, Expr, Type
+from lowwater.catalog.logs import LOG_KINDS
 from lowwater.errors import QueryError
 from lowwater.gsql import nodes as syntax
 from lowwater.gsql.printer import print_expression
@@ -304,7 +305,9 @@ class Binder:
         for link in links:
             link_kind = self.context.links.of(self.context.links.kinds, link, "pcap")
             if not _holds(link_kind, kind):
-                raise text.error(ref.place, f"{ref.name} reads {kind} records, and link {link} has {link_kind} records")
+                hint = f"write kind = '{kind}' in [links.{link}], or --kind {link}={kind}" if kind in LOG_KINDS else ""
+                message = f"{ref.name} reads {kind} records, and link {link} has {link_kind} records"
+                raise text.error(ref.place, message, hint)
 
 
 def _holds(link: str, protocol: str) -> bool:

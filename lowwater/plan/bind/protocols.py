@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from lowwater.catalog.expr import Column, Const, Expr, Type
 from lowwater.catalog.logs import BUILTIN, READY
-from lowwater.catalog.protocols import LINK, PROTOCOLS, SECOND, Attribute, Protocol
+from lowwater.catalog.protocols import INTERFACE, LINK, PROTOCOLS, SECOND, Attribute, Protocol
 from lowwater.catalog.records import ISO, SECONDS, RecordField, RecordLayout, arrival_column, column_name, field_name
 from lowwater.errors import QueryError, raise_all
 from lowwater.gsql.nodes import FieldDecl, Place, ProtocolDecl
@@ -38,8 +38,6 @@ IGNORED = ("required", "snap_len", "low_cardinality", "high_cardinality", "expen
 HEADERS = ("eth", "ip", "ipv4", "ipv6", "tcp", "udp", "sctp", "icmp")
 """Prefixes of a column name in an access function of packets, such as `tcp` in `get_tcp_ack_number`."""
 RECORD_ACCESS = re.compile(r"get_(?:csv|gdat)_([a-z0-9_]+?)(?:_pos([0-9]{1,4}))?")
-INTERFACE = "interface"
-"""Column of any record with the name of its link (V3)."""
 
 ARRIVAL, SCHEMA = "get_system_time", "get_schemaId"
 """Access functions of records that read nothing of the record."""

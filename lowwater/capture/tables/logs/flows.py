@@ -31,7 +31,8 @@ def with_ends(layout: RecordLayout, raw: list[pa.Array]) -> list[pa.Array]:
         raw[protocol] = pc.if_else(both, "icmp6", _text(raw[protocol]))
     if layout.format == nfdump.KIND:
         protocol, source, target = (names.index(name) for name in ("protocol", "srcPort", "destPort"))
-        of_icmp = pc.starts_with(_text(raw[protocol]), "ICMP").fill_null(False)
+        written = _text(raw[protocol])
+        of_icmp = pc.or_(pc.starts_with(written, "ICMP"), pc.is_in(written, pa.array(("1", "58")))).fill_null(False)
         if pc.any(of_icmp).as_py():
             port = _text(raw[target])
             parts = [_type_and_code(text) for text in pc.if_else(of_icmp, port, None).to_pylist()]

@@ -18,9 +18,16 @@ from lowwater.capture.tables.splitting import Splitter
 from lowwater.catalog.records import RecordLayout
 from lowwater.errors import CaptureError
 
-_HEADERS = (b"ts,", b"firstSeen,")
+_TIMES = {"ts", "firstSeen"}
+"""Names of the clock; a line with one of them between commas is a header."""
+
+_NAMED = {"sa", "da", "srcAddr", "dstAddr"}
+"""Names of addresses, one of which every flow has; statistics (`nfdump -s`) have a column `val`."""
+
 _TOTALS = b"flows,bytes,packets,"
-_WORDS = (b"Summary", b"No matched flows")
+_WORDS = (b"Summary", b"No matched flows", b"Time window:", b"Total flows processed:", b"Sys:")
+_STATISTICS = "statistics"
+_NULL = ("", "0000-00-00 00:00:00.000")
 
 
 class NfdumpParser(SectionedParser):
@@ -42,21 +49,27 @@ class NfdumpParser(SectionedParser):
     def head(self, line: bytes) -> bool:
         """Reads a line that may be of a header or a summary."""
         line = line.strip()
-        if self._totals:
-            self._totals = False
-            if not line.startswith(_HEADERS):
-                return False
-        if line.startswith(_HEADERS):
-            names = [name.strip() for name in line.decode("utf-8", "replace").split(",")]
-            made = Section(Splitter(",", "", ("",), 0, ()), ())
-            self._section = self.section_of(names, tuple(names), made)
+        totals, self._totals = self._totals, line.startswith(_TOTALS)
+        if self._totals or line.startswith(_WORDS):
             return False
-        self._totals = line.startswith(_TOTALS)
-        return not (self._totals or line in _WORDS)
+        names = [name.strip() for name in line.decode("utf-8", "replace").split(",")]
+        if not _TIMES.isdisjoint(names):
+            left_out = "" if _NAMED & set(names) else _STATISTICS
+            section = Section(Splitter(",", "", _NULL, 0, ()), (), left_out=left_out)
+            self.begin_section(names, tuple(names), section)
+            return False
+        return not totals
 
     def no_header(self, line: bytes) -> CaptureError:
         """Returns the error for flows without a header."""
         return CaptureError(
             f"{self._path}: begins with {line[:60]!r}, and the CSV of nfdump begins with the names of its columns",
             "write it with nfdump -o csv, without -q",
+        )
+
+    def other_log(self, name: str) -> CaptureError:
+        """Returns the error for a file without flows."""
+        return CaptureError(
+            f"{self._path}: has {name} of nfdump, and {self._layout.protocol} reads flows",
+            "write it with nfdump -o csv, without -s",
         )

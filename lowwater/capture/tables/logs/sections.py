@@ -7,7 +7,6 @@ again. A record is read by the header above it.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -20,7 +19,7 @@ from numpy.typing import NDArray
 from lowwater.capture.formats.sources import Source
 from lowwater.capture.tables.blocks import Block, TextBlocks
 from lowwater.capture.tables.logs.flows import with_ends
-from lowwater.capture.tables.pieces import ENCODING, LONG, Piece, Places, Refusals, make_piece
+from lowwater.capture.tables.pieces import ENCODING, HEADER, LONG, Piece, Places, Refusals, make_piece
 from lowwater.capture.tables.splitting import Splitter
 from lowwater.catalog.records import RecordField, RecordLayout
 from lowwater.errors import CaptureError
@@ -30,6 +29,10 @@ MOST_SECTIONS = 1000
 
 MOST_COLUMNS = 4096
 """Most columns of a header."""
+
+_NO_RECORD, _NO_HEADER = -1, -2
+Numbers = NDArray[np.int16]
+"""For each line of a block, the number of the section by which it is read; _NO_RECORD or _NO_HEADER without one."""
 
 
 @dataclass(frozen=True)
@@ -51,21 +54,6 @@ class Section:
     left_out: str = ""
 
 
-@dataclass(frozen=True)
-class Run:
-    """Consecutive records of a block.
-
-    Attributes:
-        begin: index of the first record.
-        end: index behind the last record.
-        section: how they are read; None for lines that are no records.
-    """
-
-    begin: int
-    end: int
-    section: Section | None
-
-
 class SectionedParser(ABC):
     """Parses a log with header lines; iterate it once.
 
@@ -80,7 +68,7 @@ class SectionedParser(ABC):
         overhead: 0; a piece counts the bytes of its lines that are no records.
 
     Raises:
-        CaptureError: a header cannot be read, or records come before the first header.
+        CaptureError: a header cannot be read, or no header is one of the protocol.
     """
 
     overhead = 0
@@ -88,13 +76,30 @@ class SectionedParser(ABC):
     def __init__(self, path: Path, source: Source, layout: RecordLayout, damaged: Callable[[], bool]) -> None:
         self.blocks = TextBlocks(source, damaged=damaged)
         self._path, self._layout = path, layout
-        self._section: Section | None = None
-        self._headers: dict[object, Section] = {}
+        self._sections: list[Section] = []
+        self._headers: dict[object, int] = {}
+        self._section = _NO_HEADER
+        self._first = b""
+        self._foreign = ""
 
     def __iter__(self) -> Iterator[Callable[[], Piece]]:
         """Yields the work on each block, in order; headers are read here, since a block depends on those before it."""
         for block in self.blocks:
-            yield partial(self.piece, block, self.runs(block))
+            yield partial(self.piece, block, self.numbers(block))
+        self.check()
+
+    def check(self) -> None:
+        """Checks, at the end of the file, that a header was one of the protocol, unless there is no record.
+
+        Raises:
+            CaptureError: none was.
+        """
+        if any(not section.left_out for section in self._sections):
+            return
+        if self._foreign:
+            raise self.other_log(self._foreign)
+        if self._first:
+            raise self.no_header(self._first)
 
     @abstractmethod
     def marks(self, block: Block) -> NDArray[np.int64]:
@@ -106,65 +111,66 @@ class SectionedParser(ABC):
 
     @abstractmethod
     def no_header(self, line: bytes) -> CaptureError:
-        """Returns the error for a first record without a header above it."""
+        """Returns the error for a file without a header; `line` is its first record."""
+
+    @abstractmethod
+    def other_log(self, name: str) -> CaptureError:
+        """Returns the error for a file whose records are all of another type."""
 
     def values(self, section: Section, fields: tuple[RecordField, ...], raw: list[pa.Array]) -> list[pa.Array]:
         """Returns the texts of the fields of a section without the signs of its format."""
         return raw
 
-    def runs(self, block: Block) -> list[Run]:
-        """Divides a block into runs of records of one section; the call for a block comes after that for the last."""
-        runs: list[Run] = []
+    def numbers(self, block: Block) -> Numbers:
+        """Finds the section of each line; the call for a block comes after the call for the block before it."""
+        numbers = np.empty(len(block), np.int16)
         begin = 0
         for mark in self.marks(block).tolist():
             before = self._section
             if self.head(block.record(mark)):
                 continue
-            self._add(runs, block, begin, mark, before)
-            runs.append(Run(mark, mark + 1, None))
+            numbers[begin:mark], numbers[mark] = before, _NO_RECORD
             begin = mark + 1
-        self._add(runs, block, begin, len(block), self._section)
-        return runs
+        numbers[begin:] = self._section
+        headless = np.flatnonzero(numbers == _NO_HEADER)
+        if len(headless) and not self._first:
+            self._first = block.record(int(headless[0]))
+        for number in np.unique(numbers[numbers >= 0]).tolist() if not self._foreign else ():
+            self._foreign = self._foreign or self._sections[number].left_out
+        return numbers
 
-    def _add(self, runs: list[Run], block: Block, begin: int, end: int, section: Section | None) -> None:
-        if begin == end:
-            return
-        if section is None:
-            raise self.no_header(block.record(begin))
-        runs.append(Run(begin, end, section))
-
-    def piece(self, block: Block, runs: list[Run]) -> Piece:
+    def piece(self, block: Block, numbers: Numbers) -> Piece:
         """Parses the records of a block.
 
         Args:
             block: the block.
-            runs: what `runs` gives for it.
+            numbers: what `numbers` gives for it.
         """
         places = Places(block.offset + block.begins, block.ends - block.begins, block.lines)
         refusals = Refusals(len(block))
-        read = np.zeros(len(block), np.bool_)
-        sections: dict[Section, list[NDArray[np.int64]]] = {}
-        left_out: Counter[str] = Counter()
-        for run in runs:
-            if run.section is None:
-                continue
-            if run.section.left_out:
-                left_out[run.section.left_out] += run.end - run.begin
-                continue
-            read[run.begin : run.end] = True
-            sections.setdefault(run.section, []).append(np.arange(run.begin, run.end))
-        refusals.add(np.flatnonzero(block.long & read), LONG)
+        out = numbers == _NO_RECORD
+        refusals.add(np.flatnonzero(numbers == _NO_HEADER), HEADER)
+        left_out: dict[str, int] = {}
+        used = np.unique(numbers[numbers >= 0]).tolist()
+        for number in used:
+            name = self._sections[number].left_out
+            if name:
+                left_out[name] = left_out.get(name, 0) + int(np.count_nonzero(numbers == number))
+                out |= numbers == number
+        refusals.add(np.flatnonzero(block.long & ~out), LONG)
         odd = block.no_utf8()
-        refusals.add(odd[read[odd]], ENCODING)
-        parts = [self._split(block, section, np.concatenate(found), refusals) for section, found in sections.items()]
-        indices = np.concatenate([np.empty(0, np.int64), *(found for found, _ in parts)])
+        refusals.add(odd[~out[odd]], ENCODING)
+        read = [number for number in used if not self._sections[number].left_out]
+        parts = [
+            self._split(block, self._sections[number], np.flatnonzero(numbers == number), refusals) for number in read
+        ]
+        indices = np.concatenate([np.empty(0, np.int64), *(split for split, _ in parts)])
         raw = [_joined([columns[at] for _, columns in parts]) for at in range(len(self._layout.fields))]
-        order = np.argsort(indices, kind="stable")
         if len(parts) > 1:
+            order = np.argsort(indices, kind="stable")
             indices, raw = indices[order], [values.take(pa.array(order)) for values in raw]
         piece = make_piece(self._layout, places, indices, with_ends(self._layout, raw), refusals)
-        overhead = int(places.lengths[~read].sum())
-        return replace(piece, left_out=tuple(left_out.items()), overhead=overhead)
+        return replace(piece, left_out=tuple(left_out.items()), overhead=int(places.lengths[out].sum()))
 
     def _split(
         self, block: Block, section: Section, records: NDArray[np.int64], refusals: Refusals
@@ -176,41 +182,45 @@ class SectionedParser(ABC):
         ]
         return indices, self.values(section, self._layout.fields, raw)
 
-    def section_of(self, names: list[str], key: object, made: Section) -> Section:
-        """Returns the section of a header, with the places of the fields.
+    def begin_section(self, names: list[str], key: object, section: Section) -> None:
+        """Begins a section: the lines that follow are its records.
 
         Args:
             names: names of the columns.
-            key: what a header must have in common to be the same one.
-            made: the section without width, chosen columns and places.
+            key: what a header must have in common with an earlier one to be the same one.
+            section: the section without width, chosen columns and places.
 
         Raises:
             CaptureError: too many columns or headers, or the file lacks the clock.
         """
-        if key in self._headers:
-            return self._headers[key]
-        if len(names) > MOST_COLUMNS or len(self._headers) == MOST_SECTIONS:
-            many = f"{len(names):,} columns" if len(names) > MOST_COLUMNS else f"{MOST_SECTIONS:,} different headers"
-            raise CaptureError(f"{self._path}: has {many}, which no log has", "check kind of the link")
+        if key not in self._headers:
+            if len(names) > MOST_COLUMNS or len(self._headers) == MOST_SECTIONS:
+                wide = len(names) > MOST_COLUMNS
+                many = f"{len(names):,} columns" if wide else f"more than {MOST_SECTIONS:,} different headers"
+                raise CaptureError(f"{self._path}: has {many}, which no log has", "check kind of the link")
+            self._headers[key] = len(self._sections)
+            self._sections.append(self._placed(names, section))
+        self._section = self._headers[key]
+
+    def _placed(self, names: list[str], section: Section) -> Section:
+        at = {name: index for index, name in reversed(list(enumerate(names)))}
         chosen: dict[int, int] = {}
         places = []
         for field in self._layout.fields:
-            found = next((name for path in (field.path, *field.others) if (name := ".".join(path)) in names), None)
-            if found is None:
-                places.append(-1)
-                self._require(field, names, made)
-            else:
-                places.append(chosen.setdefault(names.index(found), len(chosen)))
-        splitter = replace(made.splitter, width=len(names), chosen=tuple(chosen) or (0,))
-        self._headers[key] = replace(made, splitter=splitter, places=tuple(places))
-        return self._headers[key]
+            name = next((name for path in (field.path, *field.others) if (name := ".".join(path)) in at), None)
+            places.append(-1 if name is None else chosen.setdefault(at[name], len(chosen)))
+            if name is None and field.stored == self._layout.clock and not section.left_out:
+                raise CaptureError(
+                    f"{self._path}: has no column {'.'.join(field.path)!r}, the clock of {self._layout.protocol}",
+                    f"its columns are: {', '.join(names)}"[:500],
+                )
+        splitter = replace(section.splitter, width=len(names), chosen=tuple(chosen) or (0,))
+        return replace(section, splitter=splitter, places=tuple(places))
 
-    def _require(self, field: RecordField, names: list[str], made: Section) -> None:
-        if field.stored == self._layout.clock and not made.left_out:
-            raise CaptureError(
-                f"{self._path}: has no column {'.'.join(field.path)!r}, the clock of {self._layout.protocol}",
-                f"its columns are: {', '.join(names)}"[:500],
-            )
+
+def type_name(name: str) -> str:
+    """Returns the name of a type of records as counts show it: printable, at most 40 characters."""
+    return "".join(char if char.isprintable() else "?" for char in name[:40]) or "no type"
 
 
 def _joined(columns: list[pa.Array]) -> pa.Array:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from lowwater.capture.formats.sources import Source
 from lowwater.capture.tables.blocks import Block
 from lowwater.capture.tables.jsonlines import JsonParser
-from lowwater.capture.tables.logs.sections import Section, SectionedParser
+from lowwater.capture.tables.logs.sections import Section, SectionedParser, type_name
 from lowwater.capture.tables.pieces import Piece
 from lowwater.capture.tables.splitting import Splitter
 from lowwater.catalog.logs import READY
@@ -46,7 +46,8 @@ class ZeekParser(SectionedParser):
         for block in self.blocks:
             if self._json is None and len(block):
                 self._json = block.data[block.begins[0]] == _BRACE
-            yield partial(self._objects.piece, block) if self._json else partial(self.piece, block, self.runs(block))
+            yield partial(self._objects.piece, block) if self._json else partial(self.piece, block, self.numbers(block))
+        self.check()
 
     def marks(self, block: Block) -> NDArray[np.int64]:
         """Returns the indices of the lines that begin with `#`. Zeek escapes it where a value begins with it."""
@@ -67,11 +68,11 @@ class ZeekParser(SectionedParser):
         if word == "fields":
             if "\ufffd" in text:
                 raise CaptureError(f"{self._path}: its line #fields is not UTF-8", "check kind of the link")
-            self._section = self._made(value.split(self._separator))
+            self._begin(value.split(self._separator))
         return False
 
     def no_header(self, line: bytes) -> CaptureError:
-        """Returns the error for a log without `#fields`."""
+        """Returns the error for a log without `#fields`; `line` is its first record."""
         return CaptureError(
             f"{self._path}: has no line #fields, and is no JSON: its first record is {line[:60]!r}",
             'give the log as Zeek wrote it, or describe its columns in a PROTOCOL block and write kind = "csv"',
@@ -86,28 +87,27 @@ class ZeekParser(SectionedParser):
             )
         return value.decode("ascii")
 
-    def _made(self, names: list[str]) -> Section:
+    def _begin(self, names: list[str]) -> None:
         path = self._said.get("path", "")
         unset = self._said.get("unset_field", "-")
         lists = self._said.get("set_separator", ",")
         empty = self._said.get("empty_field", "(empty)")
         key = (self._separator, lists, empty, unset, path, tuple(names))
-        left_out = "" if _belongs(path, self._layout.member) else path
-        if left_out and not self._headers:
-            raise self._other_log(path)
-        made = Section(Splitter(self._separator, "", (unset,), 0, ()), (), lists, empty, left_out[:40])
-        return self.section_of(names, key, made)
+        left_out = "" if _belongs(path, self._layout.member) else type_name(path)
+        section = Section(Splitter(self._separator, "", (unset,), 0, ()), (), lists, empty, left_out)
+        self.begin_section(names, key, section)
 
-    def _other_log(self, path: str) -> CaptureError:
+    def other_log(self, name: str) -> CaptureError:
+        """Returns the error for a file without records of the protocol; `name` is the type that it has."""
         named = [
             protocol.name
             for protocol in READY.values()
             if protocol.layout is not None
             and protocol.layout.format == self._layout.format
-            and _belongs(path, protocol.layout.member)
+            and _belongs(name, protocol.layout.member)
         ]
         hint = f"name {named[0]} in FROM" if named else 'describe it in a PROTOCOL block, and write kind = "csv"'
-        message = f"{self._path}: is the log {path[:40]!r} of Zeek, and {self._layout.protocol} reads"
+        message = f"{self._path}: is the log {name!r} of Zeek, and {self._layout.protocol} reads"
         return CaptureError(f"{message} {self._layout.member!r}", hint)
 
     def values(self, section: Section, fields: tuple[RecordField, ...], raw: list[pa.Array]) -> list[pa.Array]:
@@ -136,26 +136,34 @@ def _emptied(values: pa.Array, empty: str) -> pa.Array:
 
 
 def _listed(values: pa.Array, separator: str) -> pa.Array:
-    if separator in (",", ""):
-        return values
-    return pc.replace_substring(pc.replace_substring(values, ",", "\\x2c"), separator, ",")
+    """Returns lists with commas between their elements, without escapes but `\\x2c`."""
+
+    def written(text: str) -> str:
+        elements = text.split(separator) if separator else [text]
+        return ",".join(_text(element).replace(",", "\\x2c") for element in elements)
+
+    odd = pc.match_substring(values, "\\")
+    if separator != ",":
+        odd = pc.or_(odd, pc.or_(pc.match_substring(values, ","), pc.match_substring(values, separator)))
+    return _each_text(values, odd, written)
 
 
 def _plain(values: pa.Array) -> pa.Array:
-    escaped = pc.match_substring(values, "\\").fill_null(False)
-    if not pc.any(escaped).as_py():
+    return _each_text(values, pc.match_substring(values, "\\"), _text)
+
+
+def _each_text(values: pa.Array, odd: pa.Array, change: Callable[[str], str]) -> pa.Array:
+    """Changes the texts; calls the function only if one of them is odd, and once for equal texts."""
+    if not pc.any(odd).as_py():
         return values
     encoded = values.dictionary_encode()
-    texts = [_text(text) for text in encoded.dictionary.to_pylist()]
+    texts = [change(text) for text in encoded.dictionary.to_pylist()]
     return pa.array(texts, pa.string()).take(encoded.indices)
 
 
 def _text(written: str) -> str:
-    """Returns a text without escapes; as written where its bytes are no UTF-8, as in Zeek's JSON."""
-    try:
-        return _unescaped(written.encode()).decode("utf-8")
-    except UnicodeDecodeError:
-        return written
+    """Returns a text without escapes; bytes that are no UTF-8 stay `\\xff`, as in Zeek's JSON."""
+    return _unescaped(written.encode()).decode("utf-8", "backslashreplace")
 
 
 def _unescaped(text: bytes) -> bytes:
