@@ -19,8 +19,8 @@ from lowwater.errors import CaptureError
 from tests.capture.logmaker import as_lines, conn, eve, talks, zeek_header, zeek_json, zeek_tsv
 
 _SIGNS = (
-    b"\t", b"\n", b"\r", b"#", b"#fields\t", b"#path\tdns\n", b"#separator ", b"\\x", b"-", b"(empty)", b",", b"{", b"}",
-    b'"', b"[", b"\xff", b"\0", b"\xef\xbb\xbf", b"ts,", b"Summary\n", b"flows,bytes,packets,\n", b"1e999",
+    b"\t", b"\n", b"\r", b"#", b"#fields\t", b"#path\tdns\n", b"#separator ", b"\\x", b"-", b"(empty)", b",", b"{",
+    b"}", b'"', b"[", b"\xff", b"\0", b"\xef\xbb\xbf", b"ts,", b"Summary\n", b"flows,bytes,packets,\n", b"1e999",
 )  # fmt: skip
 _NFDUMP = b"ts,te,td,sa,da,sp,dp,pr,flg,fwd,stos,ipkt,ibyt\n" + b"".join(
     b"2026-01-01 00:00:%02d,2026-01-01 00:01:00,2.000,10.0.0.1,10.0.0.2,0,2048,ICMP,........,0,0,3,252\n" % at

@@ -134,9 +134,9 @@ def test_zeek_reads_as_duckdb_does(compression: str, tmp_path: Path) -> None:
     )
     query = (
         f'SELECT round(ts::DECIMAL(20, 6) * 1000000)::BIGINT * 1000, uid, "id.orig_h", "id.orig_p"::INT, '
-        f"duration::DOUBLE, orig_bytes::BIGINT, local_orig = 'T', resp_ip_bytes::BIGINT, community_id FROM {source}"
+        f"duration::DOUBLE, orig_bytes::BIGINT, local_orig = 'T', resp_ip_bytes::BIGINT FROM {source}"
     )
-    fields = "timestamp uid srcIP srcPort duration orig_bytes local_orig resp_ip_bytes community_id".split()
+    fields = ["timestamp", "uid", "srcIP", "srcPort", "duration", "orig_bytes", "local_orig", "resp_ip_bytes"]
     assert [tuple(row[name] for name in fields) for row in got] == sql.execute(query).fetchall()
 
 
@@ -145,7 +145,7 @@ def test_json_of_suricata_reads_as_duckdb_does(tmp_path: Path) -> None:
     path = write(tmp_path / "eve.json", as_lines(events))
     sql = duckdb.connect()
     source = f"read_json('{path}', format='newline_delimited', maximum_object_size=1048576, sample_size=-1)"
-    stamp = "epoch_ns(strptime({}, '%Y-%m-%dT%H:%M:%S.%f%z'))"
+    stamp = "epoch_ns({}::TIMESTAMPTZ)"
     asked = {
         "EVE_FLOW": (
             (
@@ -158,12 +158,12 @@ def test_json_of_suricata_reads_as_duckdb_does(tmp_path: Path) -> None:
                 "flow_alerted",
                 "community_id",
             ),
-            f"{stamp.format('flow.start')}, {stamp.format('flow.end')}, {stamp.format('timestamp::VARCHAR')}, flow_id, "
+            f"{stamp.format('flow.start')}, {stamp.format('flow.end')}, {stamp.format('timestamp')}, flow_id, "
             "src_ip, flow.bytes_toclient, flow.alerted, community_id",
         ),
         "EVE_DNS": (
             ("timestamp", "destPort", "dns_rrname", "dns_id"),
-            f"{stamp.format('timestamp::VARCHAR')}, dest_port, dns.rrname, dns.id",
+            f"{stamp.format('timestamp')}, dest_port, dns.rrname, dns.id",
         ),
         "EVE_ALERT": (("alert_signature", "alert_severity", "proto"), "alert.signature, alert.severity, proto"),
     }
