@@ -18,6 +18,7 @@ from lowwater.cli import options
 from lowwater.config import KINDS, Config, Link, load_config
 from lowwater.errors import ConfigError, PartialError, QueryError, QueryErrors, UnsupportedError
 from lowwater.instants import format_duration, parse_duration
+from lowwater.lake.ledgers.captures import left_out_words
 from lowwater.low import LowSettings, Policy
 from lowwater.low.code.listing import list_kernels
 from lowwater.plan.context import Links
@@ -320,8 +321,7 @@ def _show(summary: Mapping[str, Any], out: Path) -> None:
         if link.get("duplicates"):
             console.print(f"note: link {name}: {link['duplicates']:,} duplicates are dropped", soft_wrap=True)
         if link.get("left_out"):
-            types = ", ".join(f"{kind} {count:,}" for kind, count in link["left_out"].items())
-            console.print(f"note: link {name}: records of other types are left out: {types}", soft_wrap=True)
+            console.print(f"note: link {name}: {left_out_words(link['left_out'])}", soft_wrap=True)
         for path, end in link["cut"].items():
             console.print(f"note: link {name}: {path} is cut; its last whole record is at {end}", soft_wrap=True)
     for note in empty_query_notes(summary["queries"]):

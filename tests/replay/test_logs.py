@@ -142,6 +142,7 @@ def lake_of_logs(folder: Path) -> Path:
     for link in ("conn", "flows", "eve"):
         said = lowwater("ingest", "--lake", lake, "--link", link, folder / FILES[link])
         assert said.code == 0, said
+        assert ("records of other types are" in said.out) == (link == "eve")
     return lake
 
 

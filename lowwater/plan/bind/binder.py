@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from lowwater.catalog.expr import Column, Const, Expr, Type
 from lowwater.catalog.logs import LOG_KINDS, READY
+from lowwater.config import section_of
 from lowwater.errors import QueryError
 from lowwater.gsql import nodes as syntax
 from lowwater.gsql.printer import print_expression
@@ -309,7 +310,8 @@ class Binder:
         for link in links:
             link_kind = self.context.links.of(self.context.links.kinds, link, "pcap")
             if not _holds(link_kind, kind):
-                hint = f"write kind = '{kind}' in [links.{link}], or --kind {link}={kind}" if kind in LOG_KINDS else ""
+                hint = f"write kind = '{kind}' in {section_of(link)}, or --kind {link}={kind}"
+                hint = hint if kind in LOG_KINDS else ""
                 message = f"{ref.name} reads {kind} records, and link {link} has {link_kind} records"
                 raise text.error(ref.place, message, hint)
 

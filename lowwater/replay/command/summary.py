@@ -5,7 +5,6 @@ Every engine fills them. They are checked before results are written, and `lowwa
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -170,7 +169,7 @@ def left_out(captures: Sequence[Capture]) -> dict[str, dict[str, int]]:
     """The records of other types in the logs of a link, by type; nothing where there are none."""
     counts: Counter[str] = Counter()
     for row in captures:
-        counts.update(json.loads(row.left_out or "{}"))
+        counts.update(row.left_out_counts)
     return {"left_out": dict(sorted(counts.items()))} if counts else {}
 
 
