@@ -107,6 +107,7 @@ fuzz: setup
 	$(BIN)/python -m tests.capture.fuzz_guided frames var/fuzz/frames -runs=10000000 -max_len=400
 	$(BIN)/python -m tests.capture.fuzz_guided files var/fuzz/files -runs=100000 -max_len=1500
 	$(BIN)/python -m tests.capture.fuzz_captures --frames 10000000 --files 200000 --seed 1 --corpus var/fuzz/frames
+	$(BIN)/python -m tests.capture.fuzz_logs --files 100000 --seed 1
 
 # Everything that tests compare with; the reader of the diff decides.
 goldens: setup
