@@ -49,9 +49,7 @@ class _Line:
         return self.value + (late if self.attribute.decreasing else -late)
 
 
-def records_of(
-    protocol: Protocol, random: Random, count: int, literals: Mapping[str, Sequence[Any]]
-) -> list[Record]:
+def records_of(protocol: Protocol, random: Random, count: int, literals: Mapping[str, Sequence[Any]]) -> list[Record]:
     """Random records in the order of their file, with all fields by name, `_stamp` and `_arrival` in ns.
 
     Args:

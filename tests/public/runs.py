@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +27,7 @@ from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.captures import Captures, read_captures
 from lowwater.plan.bind.protocols import declare
 from lowwater.plan.context import Context
+from lowwater.plan.operators import Node
 from lowwater.plan.queryset import Plan, plan_texts
 from lowwater.replay.checks.capabilities import require_lowered
 from lowwater.replay.command.run_command import RunRequest, RunResults, run_intervals
@@ -193,8 +194,23 @@ def _cell(value: Any) -> Any:
     return sortable(format_ip(value)) if isinstance(value, bytes) else plain(value)
 
 
+def _with_texts(table: pa.Table, fields: Iterable[str]) -> pa.Table:
+    """The columns of rows, with addresses as sortable texts."""
+    columns = {}
+    for name in fields:
+        column = table.column(name)
+        if pa.types.is_binary(column.type) or pa.types.is_fixed_size_binary(column.type):
+            column = pa.array([_cell(each) for each in column.to_pylist()], pa.string())
+        columns[name] = column
+    return pa.table(columns)
+
+
 class Oracle:
-    """DuckDB over the records of a set, with a view for every query that SQL can say."""
+    """DuckDB over the records of a set, with a table for every query.
+
+    Attributes:
+        why: query -> what of it SQL cannot say. Its readers are computed over the rows that the engine gave for it.
+    """
 
     def __init__(self, queries: QuerySet, records: Mapping[str, Sequence[Record]]) -> None:
         self._queries, self._connection = queries, duckdb.connect()
@@ -215,16 +231,24 @@ class Oracle:
         self._tables[name] = f"({every})"
         self._types[name] = {column: expression.type for column, expression in protocol.columns.items()}
 
-    def add(self, name: str, fields: Sequence[tuple[str, Type]]) -> None:
-        """Adds a query whose sources are there already."""
-        try:
-            text = sql.query(self._queries.statements[name], self._tables, self._types, PARAMS)
-        except sql.NoSqlError as error:
-            self.why[name] = str(error)
+    def add(self, name: str, node: Node, given: Sequence[pa.Table]) -> None:
+        """Adds a query whose sources are there already; of one that SQL cannot say the rows that an engine gave.
+
+        Args:
+            name: of the query.
+            node: its plan, for the names and types of its columns.
+            given: rows of the engine.
+        """
+        if f"q_{name}" in self._tables.values():
             return
-        columns = ", ".join(f'"{each}"' for each, _ in fields)
-        self._connection.execute(f"CREATE VIEW q_{name} ({columns}) AS {text}")
-        self._tables[name], self._types[name] = f"q_{name}", dict(fields)
+        statement, fields = self._queries.statements[name], {each.name: each.type for each in node.fields}
+        if why := sql.stateful(statement):
+            self.why[name] = why
+            self._connection.register(f"q_{name}", pa.concat_tables([_with_texts(table, fields) for table in given]))
+        else:
+            text, columns = sql.query(statement, self._tables, self._types, PARAMS), ", ".join(f'"{n}"' for n in fields)
+            self._connection.execute(f"CREATE TABLE q_{name} AS FROM ({text}) AS q ({columns})")
+        self._tables[name], self._types[name] = f"q_{name}", fields
 
     def rows(self, name: str) -> Rows:
         """The rows of a query."""
@@ -252,7 +276,7 @@ def checked(
         oracle = Oracle(queries, used)
         for at in range(0, len(planned), TOGETHER):
             _compare(queries, planned[at : at + TOGETHER], made, oracle, spark, outcome)
-    outcome.no_sql = {name: text for name, text in oracle.why.items() if name in outcome.ran}
+        outcome.no_sql = oracle.why
     _compare_recorded(queries, planned, spark, outcome)
     return outcome
 
@@ -265,13 +289,14 @@ def _compare(
     spark: SparkSession | None,
     outcome: Outcome,
 ) -> None:
-    plan, config = plan_of(queries, names), config_of(queries)
+    closure = queries.closure(names)
+    shown = [name for name in closure if name in names or sql.stateful(queries.statements[name])]
+    plan, config = plan_of(queries, shown), config_of(queries)
     ours = evaluated(plan, config, made, REFERENCE, interval=60 * SECOND)
     others = evaluated(plan, config, made, SPARK, spark) if spark is not None else ours
     by_name = {each.name: each for each in (*plan.queries, *plan.internal)}
-    for name in queries.closure(names):
-        if name not in oracle.why and f"q_{name}" not in oracle._tables.values():
-            oracle.add(name, [(each.name, each.type) for each in by_name[name].logical.fields])
+    for name in closure:
+        oracle.add(name, by_name[name].logical, ours.rows.get(name, []))
     for name in names:
         rows, theirs = rows_of(ours, name), rows_of(others, name)
         if rows != theirs:
@@ -288,9 +313,7 @@ def _compare(
                 outcome.different.append(f"{name}: DuckDB {expected - rows}, engines {rows - expected}")
 
 
-def _compare_recorded(
-    queries: QuerySet, planned: Sequence[str], spark: SparkSession | None, outcome: Outcome
-) -> None:
+def _compare_recorded(queries: QuerySet, planned: Sequence[str], spark: SparkSession | None, outcome: Outcome) -> None:
     """Holds the rows of recorded inputs, in the dialect of the original system, against recorded outputs."""
     for each in queries.recorded:
         lines = Counter(_normal(line) for line in _recorded_lines(each))
@@ -323,8 +346,14 @@ def _lines(queries: QuerySet, recorded: Recorded, spark: SparkSession | None) ->
         plan = plan_of(queries, [recorded.query], "gigascope")
         engine = REFERENCE if spark is None else SPARK
         for table in evaluated(plan, config_of(queries), made, engine, spark).rows[recorded.query]:
-            for row in table.drop_columns([name for name in ("_last", "_tick") if name in table.column_names]).to_pylist():
-                yield _normal("|".join(_written(each, kind) for each, kind in zip(row.values(), table.schema.types)).partition("|")[2])
+            for row in table.drop_columns(
+                [name for name in ("_last", "_tick") if name in table.column_names]
+            ).to_pylist():
+                yield _normal(
+                    "|".join(_written(each, kind) for each, kind in zip(row.values(), table.schema.types)).partition(
+                        "|"
+                    )[2]
+                )
 
 
 def _written(value: Any, kind: pa.DataType) -> str:
