@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from ipaddress import ip_address
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -139,8 +140,6 @@ def _column(protocol: Protocol, attribute: Attribute) -> Any:
 
 def sortable(address: str | None) -> str | None:
     """An address as a text that sorts as addresses do."""
-    from ipaddress import ip_address
-
     if address is None:
         return None
     parsed = ip_address(address)

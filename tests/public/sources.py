@@ -10,14 +10,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 
+from lowwater.catalog.protocols import Protocol
 from lowwater.errors import QueryError
-from lowwater.gsql.nodes import Merge, ProtocolDecl, Select, SourceRef, Statement
+from lowwater.gsql.nodes import FieldDecl, Merge, ProtocolDecl, Select, SourceRef, Statement
 from lowwater.gsql.parser import parse
 from lowwater.gsql.printer import print_statement
 from lowwater.plan.bind.protocols import declare
 from lowwater.plan.context import Context, Links
+from lowwater.plan.queryset import plan_texts
 
 ARRIVED = "arrived_ms"
 """The clock that a protocol without one gets."""
@@ -63,6 +66,12 @@ class QuerySet:
     sets: dict[str, tuple[str, ...]]
     recorded: tuple[Recorded, ...] = field(default=())
 
+    @cached_property
+    def declared(self) -> dict[str, Protocol]:
+        """The protocols by name."""
+        blocks = parse(self.protocols, "protocols").protocols
+        return declare((block, "protocols", self.protocols) for block in blocks)
+
     @property
     def known(self) -> Links:
         """The links, as plans know them."""
@@ -107,9 +116,9 @@ def _kept(statement: Select | Merge) -> list[tuple[str, str]]:
     return [(name, value) for name, value in statement.defines if name not in ("query_name", "visibility", "dialect")]
 
 
-def adapted(blocks: Sequence[ProtocolDecl]) -> tuple[str, dict[str, bool]]:
-    """PROTOCOL blocks that read CSV by position, each with a clock; and whether each had one."""
-    named, lines, clocks = {block.name: block for block in blocks}, [], {}
+def adapted(blocks: Sequence[ProtocolDecl]) -> str:
+    """PROTOCOL blocks that read CSV by position, each with a clock."""
+    named, lines = {block.name: block for block in blocks}, []
     declared = declare((block, "schema", "") for block in blocks)
     for block in blocks:
         columns = _columns(block, named)
@@ -125,15 +134,14 @@ def adapted(blocks: Sequence[ProtocolDecl]) -> tuple[str, dict[str, bool]]:
             words = ", ".join(" ".join(word).strip() for word in column.attributes)
             written.append(f"    {column.type} {column.name} {access}{words and f' ({words})'};")
         layout = declared[block.name].layout
-        clocks[block.name] = layout is not None and not layout.refused
-        if not clocks[block.name]:
+        if layout is None or layout.refused:
             written.insert(0, f"    ullong {ARRIVED} get_csv_ullong_pos{last + 1} (increasing, clock);")
         schema = f" (schema_id {block.schema})" if block.schema else ""
         lines += [f"PROTOCOL {block.name}{schema} {{", *written, "}"]
-    return "\n".join(lines) + "\n", clocks
+    return "\n".join(lines) + "\n"
 
 
-def _columns(block: ProtocolDecl, named: dict[str, ProtocolDecl]) -> list:  # type: ignore[type-arg]
+def _columns(block: ProtocolDecl, named: dict[str, ProtocolDecl]) -> list[FieldDecl]:
     own = [*block.columns]
     for parent in sorted(block.parents):
         own += [column for column in _columns(named[parent], named) if column.name not in {each.name for each in own}]
@@ -187,14 +195,12 @@ def query_set(
             assert isinstance(statement, Select | Merge)
             own = dict(statement.defines).get("query_name", plain)
             statements[own] = _linked(statement, links, sets, apart)
-    protocols, _ = adapted(parse(schema, "schema").protocols)
+    protocols = adapted(parse(schema, "schema").protocols)
     return QuerySet(repository, name, statements, protocols, links, sets, tuple(recorded))
 
 
 def planned(queries: QuerySet) -> tuple[list[str], dict[str, str]]:
     """The queries that plan, and why the others do not."""
-    from lowwater.plan.queryset import plan_texts
-
     why: dict[str, str] = {}
     for name in queries.statements:
         try:
