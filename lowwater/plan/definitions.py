@@ -71,7 +71,7 @@ def _blocks(schemas: Sequence[Path]) -> list[Declared]:
 
 @lru_cache(maxsize=64)
 def _protocols(path: str, source: str) -> tuple[ProtocolDecl, ...]:
-    """Parses the text of a schema file. Commands ask for the protocol of a link several times, a watch at every look."""
+    """Parses a schema file: a command asks for the protocol of a link several times, a watch at every look."""
     parsed = parse(source, path)
     if parsed.statements:
         raise Text(path, source).error(place_of(parsed.statements[0]), "a schema file holds PROTOCOL blocks only")
