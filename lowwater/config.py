@@ -163,7 +163,7 @@ class Link(Section):
         until: end of its life, ns, exclusive (T5).
         gap_tolerance: longest pause between two captures that is no gap, ns (T5).
         policy: effect of a gap in its coverage on a run (T6).
-        delay: shift of arrivals and watermarks, ns; for experiments (T2).
+        delay: by how much its promises come later than they could, ns; for experiments (T2).
         thresholds: limits of an audit for this link.
         properties: values that queries read as `@name`.
     """

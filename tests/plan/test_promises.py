@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lowwater.plan.context import Links
 from lowwater.plan.operators import Node
 from lowwater.plan.properties.ranges import horizon, read_from
+from lowwater.plan.queryset import plan_texts
 from lowwater.plan.temporal import END_OF_TIME, Temporal
 from lowwater.plan.tree import walk
 from tests.breadth import examples
@@ -149,3 +151,15 @@ def same(plan: Node, whole: list[Row], part: list[Row]) -> None:
     names = [f.name for f in plan.fields]
     missing, extra = multiset(whole, names) - multiset(part, names), multiset(part, names) - multiset(whole, names)
     assert not missing and not extra, f"missing {list(missing.items())[:4]}, too many {list(extra.items())[:4]}"
+
+
+def test_a_selection_promises_only_columns_that_the_clock_moves() -> None:
+    """EXPLAIN shows it: a column with an attribute of its own is promised by operators above, if by any."""
+    text = """PROTOCOL FLOW {
+        uint first get_csv_uint_pos1 (increasing, unit s, clock); uint last get_csv_uint_pos2 (increasing, unit s);
+    }
+    DEFINE { query_name 'one'; } SELECT last FROM main1.FLOW;
+    DEFINE { query_name 'two'; } SELECT first, last FROM main1.FLOW"""
+    one, two = plan_texts([("q.gsql", text)], Links(("main1",), kinds={"main1": "csv"})).lftas
+    assert (one.punctuation.columns, two.punctuation.columns) == ((), ("first",))
+    assert one.punctuation.reason == "no column is a function of the clock: only its clock makes progress"
