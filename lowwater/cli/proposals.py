@@ -11,7 +11,8 @@ import shlex
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from os.path import relpath
-from pathlib import Path
+from pathlib import Path, PurePath
+from tempfile import TemporaryDirectory
 
 from lowwater.cli.proposed_records import SCHEMA, SCHEMA_HEAD, commented, record_settings, toml_text, undecided
 from lowwater.config import FILE_NAME, load_config, section_of
@@ -20,6 +21,8 @@ from lowwater.instants import HOUR, format_duration, format_instant
 from lowwater.lake.files.names import LinkFiles
 from lowwater.lake.files.proposal import LinkProposal, Proposal, files_below, propose
 from lowwater.lake.ingestion.record_options import record_options
+from lowwater.storage import paths
+from lowwater.storage.object_paths import ObjectPath
 from lowwater.terminal import Terminal, say, shown
 
 HEAD = """\
@@ -44,7 +47,7 @@ QUERIES = """
 """
 
 
-def init_lake(given: Sequence[Path], lake: Path, queries: Sequence[Path], sample: int) -> None:
+def init_lake(given: Sequence[Path], lake: PurePath, queries: Sequence[Path], sample: int) -> None:
     """Writes the settings of a lake, and the protocols of its links, and prints the links that it found.
 
     Args:
@@ -57,20 +60,27 @@ def init_lake(given: Sequence[Path], lake: Path, queries: Sequence[Path], sample
         ConfigError: the lake has settings already, or there are no captures.
     """
     target = lake / FILE_NAME
-    if target.exists():
+    if paths.exists(target):
         raise ConfigError(f"{target}: already exists", "change it, or remove it and run init again")
     folder, names = _folder(given)
     with Terminal(stderr=True).working("looking") as working:
         proposal = propose(folder, sample, lambda name: working(f"reading {name}"), names)
     text = settings(proposal, folder, lake, queries)
-    lake.mkdir(parents=True, exist_ok=True)
-    _write_schemas(proposal, lake)
-    scratch = target.with_suffix(".tmp")
-    scratch.write_text(text, encoding="utf-8")
-    config = load_config(lake, scratch)  # fails before the rename if the proposal is not valid
-    for link in proposal.links:
-        record_options(config, link.named.link)
-    os.rename(scratch, target)
+    schemas = _schemas(proposal, paths.settings_folder(target))
+    for path, data in schemas.items():
+        if paths.exists(path) and paths.read(path) != data:
+            raise ConfigError(f"{path}: already exists", "remove it or give it another name, and run init again")
+        paths.make_folders(path.parent)
+        paths.write(path, data)
+    with TemporaryDirectory() as scratch:
+        proposed = Path(scratch, FILE_NAME)
+        proposed.write_text(text, encoding="utf-8")
+        for path, data in schemas.items():
+            Path(scratch, path.name).write_bytes(data)
+        config = load_config(lake, proposed)  # fails before the lake has it if the proposal is not valid
+        for link in proposal.links:
+            record_options(config, link.named.link)
+    paths.write(target, text.encode())
     for line in _several(proposal.links):
         say(line)
     for link in proposal.links:
@@ -94,20 +104,13 @@ def _folder(given: Sequence[Path]) -> tuple[Path, list[str] | None]:
     return folder, sorted({path.relative_to(folder).as_posix() for path in files})
 
 
-def _write_schemas(proposal: Proposal, lake: Path) -> None:
-    """Writes the PROTOCOL block of each link of records beside the settings.
-
-    Raises:
-        ConfigError: another file of this name is there.
-    """
-    for link in proposal.links:
-        if link.records is None:
-            continue
-        path = lake / f"{link.named.link}{SCHEMA}"
-        text = SCHEMA_HEAD + link.records.block
-        if path.exists() and path.read_bytes() != text.encode():
-            raise ConfigError(f"{path}: already exists", "remove it or give it another name, and run init again")
-        path.write_text(text, encoding="utf-8")
+def _schemas(proposal: Proposal, folder: Path) -> dict[Path, bytes]:
+    """Returns the file of the PROTOCOL block of each link of records, in the folder from which settings name files."""
+    return {
+        folder / f"{link.named.link}{SCHEMA}": (SCHEMA_HEAD + link.records.block).encode()
+        for link in proposal.links
+        if link.records is not None
+    }
 
 
 def _count(link: LinkProposal) -> str:
@@ -115,7 +118,12 @@ def _count(link: LinkProposal) -> str:
     return f"{count:,} {'packets' if link.records is None else 'records'}"
 
 
-def settings(proposal: Proposal, folder: Path, lake: Path, queries: Sequence[Path]) -> str:
+def _from(path: Path, lake: PurePath) -> str:
+    """The path of a local file as the settings of a lake name it: from their folder, if they are in one."""
+    return str(path.absolute()) if isinstance(lake, ObjectPath) else relpath(path, lake)
+
+
+def settings(proposal: Proposal, folder: Path, lake: PurePath, queries: Sequence[Path]) -> str:
     """Returns the text of `lowwater.toml`.
 
     Args:
@@ -125,13 +133,15 @@ def settings(proposal: Proposal, folder: Path, lake: Path, queries: Sequence[Pat
         queries: query files, each of which becomes a query set.
     """
     parts = [HEAD.format(folder=_comment(str(folder)), interval=format_duration(proposal.interval))]
-    parts += [_link(link, relpath(folder, lake)) for link in proposal.links]
+    # Of a lake in an object store, settings name local files by their whole paths.
+    schemas = f"{paths.settings_folder(lake / FILE_NAME)}/" if isinstance(lake, ObjectPath) else ""
+    parts += [_link(link, _from(folder, lake), schemas) for link in proposal.links]
     names = [link.named.link for link in proposal.links]
     if len(names) > 1:
         parts.append(f"\n[sets]\nall = {json.dumps(names)}\n")
     if queries:
         headers = [section_of(path.stem, of="query_sets") for path in queries]
-        files = [toml_text(relpath(path, lake)) for path in queries]
+        files = [toml_text(_from(path, lake)) for path in queries]
         parts += [f"\n{header}\nfiles = [{file}]\n" for header, file in zip(headers, files, strict=True)]
     else:
         parts.append(QUERIES)
@@ -152,7 +162,7 @@ def _several(links: Sequence[LinkProposal]) -> Iterator[str]:
         yield f"{pattern}: {several}, told apart by name: {names}"
 
 
-def _link(link: LinkProposal, folder: str) -> str:
+def _link(link: LinkProposal, folder: str, schemas: str) -> str:
     name = link.named.link
     lines = ["", section_of(name)]
     lines.append(f"# {_files(link.named)}, of which {len(link.facts)} were read: {_count(link)}")
@@ -164,7 +174,7 @@ def _link(link: LinkProposal, folder: str) -> str:
     if link.records is None and any(len(capture.interfaces) > 1 for capture in link.facts):
         inside = sorted({interface.interface.name for interface in link.interfaces if interface.interface.name})
         lines.append(f"# its captures have several interfaces, each a link {name}/NAME: {_comment(', '.join(inside))}")
-    lines += record_settings(link, f"{name}{SCHEMA}") if link.records else []
+    lines += record_settings(link, f"{schemas}{name}{SCHEMA}") if link.records else []
     lines.append(f"captures = {toml_text(_joined(folder, link.named.pattern))}")
     lines += [*_rotation(link), *_skew(link), *_life(link)]
     if link.tolerance:

@@ -7,20 +7,20 @@ is malformed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv as pcsv
 from numba import njit
 from numpy.typing import NDArray
 
 from lowwater.capture.formats.sources import Source
 from lowwater.capture.tables.blocks import Block, TextBlocks
-from lowwater.capture.tables.pieces import COLUMNS, ENCODING, LONG, Piece, Places, Refusals, make_piece
+from lowwater.capture.tables.pieces import ENCODING, LONG, Piece, Places, Refusals, make_piece
+from lowwater.capture.tables.splitting import Splitter, read_values
 from lowwater.catalog.records import RecordField, RecordLayout
 from lowwater.errors import CaptureError
 
@@ -76,7 +76,7 @@ class DelimitedParser:
         self._path, self._layout, self._options = path, layout, options
         self._header = any(field.path for field in layout.fields) if options.header is None else options.header
         self.width = 0
-        self._chosen = [0] * len(layout.fields)
+        self._splitter = Splitter(options.separator, options.quote, options.null, 0, (0,) * len(layout.fields))
 
     def __iter__(self) -> Iterator[Callable[[], Piece]]:
         """Yields the work on each block, in order; a thread may do it while the next block is read."""
@@ -101,16 +101,18 @@ class DelimitedParser:
                 f"{self._path}: has {self.width:,} columns, and at most {MOST_COLUMNS:,} are read",
                 "check separator and quote in the settings of the link",
             )
+        self._splitter = replace(self._splitter, width=self.width, chosen=tuple(range(self.width)))
         if self._header:
             names = self._names(block.record(0))
             self.overhead = int(block.ends[0] - block.begins[0])
-        self._chosen = [self._index(field, names) for field in self._layout.fields]
+        chosen = tuple(self._index(field, names) for field in self._layout.fields)
+        self._splitter = replace(self._splitter, chosen=chosen)
         return int(self._header)
 
     def _names(self, line: bytes) -> list[str]:
         try:
             line.decode("utf-8")
-            table = self._read(_closed(line), self.width, None)
+            table = read_values(line if line.endswith(b"\n") else line + b"\n", self._splitter)
             return [(column[0].as_py() or b"").decode("utf-8").strip() for column in table.columns]
         except (pa.ArrowInvalid, IndexError, UnicodeDecodeError) as error:
             raise CaptureError(
@@ -150,89 +152,8 @@ class DelimitedParser:
         refusals.add(np.flatnonzero(block.long[first:]), LONG)
         unreadable = block.no_utf8() - first
         refusals.add(unreadable[unreadable >= 0], ENCODING)
-        candidates = np.flatnonzero(refusals.codes == 0)
-        odd = self._with_returns(block, candidates + first) - first
-        groups = [candidates[~np.isin(candidates, odd)] if len(odd) else candidates, *odd.reshape(-1, 1)]
-        parts = [part for chosen in groups for part in self._parse(block, chosen, first, refusals)]
-        indices = np.concatenate([np.empty(0, np.int64), *(found for found, _ in parts)])
-        raw = [_joined([table.column(f"f{at}") for _, table in parts]) for at in self._chosen]
-        if len(odd):
-            order = np.argsort(indices, kind="stable")
-            indices, raw = indices[order], [values.take(pa.array(order)) for values in raw]
+        indices, raw = self._splitter.split(block, np.flatnonzero(refusals.codes == 0), first, refusals)
         return make_piece(self._layout, places, indices, raw, refusals)
-
-    @staticmethod
-    def _with_returns(block: Block, candidates: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Returns the records with a carriage return that ends no line: Arrow would take it for an end of line."""
-        if b"\r" not in block.data:
-            return np.empty(0, np.int64)
-        array = np.frombuffer(block.data, np.uint8)
-        returns = np.flatnonzero(array[:-1] == 13)
-        bare = returns[array[returns + 1] != 10]
-        if not len(bare) or not len(candidates):
-            return np.empty(0, np.int64)
-        holders = np.unique(np.searchsorted(block.begins, bare, side="right") - 1)
-        return np.intersect1d(holders, candidates)
-
-    def _parse(
-        self, block: Block, chosen: NDArray[np.int64], first: int, refusals: Refusals
-    ) -> list[tuple[NDArray[np.int64], pa.Table]]:
-        """Parses some records: all at once, and where that fails, by halves down to the records that fail."""
-        if not len(chosen):
-            return []
-        invalid: list[int] = []
-        try:
-            table = self._read(block.joined(chosen + first), self.width, invalid)
-        except pa.ArrowInvalid:
-            table = None
-        if table is not None and table.num_rows + len(invalid) == len(chosen):
-            bad = np.array(invalid, np.int64) - 1
-            refusals.add(chosen[bad], COLUMNS)
-            return [(np.delete(chosen, bad), table)]
-        if len(chosen) == 1:
-            refusals.add(chosen, COLUMNS)
-            return []
-        middle = len(chosen) // 2
-        return [
-            *self._parse(block, chosen[:middle], first, refusals),
-            *self._parse(block, chosen[middle:], first, refusals),
-        ]
-
-    def _read(self, data: bytes, width: int, invalid: list[int] | None) -> pa.Table:
-        """Splits the values of records; all columns without `invalid`, else those of the fields.
-
-        Args:
-            data: whole records.
-            width: number of their values.
-            invalid: gets the number, from 1, of each record with another number of values.
-        """
-
-        def skip(row: Any) -> str:
-            if invalid is not None:
-                invalid.append(row.number)
-            return "skip"
-
-        names = [f"f{at}" for at in range(width)]
-        # The columns that no field reads are parsed, but not converted.
-        wanted = names if invalid is None else [f"f{at}" for at in sorted(set(self._chosen))]
-        return pcsv.read_csv(
-            pa.BufferReader(data),
-            read_options=pcsv.ReadOptions(use_threads=False, block_size=max(len(data) + 1, 1024), column_names=names),
-            parse_options=pcsv.ParseOptions(
-                delimiter=self._options.separator,
-                quote_char=self._options.quote or False,
-                newlines_in_values=bool(self._options.quote),
-                invalid_row_handler=skip,
-            ),
-            convert_options=pcsv.ConvertOptions(
-                column_types=dict.fromkeys(names, pa.binary()),
-                null_values=list(self._options.null),
-                strings_can_be_null=True,
-                quoted_strings_can_be_null=False,
-                include_columns=wanted,
-                check_utf8=False,
-            ),
-        )
 
 
 @njit(nogil=True, cache=True)
@@ -280,12 +201,3 @@ def _most_frequent(widths: NDArray[np.int64]) -> int:
         return 1
     values, counts = np.unique(widths, return_counts=True)
     return int(values[counts == counts.max()].max())
-
-
-def _closed(line: bytes) -> bytes:
-    return line if line.endswith(b"\n") else line + b"\n"
-
-
-def _joined(columns: list[pa.ChunkedArray]) -> pa.Array:
-    chunks = [chunk for column in columns for chunk in column.chunks]
-    return pa.concat_arrays(chunks) if chunks else pa.nulls(0, pa.binary())
