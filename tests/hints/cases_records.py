@@ -93,7 +93,7 @@ def _log(data: bytes, kind: str = "zeek", query: str = CONN) -> Callable[[Desk],
     return run_over("", data, kind=kind, query=query)
 
 
-def _kept_log(*settings: str) -> Callable[[Desk], Said]:
+def kept_log(*settings: str) -> Callable[[Desk], Said]:
     """Ingests a log of Zeek into a lake."""
 
     def ran(desk: Desk) -> Said:
@@ -264,15 +264,15 @@ CASES = [
     Case("a log under another kind", _log(ZEEK, "csv"), "write kind = 'zeek' in [links.log]", _log(ZEEK)),
     Case(
         "a log of no protocol for a lake",
-        _kept_log(),
+        kept_log(),
         "write protocol = 'ZEEK_CONN' in [links.log]",
-        _kept_log("protocol = 'ZEEK_CONN'"),
+        kept_log("protocol = 'ZEEK_CONN'"),
     ),
     Case(
         "a log of another tool for a lake",
-        _kept_log("protocol = 'NFDUMP'"),
+        kept_log("protocol = 'NFDUMP'"),
         "name another protocol in [links.log]",
-        _kept_log("protocol = 'ZEEK_CONN'"),
+        kept_log("protocol = 'ZEEK_CONN'"),
     ),
     Case("a kind of no link", _kind("logs=zeek"), "there are: log", _kind("log=zeek")),
     Case("a kind that there is not", _kind("log=bro"), "kinds are: pcap, csv", _kind("log=zeek")),

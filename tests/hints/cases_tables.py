@@ -9,7 +9,18 @@ from collections.abc import Callable
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tests.hints.cases_records import BY_NAME, BY_POSITION, LINES, NAMED, SCHEMAS, damaged, in_a_lake, run_over
+from tests.hints.cases_records import (
+    BY_NAME,
+    BY_POSITION,
+    LINES,
+    NAMED,
+    SCHEMAS,
+    ZEEK,
+    damaged,
+    in_a_lake,
+    kept_log,
+    run_over,
+)
 from tests.hints.desk import Case, Desk, Site
 from tests.replay.support import Said
 
@@ -95,6 +106,12 @@ CASES = [
     Case("a folder as a table", _inspected("a.csv", None), "check the path", _inspected("b.csv", NAMED)),
     Case("a table without a line", _inspected("a.csv", b"\n\n"), "wait until it has some", _inspected("a.csv", NAMED)),
     Case("zeros as a table", _inspected("a.csv", bytes(99)), "leave it out", _inspected("b.csv", NAMED)),
+    Case(
+        "a log of Zeek as a table",
+        _inspected("a.csv", ZEEK),
+        "write its link as docs/logs.md shows",
+        kept_log("protocol = 'ZEEK_CONN'"),
+    ),
     Case(
         "a text as a table",
         _inspected("a.csv", b"some words\nand some more of them\n"),
