@@ -81,8 +81,9 @@ class Block:
         """Returns the bytes of some records, ascending, one after another; each ends with an end of line."""
         if not len(chosen):
             return b""
-        if len(chosen) == len(self):
-            return _closed(self.data[self.begins[0] : self.ends[-1]])
+        first, last = int(chosen[0]), int(chosen[-1])
+        if last - first + 1 == len(chosen):
+            return _closed(self.data[self.begins[first] : self.ends[last]])
         return b"".join(_closed(self.record(index)) for index in chosen.tolist())
 
 
