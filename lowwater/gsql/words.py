@@ -88,7 +88,7 @@ BLOCKS = ("STREAM", "TABLE", "FTA", "UNPACK_FCNS", "OPERATOR_VIEW", "PRED")
 DECLARATIONS = ("FUN", "PRED", "UDAF", "EXTR", "SFUN", "STATE")
 WINDOW_WORDS = {"RANGE": "RANGE", "SLIDE": "SLIDE", "WA": "WA", "WATTR": "WA", "PARTITION": "PARTITION"}
 WINDOW_FORM = (
-    "a window is `[RANGE 5 min, SLIDE 1 min, WA time]`, or `[RANGE 100 ROWS, SLIDE 10 ROWS, PARTITION BY a]`; "
+    "a window is `[RANGE 5 min, SLIDE 1 min, WA time]`, or `[RANGE 100 ROWS, SLIDE 10 ROWS, PARTITION BY a, WHERE c]`; "
     "only RANGE is needed"
 )
 """The hint of an error in a window."""

@@ -77,14 +77,16 @@ class PlaceOperator(StreamOperator):
 class BucketOperator(StreamOperator):
     """Assigns windows: emits a row once for each of its windows (WID; 002, figure A-2).
 
-    Rows of a window of rows bring their number. With PARTITION BY they are counted here in order of arrival, and each
-    partition has its own promises.
+    Rows of a window of rows bring their number. With PARTITION BY or a condition they are counted here in order of
+    arrival, and each partition has its own promises.
     """
 
     def __init__(self, node: Bucket, below: StreamOperator) -> None:
         super().__init__()
         names = names_of(node.input.fields)
         self._attribute = compile_expr(node.attribute, names, Faults())
+        self._counts_here = node.rows and not node.every_record
+        self._counted = compile_expr(node.counted, names, Faults()) if node.counted is not None else None
         self._partition = compile_keys(node.partition, names)
         self._range, self._slide = node.range, node.slide
         self._counts: dict[Values, int] = {}
@@ -92,8 +94,10 @@ class BucketOperator(StreamOperator):
 
     def row(self, port: int, row: Row) -> None:
         """Emits the row once for each of its windows."""
-        if not self._partition:
+        if not self._counts_here:
             self._tag(row, self._attribute(row.values))
+            return
+        if self._counted is not None and self._counted(row.values) is not True:
             return
         of = evaluate(self._partition, row.values)
         number = self._counts.get(of, 0)
@@ -102,8 +106,8 @@ class BucketOperator(StreamOperator):
         self.emit(Promise(number + 1, ROWS, of, row.last))
 
     def promise(self, port: int, promise: Promise) -> None:
-        """Passes a promise on. With PARTITION BY a promise about all rows is dropped until the links have ended."""
-        if not self._partition or promise.origin != ROWS or promise.instant == MOST:
+        """Passes a promise on. Where rows are counted here, one about all records is dropped until the links end."""
+        if not self._counts_here or promise.origin != ROWS or promise.instant == MOST:
             super().promise(port, promise)
 
     def saved_state(self) -> Any:
