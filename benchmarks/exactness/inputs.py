@@ -19,7 +19,7 @@ VARIANTS = {
     "again": "one file a link, imported once more from nothing",
     "minutes": "the same hour in one file a minute",
     "shuffled": "the files of the minutes in a random order",
-    "killed": "the files of the minutes; half-way the import is killed (kill -9), then begun again by the same commands",
+    "killed": "the files of the minutes; half-way the import is killed (kill -9), then the same commands run again",
 }
 _HEADER, _RECORD = 24, struct.Struct("<IIII")
 _MAGIC = b"\xd4\xc3\xb2\xa1"

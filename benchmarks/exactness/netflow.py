@@ -20,7 +20,7 @@ def collector() -> Iterator[tuple[int, Callable[[], list[str]]]]:
     """Collects on a free port.
 
     Yields:
-        The port, and a function that returns the records so far as `protocol,source,port,destination,port,packets,bytes`.
+        The port, and a function that returns the records: `protocol,source,port,destination,port,packets,bytes`.
     """
     datagrams: list[bytes] = []
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as listening:
