@@ -158,7 +158,10 @@ def test_rows_are_those_of_the_reference_engine(number: int) -> None:
     for seed in range(SEEDS):
         chance = Random(SEEDS * number + seed)
         reach, slide = chance.choice(((5, 2), (4, 4), (3, 5), (20, 10)))
-        window = f"[RANGE {reach} ROWS, SLIDE {slide} ROWS{chance.choice(('', ', PARTITION BY srcIP'))}]"
+        more = chance.choice(
+            ("", ", PARTITION BY srcIP", ", WHERE len > 60", ", PARTITION BY srcIP, WHERE srcPort < 9")
+        )
+        window = f"[RANGE {reach} ROWS, SLIDE {slide} ROWS{more}]"
         source = chance.choice(("main1", "[pair]"))
         query = planned((WITH_ROWS + BRANCHED)[number].replace("SOURCE", source).replace("WINDOW", window))
         made = arriving(world(chance.randrange(1 << 20), LINKS, catalog=CONTEXT.catalog))

@@ -1,0 +1,80 @@
+"""The comparison of imports, small: claims of the page hold here too, and Lowwater's rows are equal."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.exactness.__main__ import RESULTS, compare, figure
+from benchmarks.exactness.inputs import VARIANTS, Captures, generate, variants
+from benchmarks.exactness.page import PAGE, equal, page
+from benchmarks.exactness.programs import PROGRAMS, missing
+
+ALL = set(VARIANTS)
+EQUAL = {
+    ("nfdump", "five-tuples"): ALL - {"killed"},
+    ("softflowd", "five-tuples"): ALL - {"killed"},
+    ("pmacct", "five-tuples of the hour"): ALL - {"killed"},
+    ("tshark", "packets"): ALL,
+}
+"""Figures of the peers -> variants whose rows are those of one file, whatever the traffic."""
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Captures]:
+    folder = tmp_path_factory.mktemp("exactness")
+    return variants(generate(folder / "captures", 1, 7), folder)
+
+
+def test_the_files_of_the_minutes_are_the_hour(inputs: dict[str, Captures]) -> None:
+    for link, (whole,) in inputs["one"].files.items():
+        pieces = [file.read_bytes() for file in inputs["minutes"].files[link]]
+        assert len(pieces) == 60
+        assert whole.read_bytes() == pieces[0][:24] + b"".join(piece[24:] for piece in pieces)
+        assert sorted(inputs["shuffled"].files[link]) == inputs["minutes"].files[link] != inputs["shuffled"].files[link]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["nfdump", "tshark"])
+def test_peers_are_as_exact_as_the_page_says(name: str, inputs: dict[str, Captures], tmp_path: Path) -> None:
+    absent = list(missing(PROGRAMS[name]))
+    if absent:
+        pytest.skip(f"not installed: {', '.join(absent)}")
+    short = {
+        variant: Captures({link: files[:5] for link, files in captures.files.items()}, captures.killed)
+        for variant, captures in inputs.items()
+        if variant in ("minutes", "killed")
+    }
+    ordered = {link: files[::-1] for link, files in short["minutes"].files.items()}
+    result = compare(PROGRAMS[name], {"one": short["minutes"], "shuffled": Captures(ordered), **short}, tmp_path)
+    for (program, title), same in EQUAL.items():
+        if program == name:
+            assert equal(result["variants"], title) == same & set(result["variants"])
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_lowwaters_rows_are_equal_after_a_kill_and_in_any_order(inputs: dict[str, Captures], tmp_path: Path) -> None:
+    chosen = {name: inputs[name] for name in ("one", "killed")}
+    result = compare(PROGRAMS["Lowwater"], chosen, tmp_path)["variants"]
+    for title, base in result["one"]["figures"].items():
+        assert base["rows"] > 0
+        assert result["killed"]["figures"][title] == base, title
+
+
+def test_the_page_is_that_of_the_results() -> None:
+    told: dict[str, Any] = json.loads(RESULTS.read_text(encoding="utf-8"))
+    assert PAGE.read_text(encoding="utf-8") == page(told)
+    assert list(told["programs"]) == list(PROGRAMS)
+    for title in told["programs"]["Lowwater"]["variants"]["one"]["figures"]:
+        assert equal(told["programs"]["Lowwater"]["variants"], title) == ALL
+    for (name, title), same in EQUAL.items():
+        assert equal(told["programs"][name]["variants"], title) == same, (name, title)
+
+
+def test_figures_tell_rows_apart_and_ignore_their_order() -> None:
+    assert figure(["a", "b"]) == figure(["b", "a"]) != figure(["a", "b", "b"])
+    assert figure(["a"]) != figure(["b"])
