@@ -47,6 +47,7 @@ def _indented(lines: Iterator[str]) -> Iterator[str]:
                 fence = ""
             yield " " * shift[1] + line[min(shift[0], len(line) - len(line.lstrip())) :] if line.strip() else ""
             continue
+        inside = bool(levels)
         depth = len(line) - len(line.lstrip())
         marker = _MARKER.match(line)
         if line.strip():
@@ -56,7 +57,7 @@ def _indented(lines: Iterator[str]) -> Iterator[str]:
         own = levels[-1] if levels else 0
         text = " " * (4 * len(levels)) + (line[own:] if depth >= own else line.lstrip())
         if marker:
-            if not levels and before.strip() and not _MARKER.match(before):
+            if not inside and before.strip():
                 yield ""
             levels.append(len(marker[0]))
             text = " " * (4 * (len(levels) - 1)) + marker[2] + " " + line[len(marker[0]) :]
