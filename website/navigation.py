@@ -13,6 +13,8 @@ TABS = {"docs/adr/README.md": "Decisions", "docs/performance.md": "Performance",
 TABS |= {"docs/glossary.md": "Glossary"}
 """Pages that have a tab of their own, beside the kinds."""
 
+HOME = "README.md"
+
 Nav = list[dict[str, Any]]
 
 
@@ -25,11 +27,13 @@ def navigation(index: str, decisions: str, generated: dict[str, str]) -> Nav:
         generated: title -> page that the site adds to the reference.
     """
     parts = _KIND.split(index)
-    nav: Nav = [{"Home": ["README.md", {"Documents": "docs/index.md"}]}]
+    nav: Nav = [{"Home": [HOME, {"Documents": "docs/index.md"}]}]
     tabs: dict[str, Any] = {}
     for kind, text in zip(parts[1::2], parts[2::2], strict=True):
         pages: Nav = []
         for title, page in _pages(text, "docs"):
+            if page == HOME:
+                continue
             if page in TABS:
                 tabs[TABS[page]] = page
             else:
@@ -40,7 +44,8 @@ def navigation(index: str, decisions: str, generated: dict[str, str]) -> Nav:
     if "Decisions" in tabs:
         listed = [tabs["Decisions"], *({title: page} for title, page in _decisions(decisions))]
         tabs["Decisions"] = listed
-    return nav + [{title: [page] if isinstance(page, str) else page} for title, page in tabs.items()]
+    ordered = [(title, tabs[title]) for title in TABS.values() if title in tabs]
+    return nav + [{title: [page] if isinstance(page, str) else page} for title, page in ordered]
 
 
 def _pages(text: str, folder: str) -> list[tuple[str, str]]:
@@ -50,7 +55,8 @@ def _pages(text: str, folder: str) -> list[tuple[str, str]]:
         for title, target in _LINK.findall(entry[2]):
             page = posixpath.normpath(posixpath.join(folder, target))
             if page.endswith(".md"):
-                pages.setdefault(page, title)
+                # Names of files at the top are in capitals.
+                pages.setdefault(page, title if "/" in page else title.capitalize())
     return [(title, page) for page, title in pages.items()]
 
 

@@ -10,6 +10,7 @@ import inspect
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +27,12 @@ API = {
 }  # fmt: skip
 """Names that documents use. Everything else in the package may change without notice."""
 SUITES = {
-    "links": "links of an interval",
+    "links": "Links of an interval",
     "lftas": "LFTAs",
-    "queries": "queries",
-    "rows": "rows of the result",
-    "link_history": "links beside earlier intervals",
-    "query_history": "queries beside earlier intervals",
+    "queries": "Queries",
+    "rows": "Rows of the result",
+    "link_history": "Links beside earlier intervals",
+    "query_history": "Queries beside earlier intervals",
 }
 
 
@@ -93,17 +94,13 @@ def _prose(text: str) -> str:
 
 
 def _examples(lines: list[str]) -> str:
-    """Prose lines stay prose; indented lines are commands."""
-    out: list[str] = []
-    for line in lines:
-        command = line.startswith("  ")
-        if command and not (out and out[-1].startswith("```sh")):
-            out.append("```sh")
-        if command:
-            out[-1] += f"\n{line.strip()}"
-        else:
-            out.append(_escaped(line.strip()))
-    return "\n\n".join(f"{block}\n```" if block.startswith("```sh") else block for block in out)
+    """Prose lines become a paragraph, indented lines a block of commands."""
+    blocks = [
+        (indented, [line.strip() for line in part]) for indented, part in groupby(lines, lambda line: line[:2] == "  ")
+    ]
+    return "\n\n".join(
+        "```sh\n{}\n```".format("\n".join(part)) if indented else _escaped(" ".join(part)) for indented, part in blocks
+    )
 
 
 def audits() -> str:
@@ -116,7 +113,7 @@ def audits() -> str:
     folder = ROOT / "expectations" / "suites"
     for file in sorted(folder.glob("*.json"), key=lambda path: (list(SUITES).index(path.stem), path.stem)):
         suite = json.loads(file.read_text(encoding="utf-8"))
-        parts.append(f"\n## {SUITES[file.stem].capitalize()}\n\nSuite `{suite['name']}`. {' '.join(suite['notes'])}\n")
+        parts.append(f"\n## {SUITES[file.stem]}\n\nSuite `{suite['name']}`. {' '.join(suite['notes'])}\n")
         for entry in suite["expectations"]:
             arguments = ", ".join(f"{name} = {value}" for name, value in entry["kwargs"].items())
             head = f"`{entry['type']}`" + (f" ({arguments})" if arguments else "")

@@ -62,15 +62,12 @@ _TAIL = """
 ## What that means
 
 All of these programs do what they are for. A collector that runs all day cuts its flows by timeouts, not by files,
-and nobody kills it every
-hour. The difference shows where a number must be the same when somebody computes it again: from files that were cut
-otherwise, after a crash, on
-another machine.
+and nobody kills it every hour. The difference shows where a number must be the same when somebody computes it again:
+from files that were cut otherwise, after a crash, on another machine.
 
 * Sums of packets and bytes are exact in nfdump, pmacct and softflowd as long as every import runs once, to its end.
-* An operator can make every program exact after a crash: empty the place of the results, and import everything
-  again. The programs do not say
-  when that is needed. Nothing was emptied here.
+* After a crash, empty the place of the results and import everything again: then a program gives what it gives
+  without a crash. The programs do not say when that is needed. Nothing was emptied here.
 * Records of flows depend on the files in every program that keeps flows in memory. That is no fault: the file is
   all they see.
 * In Lowwater the price is time. It took {ours} s for one file a link, with an audit and a publication; nfdump took

@@ -16,14 +16,17 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from benchmarks.exactness.inputs import Captures
 
 Rows = list[str]
 Import = Callable[[Captures, Path], dict[str, Rows]]
 
-_KILLED_AFTER = 0.004
-"""Time from the start of the process to its death, s: the file of a minute takes some 10 ms."""
+_KILLED_AFTER = {"tshark": 0.4, "pmacctd": 1.5}
+"""Time from the start of a process to its death, s, where it needs long to start."""
+_SOON = 0.006
+"""The time of the others: the file of a minute takes some 10 ms."""
 _LIMIT = 400
 _TUPLE = ("proto", "srcip", "dstip", "srcport", "dstport")
 
@@ -53,23 +56,23 @@ class Killed(Exception):
     """The import was killed."""
 
 
-def call(words: list[str], kill: bool = False, **options: object) -> str:
+def call(words: list[str], kill: bool = False, into: IO[str] | None = None) -> str:
     """Runs a command and returns what it prints.
 
     Args:
         words: the command.
         kill: kills it and its children shortly after the start, unless it ended before.
-        options: of `Popen`.
+        into: a file for what it prints; None returns it.
 
     Raises:
         Killed: if `kill` is set.
         RuntimeError: the command failed.
     """
     process = subprocess.Popen(
-        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True, **options
-    )  # type: ignore[call-overload]
+        words, stdout=into or subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
     if kill:
-        time.sleep(_KILLED_AFTER)
+        time.sleep(_KILLED_AFTER.get(words[0], _SOON))
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
@@ -77,7 +80,7 @@ def call(words: list[str], kill: bool = False, **options: object) -> str:
     out, error = process.communicate(timeout=_LIMIT)
     if process.returncode:
         raise RuntimeError(f"{' '.join(words)} ended with {process.returncode}: {error[-500:]}")
-    return str(out)
+    return out or ""
 
 
 def each_file(captures: Captures, take: Callable[[str, Path, bool], None]) -> None:
@@ -182,8 +185,7 @@ def _tshark(captures: Captures, out: Path) -> dict[str, Rows]:
         (out / link).mkdir(parents=True, exist_ok=True)
         words = ["tshark", "-n", "-r", str(file), "-T", "fields", "-E", "separator=,", "-E", "occurrence=f"]
         with (out / link / f"{file.stem}.csv").open("w") as target:
-            printed = call([*words, *(part for name in fields for part in ("-e", name))], kill)
-            target.write(printed)
+            call([*words, *(part for name in fields for part in ("-e", name))], kill, target)
 
     each_file(captures, take)
     packets, sessions = [], []
