@@ -1,7 +1,7 @@
 """What exactness means: the same hour imported several times by several programs; are the rows equal?
 
 `python -m benchmarks.exactness` writes docs/comparison.json, and `python -m benchmarks.exactness.page` the page of it.
-With `--programs` only these are run, and the results of the others stay.
+With `--programs` and `--variants` only these are run, and the other results stay.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def compare(program: Program, inputs: dict[str, Captures], folder: Path) -> dict
     return {"version": version(program), "commands": list(program.commands), "variants": results}
 
 
-def run(programs: list[str], rate: float, seed: int, folder: Path) -> dict[str, Any]:
+def run(programs: list[str], rate: float, seed: int, folder: Path, chosen: list[str] | None = None) -> dict[str, Any]:
     """Generates the hour and imports it with each program; a program that is not installed has no variants.
 
     Args:
@@ -54,9 +54,10 @@ def run(programs: list[str], rate: float, seed: int, folder: Path) -> dict[str, 
         rate: packets/s of a link.
         seed: equal seeds give equal captures.
         folder: an empty folder for captures and results.
+        chosen: names in `VARIANTS`; None takes all.
     """
     hour = generate(folder / "captures", rate, seed)
-    inputs = variants(hour, folder)
+    inputs = {name: files for name, files in variants(hour, folder).items() if name in (chosen or VARIANTS)}
     told: dict[str, Any] = {
         "date": time.strftime("%Y-%m-%d"),
         "machine": f"{os.cpu_count()} cores, {platform.system()} {platform.release()}",
@@ -76,20 +77,34 @@ def run(programs: list[str], rate: float, seed: int, folder: Path) -> dict[str, 
     return told
 
 
+def _merged(before: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
+    """The results of both; those of now replace those of the same program and variant."""
+    merged = dict(before)
+    for name, result in now.items():
+        earlier = before.get(name, {}).get("variants", {})
+        if "variants" in result:
+            found = earlier | result["variants"]
+            result = {**result, "variants": {variant: found[variant] for variant in VARIANTS if variant in found}}
+        merged[name] = result
+    return merged
+
+
 def main() -> None:
     """Runs the comparison and merges its results into the file."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--programs", default=",".join(PROGRAMS), help="comma separated; default all")
+    parser.add_argument("--variants", default=",".join(VARIANTS), help="comma separated; default all")
     parser.add_argument("--rate", type=float, default=140, help="packets/s of a link")
     parser.add_argument("--seed", type=int, default=11)
     parser.add_argument("--out", type=Path, default=RESULTS)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="exactness") as folder:
-        told = run(options.programs.split(","), options.rate, options.seed, Path(folder))
+        chosen = options.variants.split(",")
+        told = run(options.programs.split(","), options.rate, options.seed, Path(folder), chosen)
     if options.out.exists():
         before = json.loads(options.out.read_text(encoding="utf-8"))
         if before["captures"] == told["captures"]:
-            told["programs"] = before["programs"] | told["programs"]
+            told["programs"] = _merged(before["programs"], told["programs"])
     told["programs"] = {name: told["programs"][name] for name in PROGRAMS if name in told["programs"]}
     told["variants"] = VARIANTS
     options.out.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")

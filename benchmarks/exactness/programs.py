@@ -14,6 +14,7 @@ import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -84,13 +85,17 @@ def call(words: list[str], kill: bool = False, into: IO[str] | None = None) -> s
 
 
 def each_file(captures: Captures, take: Callable[[str, Path, bool], None]) -> None:
-    """Imports file after file; where it is to be killed, half of the files of each link, one in part, then all again.
+    """Imports file after file, all links at once.
+
+    Where the import is to be killed: half of the files of each link, one of them in part, then all of them again.
 
     Args:
         captures: files to import.
         take: imports one file: link, file, whether to kill the process.
     """
-    for link, files in captures.files.items():
+
+    def take_link(link: str) -> None:
+        files = captures.files[link]
         if captures.killed:
             half = len(files) // 2
             with contextlib.suppress(Killed):
@@ -98,6 +103,9 @@ def each_file(captures: Captures, take: Callable[[str, Path, bool], None]) -> No
                     take(link, file, number == half)
         for file in files:
             take(link, file, False)
+
+    with ThreadPoolExecutor(len(captures.files)) as pool:
+        list(pool.map(take_link, captures.files))
 
 
 def _nfdump(captures: Captures, out: Path) -> dict[str, Rows]:
@@ -220,7 +228,7 @@ def _softflowd(captures: Captures, out: Path) -> dict[str, Rows]:
     def take(link: str, file: Path, kill: bool) -> None:
         with collector() as (port, received):
             words = ["softflowd", "-r", str(file), "-d", "-m", "1000000", "-v", "5", "-n", f"127.0.0.1:{port}"]
-            words += ["-p", str(out / "pid"), "-c", str(out / "control")]
+            words += ["-p", str(out / f"{link}.pid"), "-c", str(out / f"{link}.control")]
             try:
                 call(words, kill)
             finally:

@@ -56,6 +56,9 @@ class GroupOperator(StreamOperator):
         self._groups: dict[Values, OpenGroup] = {}
         self._ends: dict[tuple[str, Values], list[tuple[int, int, Values]]] = {}
         self._order = count()
+        self._temporal = [at for at, key_field in enumerate(node.key_fields) if key_field.temporal is not None]
+        # Many groups have the epochs of the group before.
+        self._latest: tuple[Values, dict[str, int]] = (), {}
 
     def row(self, port: int, row: Row) -> None:
         """Adds a row to its group."""
@@ -104,7 +107,10 @@ class GroupOperator(StreamOperator):
 
     def _open_group(self, key: Values) -> OpenGroup:
         of = tuple([key[at] for at in self._groupwise_places])
-        ends = last_values(self._node.key_fields, key)
+        epochs = tuple([key[at] for at in self._temporal])
+        if not self._latest[1] or epochs != self._latest[0]:
+            self._latest = epochs, last_values(self._node.key_fields, key)
+        ends = self._latest[1]
         for origin, last in ends.items():
             heapq.heappush(self._ends.setdefault((origin, of), []), (last, next(self._order), key))
         opened = OpenGroup(self._aggregates.fresh(), ends[""] + self._life.late if "" in ends else None)
