@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -46,6 +47,10 @@ def fetch(out: Path, packages: Path | None = None) -> None:
         out: folder of the scripts.
         packages: folder of packages that are there already; None fetches them.
     """
+    if packages is None and shutil.which("npm") is None:
+        raise SystemExit(
+            "npm is missing, which brings the scripts of the site once\n  hint: apt install npm, or nodejs.org"
+        )
     with tempfile.TemporaryDirectory() as scratch:
         folder = packages or Path(scratch)
         out.mkdir(parents=True, exist_ok=True)
