@@ -215,7 +215,7 @@ def python_api() -> str:
 
 def _documented(name: str, value: Any) -> Iterator[str]:
     try:
-        signature = re.sub(r"<.*? object at 0x\w+>", "...", str(inspect.signature(value)))
+        signature = _signature(value)
     except ValueError:
         signature = "(...)"
     shown = f"{name}{signature}"
@@ -226,9 +226,15 @@ def _documented(name: str, value: Any) -> Iterator[str]:
         for member, method in vars(value).items():
             text = inspect.getdoc(method)
             if not member.startswith("_") and (inspect.isfunction(method) or isinstance(method, property)) and text:
-                call = "" if isinstance(method, property) else str(inspect.signature(method)).replace("(self, ", "(")
+                call = "" if isinstance(method, property) else _signature(method).replace("(self, ", "(")
                 yield f"\n#### {name}.{member}\n\n```python\n{member}{call.replace('(self)', '()')}\n```\n\n"
                 yield _docstring(text) + "\n"
+
+
+def _signature(value: Any) -> str:
+    """The signature, with types as they are written and without addresses of objects."""
+    text = re.sub(r"<.*? object at 0x\w+>", "...", str(inspect.signature(value)))
+    return re.sub(r"(: |-> )'([^']+)'", r"\1\2", text)
 
 
 def _docstring(text: str) -> str:
