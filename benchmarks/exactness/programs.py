@@ -11,6 +11,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -248,7 +249,7 @@ def version(program: Program) -> str:
     """The version that a program tells."""
     done = subprocess.run(program.version, capture_output=True, text=True, timeout=60)
     numbers = re.search(r"\d+(\.\d+)+[\w.-]*", done.stdout + done.stderr)
-    return numbers[0] if numbers else "unknown"
+    return numbers[0].rstrip(".") if numbers else "unknown"
 
 
 PROGRAMS = {
@@ -257,7 +258,7 @@ PROGRAMS = {
         Program(
             "Lowwater",
             (),
-            ("lowwater", "--version"),
+            (sys.executable, "-m", "lowwater.cli.main", "--version"),
             ("lowwater ingest --lake LAKE", "lowwater backfill --lake LAKE"),
             "tables that are a function of the packets. Figures: packets per five-tuple and ten seconds "
             "(`queries/flows.gsql`), TCP handshakes, a join of both links (`queries/handshakes.gsql`)",
