@@ -24,7 +24,7 @@ def run(capture: Path, out: Path, query: Path = QUERY, engine: str = "spark") ->
     """Runs the query over a capture with anonymised addresses; returns the rows of `statistics` in order of `wid`.
 
     Args:
-        capture: of the link `telescope`.
+        capture: of the link `main1`.
         out: folder for results and settings.
         query: the query file.
         engine: `spark` or `reference`.
@@ -33,8 +33,8 @@ def run(capture: Path, out: Path, query: Path = QUERY, engine: str = "spark") ->
     key, links = out / "key", out / "links.toml"
     key.write_bytes(KEY)
     key.chmod(0o600)
-    links.write_text(f'[links.telescope]\nanonymise = "{key}"\n')
-    words = [sys.executable, "-m", "lowwater.cli.main", "run", query, "--capture", f"telescope={capture}"]
+    links.write_text(f'[links.main1]\nanonymise = "{key}"\n')
+    words = [sys.executable, "-m", "lowwater.cli.main", "run", query, "--capture", f"main1={capture}"]
     words += ["--links", links, "--out", out, "--engine", engine]
     subprocess.run([str(word) for word in words], check=True, stdout=subprocess.DEVNULL)
     with (out / "statistics.csv").open(newline="") as file:
@@ -51,9 +51,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         words = [sys.executable, "-m", "lowwater.cli.main", "generate", "--out", folder / "captures"]
-        words += ["--links", "telescope", "--rate", options.rate, "--seed", options.seed, "--skew", "telescope=0"]
+        words += ["--links", "main1", "--rate", options.rate, "--seed", options.seed, "--skew", "main1=0"]
         subprocess.run([str(word) for word in words], check=True, stdout=subprocess.DEVNULL)
-        capture = min((folder / "captures" / "telescope").iterdir())
+        capture = min((folder / "captures" / "main1").iterdir())
         run(capture, folder / "warm")  # compiles the reader
         begin = time.monotonic()
         rows = run(capture, folder / "results")

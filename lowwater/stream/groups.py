@@ -70,6 +70,18 @@ class GroupOperator(StreamOperator):
             group = self._open_group(key)
         self._aggregates.add(group.aggregates, self._aggregates.arguments(row.values), row.order)
 
+    def add_equal(self, values: Values, rows: int) -> None:
+        """Adds equal rows at once, where every aggregate counts rows.
+
+        Args:
+            values: the values of each of the rows.
+            rows: their number, above 0.
+        """
+        key = evaluate(self._keys, values)
+        for accumulator in (self._groups.get(key) or self._open_group(key)).aggregates:
+            number, nothing = accumulator.state
+            accumulator.state = number + rows, nothing
+
     def groupwise_below(self) -> bool:
         """Whether the keys contain the columns whose values have their own promises."""
         return bool(self._groupwise_places)

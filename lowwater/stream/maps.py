@@ -123,6 +123,15 @@ class BucketOperator(StreamOperator):
         """The first window that a row of this number or a later one may be in."""
         return (number - self._range) // self._slide + 1
 
+    @property
+    def counted(self) -> int:
+        """The number of rows so far, of windows without a partition."""
+        return self._counts.get((), 0)
+
+    @counted.setter
+    def counted(self, rows: int) -> None:
+        self._counts[()] = rows
+
     def saved_state(self) -> Any:
         """The number of rows of each partition."""
         return self._counts
