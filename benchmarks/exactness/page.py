@@ -45,8 +45,9 @@ _WHY = {
         "before it was killed has been received, and the next import sends it again."
     ),
     "pmacct": (
-        "Its table is exact for any cut and any order, since each import adds to the sums. For that reason an "
-        "import that is repeated counts its packets twice."
+        "Each file gives its own output, and the lines of all files summed to five-tuples are exact. Leave "
+        "`print_refresh_time` at 60 or more: it goes by the clock of the machine, and with 15 seconds or less most "
+        "packets of a file were missing."
     ),
     "tshark": (
         "Packets are exact: each file gives its own output, which a repeated import replaces. Streams are "

@@ -85,7 +85,7 @@ def call(words: list[str], kill: bool = False, into: IO[str] | None = None) -> s
     return out or ""
 
 
-def each_file(captures: Captures, take: Callable[[str, Path, bool], None]) -> None:
+def each_file(captures: Captures, take: Callable[[str, Path, bool], None], at_once: int = 1) -> None:
     """Imports file after file, all links at once.
 
     Where the import is to be killed: half of the files of each link, one of them in part, then all of them again.
@@ -93,17 +93,21 @@ def each_file(captures: Captures, take: Callable[[str, Path, bool], None]) -> No
     Args:
         captures: files to import.
         take: imports one file: link, file, whether to kill the process.
+        at_once: files of a link that are imported at once.
     """
 
     def take_link(link: str) -> None:
         files = captures.files[link]
         if captures.killed:
             half = len(files) // 2
+            take_all(link, files[:half])
             with contextlib.suppress(Killed):
-                for number, file in enumerate(files):
-                    take(link, file, number == half)
-        for file in files:
-            take(link, file, False)
+                take(link, files[half], True)
+        take_all(link, files)
+
+    def take_all(link: str, files: list[Path]) -> None:
+        with ThreadPoolExecutor(at_once) as pool:
+            list(pool.map(lambda file: take(link, file, False), files))
 
     with ThreadPoolExecutor(len(captures.files)) as pool:
         list(pool.map(take_link, captures.files))
@@ -145,45 +149,29 @@ def _argus(captures: Captures, out: Path) -> dict[str, Rows]:
 
 _PMACCT = """daemonize: false
 pcap_savefile: {file}
-pcap_savefile_delay: 1
-plugins: sqlite3
+plugins: print
 aggregate: src_host,dst_host,src_port,dst_port,proto
-sql_db: {database}
-sql_table: acct
-sql_table_version: 1
-sql_history: 1h
-sql_history_roundoff: h
-sql_refresh_time: 1
+print_output: csv
+print_output_file: {out}
+print_refresh_time: 60
 """
-_ACCT = """CREATE TABLE IF NOT EXISTS acct (
-    mac_src TEXT NOT NULL DEFAULT '0:0:0:0:0:0', mac_dst TEXT NOT NULL DEFAULT '0:0:0:0:0:0',
-    ip_src TEXT NOT NULL DEFAULT '0.0.0.0', ip_dst TEXT NOT NULL DEFAULT '0.0.0.0',
-    src_port INT NOT NULL DEFAULT 0, dst_port INT NOT NULL DEFAULT 0, ip_proto TEXT NOT NULL DEFAULT 0,
-    packets INT NOT NULL, bytes BIGINT NOT NULL,
-    stamp_inserted DATETIME NOT NULL DEFAULT '0000-00-00 00:00:00', stamp_updated DATETIME,
-    PRIMARY KEY (mac_src, mac_dst, ip_src, ip_dst, src_port, dst_port, ip_proto, stamp_inserted))"""
+_PMACCTD_AT_ONCE = 15
+"""It waits for some 20 s behind each file."""
 
 
 def _pmacct(captures: Captures, out: Path) -> dict[str, Rows]:
-    import sqlite3
-
-    out.mkdir(parents=True)
-
     def take(link: str, file: Path, kill: bool) -> None:
-        database, settings = out / f"{link}.db", out / f"{link}.conf"
-        if not database.exists():
-            with contextlib.closing(sqlite3.connect(database)) as connection:
-                connection.execute(_ACCT)
-        settings.write_text(_PMACCT.format(file=file, database=database))
+        (out / link).mkdir(parents=True, exist_ok=True)
+        settings = out / link / f"{file.stem}.conf"
+        settings.write_text(_PMACCT.format(file=file, out=settings.with_suffix(".csv")))
         call(["pmacctd", "-f", str(settings)], kill)
 
-    each_file(captures, take)
-    rows: Rows = []
+    each_file(captures, take, _PMACCTD_AT_ONCE)
+    lines: Rows = []
     for link in captures.files:
-        with contextlib.closing(sqlite3.connect(out / f"{link}.db")) as connection:
-            kept = "ip_proto, ip_src, src_port, ip_dst, dst_port, packets, bytes, stamp_inserted"
-            rows += [f"{link},{row}" for row in connection.execute(f"SELECT {kept} FROM acct")]
-    return {"five-tuples of the hour": rows}
+        for file in sorted((out / link).glob("*.csv")):
+            lines += [f"{link},{line}" for line in file.read_text().splitlines()[1:]]
+    return {"lines": lines, "five-tuples": summed(lines)}
 
 
 def _tshark(captures: Captures, out: Path) -> dict[str, Rows]:
@@ -295,9 +283,9 @@ PROGRAMS = {
             "pmacct",
             ("pmacctd",),
             ("pmacctd", "-V"),
-            ("pmacctd -f SETTINGS (plugin sqlite3, sql_history: 1h)",),
-            "accounting of live traffic in SQL tables. Figure: rows of its table, one a five-tuple and hour, with "
-            "packets and bytes",
+            ("pmacctd -f SETTINGS (plugin print, print_refresh_time: 60, a CSV each file)",),
+            "accounting of live traffic, into files, tables and message queues. Figures: lines of its CSV, and these "
+            "summed to five-tuples",
             _pmacct,
         ),
         Program(
