@@ -115,6 +115,9 @@ def _rows(variants: dict[str, Any]) -> Iterator[tuple[str, ...]]:
     for figure, base in variants[BASE]["figures"].items():
         cells = [figure]
         for name in _HEADS:
+            if name not in variants:
+                cells.append("not run")
+                continue
             found = variants[name]["figures"][figure]
             mark = "" if name == BASE else " **=**" if found["sha256"] == base["sha256"] else " **≠**"
             cells.append(f"{found['rows']:,}{mark}")
