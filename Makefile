@@ -58,6 +58,12 @@ $(VENV)/.jars: $(VENV)/.packages | $(VENV)/.package
 	$(BIN)/python -m lowwater.high.session --fetch
 	@touch $@
 
+# The S3 server of the tests has packages of other versions, in a folder of its own; only its process sees them.
+$(VENV)/.s3: tests/storage/requirements.txt $(VENV)/.packages
+	@rm -rf $(VENV)/s3
+	$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python --require-hashes --target $(VENV)/s3 -r $<
+	@touch $@
+
 # A process that meets a kind of link for the first time compiles for ten seconds and more: a small capture of each is read.
 $(VENV)/.kernels: $(wildcard lowwater/capture/*.py lowwater/capture/*/*.py lowwater/capture/*/*/*.py lowwater/quality/*/*.py) | $(VENV)/.package
 	$(BIN)/python -m lowwater.replay.setup.kernels
@@ -101,12 +107,12 @@ down:
 
 # Three workers keep two cores busy: tests of Airflow and of whole commands wait for other processes half of their time.
 # The order of the files is that of tests/conftest.py; xdist's own would leave the files of few, long tests to the end.
-test: setup
+test: setup $(VENV)/.s3
 	@$(BIN)/lowwater doctor
-	$(BIN)/python -m pytest --numprocesses=3 --dist=loadfile --no-loadscope-reorder
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses=3 --dist=loadfile --no-loadscope-reorder
 
-test-fast: $(VENV)/.package
-	$(BIN)/python -m pytest --numprocesses=2 --dist=loadfile --no-loadscope-reorder -m "not spark and not captures and not slow" --hypothesis-profile=quick
+test-fast: $(VENV)/.package $(VENV)/.s3
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses=2 --dist=loadfile --no-loadscope-reorder -m "not spark and not captures and not slow" --hypothesis-profile=quick
 
 lint: $(VENV)/.packages
 	$(BIN)/ruff check .
@@ -122,6 +128,7 @@ fuzz: setup
 	$(BIN)/python -m tests.capture.fuzz_guided frames var/fuzz/frames -runs=10000000 -max_len=400
 	$(BIN)/python -m tests.capture.fuzz_guided files var/fuzz/files -runs=100000 -max_len=1500
 	$(BIN)/python -m tests.capture.fuzz_captures --frames 10000000 --files 200000 --seed 1 --corpus var/fuzz/frames
+	$(BIN)/python -m tests.capture.fuzz_logs --files 100000 --seed 1
 
 # Everything that tests compare with; the reader of the diff decides.
 goldens: setup
@@ -152,6 +159,7 @@ lock: $(VENV)/.packages
 	$(BIN)/uv pip compile --quiet --generate-hashes --python-version 3.11 requirements.in -o requirements.txt
 	$(BIN)/uv pip compile --quiet --generate-hashes --no-deps --python-version 3.11 docker/requirements.in -o docker/requirements.txt
 	$(BIN)/uv pip compile --quiet --generate-hashes --python-version 3.11 website/requirements.in -o website/requirements.txt
+	$(BIN)/uv pip compile --quiet --generate-hashes --python-version 3.11 tests/storage/requirements.in -o tests/storage/requirements.txt
 
 # Needs docker and a way to the registries of the images.
 digests:

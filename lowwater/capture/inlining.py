@@ -14,6 +14,8 @@ from typing import Any, TypeVar, cast
 
 from numba import njit
 
+from lowwater.machine_code import cached_njit
+
 _Function = TypeVar("_Function", bound=Callable[..., object])
 
 # Without this, numba counts references to each array at each call by atomic instructions, which take longer than the
@@ -67,9 +69,7 @@ def kernel(function: _Function, arguments: tuple[Any, ...] | None = None) -> _Fu
     # Numba finds cached kernels by this name, and recompiles only if the kernel's own module has changed. So the name
     # includes a digest of the inlined modules.
     function.__qualname__ += f"_{_digest()}"
-    options: dict[str, Any] = {"nogil": True, "cache": True, **_UNCOUNTED}
-    compiler = njit(**options) if arguments is None else njit(arguments, **options)
-    return cast("_Function", compiler(function))
+    return cached_njit(arguments, nogil=True, **_UNCOUNTED)(function)
 
 
 def part(function: _Function) -> _Function:

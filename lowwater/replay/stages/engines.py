@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
+from pathlib import Path, PurePath
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -140,7 +140,7 @@ class LowInputs:
         return hashed_link(self._read(link, min(start, self.start - skews.longest) - window), skews)
 
     @cached_property
-    def _files(self) -> dict[Path, PacketFiles]:
+    def _files(self) -> dict[PurePath, PacketFiles]:
         return {}
 
     def scan(self, link: str) -> LinkScan:
@@ -219,6 +219,7 @@ def low_stage(
             skew=link_settings.longest_skew,
             shed=link_settings.shed,
             skews=skews,
+            delay=link_settings.delay,
             policy=settings.policy.per_link,
         )
         tasks += low_tasks(read, lftas, bounds, chosen, folder)
@@ -363,7 +364,7 @@ def _disorder(config: Config, link: str, lftas: Sequence[Lfta]) -> Disorder:
     skews, own = link_skews(config, link), config.link(link).skews
     layouts = [lfta.layout for lfta in lftas if link in lfta.links and lfta.layout is not None]
     attributes = {f"{layout.protocol}.{name}": own.get(name, band) for layout in layouts for name, band in layout.bands}
-    return Disorder(skews.rest, attributes, dict(skews.values), skews.column)
+    return Disorder(skews.rest, attributes, dict(skews.values), skews.column, config.link(link).delay)
 
 
 def _over(inputs: LowInputs, links: Sequence[str]) -> int:
