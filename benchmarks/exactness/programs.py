@@ -217,7 +217,7 @@ def _softflowd(captures: Captures, out: Path) -> dict[str, Rows]:
     def take(link: str, file: Path, kill: bool) -> None:
         with collector() as (port, received):
             words = ["softflowd", "-r", str(file), "-d", "-m", "1000000", "-v", "5", "-n", f"127.0.0.1:{port}"]
-            words += ["-p", str(out / f"{link}.pid"), "-c", str(out / f"{link}.control")]
+            words += ["-p", str(out / f"{link}.pid"), "-c", "none"]  # with a control socket it stays after the file
             try:
                 call(words, kill)
             finally:
@@ -274,7 +274,7 @@ PROGRAMS = {
             "softflowd",
             ("softflowd",),
             ("softflowd", "-h"),
-            ("softflowd -r FILE -d -m 1000000 -v 5 -n 127.0.0.1:PORT",),
+            ("softflowd -r FILE -d -c none -m 1000000 -v 5 -n 127.0.0.1:PORT",),
             "NetFlow export of an interface. NetFlow 5 has IPv4 only; a socket of ours collects. Figures: exported "
             "records, and these summed to five-tuples",
             _softflowd,
