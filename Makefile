@@ -10,10 +10,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DELETE_ON_ERROR:
-.PHONY: help setup demo up down test test-fast lint types fuzz goldens bench bench-high bench-ingest bench-end experiments endurance lock digests clean
+.PHONY: help setup docs demo up down test test-fast lint types fuzz goldens bench bench-high bench-ingest bench-end experiments endurance lock digests clean
 
 help:
 	@echo 'setup      create .venv, install the lock, fetch the Delta jars, compile the reader, record Spark'"'"'s classes'
+	@echo 'docs       the documentation site under var/website, which works without a network; prints its first page'
 	@echo 'demo       three hours of three links through Airflow and Spark into var/lake; stops what it started'
 	@echo 'up         Airflow over the lake of the demo, kept running; prints its address and login'
 	@echo 'down       stop it'
@@ -29,9 +30,9 @@ help:
 	@echo 'bench-end    captures to audited tables beside nfdump, DuckDB, PySpark and tshark; FULL=--full adds 100 M packets'
 	@echo 'experiments  the papers'"'"' figures, and docs/experiments.md: under 15 minutes; FULL=1 at the papers'"'"' rates, some 15 hours; goes on where it was stopped, and ends with the verdicts'
 	@echo 'endurance  30 days through one backfill and two days through Airflow, with kills, beside a sequential run: hours'
-	@echo 'lock       requirements.txt from requirements.in'
+	@echo 'lock       requirements.txt from requirements.in, also of docker/ and website/'
 	@echo 'digests    the images of docker/ by their digests, into docker/.env'
-	@echo 'clean      remove var/ and all caches; .venv stays'
+	@echo 'clean      remove var/, the environment of the site and all caches; .venv stays'
 	@echo 'PYTHON=... names the Python 3.11 to use'
 
 setup: $(VENV)/.package $(VENV)/.jars $(VENV)/.kernels $(VENV)/.classes
@@ -71,6 +72,26 @@ $(VENV)/.kernels: $(wildcard lowwater/capture/*.py lowwater/capture/*/*.py lowwa
 # A session that maps Spark's classes from one file starts seconds earlier; a small replay records them (docs/adr/0007).
 $(VENV)/.classes: $(VENV)/.jars
 	$(BIN)/python -m lowwater.replay.setup.training
+	@touch $@
+
+# The tools of the site have a lock and an environment of their own: the platform needs none of them. Only the two stamps
+# need a network, and npm for the scripts; every further build works without.
+SITE := var/website
+SITE_BIN := .venv-docs/bin
+
+docs: $(VENV)/.package .venv-docs/.packages $(SITE)/scripts/.fetched
+	$(BIN)/python -m website.stage $(SITE)
+	NO_MKDOCS_2_WARNING=1 $(SITE_BIN)/mkdocs build --quiet --strict --config-file $(SITE)/mkdocs.yml
+	$(BIN)/python -m website.check $(SITE)/site
+	@echo "file://$(CURDIR)/$(SITE)/site/index.html"
+
+.venv-docs/.packages: website/requirements.txt | $(VENV)/.packages
+	$(BIN)/python -m venv --clear .venv-docs
+	$(BIN)/uv pip install --quiet --python $(SITE_BIN)/python --require-hashes -r website/requirements.txt
+	@touch $@
+
+$(SITE)/scripts/.fetched: website/scripts.json | $(VENV)/.packages
+	$(BIN)/python -m website.fetch $(SITE)/scripts
 	@touch $@
 
 demo: setup
@@ -138,6 +159,7 @@ experiments: setup
 lock: $(VENV)/.packages
 	$(BIN)/uv pip compile --quiet --generate-hashes --python-version 3.11 requirements.in -o requirements.txt
 	$(BIN)/uv pip compile --quiet --generate-hashes --no-deps --python-version 3.11 docker/requirements.in -o docker/requirements.txt
+	$(BIN)/uv pip compile --quiet --generate-hashes --python-version 3.11 website/requirements.in -o website/requirements.txt
 	$(BIN)/uv pip compile --quiet --generate-hashes --python-version 3.11 tests/storage/requirements.in -o tests/storage/requirements.txt
 
 # Needs docker and a way to the registries of the images.
@@ -145,5 +167,5 @@ digests:
 	scripts/digests.sh docker/compose.yaml docker/.env
 
 clean: down
-	rm -rf $(VENV)/.kernels var build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache .numba_cache spark-warehouse
+	rm -rf $(VENV)/.kernels .venv-docs var build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache .numba_cache spark-warehouse
 	find . -path ./$(VENV) -prune -o -name __pycache__ -type d -exec rm -rf {} +
