@@ -143,6 +143,10 @@ class ConfigError(LowwaterError):
     """`lowwater.toml` or an option is wrong."""
 
 
+class AbsentExtraError(LowwaterError, ModuleNotFoundError):
+    """A package of an extra (`lowwater[spark]`) is not installed. Also a ModuleNotFoundError, for those who catch it."""
+
+
 class LakeError(LowwaterError):
     """The lake cannot be read or written."""
 

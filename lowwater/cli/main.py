@@ -55,6 +55,12 @@ def _guarded(command: Callable[[], Any]) -> int:
             raise
         say(f"error: {error}", err=True)
         return 1
+    except ModuleNotFoundError as error:
+        refusal = _absent(error)
+        if refusal is None or os.environ.get("LOWWATER_DEBUG"):
+            raise
+        say(f"error: {refusal}", err=True)
+        return 1
     except click.ClickException as error:
         say_refused(error)
         return error.exit_code
@@ -64,6 +70,14 @@ def _guarded(command: Callable[[], Any]) -> int:
         # The reader of the output closed the pipe, so Python must not flush into it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+
+
+def _absent(error: ModuleNotFoundError) -> LowwaterError | None:
+    """Translates the failed import of a package of an extra, where no command asked for the extra before."""
+    from lowwater.extras import absent_error, extra_of
+
+    extra = extra_of(error.name or "")
+    return absent_error("this command", [str(error.name)], [extra]) if extra else None
 
 
 if __name__ == "__main__":
