@@ -144,7 +144,7 @@ class ConfigError(LowwaterError):
 
 
 class AbsentExtraError(LowwaterError, ModuleNotFoundError):
-    """A package of an extra (`lowwater[spark]`) is not installed. Also a ModuleNotFoundError, for those who catch it."""
+    """A package of an extra (`lowwater[spark]`) is not installed. Callers may also catch it as ModuleNotFoundError."""
 
 
 class LakeError(LowwaterError):

@@ -1,6 +1,6 @@
 """A DAG bundle of Lowwater's DAGs, for an Airflow in which Lowwater is an installed package.
 
-Settings of Airflow name the class in `[dag_processor] dag_bundle_config_list`; `lowwater_airflow.dags` is the other way.
+Airflow's setting `[dag_processor] dag_bundle_config_list` names the class; `lowwater_airflow.dags` is the other way.
 """
 
 from __future__ import annotations

@@ -18,4 +18,4 @@ for _file in sorted(shared("dags").glob("*.py")):
     _dags |= {value.dag_id: value for value in _names.values() if isinstance(value, DAG)}
 
 globals().update(_dags)
-__all__ = sorted(_dags)  # noqa: PLE0605 - the names of query sets are those of the settings
+__all__ = sorted(_dags)
