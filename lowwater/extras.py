@@ -10,14 +10,13 @@ from importlib.util import find_spec
 from lowwater.errors import AbsentExtraError
 
 EXTRAS = {
-    "spark": ("pyspark", "delta"),
+    "spark": ("pyspark",),
     "quality": ("great_expectations", "pandas"),
-    "airflow": ("airflow", "fastapi"),
+    "serve": ("fastapi", "uvicorn"),
+    "s3": ("obstore",),
+    "airflow": ("airflow",),
 }
-"""Extra -> import names of its packages. pyproject.toml lists the packages themselves."""
-
-ALL = "all"
-"""The extra with all the others."""
+"""Extra -> import names of its packages. pyproject.toml lists the packages themselves; `all` has every extra."""
 
 
 def extra_of(module: str) -> str | None:

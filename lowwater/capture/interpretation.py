@@ -55,12 +55,12 @@ class Kernel:
             return self.machine
         with _LOCK:
             self._records += records
-            return self.machine if self._records > FEW or self._compiled_before else self.python
+            return self.machine if self._records > FEW or self.compiled else self.python
 
     @cached_property
     def machine(self) -> Callable[..., Any]:
         """The kernel as machine code."""
-        if not self._compiled_before and sys.stderr.isatty():
+        if not self.compiled and sys.stderr.isatty():
             say(f"compiling code to {self._task}, once on this machine: about 10 s", err=True)
         return kernel(self._function, self._arguments)
 
@@ -75,7 +75,8 @@ class Kernel:
         return over_memory
 
     @cached_property
-    def _compiled_before(self) -> bool:
+    def compiled(self) -> bool:
+        """Whether machine code of an earlier process is on disk."""
         return _compiled_before(self._function)
 
 

@@ -13,16 +13,31 @@ from typing import Any
 
 import click
 
-from lowwater import __version__
 from lowwater.cli.commands import CommandFolder
 from lowwater.errors import LowwaterError
 from lowwater.terminal import say, say_refused
 
 
+def _show_versions(context: click.Context, parameter: click.Parameter, wanted: bool) -> None:
+    if wanted:
+        from lowwater.cli.versions import versions
+
+        for line in versions():
+            say(line)
+        context.exit()
+
+
 @click.group(
     commands=CommandFolder(), context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110}
 )
-@click.version_option(__version__, prog_name="lowwater")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_versions,
+    help="Show the versions of Lowwater, Python and the packages that matter, and exit.",
+)
 def cli() -> None:
     """Replays packet captures through GSQL stream queries, exactly.
 

@@ -204,6 +204,11 @@ def _carrier_kernel() -> Kernel:
     return Kernel(decode_carriers, "read ARP and tunnels")
 
 
+def compiled(link: int) -> bool:
+    """Whether machine code for the headers of a link type is on disk."""
+    return _kernel(LINK_TYPES.get(link, UNKNOWN), False).compiled
+
+
 def decode(
     buffer: Any, records: Any, count: int, positions: Any, clock: int, link: int, out: Columns, present: Any
 ) -> tuple[int, int, int]:
