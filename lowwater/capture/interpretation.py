@@ -13,7 +13,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from threading import Lock
 from types import CellType, CodeType, FunctionType
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numba.core.caching import FunctionCache
@@ -34,7 +34,7 @@ class Kernel:
     Machine code is used where any process compiled the kernel before, or once this process has more than `FEW` records.
     """
 
-    def __init__(self, function: FunctionType, task: str, arguments: tuple[Any, ...] | None = None) -> None:
+    def __init__(self, function: Callable[..., Any], task: str, arguments: tuple[Any, ...] | None = None) -> None:
         """Makes both forms lazily.
 
         Args:
@@ -42,7 +42,7 @@ class Kernel:
             task: what the kernel does, for the message that it is compiled: `read headers of ethernet`.
             arguments: as for `inlining.kernel`.
         """
-        self._function, self._task, self._arguments = function, task, arguments
+        self._function, self._task, self._arguments = cast("FunctionType", function), task, arguments
         self._records = 0
 
     def of(self, records: int) -> Callable[..., Any]:
@@ -90,7 +90,7 @@ def _compiled_before(function: FunctionType) -> bool:
 def _memory(argument: Any) -> Any:
     """Returns an array, or a tuple with arrays, as memory: its elements are Python's numbers, which are quicker."""
     if isinstance(argument, np.ndarray):
-        return memoryview(argument)
+        return argument.data
     if isinstance(argument, tuple):
         return type(argument)(*map(_memory, argument))
     return argument

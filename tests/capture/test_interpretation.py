@@ -48,7 +48,7 @@ def test_a_kernel_is_compiled_once_a_process_has_more_than_few_records(monkeypat
         return number + _one()  # type: ignore[no-any-return]
 
     monkeypatch.setattr("lowwater.capture.interpretation._compiled_before", lambda function: False)
-    counting = Kernel(count, "count")  # type: ignore[arg-type]
+    counting = Kernel(count, "count")
     first = counting.of(FEW)
     assert first is counting.python and first(5) == 6
     assert counting.of(1) is counting.machine and counting.machine(5) == 6
@@ -59,7 +59,7 @@ def test_machine_code_of_an_earlier_process_is_used(monkeypatch: pytest.MonkeyPa
         return number
 
     monkeypatch.setattr("lowwater.capture.interpretation._compiled_before", lambda function: True)
-    counting = Kernel(count, "count")  # type: ignore[arg-type]
+    counting = Kernel(count, "count")
     assert counting.of(1) is counting.machine
 
 
