@@ -29,8 +29,8 @@ SELECT tb, srcIP, destPort, count(*) AS packets, sum(len) AS bytes FROM main1.TC
 GROUP BY time/10 AS tb, srcIP, destPort HAVING count(*) > 1;
 """
 ABSENT = {"spark": "pyspark", "quality": "great_expectations", "airflow": "airflow"}
-INHERITED = ("PATH", "HOME", "LANG", "JAVA_HOME", "TMPDIR", "UV_CACHE_DIR", "UV_INDEX_URL", "UV_DEFAULT_INDEX")
-"""Variables of the environment that pass through: none that Python, Airflow or Lowwater read."""
+FOREIGN = ("AIRFLOW", "LOWWATER", "NUMBA", "PYTHON", "SPARK", "VIRTUAL_ENV")
+"""Beginnings of variables that would tell an installation of the checkout; mirrors, proxies and Java pass through."""
 
 
 def run(command: Sequence[object], folder: Path, *, code: int = 0, **variables: str) -> str:
@@ -40,12 +40,12 @@ def run(command: Sequence[object], folder: Path, *, code: int = 0, **variables: 
         command: program and arguments.
         folder: working directory.
         code: the exit code that is expected.
-        variables: variables of the environment, beside `INHERITED`.
+        variables: further variables of the environment, which has none of `FOREIGN`.
 
     Raises:
         AssertionError: the exit code is another one; the message has the whole output.
     """
-    environment = {name: os.environ[name] for name in INHERITED if name in os.environ} | variables
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(FOREIGN)} | variables
     words = [str(word) for word in command]
     done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, timeout=540)
     assert done.returncode == code, f"{' '.join(words)}: exit code {done.returncode}\n{done.stdout}\n{done.stderr}"
