@@ -115,5 +115,6 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def _die_with_parent() -> None:
-    # The task may be killed with SIGKILL and then runs no code, so the kernel must end the child.
-    _LIBC.prctl(DIES_WITH_PARENT, signal.SIGKILL)
+    # The task may be killed with SIGKILL and then runs no code, so the kernel must end the child. Only Linux can.
+    if sys.platform == "linux":
+        _LIBC.prctl(DIES_WITH_PARENT, signal.SIGKILL)
