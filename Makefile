@@ -10,6 +10,13 @@ EXTRAS := spark quality airflow s3 serve all
 VENV := .venv
 BIN := $(VENV)/bin
 
+# pip fetches the first uv, and uv everything else: one variable names the mirror for both.
+ifdef PIP_INDEX_URL
+export UV_DEFAULT_INDEX ?= $(PIP_INDEX_URL)
+else ifdef UV_DEFAULT_INDEX
+export PIP_INDEX_URL := $(UV_DEFAULT_INDEX)
+endif
+
 .DELETE_ON_ERROR:
 .PHONY: help setup demo up down test test-fast test-packages lint types fuzz goldens bench bench-high bench-ingest bench-end experiments endurance wheel lock bill licences audit release-check digests clean
 
