@@ -15,7 +15,19 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "lowwater"
 MODULES = sorted(PACKAGE.rglob("*.py"))
-BELOW_ALL = ["", "errors", "precedence", "caches", "tempfolders", "environment", "instants", "refused", "sections"]
+BELOW_ALL = [
+    "extras",
+    "places",
+    "",
+    "errors",
+    "precedence",
+    "caches",
+    "tempfolders",
+    "environment",
+    "instants",
+    "refused",
+    "sections",
+]
 BELOW_ALL += ["config", "terminal"]
 SPARK = {"pyspark", "delta", "py4j"}
 # "knows nothing of", where the order of the folders alone would allow it
