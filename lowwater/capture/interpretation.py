@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache, cached_property
 from pathlib import Path
 from threading import Lock
@@ -16,6 +17,7 @@ from types import CellType, CodeType, FunctionType
 from typing import Any, cast
 
 import numpy as np
+from numba import config
 from numba.core.caching import FunctionCache
 
 from lowwater.capture.headers.loads import PYTHON
@@ -26,6 +28,18 @@ FEW = 20_000
 """Records that a process interprets with one kernel before it compiles it: about half a second."""
 
 _LOCK = Lock()
+_few = FEW
+
+
+@contextmanager
+def compiling() -> Iterator[None]:
+    """Compiles every kernel that the block uses, however few the records are: for work that is done at set-up."""
+    global _few
+    _few = 0
+    try:
+        yield
+    finally:
+        _few = FEW
 
 
 class Kernel:
@@ -51,11 +65,13 @@ class Kernel:
         Args:
             records: number of records of the next call.
         """
+        if config.DISABLE_JIT:
+            return self._function
         if "machine" in self.__dict__:
             return self.machine
         with _LOCK:
             self._records += records
-            return self.machine if self._records > FEW or self.compiled else self.python
+            return self.machine if self._records > _few or self.compiled else self.python
 
     @cached_property
     def machine(self) -> Callable[..., Any]:
