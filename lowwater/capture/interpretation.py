@@ -1,7 +1,7 @@
 """Runs kernels as plain Python while records are few, so that the first capture of a machine waits for no compiler.
 
 Between the kernels of the reader and `inlining`. numba takes ten seconds for the kernel of a link layer; plain Python
-takes some 20 microseconds a record (docs/adr/0068). Both run the same functions: `interpreted` replaces each
+takes some 10 microseconds a record (docs/adr/0068). Both run the same functions: `interpreted` replaces each
 compiled function that a kernel calls by the function it was compiled from.
 """
 
@@ -24,7 +24,7 @@ from lowwater.capture.headers.loads import PYTHON
 from lowwater.capture.inlining import kernel, kernel_name
 from lowwater.terminal import say
 
-FEW = 20_000
+FEW = 50_000
 """Records that a process interprets with one kernel before it compiles it: about half a second."""
 
 _LOCK = Lock()

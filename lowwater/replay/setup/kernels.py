@@ -1,8 +1,8 @@
 """Compiles the kernels of the reader and the audit at set-up, by reading a small capture of each kind of link.
 
 `make setup` runs `python -m lowwater.replay.setup.kernels`, and `lowwater doctor --prepare` does the same. Otherwise
-the first capture of more than a few packets of a kind of link waits ten seconds for the compiler. All kinds together take
-thirty, since they share most code."""
+the first capture of more than a few packets waits ten seconds for the compiler, once for each kind of link. All kinds
+together take thirty, since they share most code."""
 
 from __future__ import annotations
 
