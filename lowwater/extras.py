@@ -35,12 +35,13 @@ def absent(extra: str) -> list[str]:
     return [package for package in EXTRAS[extra] if find_spec(package) is None]
 
 
-def require(task: str, *extras: str) -> None:
+def require(task: str, *extras: str, instead: str = "") -> None:
     """Checks that extras are installed, before anything that needs them has begun.
 
     Args:
         task: what needs the extras, as the message names it: `lowwater backfill`.
         extras: names of extras, keys of `EXTRAS`.
+        instead: what does without them, for the hint: `add --engine reference`.
 
     Raises:
         AbsentExtraError: a package of an extra is not installed; the message names all that are needed.
@@ -48,12 +49,20 @@ def require(task: str, *extras: str) -> None:
     packages = {extra: absent(extra) for extra in extras}
     missing = [extra for extra in extras if packages[extra]]
     if missing:
-        raise absent_error(task, [package for extra in missing for package in packages[extra]], missing)
+        raise absent_error(task, [package for extra in missing for package in packages[extra]], missing, instead)
 
 
-def absent_error(task: str, packages: list[str], extras: list[str]) -> AbsentExtraError:
-    """Makes the error for packages that are not installed."""
+def absent_error(task: str, packages: list[str], extras: list[str], instead: str = "") -> AbsentExtraError:
+    """Makes the error for packages that are not installed.
+
+    Args:
+        task: as for `require`.
+        packages: import names of the packages.
+        extras: the extras that install them.
+        instead: as for `require`.
+    """
     plural = "packages that are" if len(packages) > 1 else "a package that is"
     return AbsentExtraError(
-        f"{task} needs {plural} not installed: {', '.join(packages)}", f"pip install 'lowwater[{','.join(extras)}]'"
+        f"{task} needs {plural} not installed: {', '.join(packages)}",
+        f"pip install 'lowwater[{','.join(extras)}]'" + (f", or {instead}" if instead else ""),
     )

@@ -153,7 +153,7 @@ def check_absent(place: Installation) -> None:
     """Asks an installation without extras for what it has not: one message with the extra, and no traceback."""
     capture = ("--capture", f"main1={place.folder / 'a.pcap'}")
     said = place.lowwater("run", "talkers.gsql", *capture, "--out", "other", code=1)
-    assert "pip install 'lowwater[spark]'" in said and "Traceback" not in said, said
+    assert "pip install 'lowwater[spark]', or add --engine reference" in said and "Traceback" not in said, said
     said = place.lowwater("backfill", "--lake", "lake", code=1)
     assert "pip install 'lowwater[spark,quality]'" in said and "Traceback" not in said, said
     assert "none: the light core" in re.sub(r"[^\S ]+", "", place.lowwater("doctor", COLUMNS="200"))

@@ -59,7 +59,7 @@ def run(files: tuple[Path, ...], **arguments: Any) -> None:
       lowwater run queries/flows.gsql --capture main1=a.pcap --capture main2=b.pcap --out results
     """
     if arguments["engine"] == "spark":
-        require("lowwater run --engine spark", "spark")
+        require("lowwater run --engine spark", "spark", instead="add --engine reference")
         launch_jvm_early()
     from lowwater.cli.queries import run_files
 
