@@ -65,7 +65,7 @@ class Kernel:
         Args:
             records: number of records of the next call.
         """
-        if config.DISABLE_JIT:
+        if config.DISABLE_JIT:  # type: ignore[attr-defined]
             return self._function
         if "machine" in self.__dict__:
             return self.machine
