@@ -72,6 +72,12 @@ $(VENV)/.jars: $(VENV)/.packages | $(VENV)/.package
 	$(BIN)/python -m lowwater.high.session --fetch
 	@touch $@
 
+# The S3 server of the tests has packages of other versions, in a folder of its own; only its process sees them.
+$(VENV)/.s3: tests/storage/requirements.txt $(VENV)/.packages
+	@rm -rf $(VENV)/s3
+	$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python --require-hashes --target $(VENV)/s3 -r $<
+	@touch $@
+
 # A process that meets a kind of link for the first time compiles for ten seconds and more: a small capture of each is read.
 $(VENV)/.kernels: $(wildcard lowwater/capture/*.py lowwater/capture/*/*.py lowwater/capture/*/*/*.py lowwater/quality/*/*.py) | $(VENV)/.package
 	$(BIN)/python -m lowwater.replay.setup.kernels
@@ -95,11 +101,11 @@ down:
 
 # Three workers keep two cores busy: tests of Airflow and of whole commands wait for other processes half of their time.
 # The order of the files is that of tests/conftest.py; xdist's own would leave the files of few, long tests to the end.
-test: setup
+test: setup $(VENV)/.s3
 	@$(BIN)/lowwater doctor
 	$(BIN)/python -m pytest --numprocesses=3 --dist=loadfile --no-loadscope-reorder
 
-test-fast: $(VENV)/.package
+test-fast: $(VENV)/.package $(VENV)/.s3
 	$(BIN)/python -m pytest --numprocesses=2 --dist=loadfile --no-loadscope-reorder -m "not spark and not captures and not slow" --hypothesis-profile=quick
 
 test-packages: setup
@@ -155,6 +161,7 @@ wheel: $(VENV)/.package
 lock: $(VENV)/.packages
 	$(BIN)/uv pip compile --quiet --generate-hashes --python-version 3.11 requirements.in -o requirements.txt
 	$(BIN)/uv pip compile --quiet --generate-hashes --no-deps --python-version 3.11 docker/requirements.in -o docker/requirements.txt
+	$(BIN)/uv pip compile --quiet --generate-hashes --python-version 3.11 tests/storage/requirements.in -o tests/storage/requirements.txt
 	for extra in core $(EXTRAS); do \
 	    $(BIN)/uv pip compile --quiet --generate-hashes --universal --python-version 3.11 --no-annotate --no-header \
 	        $$([ $$extra = core ] || echo --extra $$extra) pyproject.toml -c requirements.txt -o requirements/$$extra.txt || exit 1; done

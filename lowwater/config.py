@@ -8,7 +8,7 @@ import re
 import tomllib
 from collections.abc import Mapping
 from os.path import normpath
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Annotated, Any, Literal, NoReturn
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -20,6 +20,7 @@ from lowwater.errors import ConfigError
 from lowwater.instants import HOUR, SECOND, format_duration, parse_duration, parse_instant, parse_span
 from lowwater.refused import refusals
 from lowwater.sections import Duration, History, LinkThresholds, Positive, Section, Thresholds, nearest
+from lowwater.storage import paths
 
 FILE_NAME = "lowwater.toml"
 LINK_NAME = r"[A-Za-z_][A-Za-z0-9_.-]*(?:/[A-Za-z0-9_.-]+)?"
@@ -433,7 +434,7 @@ class Config(Section):
         return self.thresholds.model_copy(update=overrides)
 
 
-def load_config(lake: Path | None = None, path: Path | None = None) -> Config:
+def load_config(lake: PurePath | None = None, path: Path | None = None) -> Config:
     """Reads the settings of a lake; environment variables `LOWWATER_SECTION__KEY` override the file.
 
     Args:
@@ -448,9 +449,9 @@ def load_config(lake: Path | None = None, path: Path | None = None) -> Config:
     """
     chosen = path or (lake / FILE_NAME if lake else None)
     data: dict[str, Any] = {}
-    if chosen is not None and (path is not None or chosen.exists()):
+    if chosen is not None and (path is not None or paths.exists(chosen)):
         try:
-            data = tomllib.loads(chosen.read_text(encoding="utf-8"))
+            data = tomllib.loads(paths.read(chosen).decode())
         except OSError as error:
             raise ConfigError(f"{chosen}: cannot be read: {error.strerror}") from error
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -460,10 +461,10 @@ def load_config(lake: Path | None = None, path: Path | None = None) -> Config:
         config = Config.model_validate(data)
     except ValidationError as error:
         _refuse(chosen or Path(FILE_NAME), error, variables)
-    return _absolute(config, chosen.resolve().parent, lake) if chosen else config
+    return _absolute(config, paths.settings_folder(chosen), lake) if chosen else config
 
 
-def _refuse(path: Path, error: ValidationError, variables: Mapping[str, str]) -> NoReturn:
+def _refuse(path: PurePath, error: ValidationError, variables: Mapping[str, str]) -> NoReturn:
     lines = []
     for key, text in refusals(error):
         # A setting from an environment variable is in no file.
@@ -472,7 +473,7 @@ def _refuse(path: Path, error: ValidationError, variables: Mapping[str, str]) ->
     raise ConfigError("\n".join(dict.fromkeys(lines)))
 
 
-def _absolute(config: Config, folder: Path, lake: Path | None) -> Config:
+def _absolute(config: Config, folder: Path, lake: PurePath | None) -> Config:
     links = {
         name: link.model_copy(
             update={

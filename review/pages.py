@@ -21,6 +21,7 @@ from lowwater.lake.tables import interval_label, safe_name
 from lowwater.quality.lateness.counts import bound_of
 from lowwater.quality.lateness.review import QUANTILES, recommend
 from lowwater.quality.lateness.wording import bound_labels, headline, remarks, share_text
+from lowwater.storage.paths import has_file
 
 from .board import GRAVITY, Interval, Part, Snapshot
 from .calendar import LINK_STATES, SIGNS, Month, link_calendar, months, set_calendar, tally
@@ -136,7 +137,7 @@ def _filled(kind: Page, snapshot: Snapshot, root: str, values: dict[str, Any]) -
             root=root,
             section=kind.section,
             navigation=[kind for kind in PAGES if kind.section and "{}" not in kind.address],
-            docs=(snapshot.lake.reports / "index.html").is_file(),
+            docs=has_file(snapshot.lake.reports / "index.html"),
             lake="/".join(snapshot.lake.root.parts[-2:]),
             **values,
         )

@@ -14,6 +14,8 @@ from typing import Any, TypeVar, cast
 
 from numba import njit
 
+from lowwater.machine_code import cached_njit
+
 _Function = TypeVar("_Function", bound=Callable[..., object])
 
 # Without this, numba counts references to each array at each call by atomic instructions, which take longer than the
@@ -74,9 +76,7 @@ def kernel(function: _Function, arguments: tuple[Any, ...] | None = None) -> _Fu
             the types of each first call.
     """
     function.__qualname__ = kernel_name(function)
-    options: dict[str, Any] = {"nogil": True, "cache": True, **_UNCOUNTED}
-    compiler = njit(**options) if arguments is None else njit(arguments, **options)
-    return cast("_Function", compiler(function))
+    return cached_njit(arguments, nogil=True, **_UNCOUNTED)(function)
 
 
 def part(function: _Function) -> _Function:

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePath
 from threading import Lock
 
 import click
@@ -44,7 +44,7 @@ class IntervalSelection:
         queries: folder of query sets.
     """
 
-    lake: Path
+    lake: PurePath
     start: int | None
     end: int | None
     names: tuple[str, ...]

@@ -6,18 +6,20 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from os.path import relpath
-from pathlib import Path
+from pathlib import Path, PurePath
+from tempfile import TemporaryDirectory
 
 from lowwater.config import FILE_NAME, load_config, section_of
 from lowwater.errors import ConfigError
 from lowwater.instants import HOUR, format_duration, format_instant
 from lowwater.lake.files.names import LinkFiles
 from lowwater.lake.files.proposal import LinkProposal, Proposal, propose
+from lowwater.storage import paths
+from lowwater.storage.object_paths import ObjectPath
 from lowwater.terminal import Terminal, say, shown
 
 HEAD = """\
@@ -42,7 +44,7 @@ QUERIES = """
 """
 
 
-def init_lake(folder: Path, lake: Path, queries: Sequence[Path], sample: int) -> None:
+def init_lake(folder: Path, lake: PurePath, queries: Sequence[Path], sample: int) -> None:
     """Writes the settings of a lake and prints the links that it found.
 
     Args:
@@ -55,16 +57,16 @@ def init_lake(folder: Path, lake: Path, queries: Sequence[Path], sample: int) ->
         ConfigError: the lake has settings already, or the folder has no captures.
     """
     target = lake / FILE_NAME
-    if target.exists():
+    if paths.exists(target):
         raise ConfigError(f"{target}: already exists", "change it, or remove it and run init again")
     with Terminal(stderr=True).working("looking") as working:
         proposal = propose(folder, sample, lambda name: working(f"reading {name}"))
     text = settings(proposal, folder, lake, queries)
-    lake.mkdir(parents=True, exist_ok=True)
-    scratch = target.with_suffix(".tmp")
-    scratch.write_text(text, encoding="utf-8")
-    load_config(lake, scratch)  # fails before the rename if the proposal is not valid
-    os.rename(scratch, target)
+    with TemporaryDirectory() as scratch:
+        proposed = Path(scratch, FILE_NAME)
+        proposed.write_text(text, encoding="utf-8")
+        load_config(lake, proposed)  # fails before the lake has it if the proposal is not valid
+    paths.write(target, text.encode())
     for line in _several(proposal.links):
         say(line)
     for link in proposal.links:
@@ -76,7 +78,12 @@ def init_lake(folder: Path, lake: Path, queries: Sequence[Path], sample: int) ->
     say(f"wrote {target}: read it, then lowwater ingest --lake {shlex.quote(str(lake))}")
 
 
-def settings(proposal: Proposal, folder: Path, lake: Path, queries: Sequence[Path]) -> str:
+def _from(path: Path, lake: PurePath) -> str:
+    """The path of a local file as the settings of a lake name it: from their folder, if they are in one."""
+    return str(path.absolute()) if isinstance(lake, ObjectPath) else relpath(path, lake)
+
+
+def settings(proposal: Proposal, folder: Path, lake: PurePath, queries: Sequence[Path]) -> str:
     """Returns the text of `lowwater.toml`.
 
     Args:
@@ -86,13 +93,13 @@ def settings(proposal: Proposal, folder: Path, lake: Path, queries: Sequence[Pat
         queries: query files, each of which becomes a query set.
     """
     parts = [HEAD.format(folder=_comment(str(folder)), interval=format_duration(proposal.interval))]
-    parts += [_link(link, relpath(folder, lake)) for link in proposal.links]
+    parts += [_link(link, _from(folder, lake)) for link in proposal.links]
     names = [link.named.link for link in proposal.links]
     if len(names) > 1:
         parts.append(f"\n[sets]\nall = {json.dumps(names)}\n")
     if queries:
         headers = [section_of(path.stem, of="query_sets") for path in queries]
-        files = [_text(relpath(path, lake)) for path in queries]
+        files = [_text(_from(path, lake)) for path in queries]
         parts += [f"\n{header}\nfiles = [{file}]\n" for header, file in zip(headers, files, strict=True)]
     else:
         parts.append(QUERIES)

@@ -9,7 +9,7 @@ import signal
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import Path, PurePath
 from types import FrameType
 
 from lowwater.config import Config, load_config
@@ -44,7 +44,7 @@ def stopped_by_signals() -> Iterator[threading.Event]:
 
 
 def watch_patterns(
-    root: Path, link: str | None, growing: bool, settle: int, every: int, span: tuple[int | None, int | None]
+    root: PurePath, link: str | None, growing: bool, settle: int, every: int, span: tuple[int | None, int | None]
 ) -> None:
     """Ingests the new and changed files of all patterns until SIGINT or SIGTERM; what is at work is finished first.
 

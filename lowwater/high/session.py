@@ -152,10 +152,12 @@ def _options(settings: SessionSettings, home: Path) -> dict[str, str]:
     log = home / "log4j2.properties"
     log.write_text(_QUIET.format(level=settings.log_level))
     java = f"-Dlog4j2.configurationFile=file:{log} -Dderby.system.home={home} -Djava.io.tmpdir={home}"
-    # Objects of a micro-batch die with it: a large young generation avoids copying them.
-    java += (
-        " -XX:+UseSerialGC -XX:TieredStopAtLevel=1" if settings.quick_start else " -XX:+UseParallelGC -XX:NewRatio=1"
-    )
+    if settings.quick_start:
+        # Few methods run often enough within some seconds to earn the work of compiling them.
+        java += " -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:CompileThresholdScaling=4"
+    else:
+        # Objects of a micro-batch die with it: a large young generation avoids copying them.
+        java += " -XX:+UseParallelGC -XX:NewRatio=1"
     if settings.record is not None:
         java += f' "-XX:ArchiveClassesAtExit={settings.record}"'
     elif archive := class_archive():

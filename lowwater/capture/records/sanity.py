@@ -13,6 +13,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from lowwater.machine_code import cached_njit
+
 SIDE = 16
 END_OF_TIME = 1 << 62
 LARGEST_WIRE = (1 << 31) - 1
@@ -45,7 +47,7 @@ def _median(stamps: Any, begin: int, end: int) -> int:
     return int(stamps[begin])
 
 
-@njit(nogil=True, cache=True)
+@cached_njit(nogil=True)
 def _judge(stamps: Any, begin: int, end: int, max_jump: int, ahead: int, smallest: int, jumps: Any) -> tuple[int, int]:
     """Marks in `jumps` the time jumps of stamps[begin:end]; `stamps` includes the context on both sides."""
     # If a record is more than `ahead` above its median, more than half of its window lies below `stamp - ahead`. Then
@@ -131,7 +133,7 @@ class Judge:
         return jumps
 
 
-@njit(nogil=True, cache=True)
+@cached_njit(nogil=True)
 def judgeable(stamps: Any, wire: Any) -> tuple[Any, bool]:
     """Finds the records whose timestamp can be compared: it lies in [0, 2^62) ns, and the wire length is below 2^31.
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from lowwater.capture.formats.sources import Source
+from lowwater.machine_code import cached_njit
 
 BLOCK_BYTES = 4 << 20
 """Bytes of a file that are parsed at a time."""
@@ -84,7 +84,7 @@ def _closed(data: bytes) -> bytes:
     return data if data.endswith(b"\n") else data + b"\n"
 
 
-@njit(nogil=True, cache=True)
+@cached_njit(nogil=True)
 def _quoted_ends(data: Any, begin: int, separator: int, quote: int, ends: Any) -> int:
     """Finds the ends of records in which a quoted value may hold separators and ends of lines, as Arrow reads them.
 

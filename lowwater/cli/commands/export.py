@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import uuid
 from collections.abc import Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 import click
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--lake", required=True, type=options.FOLDER, help="The lake's folder.")
+@click.option("--lake", required=True, type=options.LAKE, help=options.LAKE_HELP)
 @click.option(
     "--out", required=True, type=click.Path(path_type=Path, allow_dash=True), help="The capture to write; - for stdout."
 )
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 )
 @click.option("--force", is_flag=True, help="Replace a file that is there.")
 def export(
-    lake: Path,
+    lake: PurePath,
     out: Path,
     links: tuple[str, ...],
     start: int | None,
@@ -59,7 +59,7 @@ def export(
 
 
 def _export(
-    root: Path,
+    root: PurePath,
     out: Path,
     names: Sequence[str],
     start: int | None,

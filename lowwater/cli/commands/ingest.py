@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 import click
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--lake", required=True, type=options.FOLDER, help="The lake's folder; made if it is not there.")
+@click.option("--lake", required=True, type=options.LAKE, help="The lake's folder; made if it is not there.")
 @click.option("--link", help="The link that the captures were taken on; needed with FILE.")
 @click.option(
     "--covers", type=options.SPAN, metavar="FROM/TO", help="What the one capture covers, as ISO 8601 instants."
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 @click.option("--to", "end", type=options.INSTANT, help="Without FILE: only files that cover something before.")
 @click.argument("files", nargs=-1, type=options.FILE)
 def ingest(
-    lake: Path,
+    lake: PurePath,
     link: str | None,
     covers: tuple[int, int] | None,
     growing: bool,
@@ -96,7 +96,9 @@ def ingest(
     _ingest_files(lake, link, covers, growing, files)
 
 
-def _ingest_files(lake: Path, link: str, covers: tuple[int, int] | None, growing: bool, files: Sequence[Path]) -> None:
+def _ingest_files(
+    lake: PurePath, link: str, covers: tuple[int, int] | None, growing: bool, files: Sequence[Path]
+) -> None:
     """Ingests captures of one link and prints the result of each.
 
     Args:
@@ -126,7 +128,7 @@ def _ingest_files(lake: Path, link: str, covers: tuple[int, int] | None, growing
     _tell_idle_keys(opened, config, link)
 
 
-def _ingest_patterns(lake: Path, link: str | None, start: int | None, end: int | None) -> bool:
+def _ingest_patterns(lake: PurePath, link: str | None, start: int | None, end: int | None) -> bool:
     """Ingests new and changed files of the links' patterns, link by link. Returns whether all succeeded.
 
     Args:

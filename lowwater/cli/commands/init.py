@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import click
 
@@ -11,7 +11,7 @@ from lowwater.cli import options
 
 @click.command()
 @click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="CAPTURES")
-@click.option("--lake", required=True, type=options.FOLDER, help="The new lake's folder; made if it is not there.")
+@click.option("--lake", required=True, type=options.LAKE, help="The new lake's folder; made if it is not there.")
 @click.option("--query", "queries", multiple=True, type=options.FILE, metavar="FILE.gsql", help="A query set; repeats.")
 @click.option(
     "--sample",
@@ -20,7 +20,7 @@ from lowwater.cli import options
     help="Files of each link that are read whole; two at least.",
     show_default=True,
 )
-def init(folder: Path, lake: Path, queries: tuple[Path, ...], sample: int) -> None:
+def init(folder: Path, lake: PurePath, queries: tuple[Path, ...], sample: int) -> None:
     """Proposes the settings of a lake from a folder of captures, and writes LAKE/lowwater.toml with comments.
 
     \b

@@ -9,7 +9,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from lowwater.capture.content.retention import ContentOptions
 from lowwater.capture.formats.division import CaptureChunk
@@ -27,6 +27,7 @@ from lowwater.lake.ledgers.captures import Capture, put_malformed
 from lowwater.lake.ledgers.outside import attempt_paths, strays
 from lowwater.lake.packets import PacketFiles
 from lowwater.lake.tables import DataFile, swap_files
+from lowwater.storage.paths import locals_of
 
 CHUNK_BYTES = 8 << 20
 """Approximate size of a chunk, bytes: a task holds this much of the file at a time."""
@@ -284,13 +285,15 @@ class Batch:
             for interface in facts.interfaces
         ]
         try:
-            files = [(at, packed_file.of(facts.sha256)) for packed in done for at, packed_file in packed.files]
+            files = [
+                (at, packed_file.of(facts.sha256, self._table)) for packed in done for at, packed_file in packed.files
+            ]
         except OSError as error:
             raise not_written(self._table, survey.path, error) from error
         names = [part.interface.name for part in parts]
         links = link_names(self._ledger.link, names, survey.path, self._settings.interfaces == "one")
         if len(parts) > 1 and self._settings.interfaces == "one":
-            joined = merge_summaries(parts, [self._table / data_file.path for _, data_file in files], damage)
+            joined = merge_summaries(parts, locals_of(self._table / data_file.path for _, data_file in files), damage)
             parts, damage = [joined.summary], joined.damage
         rows = [
             _row(link, survey.path, work, facts, part, len(facts.interfaces) - len(parts) + 1, self._content)
@@ -303,7 +306,9 @@ class Batch:
             file, note_kept = bare.covering(by_hand, work.growing, True), _coverage_kept(by_hand)
         paths = {link: [self._table / data_file.path for at, data_file in files if links[at] == link] for link in links}
         file = LedgerFile(tuple(_counted(row, paths[row.link]) for row in file.rows))
-        swap_files(self._table, [_of_link(data_file, links[at]) for at, data_file in files], lambda table: [])
+        swap_files(
+            self._table, [_of_link(data_file, links[at]) for at, data_file in files], lambda table: [], fence=lake.fence
+        )
         if damage.num_rows:
             put_malformed(lake, damage, links, facts.sha256, work.attempt)
         replaced, note = self._ledger.put(file, self._settings, facts.unpacked)
@@ -319,7 +324,7 @@ def _coverage_kept(declared: Coverage) -> str:
     return f"it keeps the coverage that --covers declared, {'/'.join(format_instant(bound) for bound in declared)}"
 
 
-def _counted(row: Capture, paths: Sequence[Path]) -> Capture:
+def _counted(row: Capture, paths: Sequence[PurePath]) -> Capture:
     """Returns the ledger row with the number of records outside of its declared coverage."""
     if row.declared is None:
         return replace(row, early=None, late=None)

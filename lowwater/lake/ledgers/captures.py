@@ -216,7 +216,7 @@ def put_captures(lake: Lake, rows: Sequence[Capture], replaced: Sequence[Capture
     columns = [pa.array([getattr(row, column.name) for row in rows], column.type) for column in CAPTURES]
     table = pa.Table.from_arrays(columns, schema=CAPTURES)
     # The rows satisfy the predicate by their own attempt, as Delta demands.
-    replace_rows(lake.captures, table, f"link IN ({links}) AND attempt IN ({attempts})")
+    replace_rows(lake.captures, table, f"link IN ({links}) AND attempt IN ({attempts})", lake.fence)
 
 
 def put_malformed(lake: Lake, damage: pa.Table, links: Sequence[str], sha256: str, attempt: str) -> None:
@@ -238,7 +238,7 @@ def put_malformed(lake: Lake, damage: pa.Table, links: Sequence[str], sha256: st
     if "line" not in damage.schema.names:
         constants["line"] = pa.nulls(size, pa.int64())
     columns = [constants[name] if name in constants else damage.column(name) for name in MALFORMED.names]
-    append_rows(lake.malformed, pa.Table.from_arrays(columns, schema=MALFORMED))
+    append_rows(lake.malformed, pa.Table.from_arrays(columns, schema=MALFORMED), lake.fence)
 
 
 def malformed_between(lake: Lake, link: str, captures: Sequence[Capture], start: int, end: int) -> pa.Table:

@@ -13,7 +13,16 @@ import pyarrow.compute as pc
 import pyarrow.dataset as pads
 
 from lowwater.lake.layout import HEARTBEATS, LATER_OUTCOMES, QUALITY, QUARANTINE, REPLAYS, VIOLATIONS, Lake
-from lowwater.lake.tables import append_rows, compact, open_table, quote, read_rows, replace_rows, table_dataset
+from lowwater.lake.tables import (
+    append_rows,
+    compact,
+    fetch_rows,
+    open_table,
+    quote,
+    read_rows,
+    replace_rows,
+    table_dataset,
+)
 
 DONE, PROVISIONAL, INCOMPLETE, FAILED = "done", "provisional", "incomplete", "failed"
 LOW, HIGH, AUDIT, PUBLISH = "low", "high", "audit", "publish"
@@ -98,7 +107,8 @@ def read_statistics(lake: Lake, lftas: Sequence[str], most: int) -> pa.Table:
     if table is None:
         return HEARTBEATS.empty_table()
     # Files of an older lake lack the column, so rows without statistics are visible only after a read.
-    when = table_dataset(lake.heartbeats, table).to_table(columns=["start", "records"], filter=chosen).drop_null()
+    dataset = fetch_rows(lake.heartbeats, table_dataset(lake.heartbeats, table), chosen)
+    when = dataset.to_table(columns=["start", "records"], filter=chosen).drop_null()
     if not when.num_rows:
         return HEARTBEATS.empty_table()
     latest = pc.max(when.column("start")).as_py()
@@ -165,7 +175,7 @@ class ReplayRow:
 def record_replays(lake: Lake, rows: list[ReplayRow]) -> None:
     """Appends rows in one commit; the newest row of (query set, query, interval, stage) counts."""
     if rows:
-        append_rows(lake.replays, pa.Table.from_pylist([asdict(row) for row in rows], schema=REPLAYS))
+        append_rows(lake.replays, pa.Table.from_pylist([asdict(row) for row in rows], schema=REPLAYS), lake.fence)
         compact(lake.replays)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import PurePath
 
 import numpy as np
 import pyarrow as pa
@@ -38,6 +38,7 @@ from lowwater.lake.packets import CaptureRead, LinkRead, PacketFiles, packet_fil
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.plan.text import nearest
 from lowwater.replay.packets.predicate import Predicate
+from lowwater.storage.paths import local
 
 ETHERNET = "EN10MB"
 BATCH_BYTES = 32 << 20
@@ -205,9 +206,9 @@ def _selected(feed: _LinkPackets, predicate: Predicate) -> Iterator[tuple[str, p
                 ) from error
 
 
-def _batches(path: Path, capture: CaptureRead, names: list[str], low: int, high: int) -> Iterator[pa.RecordBatch]:
+def _batches(path: PurePath, capture: CaptureRead, names: list[str], low: int, high: int) -> Iterator[pa.RecordBatch]:
     """Reads the packets of a file within [low, high), ns, with absolute arrivals; a missing column is NULL."""
-    with pq.ParquetFile(path) as file:
+    with pq.ParquetFile(local(path)) as file:
         stored = file.schema_arrow.names
         for group in range(file.num_row_groups):
             if not _meets(file.metadata.row_group(group), stored, low, high):
