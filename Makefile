@@ -103,10 +103,10 @@ down:
 # The order of the files is that of tests/conftest.py; xdist's own would leave the files of few, long tests to the end.
 test: setup $(VENV)/.s3
 	@$(BIN)/lowwater doctor
-	$(BIN)/python -m pytest --numprocesses=3 --dist=loadfile --no-loadscope-reorder
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses=3 --dist=loadfile --no-loadscope-reorder
 
 test-fast: $(VENV)/.package $(VENV)/.s3
-	$(BIN)/python -m pytest --numprocesses=2 --dist=loadfile --no-loadscope-reorder -m "not spark and not captures and not slow" --hypothesis-profile=quick
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses=2 --dist=loadfile --no-loadscope-reorder -m "not spark and not captures and not slow" --hypothesis-profile=quick
 
 test-packages: setup
 	.ci/matrix
@@ -125,6 +125,7 @@ fuzz: setup
 	$(BIN)/python -m tests.capture.fuzz_guided frames var/fuzz/frames -runs=10000000 -max_len=400
 	$(BIN)/python -m tests.capture.fuzz_guided files var/fuzz/files -runs=100000 -max_len=1500
 	$(BIN)/python -m tests.capture.fuzz_captures --frames 10000000 --files 200000 --seed 1 --corpus var/fuzz/frames
+	$(BIN)/python -m tests.capture.fuzz_logs --files 100000 --seed 1
 
 # Everything that tests compare with; the reader of the diff decides.
 goldens: setup

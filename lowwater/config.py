@@ -9,7 +9,7 @@ import tomllib
 from collections.abc import Mapping
 from os.path import normpath
 from pathlib import Path, PurePath
-from typing import Annotated, Any, Literal, NoReturn
+from typing import Annotated, Any, Literal, NoReturn, get_args
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import BeforeValidator, ValidationError, model_validator
@@ -96,6 +96,8 @@ Patterns = Annotated[tuple[str, ...], BeforeValidator(_name_list), Setting(min_l
 LinkName = Annotated[str, Setting(pattern=f"^{LINK_NAME}$")]
 SetName = Annotated[str, Setting(pattern=r"^[A-Za-z_][A-Za-z0-9_-]*$")]
 Processes = Literal["shared", "each"]
+Kind = Literal["pcap", "csv", "json", "parquet", "zeek", "suricata", "nfdump"]
+KINDS: tuple[str, ...] = get_args(Kind)
 
 
 class Interval(Section):
@@ -145,7 +147,7 @@ class Link(Section):
         duplicate_bytes: bytes above the link layer that are equal in copies (D1); `content`: TTL, hop limit and
             checksums aside.
         anonymise: file with the key that replaces addresses.
-        kind: format of its files.
+        kind: format of its files, or the tool that wrote them.
         protocol: protocol of its records, if they are no packets; None for the only one of `schemas`, or the one that
             queries name.
         schemas: files with PROTOCOL blocks, of records that are no packets.
@@ -161,7 +163,7 @@ class Link(Section):
         until: end of its life, ns, exclusive (T5).
         gap_tolerance: longest pause between two captures that is no gap, ns (T5).
         policy: effect of a gap in its coverage on a run (T6).
-        delay: shift of arrivals and watermarks, ns; for experiments (T2).
+        delay: by how much its promises come later than they could, ns; for experiments (T2).
         thresholds: limits of an audit for this link.
         properties: values that queries read as `@name`.
     """
@@ -178,7 +180,7 @@ class Link(Section):
     duplicates: Annotated[Duplicates | Literal["keep"], BeforeValidator(_duplicates)] = "keep"
     duplicate_bytes: Literal["content", "packet"] = "content"
     anonymise: str | None = None
-    kind: Literal["pcap", "csv", "json", "parquet"] = "pcap"
+    kind: Kind = "pcap"
     protocol: str | None = None
     schemas: Names = ()
     separator: str | None = None
@@ -222,7 +224,7 @@ class Link(Section):
         if self.kind == "pcap":
             if self.protocol is not None or self.schemas:
                 key = "protocol" if self.protocol is not None else "schemas"
-                raise ValueError(f'{key}: is of a link of kind "csv", "json" or "parquet"')
+                raise ValueError(f'{key}: is of a link whose kind is not "pcap"')
             return
         for key in ("payload", "anonymise", "shed", "group_skew"):
             if getattr(self, key) is not None:

@@ -18,6 +18,7 @@ from lowwater.instants import SECOND, format_instant
 from lowwater.lake.ingestion.ingest import IngestResult, ingest
 from lowwater.lake.ingestion.watching import FileState, Found, Watch, portions
 from lowwater.lake.layout import Lake, open_lake
+from lowwater.lake.ledgers.captures import left_out_words
 from lowwater.replay.progress import Progress
 from lowwater.replay.sessions import Sessions
 from lowwater.replay.stages.runners import ingest_runner
@@ -150,6 +151,7 @@ def _lines(result: IngestResult) -> Iterator[str]:
     """A line for each link of an ingested file."""
     for row in result.captures:
         covered = f"{format_instant(row.covers_from)}/{format_instant(row.covers_to)}"
-        note = f"; {result.note}" if result.note else ""
+        notes = [text for text in (result.note, left_out_words(row.left_out_counts)) if text]
+        note = "".join(f"; {text}" for text in notes)
         numbers = f"{row.packets:,} packets, {row.malformed:,} malformed"
         yield f"{row.link}: {result.path.name} {result.state}, {numbers}, covers {covered}{note}"

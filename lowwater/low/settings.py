@@ -41,6 +41,7 @@ class LowSettings:
     Attributes:
         skew: maximum lateness of the link, ns (T2); the largest one if its records have several.
         skews: the skews of its records; None if all have the same.
+        delay: by how much its promises come later than they could, ns (T2).
         period: time between ticks, ns.
         policy: the policy of heartbeats.
         chunk_rows: number of records handled at once; with the tables it bounds the memory.
@@ -69,10 +70,13 @@ class LowSettings:
     texts: int = 1 << 18
     task_packets: int = 1 << 22
     skews: Skews | None = None
+    delay: int = 0
 
     def __post_init__(self) -> None:
         if self.skew < 0:
             raise ConfigError(f"the skew is {self.skew} ns", "give a duration of 0 or more")
+        if self.delay < 0:
+            raise ConfigError(f"the delay is {self.delay} ns", "give a duration of 0 or more")
         if self.period <= 0:
             raise ConfigError(f"the heartbeat period is {self.period} ns", "give a duration above 0")
         if self.chunk_rows <= 0:

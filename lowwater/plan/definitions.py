@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 
 from lowwater.catalog.user_functions import functions_digest, load_functions
 from lowwater.errors import LowwaterError, QueryError, raise_all
 from lowwater.gsql.declarations import parse_declarations
+from lowwater.gsql.nodes import ProtocolDecl
 from lowwater.gsql.parser import parse
 from lowwater.plan.bind.protocols import Declared, declare
 from lowwater.plan.context import Context, Links, Value
@@ -60,13 +62,17 @@ def _blocks(schemas: Sequence[Path]) -> list[Declared]:
             reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
             raise LowwaterError(f"schema file {path} cannot be read: {reason}") from None
         try:
-            parsed = parse(source, str(path))
-            if parsed.statements:
-                text = Text(str(path), source)
-                raise text.error(place_of(parsed.statements[0]), "a schema file holds PROTOCOL blocks only")
+            blocks += [(protocol, str(path), source) for protocol in _protocols(str(path), source)]
         except QueryError as error:
             errors.append(error)
-        else:
-            blocks += [(protocol, str(path), source) for protocol in parsed.protocols]
     raise_all(errors)
     return blocks
+
+
+@lru_cache(maxsize=64)
+def _protocols(path: str, source: str) -> tuple[ProtocolDecl, ...]:
+    """Parses a schema file: a command asks for the protocol of a link several times, a watch at every look."""
+    parsed = parse(source, path)
+    if parsed.statements:
+        raise Text(path, source).error(place_of(parsed.statements[0]), "a schema file holds PROTOCOL blocks only")
+    return parsed.protocols

@@ -29,12 +29,19 @@ class Disorder:
         attributes: origin -> allowed disorder of a temporal attribute other than the clock, in its unit.
         groups: value of `column` -> skew, ns; other values have `skew`.
         column: column of packets that `groups` refers to; empty without groups.
+        delay: by how much promises come later than they could, ns (T2).
     """
 
     skew: int
     attributes: Mapping[str, int] = field(default_factory=dict)
     groups: Mapping[Value, int] = field(default_factory=dict)
     column: str = ""
+    delay: int = 0
+
+    @property
+    def lag(self) -> int:
+        """How far a promise is behind its tick, ns."""
+        return self.longest + self.delay
 
     @property
     def longest(self) -> int:
@@ -42,9 +49,9 @@ class Disorder:
         return max([self.skew, *self.groups.values()])
 
     @property
-    def shortest(self) -> int:
-        """The smallest skew of any value."""
-        return min([self.skew, *self.groups.values()])
+    def least_lag(self) -> int:
+        """How far the promise of the value with the smallest skew is behind its tick, ns."""
+        return min([self.skew, *self.groups.values()]) + self.delay
 
 
 @dataclass(frozen=True)
@@ -243,16 +250,14 @@ class Clock:
     def _advance(self, instant: int) -> None:
         """Makes the promises of the ticks up to and including an instant."""
         if self._policy == DATA_DRIVEN:
-            promises = [
-                (link, link.seen - link.disorder.longest) for link in self._links.values() if link.seen is not None
-            ]
+            promises = [(link, link.seen - link.disorder.lag) for link in self._links.values() if link.seen is not None]
             if promises and self._done < self.tick <= instant:
                 self._promise(self.tick, promises)
         elif self._policy == PERIODIC:
             latest = instant // self._period * self._period
             while self._done < latest:
                 tick = min(self._due(), latest)
-                self._promise(tick, [(link, tick - link.disorder.longest) for link in self._links.values()])
+                self._promise(tick, [(link, tick - link.disorder.lag) for link in self._links.values()])
 
     def _due(self) -> int:
         """The next tick at which a promise releases a row; earlier ticks only move the clock (T4)."""

@@ -114,10 +114,13 @@ class Operators:
     def holders(self, disorder: Mapping[str, Disorder]) -> list[tuple[StreamOperator, list[int]]]:
         """Operators that keep rows until a promise, with the least time (ns) by which each input trails the clock.
 
-        An input trails the clock by its slowest link, taken with the smallest skew of any value.
+        An input trails the clock by its slowest link, taken with its delay and the smallest skew of any value.
         """
         return [
-            (operator, [max((disorder[name].shortest for name in names), default=0) for names in inputs])
+            (
+                operator,
+                [max((disorder[name].least_lag for name in names), default=0) for names in inputs],
+            )
             for operator, inputs in self._below.items()
             if isinstance(
                 operator, GroupOperator | JoinOperator | EpochOperator | OrderOperator | BufferedWindowsOperator

@@ -58,11 +58,15 @@ def script(name: str) -> ModuleType:
 
 
 def prepare(home: Any) -> None:
-    """Prepares an Airflow that reads its DAG files once: no test changes them, and each reading takes a process."""
+    """Prepares an Airflow that reads its DAG files once, and sees soon that a wait is over.
+
+    No test changes the files, and each reading takes a process.
+    """
     home.prepare()
     config = configparser.RawConfigParser()
     config.read(home.folder / "airflow.cfg")
     config["dag_processor"] = {"min_file_process_interval": "3600"}
+    config["scheduler"] = {"trigger_timeout_check_interval": "3"}
     with (home.folder / "airflow.cfg").open("w", encoding="utf-8") as file:
         config.write(file)
 
@@ -88,7 +92,7 @@ class Platform:
                 return False
             return True
 
-        assert wait(accepted, 120)
+        assert wait(accepted, 120, 2.0)
 
     def finish(self, dag: str, runs: int, seconds: float = 400.0) -> dict[str, str]:
         """Waits until that many runs of a DAG have ended; state by begin of the interval."""
@@ -98,7 +102,7 @@ class Platform:
             done = len(found) >= runs and set(found.values()) <= {"success", "failed"}
             return found if done else None
 
-        found = wait(ended, seconds)
+        found = wait(ended, seconds, 1.0)
         assert found is not None, f"{dag} did not end: {[(t['task_id'], t['state']) for t in self.home.tasks(dag)]}"
         return found
 
@@ -116,14 +120,20 @@ class Platform:
         return dict(found)
 
 
-def wait(condition: Callable[[], Any], seconds: float) -> Any:
-    """Polls until a condition gives something; what it gave, or None when the time is over."""
+def wait(condition: Callable[[], Any], seconds: float, every: float = 0.3) -> Any:
+    """Polls until a condition gives something; what it gave, or None when the time is over.
+
+    Args:
+        condition: what is asked again and again.
+        seconds: for how long.
+        every: seconds between two questions; those to a server of Airflow cost it about 50 ms of work each.
+    """
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         found = condition()
         if found:
             return found
-        time.sleep(0.3)
+        time.sleep(every)
     return None
 
 

@@ -85,7 +85,7 @@ def cell(page: Any, platform: Platform, state: str) -> Any:
         frame(page).get_by_role("heading", name="January 2026", level=1).wait_for()
         return link.get_attribute("aria-label") == f"1 Jan 00:00, {state}"
 
-    assert wait(there, 240), link.get_attribute("aria-label")
+    assert wait(there, 60), link.get_attribute("aria-label")
     return link
 
 
@@ -93,8 +93,8 @@ def test_a_backfill_from_the_form_fills_the_calendar(platform: Platform, page: A
     """In Chromium: an hour that is missing, the form of Trigger, the same hour published, until its next one comes."""
     cell(page, platform, "missing")
     backfill_by_form(page, platform.home.address, "replay_late", START, START)
-    follow(page, cell(page, platform, "provisional"), format_instant(START), "/lowwater/interval/late/")
     assert platform.finish("replay_late", 1) == {"2026-01-01T00:00:00Z": "success"}
+    follow(page, cell(page, platform, "provisional"), format_instant(START), "/lowwater/interval/late/")
 
 
 def test_a_broken_audit_is_never_visible(platform: Platform) -> None:
@@ -145,7 +145,7 @@ def test_missing_capture_waits_then_fails_then_comes(platform: Platform) -> None
     hour = START + HOUR
     platform.backfill("replay_late", hour, hour)
     begun = time.monotonic()
-    assert wait(lambda: "deferred" in platform.states("replay_late", hour), 60)
+    assert wait(lambda: "deferred" in platform.states("replay_late", hour), 60, 1.0)
     found = platform.finish("replay_late", LATE_HOURS)
     assert time.monotonic() - begun >= PATIENCE - 5
     assert found["2026-01-01T01:00:00Z"] == "failed"
@@ -173,9 +173,11 @@ def test_a_warning_waits_for_a_human(platform: Platform) -> None:
     def asked() -> bool:
         return "awaiting_input" in platform.states("replay_careful", cut)
 
-    assert wait(lambda: platform.states("replay_careful", START) == ["success"] * 4, 240), "nothing to approve there"
+    assert wait(lambda: platform.states("replay_careful", START) == ["success"] * 4, 240, 1.0), (
+        "nothing to approve there"
+    )
     assert table_rows(platform.lake, "careful_flows", START, cut) != []
-    assert wait(asked, 240)
+    assert wait(asked, 240, 1.0)
     approve = platform.task("replay_careful", cut, "approve")
     path = f"dags/replay_careful/dagRuns/{approve['dag_run_id']}/taskInstances/approve/-1/hitlDetails"
     detail = platform.home.ask("GET", path)
@@ -186,7 +188,7 @@ def test_a_warning_waits_for_a_human(platform: Platform) -> None:
     assert platform.task("replay_careful", cut, "approve")["try_number"] == 1, "a rejection is not tried again"
     assert table_rows(platform.lake, "careful_flows", cut, cut + HOUR) == []
     clear(platform, "replay_careful", approve["dag_run_id"], True)
-    assert wait(asked, 120)
+    assert wait(asked, 120, 1.0)
     answer(platform, path, "Approve")
     assert set(platform.finish("replay_careful", 2).values()) == {"success"}
     assert table_rows(platform.lake, "careful_flows", cut, cut + HOUR) != []
@@ -205,7 +207,7 @@ def test_the_webhook_is_told_of_deadlines_and_failures(platform: Platform) -> No
 def test_parameters_of_a_backfill(platform: Platform) -> None:
     """What the form passes reaches the runs: an interval in no state that is asked for is skipped."""
     platform.backfill("replay_careful", START, START, again="completed", params={"only": ["missing", "failed"]})
-    assert wait(lambda: platform.states("replay_careful", START).count("skipped") == 4, 120)
+    assert wait(lambda: platform.states("replay_careful", START).count("skipped") == 4, 120, 1.0)
     with pytest.raises(RuntimeError, match="422"):
         platform.backfill("replay_careful", START, START, params={"only": ["anything"]})
 
@@ -214,7 +216,7 @@ def test_maintenance(platform: Platform) -> None:
     before = table_rows(platform.lake, "careful_flows")
     (platform.lake / "_work" / "dead").mkdir()
     platform.home.ask("POST", "dags/lowwater_maintain/dagRuns", {"logical_date": None})
-    assert wait(lambda: [each["state"] for each in platform.home.runs("lowwater_maintain")] == ["success"], 120)
+    assert wait(lambda: [each["state"] for each in platform.home.runs("lowwater_maintain")] == ["success"], 120, 1.0)
     assert table_rows(platform.lake, "careful_flows") == before != []
     assert leftovers(platform.lake) == []
 

@@ -74,7 +74,7 @@ def test_the_baseline_of_the_specification() -> None:
 
 def test_queries_have_it_by_name_and_not_at_the_low_level() -> None:
     known = {len(one.parameters): one for one in CATALOG.functions if one.name == "community_id"}
-    assert sorted(known) == [3, 5]
+    assert sorted(known) == [3, 5, 6]
     assert not any(one.lfta for one in known.values())
     gre = known[3].value
     assert gre is not None

@@ -29,6 +29,7 @@ def capture(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_rows_do_not_depend_on_the_heartbeat(capture: Path) -> None:
     rows = set()
     for heartbeat in ("1s", "on-demand", "none"):

@@ -24,6 +24,7 @@ from lowwater.plan.properties.ranges import read_from
 from lowwater.plan.properties.record_numbers import NUMBER_COLUMN
 from lowwater.plan.queryset import QueryPlan, plan_texts
 from lowwater.plan.temporal import END_OF_TIME
+from tests.breadth import examples
 from tests.high.test_chains import Input, ended, frame_of, rows_of
 from tests.law.constructs import WITH_ROWS, with_rows
 from tests.plan.batch_pools import CONTEXT, KNOWN, LINKS
@@ -171,10 +172,11 @@ def test_rows_are_those_of_the_reference_engine(number: int) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.hypothesis
 def test_intervals_are_the_whole_with_the_state_before_or_with_everything_before(tmp_path: Path) -> None:
     seen = 0
 
-    @settings(max_examples=25)
+    @settings(max_examples=examples(25))
     @given(TEXTS, st.integers(0, 1 << 20), SETTINGS, st.sampled_from((10, 17, 200)), st.booleans())
     def check(text: str, seed: int, low: LowSettings, length: int, handed: bool) -> None:
         nonlocal seen

@@ -95,6 +95,39 @@ def _exported(link: str) -> Callable[[Desk], Said]:
     return ran
 
 
+CONN, DNS = "SELECT time FROM log.ZEEK_CONN", "SELECT time FROM log.ZEEK_DNS"
+FLOWS = "SELECT time FROM log.NFDUMP"
+ZEEK = b"#separator \\x09\n#path\tconn\n#fields\tts\tuid\n1767225600.5\tC1\n"
+NFDUMP = b"ts,sa\n2026-01-01 00:00:00,10.0.0.1\n"
+
+
+def _log(data: bytes, kind: str = "zeek", query: str = CONN) -> Callable[[Desk], Said]:
+    """Runs a query over the log of a tool."""
+    return _run("", data, kind=kind, query=query)
+
+
+def _kept_log(*settings: str) -> Callable[[Desk], Said]:
+    """Ingests a log of Zeek into a lake."""
+
+    def ran(desk: Desk) -> Said:
+        (desk.folder / "log").write_bytes(ZEEK)
+        desk.settle("\n".join(["[links.log]", 'kind = "zeek"', *settings]), ingest=False)
+        return desk.run("ingest", "--lake", desk.lake, "--link", "log", desk.folder / "log")
+
+    return ran
+
+
+def _kind(written: str) -> Callable[[Desk], Said]:
+    """Runs a query over a log whose kind is given on the command line."""
+
+    def ran(desk: Desk) -> Said:
+        (desk.folder / "log").write_bytes(ZEEK)
+        given = ("--kind", written, "--capture", f"log={desk.folder / 'log'}", "--out", desk.folder / "out")
+        return desk.run("run", desk.query(CONN), *given, "--engine", "reference")
+
+    return ran
+
+
 OTHER = BY_POSITION + BY_POSITION.replace("LOG", "OTHER")
 BOTH = "SELECT time FROM log.LOG;\nDEFINE { query_name 'r'; }\nSELECT time FROM log.OTHER"
 
@@ -207,6 +240,59 @@ CASES = [
         "name links of packets",
         _exported("main1"),
     ),
+    Case("a log without a header", _log(b"1767225600.5\tC1\n"), "give the log as Zeek wrote it", _log(ZEEK)),
+    Case(
+        "another log of Zeek",
+        _log(ZEEK.replace(b"conn", b"dns")),
+        "name ZEEK_DNS in FROM",
+        _log(ZEEK.replace(b"conn", b"dns"), query=DNS),
+    ),
+    Case("a log without its clock", _log(ZEEK.replace(b"\tts\t", b"\tat\t")), "its columns are: at, uid", _log(ZEEK)),
+    Case(
+        "a separator of several characters",
+        _log(ZEEK.replace(b"\\x09", b"\\x09\\x09")),
+        "write the log with Zeek's own separator",
+        _log(ZEEK),
+    ),
+    Case(
+        "no header of Zeek's",
+        _log(b"#fields\tts\t\xff\n"),
+        "check kind of the link",
+        _run(BY_POSITION, LINES),
+    ),
+    Case(
+        "a header of too many columns",
+        _log(b"#fields\tts" + b"\ta" * 5000 + b"\n"),
+        "check kind of the link",
+        _run(BY_POSITION, LINES),
+    ),
+    Case(
+        "flows without a header",
+        _log(NFDUMP.partition(b"\n")[2], "nfdump", FLOWS),
+        "write it with nfdump -o csv, without -q",
+        _log(NFDUMP, "nfdump", FLOWS),
+    ),
+    Case(
+        "statistics of nfdump",
+        _log(b"ts,val\n2026-01-01 00:00:00,10.0.0.1\n", "nfdump", FLOWS),
+        "write it with nfdump -o csv, without -s",
+        _log(NFDUMP, "nfdump", FLOWS),
+    ),
+    Case("a log under another kind", _log(ZEEK, "csv"), "write kind = 'zeek' in [links.log]", _log(ZEEK)),
+    Case(
+        "a log of no protocol for a lake",
+        _kept_log(),
+        "write protocol = 'ZEEK_CONN' in [links.log]",
+        _kept_log("protocol = 'ZEEK_CONN'"),
+    ),
+    Case(
+        "a log of another tool for a lake",
+        _kept_log("protocol = 'NFDUMP'"),
+        "name another protocol in [links.log]",
+        _kept_log("protocol = 'ZEEK_CONN'"),
+    ),
+    Case("a kind of no link", _kind("logs=zeek"), "there are: log", _kind("log=zeek")),
+    Case("a kind that there is not", _kind("log=bro"), "kinds are: pcap, csv", _kind("log=zeek")),
 ]
 
 LEFT: dict[Site, str] = {

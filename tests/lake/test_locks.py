@@ -151,6 +151,7 @@ def test_a_range_is_given_exactly_if_none_that_overlaps_is_held(lake: Lake, seed
     assert held_ranges(lake, "q") == {}
 
 
+@pytest.mark.slow
 def test_processes_with_random_ranges_never_hold_two_that_overlap(lake: Lake, tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.touch()

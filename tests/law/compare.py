@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,8 +15,7 @@ from lowwater.catalog.values import format_ip
 from lowwater.config import Config, Link
 from lowwater.errors import QueryError, UnsupportedError, flatten_errors
 from lowwater.lake.ingestion.ingest import ingest
-from lowwater.lake.layout import Lake, open_lake
-from lowwater.lake.ledgers.captures import Captures, read_captures
+from lowwater.lake.layout import Lake
 from lowwater.low import Flush, Policy
 from lowwater.plan.operators import Bucket, Running, Sampling
 from lowwater.plan.queryset import Plan, plan_texts
@@ -28,6 +26,7 @@ from lowwater.replay.command.summary import LinkCounts
 from lowwater.replay.progress import Progress
 from lowwater.replay.sessions import Sessions
 from tests.law.cases import Case, whole
+from tests.law.lakes import LastLake
 from tests.law.questions import Question
 from tests.law.settings import Choice
 from tests.law.worlds import LINKS, SETS, WATCH, World
@@ -85,7 +84,8 @@ def refused(question: Question, engine: str) -> str:
 
 def evaluated(case: Case, engine: str, spark: SparkSession | None = None) -> RunResults:
     """What an engine makes of a case; the records of every link that is read are accounted for."""
-    with tempfile.TemporaryDirectory() as folder, lake_of(case.world) as (lake, captures):
+    lake, captures = LAKES.of(case.world)
+    with tempfile.TemporaryDirectory() as folder:
         request = request_of(case, engine, Path(folder))
         progress = Progress(quiet=True)
         sessions = None if spark is None else Sessions("law", progress, spark)
@@ -98,22 +98,13 @@ def evaluated(case: Case, engine: str, spark: SparkSession | None = None) -> Run
     return gathered
 
 
-_last: list[tuple[World, tempfile.TemporaryDirectory[str], Lake, dict[str, Captures]]] = []
+def _fill(world: World, lake: Lake, folder: Path) -> None:
+    config, written = config_of(world), world.write(folder)
+    for link in LINKS:
+        ingest(lake, link, [path for name, path in written if name == link], config)
 
 
-@contextmanager
-def lake_of(world: World) -> Iterator[tuple[Lake, dict[str, Captures]]]:
-    """A lake with the captures of a world, and its ledger; kept until another world is asked for."""
-    if not _last or _last[0][0] != world:
-        for _, old, _, _ in _last:
-            old.cleanup()
-        folder = tempfile.TemporaryDirectory(prefix="lowwater-law-")
-        lake, config = open_lake(Path(folder.name) / "lake"), config_of(world)
-        for link in LINKS:
-            files = [path for name, path in world.write(Path(folder.name)) if name == link]
-            ingest(lake, link, files, config)
-        _last[:] = [(world, folder, lake, read_captures(lake, LINKS))]
-    yield _last[0][2:]
+LAKES = LastLake(LINKS, _fill)
 
 
 def request_of(case: Case, engine: str, folder: Path) -> RunRequest:

@@ -25,6 +25,7 @@ from tests.law import record_cases
 from tests.law.cases import VERSION, Case, case
 from tests.law.compare import REFERENCE, SPARK, compare_engines, compare_oracle, compare_ticks, evaluated, refused
 from tests.law.killed import compare_published
+from tests.law.questions import Question
 from tests.law.record_cases import record_case
 from tests.law.reduce import PLAIN, reduced
 
@@ -65,29 +66,25 @@ class Outcome:
 
 def run_case(seed: int, engine: str, spark: SparkSession | None = None) -> Outcome:
     """Runs the case of a number; never raises what the case is to blame for."""
-    began, drawn, found = time.monotonic(), case(seed), Outcome(seed, engine)
-    run, found.refused = accepted(drawn, engine)
-    found.families = tuple(question.family for question in run.asked)
-    if not run.asked:
-        found.outcome = REFUSED
-    else:
-        try:
-            found.rows = check(run, engine, spark)
-            found.beside = dict(Counter("SQL" if each.sql else "batch" for each in run.asked))
-        except Exception as error:  # noqa: BLE001 - whatever a case does is its outcome
-            found.outcome, found.why = DIFFERENT, f"{type(error).__name__}: {error}"
-    found.seconds = round(time.monotonic() - began, 2)
-    return found
+    run, why = accepted(case(seed), engine)
+    found = Outcome(seed, engine, refused=why)
+    return (
+        _judged(found, run.asked, lambda: check(run, engine, spark)) if run.asked else replace(found, outcome=REFUSED)
+    )
 
 
 def run_record_case(seed: int, engine: str, spark: SparkSession | None = None) -> Outcome:
     """Runs the case of a number over links of records; never raises what the case is to blame for."""
-    began, drawn = time.monotonic(), record_case(seed)
-    found = Outcome(seed, engine, version=record_cases.VERSION)
-    found.families = tuple(question.family for question in drawn.asked)
+    drawn, found = record_case(seed), Outcome(seed, engine, version=record_cases.VERSION)
+    return _judged(found, drawn.asked, lambda: record_cases.check(drawn, engine, spark))
+
+
+def _judged(found: Outcome, asked: Sequence[Question], rows: Callable[[], int]) -> Outcome:
+    """The outcome of a case, whose rows are compared by a call."""
+    began, found.families = time.monotonic(), tuple(question.family for question in asked)
     try:
-        found.rows = record_cases.check(drawn, engine, spark)
-        found.beside = dict(Counter("SQL" if each.sql else "batch" for each in drawn.asked))
+        found.rows = rows()
+        found.beside = dict(Counter("SQL" if question.sql else "batch" for question in asked))
     except Exception as error:  # noqa: BLE001 - whatever a case does is its outcome
         found.outcome, found.why = DIFFERENT, f"{type(error).__name__}: {error}"
     found.seconds = round(time.monotonic() - began, 2)
@@ -140,42 +137,38 @@ def check(run: Case, engine: str, spark: SparkSession | None = None) -> int:
     return sum(table.num_rows for tables in ours.rows.values() for table in tables)
 
 
-def fuzz(
-    cases: int,
-    engine: str,
-    ledger: Path,
-    spark: SparkSession | None,
-    seconds: float,
-    least: int = 0,
-    grammar: Grammar = PACKETS,
-) -> None:
-    """Runs so many more cases on an engine, or for so many seconds, behind those that were run, from `least` on."""
-    ledger.parent.mkdir(parents=True, exist_ok=True)
+def following(cases: int, engine: str, ledger: Path, least: int = 0, grammar: Grammar = PACKETS) -> range:
+    """So many seeds behind those that a ledger has, or else those that were kept, from `least` on."""
     seeds = [row["seed"] for row in rows_of(ledger, grammar) if row["engine"] == engine]
     kept = [int(row["last"]) for row in kept_rows(grammar) if row["engine"] == engine and int(row["last"]) >= least]
     first = max(seeds or kept, default=least - 1) + 1
-    _run(range(first, first + cases), engine, ledger, spark, seconds, grammar)
+    return range(first, first + cases)
 
 
-def again(
-    engine: str,
-    ledger: Path,
-    spark: SparkSession | None,
-    seconds: float,
-    least: int = 0,
-    grammar: Grammar = PACKETS,
-) -> None:
-    """Runs the cases of an engine that were kept and are not in the ledger, from `least` on."""
-    ledger.parent.mkdir(parents=True, exist_ok=True)
+def again(engine: str, ledger: Path, least: int = 0, grammar: Grammar = PACKETS) -> list[int]:
+    """The seeds of an engine that were kept and are not in the ledger, from `least` on."""
     known = {row["seed"] for row in rows_of(ledger, grammar) if row["engine"] == engine}
     kept = [range(int(row["first"]), int(row["last"]) + 1) for row in kept_rows(grammar) if row["engine"] == engine]
-    seeds = [seed for part in kept for seed in part if seed >= least and seed not in known]
-    _run(seeds, engine, ledger, spark, seconds, grammar)
+    return [seed for part in kept for seed in part if seed >= least and seed not in known]
 
 
-def _run(
-    seeds: Sequence[int], engine: str, ledger: Path, spark: SparkSession | None, seconds: float, grammar: Grammar
+def fuzz(
+    seeds: Sequence[int],
+    engine: str,
+    ledger: Path,
+    spark: SparkSession | None = None,
+    seconds: float = float("inf"),
+    grammar: Grammar = PACKETS,
 ) -> None:
+    """Runs cases on an engine, for at most so many seconds, and adds them to a ledger.
+
+    Args:
+        seeds: of the cases.
+        ledger: file of outcomes, a line of JSON each; made where it is absent.
+        seconds: after which no case begins.
+        grammar: what the cases are drawn from.
+    """
+    ledger.parent.mkdir(parents=True, exist_ok=True)
     ends = time.monotonic() + seconds
     for seed in seeds:
         if time.monotonic() > ends:
@@ -347,12 +340,13 @@ def main() -> int:
         session = build_session("lowwater fuzz", SessionSettings(quick_start=False))
     if options.seed is not None:
         return (show_records if options.records else show)(options.seed, options.engine, session)
+    ledger, seconds, least = options.ledger, options.seconds, options.begin
     if options.again:
-        again(SPARK, options.ledger, session, options.seconds, options.begin, grammar)
-        return 1 if summary(options.ledger, grammar) else 0
-    fuzz(options.reference, REFERENCE, options.ledger, None, options.seconds, options.begin, grammar)
-    fuzz(options.spark, SPARK, options.ledger, session, options.seconds, options.begin, grammar)
-    return 1 if summary(options.ledger, grammar) else 0
+        fuzz(again(SPARK, ledger, least, grammar), SPARK, ledger, session, seconds, grammar)
+    else:
+        for engine, cases in ((REFERENCE, options.reference), (SPARK, options.spark)):
+            fuzz(following(cases, engine, ledger, least, grammar), engine, ledger, session, seconds, grammar)
+    return 1 if summary(ledger, grammar) else 0
 
 
 if __name__ == "__main__":

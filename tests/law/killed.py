@@ -28,7 +28,7 @@ from lowwater.replay.stages.engines import LowInputs, reference_stage
 from lowwater.replay.tuning.recommendations import Tuning
 from lowwater.sections import Limits, Thresholds
 from tests.law.cases import Case
-from tests.law.compare import Difference, Row, Rows, config_of, lake_of, plan_of, value
+from tests.law.compare import LAKES, Difference, Row, Rows, config_of, plan_of, value
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -81,10 +81,10 @@ def compare_published(case: Case, spark: SparkSession) -> int:
     Raises:
         Difference: they are not equal.
     """
-    with lake_of(case.world) as (whole, _):
-        folder = whole.root.with_name("killed")
-        shutil.rmtree(folder, ignore_errors=True)
-        shutil.copytree(whole.root, folder)
+    whole, _ = LAKES.of(case.world)
+    folder = whole.root.with_name("killed")
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(whole.root, folder)
     job = job_of(case, open_lake(folder), folder)
     intervals = intervals_of(case, job)
     deaths = published(job, intervals, case, spark)

@@ -9,15 +9,13 @@ import hashlib
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
 
 from lowwater.lake.ingestion.ingest import ingest
-from lowwater.lake.layout import Lake, open_lake
-from lowwater.lake.ledgers.captures import Captures, read_captures
+from lowwater.lake.layout import Lake
 from lowwater.low import Policy
 from lowwater.plan.context import Context
 from lowwater.plan.operators import Bucket, Running, Sampling
@@ -32,9 +30,10 @@ from lowwater.replay.record_links import planned_options
 from lowwater.replay.sessions import Sessions
 from tests.law.compare import REFERENCE, SPARK, Difference, Rows, compare_engines, low_settings, rows_of, value
 from tests.law.drawn import drawn
+from tests.law.lakes import LastLake
 from tests.law.questions import Question
 from tests.law.record_questions import question
-from tests.law.records import PACKETS, PROTOCOL, RECORD_LINKS, RecordWorld, record_world
+from tests.law.records import PACKETS, RECORD_LINKS, RecordWorld, record_world
 from tests.law.settings import SECOND, Choice, choices
 from tests.plan.batch import evaluate as batch_rows
 from tests.plan.batch_plans import bound_plans
@@ -64,41 +63,35 @@ def record_case(seed: int) -> RecordCase:
     """The case of a number."""
     world, random = record_world(seed // SHARED), Random(f"questions {seed}")
     span = max(world.stamps, default=0) - min(world.stamps, default=0)
-    asked = tuple(question(random, f"q{number}") for number in range(random.randint(1, 3)))
+    rare = Random(f"rare {seed}")
+    asked = tuple(question(random, f"q{number}", rare.random() < 0.1) for number in range(random.randint(1, 3)))
     return RecordCase(world, asked, drawn(choices(span), seed))
 
 
 def plan_of(world: RecordWorld, asked: Sequence[Question], slots: int = 1) -> Plan:
     """The plan of some questions."""
-    texts = [("log.gsql", PROTOCOL + asked[0].text), *((f"{each.name}.gsql", each.text) for each in asked[1:])]
+    texts = [("log.gsql", world.protocol + asked[0].text), *((f"{each.name}.gsql", each.text) for each in asked[1:])]
     return plan_texts(texts, world.known, slots)
 
 
-_last: list[tuple[RecordWorld, tempfile.TemporaryDirectory[str], Lake, dict[str, Captures]]] = []
+def _fill(world: RecordWorld, lake: Lake, folder: Path) -> None:
+    config, written = world.config, world.write(folder)
+    every = Question("q", "DEFINE { query_name 'q'; } SELECT port FROM [a, b].LOG", "")
+    plan = plan_of(world, [every])
+    for link in (*RECORD_LINKS, PACKETS):
+        files = [path for name, path in written if name == link]
+        ingest(lake, link, files, config, records=planned_options(config, plan, link))
 
 
-@contextmanager
-def lake_of(world: RecordWorld) -> Iterator[tuple[Lake, dict[str, Captures]]]:
-    """A lake with the files of a world, and its ledger; kept until another world is asked for."""
-    if not _last or _last[0][0] != world:
-        for _, old, _, _ in _last:
-            old.cleanup()
-        folder = tempfile.TemporaryDirectory(prefix="lowwater-records-")
-        lake, config, written = open_lake(Path(folder.name) / "lake"), world.config, world.write(Path(folder.name))
-        every = Question("q", "DEFINE { query_name 'q'; } SELECT port FROM [a, b].LOG", "")
-        plan = plan_of(world, [every])
-        for link in (*RECORD_LINKS, PACKETS):
-            files = [path for name, path in written if name == link]
-            ingest(lake, link, files, config, records=planned_options(config, plan, link))
-        _last[:] = [(world, folder, lake, read_captures(lake, (*RECORD_LINKS, PACKETS)))]
-    yield _last[0][2:]
+LAKES = LastLake((*RECORD_LINKS, PACKETS), _fill)
 
 
 def evaluated(case: RecordCase, engine: str, spark: SparkSession | None = None) -> RunResults:
     """What an engine makes of a case; the records of every link that is read are accounted for."""
     choice, plan = case.choice, plan_of(case.world, case.asked, case.choice.slots)
     require_lowered(plan, engine)
-    with tempfile.TemporaryDirectory() as folder, lake_of(case.world) as (lake, captures):
+    lake, captures = LAKES.of(case.world)
+    with tempfile.TemporaryDirectory() as folder:
         request = RunRequest(
             plan=plan,
             config=case.world.config,
@@ -133,7 +126,7 @@ def expected(case: RecordCase, asked: Question) -> Rows:
     if asked.sql:
         with case.world.oracle() as oracle:
             return Counter(tuple(value(each) for each in row) for row in oracle.execute(asked.sql).fetchall())
-    node = bound_plans(PROTOCOL + asked.text, case.world.known, Context())[asked.name]
+    node = bound_plans(case.world.protocol + asked.text, case.world.known, Context())[asked.name]
     if by_arrival(node) or any(isinstance(each, Sampling | Bucket) for each in walk(node)):
         choice = replace(case.choice, interval=None, long=None)
         return rows_of(evaluated(replace(case, asked=(asked,), choice=choice), REFERENCE), asked.name)
@@ -163,7 +156,10 @@ def check(case: RecordCase, engine: str, spark: SparkSession | None = None) -> i
 
 def described(case: RecordCase) -> str:
     """A case to read: queries, settings, records."""
-    lines = [f"-- {each.family}\n{each.text}\n-- SQL: {each.sql or '(none)'}" for each in case.asked]
+    lines = [
+        case.world.protocol,
+        *(f"-- {each.family}\n{each.text}\n-- SQL: {each.sql or '(none)'}" for each in case.asked),
+    ]
     lines += ["", *(f"{name}: {value}" for name, value in vars(case.choice).items()), ""]
     begin = min(case.world.stamps, default=0)
     for link in RECORD_LINKS:

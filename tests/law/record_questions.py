@@ -30,9 +30,9 @@ MEASURES = "count(*) AS n, count(rtt), sum(port), min(rtt), max(host), avg(port)
 MEASURES_SQL = "count(*) AS n, count(rtt), sum(port)::BIGINT, min(rtt), max(host), avg(port), sum(rtt), min(src)"
 
 
-def question(random: Random, name: str) -> Question:
+def question(random: Random, name: str, rare: bool) -> Question:
     """A question of any family; the query sets of a case have several, so its queries have names of their own."""
-    family = random.choice(FAMILIES)
+    family = random.choice(RARE if rare else FAMILIES)
     text, sql = family(random, name)
     return Question(name, text, sql, f"records.{family.__name__.strip('_')}")
 
@@ -120,7 +120,9 @@ def _windows(random: Random, name: str) -> tuple[str, str]:
     attribute = random.choice(("at_ms", "seq", "seen_ms"))
     scale = 1 if attribute == "seq" else 500
     reach, slide = (number * scale for number in random.choice(((12, 4), (10, 4), (7, 3), (5, 5), (2, 5))))
-    text = f"SELECT wid, host, {MEASURES} FROM {source}.LOG [RANGE {reach}, SLIDE {slide}, WA {attribute}] {where}"
+    unit = "" if attribute == "seq" or slide > 2000 or (reach, slide) == (3500, 1500) else " ms"
+    window = f"[RANGE {reach}{unit}, SLIDE {slide}{unit}, WA {attribute}]"
+    text = f"SELECT wid, host, {MEASURES} FROM {source}.LOG {window} {where}"
     numbers = f"generate_series(({attribute} - {reach} + {slide * 100}) // {slide} - 99, {attribute} // {slide})"
     sql = (
         f"SELECT w, host, {MEASURES_SQL} FROM (SELECT *, unnest({numbers}) AS w FROM {VIEWS[attribute]} "
@@ -241,6 +243,21 @@ def _with_packets(random: Random, name: str) -> tuple[str, str]:
     return _define(name, f"{text} AND k.destPort = l.port"), sql
 
 
+def _merged_packets(random: Random, name: str) -> tuple[str, str]:
+    """A merge of packets and records by their clocks, with groups above."""
+    where, condition = random.choice(list(PREDICATES.items()))
+    step, links = random.choice((1000, 10_000)), random.choice(("a", "b"))
+    text = (
+        _internal(f"{name}k", "SELECT timestamp_ms AS t, destPort AS port FROM main.TCP")
+        + _internal(f"{name}l", f"SELECT at_ms AS t, port FROM {links}.LOG {where}")
+        + _internal(f"{name}m", f"MERGE x.t : y.t FROM {name}k x, {name}l y")
+        + _define(name, f"SELECT tb, port, count(*) AS n, min(t) FROM {name}m GROUP BY t/{step} AS tb, port")
+    )
+    packets = "SELECT ts // 1000000 AS t, dport AS port FROM k"
+    records = f"SELECT at_ms AS t, port FROM p WHERE link = '{links}' AND ({condition})"
+    return text, f"SELECT t // {step} AS tb, port, count(*), min(t) FROM ({packets} UNION ALL {records}) GROUP BY ALL"
+
+
 def _carried(random: Random, name: str) -> tuple[str, str]:
     """CLOSING_WHEN and the sampling operator, which SQL has not."""
     source, where, _, _ = _drawn(random)
@@ -275,3 +292,5 @@ FAMILIES: tuple[Callable[[Random, str], tuple[str, str]], ...] = (
     _with_packets,
     _carried,
 )
+RARE = (_merged_packets, _with_packets, _windows)
+"""Families of which a few cases more are drawn."""

@@ -10,6 +10,8 @@ import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
 from functools import cached_property
 from pathlib import Path
 from random import Random
@@ -31,18 +33,22 @@ RECORD_LINKS = ("a", "b")
 PACKETS = "main"
 KINDS = ("csv", "json", "parquet")
 BANDS = {"seq": 4, "down": 3}
-PROTOCOL = """PROTOCOL LOG {
-    llong at_ms get_csv_llong (increasing, clock);
+PROTOCOL = """PROTOCOL LOG {{
+    llong at_ms {clock} (increasing, clock);
     llong seq get_csv_llong (increasing, banded 4);
     llong down get_csv_llong (decreasing, banded 3);
-    llong seen_ms get_system_time (increasing);
+    llong seen_ms {seen};
     uint port get_csv_uint;
     IP src get_csv_ip;
     float rtt get_csv_float;
     string host get_csv_string;
     bool up get_csv_bool;
-}
+}}
 """
+CLOCKS = {"whole": "get_csv_llong", "iso": "get_csv_iso_to_timestamp", "seconds": "get_csv_float_to_timestamp"}
+"""Form of the clock in the files -> its access function; only the last two have digits below a millisecond."""
+
+ARRIVALS = ("get_system_time (increasing)", "get_csv_llong (increasing, latent)")
 STORED = {
     **{name: f"int:{name}" for name in ("at_ms", "seq", "down", "port")},
     **{"seen_ms": f"arrival.{MS}:seen_ms", "src": "ip:src", "rtt": "float:rtt", "host": "string:host", "up": "bool:up"},
@@ -66,6 +72,8 @@ class RecordWorld:
         bands: link -> attribute -> bound on its disorder, as the settings say; others have that of the protocol.
         splits: link -> where its file is split in two; 0 for nowhere.
         cuts: links whose last file ends inside a record.
+        clock: form of the clock, of CLOCKS.
+        seen: how `seen_ms` is declared, of ARRIVALS.
     """
 
     records: dict[str, tuple[Record, ...]]
@@ -75,6 +83,13 @@ class RecordWorld:
     bands: dict[str, dict[str, int]]
     splits: dict[str, int]
     cuts: tuple[str, ...] = ()
+    clock: str = "whole"
+    seen: str = ARRIVALS[0]
+
+    @property
+    def protocol(self) -> str:
+        """The PROTOCOL block of the links."""
+        return PROTOCOL.format(clock=CLOCKS[self.clock], seen=self.seen)
 
     @property
     def known(self) -> Links:
@@ -94,7 +109,8 @@ class RecordWorld:
     @property
     def stamps(self) -> list[int]:
         """Timestamps of all sane records, ns."""
-        return [row["at_ms"] * MS for name in RECORD_LINKS for row in self.sane(name)] + [p.stamp for p in self.packets]
+        records = (stamp_of(row) for name in RECORD_LINKS for row in self.sane(name))
+        return [*(stamp for stamp in records if stamp is not None), *(packet.stamp for packet in self.packets)]
 
     def sane(self, link: str) -> list[Record]:
         """The records of a link that can be read."""
@@ -113,7 +129,7 @@ class RecordWorld:
         arrival, highest = 0, {"seq": -(1 << 62), "down": -(1 << 62)}
         allowed = {**BANDS, **self.bands[link]}
         for position, row in enumerate(self.sane(link)):
-            stamp = row["at_ms"] * MS
+            stamp = stamp_of(row) or 0
             arrival = max(arrival, stamp)
             judged = {"link": link, "position": position, "arrival": arrival, "ts": stamp, **row}
             judged |= {"seen_ms": arrival // MS, "admitted": arrival - stamp <= self.skews[link]}
@@ -143,7 +159,7 @@ class RecordWorld:
             rows, at, kind = self.records[link], self.splits[link], self.kinds[link]
             for number, part in enumerate((rows[:at], rows[at:]) if at else (rows,)):
                 path = folder / f"{link}-{number}.{kind}"
-                data = WRITERS[kind](part)
+                data = WRITERS[kind]([row if "junk" in row else self._written(row, kind) for row in part])
                 if link in self.cuts and number == bool(at):
                     data += b'{"at_ms": 1' if kind == "json" else b'1,"x'
                 path.write_bytes(data)
@@ -151,6 +167,10 @@ class RecordWorld:
         path = folder / f"{PACKETS}.pcap"
         path.write_bytes(pcap_bytes([(p.stamp, p.frame, len(p.frame)) for p in self.packets], nanoseconds=True))
         return [*written, (PACKETS, path)]
+
+    def _written(self, row: Record, kind: str) -> Record:
+        """A record as it stands in a file: with its clock in the form of the world."""
+        return {**{name: row[name] for name in FIELDS}, "at_ms": written_clock(row, self.clock, kind)}
 
     def oracle(self) -> duckdb.DuckDBPyConnection:
         """A DuckDB with all sane records as `records`, those admitted by an attribute as `p`, `s`, `d`; packets `k`."""
@@ -182,6 +202,24 @@ class RecordWorld:
             for link in links
         }
         return batch_rows.World(packets)
+
+
+def stamp_of(row: Record) -> int | None:
+    """The timestamp of a record, ns: its clock counts milliseconds, its form may keep more digits."""
+    return None if row["at_ms"] is None else row["at_ms"] * MS + row["digits"]
+
+
+def written_clock(row: Record, form: str, kind: str) -> Any:
+    """The clock of a record in a file."""
+    stamp = stamp_of(row)
+    if stamp is None or form == "whole":
+        return row["at_ms"]
+    seconds, digits = divmod(stamp, SECOND)
+    if form == "seconds":
+        return f"{seconds}.{digits:09d}" if kind != "parquet" else Decimal(stamp) / SECOND
+    zone = ("Z", "", "+02:00")[digits % 3]
+    begun = datetime.fromtimestamp(seconds + (7200 if zone == "+02:00" else 0), UTC)
+    return f"{begun:%Y-%m-%dT%H:%M:%S}.{digits:09d}{zone}"
 
 
 def _stored(row: Record) -> Mapping[str, Any]:
@@ -219,13 +257,15 @@ def _as_json(rows: Sequence[Record]) -> bytes:
 
 def _as_parquet(rows: Sequence[Record]) -> bytes:
     sink = io.BytesIO()
-    schema = pa.schema(list(FIELDS.items()))
-    pq.write_table(pa.Table.from_pylist([{name: row[name] for name in FIELDS} for row in rows], schema), sink)
+    clocks = [row["at_ms"] for row in rows]
+    number = pa.decimal128(20, 9) if any(isinstance(clock, Decimal) for clock in clocks) else pa.int64()
+    clock = pa.string() if any(isinstance(clock, str) for clock in clocks) else number
+    pq.write_table(pa.Table.from_pylist(list(rows), pa.schema(list({**FIELDS, "at_ms": clock}.items()))), sink)
     return sink.getvalue()
 
 
 WRITERS = {"csv": _as_csv, "json": _as_json, "parquet": _as_parquet}
-JUNK = {"csv": ("no record", "1,2,3", 'x,1,1,1,,,"",true'), "json": ("{", "[1]", '{"at_ms": 1.5}', "null")}
+JUNK = {"csv": ("no record", "1,2,3", 'x,1,1,1,,,"",true'), "json": ("{", "[1]", '{"at_ms": "x"}', "null")}
 GAPS = ((0, 1, 300, 1000, 2000, 7000, 45_000), (0, 1, 10, 70, 150, 150, 4000))
 
 
@@ -242,7 +282,11 @@ def record_world(seed: int, most: int = 40) -> RecordWorld:
         bands[link] = random.choice(({}, {}, {"seq": 8}, {"down": 0}))
         if kinds[link] != "parquet" and random.random() < 0.2:
             cuts.append(link)
-    return RecordWorld(records, tuple(_packets(random, most // 2)), kinds, skews, bands, splits, tuple(cuts))
+    packets, forms = tuple(_packets(random, most // 2)), Random(f"forms {seed}")
+    clock, seen = forms.choice(("whole", *CLOCKS)), forms.choice(ARRIVALS)
+    for row in (row for rows in records.values() for row in rows if "junk" not in row):
+        row["digits"] = 0 if clock == "whole" else forms.choice((0, 0, 1, 500_000, 999_999))
+    return RecordWorld(records, packets, kinds, skews, bands, splits, tuple(cuts), clock, seen)
 
 
 def _rows(random: Random, count: int, kind: str) -> list[Record]:

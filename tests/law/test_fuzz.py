@@ -16,7 +16,7 @@ from lowwater.replay.command.run_command import RunResults
 from tests.law import fuzz as module
 from tests.law.cases import Case, case
 from tests.law.compare import REFERENCE, Difference, compare_ticks, rows_of
-from tests.law.fuzz import BUDGET, fuzz, keep, run_case, show, summary
+from tests.law.fuzz import BUDGET, again, following, fuzz, keep, run_case, show, summary
 from tests.law.fuzz import rows_of as ledger_rows
 from tests.law.questions import Question
 from tests.law.reduce import PLAIN, reduced
@@ -30,13 +30,14 @@ def test_a_run_goes_on_behind_the_ledger_and_what_was_kept(
     ledger = tmp_path / "ledger.jsonl"
     ledger.write_text('{"seed": 50, "engine": "reference", "version": "another grammar"}\n', encoding="utf-8")
     for _ in range(2):
-        fuzz(2, REFERENCE, ledger, None, 60)
+        fuzz(following(2, REFERENCE, ledger), REFERENCE, ledger)
     assert [row["seed"] for row in ledger_rows(ledger)] == [0, 1, 2, 3]
     assert summary(ledger) == 0
     assert "4 cases on reference" in capsys.readouterr().out
     assert keep(ledger) == 0 and not ledger.exists()
-    fuzz(1, REFERENCE, ledger, None, 60)
-    fuzz(1, REFERENCE, tmp_path / "other.jsonl", None, 60, least=40)
+    assert again(REFERENCE, ledger, least=2) == [2, 3]
+    for name, least in (("ledger.jsonl", 0), ("other.jsonl", 40)):
+        fuzz(following(1, REFERENCE, tmp_path / name, least), REFERENCE, tmp_path / name)
     assert [row["seed"] for each in (ledger, tmp_path / "other.jsonl") for row in ledger_rows(each)] == [4, 40]
     assert summary(ledger) == 0
     assert "kept: 4 cases on reference, seeds 0 to 3" in capsys.readouterr().out

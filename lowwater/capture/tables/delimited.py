@@ -8,19 +8,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv as pcsv
-from numpy.typing import NDArray
 
 from lowwater.capture.formats.sources import Source
 from lowwater.capture.tables.blocks import Block, TextBlocks
-from lowwater.capture.tables.pieces import COLUMNS, ENCODING, LONG, Piece, Places, Refusals, make_piece
+from lowwater.capture.tables.pieces import ENCODING, LONG, Piece, Places, Refusals, make_piece
+from lowwater.capture.tables.splitting import Splitter, read_values
 from lowwater.catalog.records import RecordField, RecordLayout
 from lowwater.errors import CaptureError
 
@@ -72,7 +70,7 @@ class DelimitedParser:
         self._path, self._layout, self._options = path, layout, options
         self._header = any(field.path for field in layout.fields) if options.header is None else options.header
         self._width = 0
-        self._chosen = [0] * len(layout.fields)
+        self._splitter = Splitter(options.separator, options.quote, options.null, 0, (0,) * len(layout.fields))
 
     def __iter__(self) -> Iterator[Callable[[], Piece]]:
         """Yields the work on each block, in order; a thread may do it while the next block is read."""
@@ -89,14 +87,14 @@ class DelimitedParser:
             names = self._names(block.record(0))
             self.overhead = int(block.ends[0] - block.begins[0])
         self._width = len(names) if names else self._most_frequent_width(block)
-        self._chosen = [self._index(field, names) for field in self._layout.fields]
+        chosen = tuple(self._index(field, names) for field in self._layout.fields)
+        self._splitter = replace(self._splitter, width=self._width, chosen=chosen)
         return int(self._header)
 
     def _names(self, line: bytes) -> list[str]:
-        found: list[int] = []
         try:
             line.decode("utf-8")
-            table = self._read(line, None, found)
+            table = read_values(line, self._splitter)
             return [(column[0].as_py() or b"").decode("utf-8").strip() for column in table.columns]
         except (pa.ArrowInvalid, UnicodeDecodeError) as error:
             raise CaptureError(
@@ -108,7 +106,7 @@ class DelimitedParser:
         sample = block.joined(first[~np.isin(first, block.no_utf8())])
         widths: list[int] = []
         try:
-            table = self._read(sample, None, widths)
+            table = read_values(sample, self._splitter, widths=widths)
         except pa.ArrowInvalid:
             return max((field.position or 1 for field in self._layout.fields), default=1)
         counts: Counter[int] = Counter({table.num_columns: table.num_rows})
@@ -148,89 +146,5 @@ class DelimitedParser:
         refusals.add(np.flatnonzero(block.long[first:]), LONG)
         unreadable = block.no_utf8() - first
         refusals.add(unreadable[unreadable >= 0], ENCODING)
-        candidates = np.flatnonzero(refusals.codes == 0)
-        odd = self._with_returns(block, candidates + first) - first
-        groups = [candidates[~np.isin(candidates, odd)] if len(odd) else candidates, *odd.reshape(-1, 1)]
-        parts = [part for chosen in groups for part in self._parse(block, chosen, first, refusals)]
-        indices = np.concatenate([np.empty(0, np.int64), *(found for found, _ in parts)])
-        raw = [_joined([table.column(f"f{at}") for _, table in parts]) for at in self._chosen]
-        if len(odd):
-            order = np.argsort(indices, kind="stable")
-            indices, raw = indices[order], [values.take(pa.array(order)) for values in raw]
+        indices, raw = self._splitter.split(block, np.flatnonzero(refusals.codes == 0), first, refusals)
         return make_piece(self._layout, places, indices, raw, refusals)
-
-    @staticmethod
-    def _with_returns(block: Block, candidates: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Returns the records with a carriage return that ends no line: Arrow would take it for an end of line."""
-        array = np.frombuffer(block.data, np.uint8)
-        returns = np.flatnonzero(array[:-1] == 13) if len(array) else np.empty(0, np.int64)
-        bare = returns[array[returns + 1] != 10]
-        if not len(bare) or not len(candidates):
-            return np.empty(0, np.int64)
-        holders = np.unique(np.searchsorted(block.begins, bare, side="right") - 1)
-        return np.intersect1d(holders, candidates)
-
-    def _parse(
-        self, block: Block, chosen: NDArray[np.int64], first: int, refusals: Refusals
-    ) -> list[tuple[NDArray[np.int64], pa.Table]]:
-        """Parses some records: all at once, and where that fails, by halves down to the records that fail."""
-        if not len(chosen):
-            return []
-        invalid: list[int] = []
-        try:
-            table = self._read(block.joined(chosen + first), self._width, [], invalid)
-        except pa.ArrowInvalid:
-            table = None
-        if table is not None and table.num_rows + len(invalid) == len(chosen):
-            bad = np.array(invalid, np.int64) - 1
-            refusals.add(chosen[bad], COLUMNS)
-            return [(np.delete(chosen, bad), table)]
-        if len(chosen) == 1:
-            refusals.add(chosen, COLUMNS)
-            return []
-        middle = len(chosen) // 2
-        return [
-            *self._parse(block, chosen[:middle], first, refusals),
-            *self._parse(block, chosen[middle:], first, refusals),
-        ]
-
-    def _read(self, data: bytes, width: int | None, widths: list[int], invalid: list[int] | None = None) -> pa.Table:
-        def skip(row: Any) -> str:
-            widths.append(row.actual_columns)
-            if invalid is not None:
-                invalid.append(row.number)
-            return "skip"
-
-        separator = self._options.separator.encode()
-        most = width or max(line.count(separator) for line in data.split(b"\n")) + 1
-        # The columns that no field reads are parsed, but not converted.
-        wanted = None if width is None else [f"f{at}" for at in sorted(set(self._chosen))]
-        names = None if width is None else [f"f{at}" for at in range(width)]
-        return pcsv.read_csv(
-            pa.BufferReader(data),
-            read_options=pcsv.ReadOptions(
-                use_threads=False,
-                block_size=max(len(data) + 1, 1024),
-                column_names=names,
-                autogenerate_column_names=names is None,
-            ),
-            parse_options=pcsv.ParseOptions(
-                delimiter=self._options.separator,
-                quote_char=self._options.quote or False,
-                newlines_in_values=bool(self._options.quote),
-                invalid_row_handler=skip,
-            ),
-            convert_options=pcsv.ConvertOptions(
-                column_types={name: pa.binary() for name in names or [f"f{at}" for at in range(most)]},
-                null_values=list(self._options.null),
-                strings_can_be_null=True,
-                quoted_strings_can_be_null=False,
-                include_columns=wanted,
-                check_utf8=False,
-            ),
-        )
-
-
-def _joined(columns: list[pa.ChunkedArray]) -> pa.Array:
-    chunks = [chunk for column in columns for chunk in column.chunks]
-    return pa.concat_arrays(chunks) if chunks else pa.nulls(0, pa.binary())

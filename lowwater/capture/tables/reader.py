@@ -5,6 +5,7 @@ The counterpart of `capture.reader` for `tables`. Times are judged as those of p
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -24,15 +25,18 @@ from lowwater.capture.records.tally import Tally
 from lowwater.capture.tables.columnar import ParquetParser
 from lowwater.capture.tables.delimited import DelimitedParser, TextOptions
 from lowwater.capture.tables.jsonlines import JsonParser
+from lowwater.capture.tables.logs.nfdump import NfdumpParser
+from lowwater.capture.tables.logs.zeek import ZeekParser
 from lowwater.capture.tables.ordered import in_order
 from lowwater.capture.tables.pieces import NO_TIME, TIME_JUMP, TIME_RANGE, Piece
+from lowwater.catalog.logs import LOG_KINDS
 from lowwater.catalog.records import RecordLayout
 from lowwater.errors import CaptureError
 
 READER_VERSION = 1
 """Changes whenever the same file would be read to other rows (SEMANTICS T7)."""
 
-RECORD_KINDS = ("csv", "json", "parquet")
+RECORD_KINDS = ("csv", "json", "parquet", *LOG_KINDS)
 """Kinds of links whose records are no packets."""
 
 IDENTITY = pa.schema(
@@ -57,6 +61,11 @@ DAMAGE = pa.schema(
 )
 """Malformed records: position and offset as for packets, `line` from 1 in a text file; `interface` is 0."""
 
+MOST_TYPES = 64
+"""Types of records left out that are counted by name; further ones are counted together."""
+
+TextParser = DelimitedParser | JsonParser | ZeekParser | NfdumpParser
+
 CUT, COMPRESSION = "cut", "compression"
 
 
@@ -65,7 +74,7 @@ class TableOptions:
     """How the records of a link are read; picklable. The ledger stores it as text.
 
     Attributes:
-        kind: `csv`, `json` or `parquet`.
+        kind: `csv`, `json`, `parquet`, or the tool that wrote the log.
         layout: the fields.
         text: how delimited text is written.
     """
@@ -117,6 +126,8 @@ class RecordReader:
         self._malformed = 0
         self._record_bytes = 0
         self._position = 0
+        self._overhead = 0
+        self._left_out: Counter[str] = Counter()
 
     @property
     def malformed(self) -> pa.Table:
@@ -165,16 +176,20 @@ class RecordReader:
         def damaged() -> bool:
             return unpacked is not None and bool(unpacked.damage)
 
-        parser: DelimitedParser | JsonParser
-        if self._options.kind == "json":
+        parser: TextParser
+        if self._options.kind in ("json", "suricata"):
             parser = JsonParser(source, self._options.layout, damaged)
+        elif self._options.kind in ("zeek", "nfdump"):
+            of_tool = ZeekParser if self._options.kind == "zeek" else NfdumpParser
+            parser = of_tool(self._path, source, self._options.layout, damaged)
         else:
             parser = DelimitedParser(self._path, source, self._options.layout, self._options.text, damaged)
         yield from self._batches(parser)
         blocks = parser.blocks
-        self._finish(blocks.size, compression, unpacked, blocks.overhead + parser.overhead, blocks.open_end)
+        overhead = blocks.overhead + parser.overhead + self._overhead
+        self._finish(blocks.size, compression, unpacked, overhead, blocks.open_end)
 
-    def _batches(self, parser: DelimitedParser | JsonParser | ParquetParser) -> Iterator[pa.RecordBatch]:
+    def _batches(self, parser: TextParser | ParquetParser) -> Iterator[pa.RecordBatch]:
         for piece in in_order(parser):
             self._take(piece)
             yield from self._settled(final=False)
@@ -183,6 +198,9 @@ class RecordReader:
     def _take(self, piece: Piece) -> None:
         """Adds a piece to what waits."""
         places, refusals = piece.places, piece.refusals
+        self._overhead += piece.overhead
+        for name, count in piece.left_out:
+            self._left_out[name if name in self._left_out or len(self._left_out) < MOST_TYPES else "others"] += count
         lines = np.zeros(len(places), np.int64) if places.lines is None else places.lines
         bad = np.flatnonzero(refusals.codes)
         if len(bad):
@@ -311,6 +329,7 @@ class RecordReader:
             unpacked=size if self._options.kind != "parquet" else stored,
             skipped=skipped,
             damage=damage,
+            blocks=tuple(sorted(self._left_out.items())),
         )
 
     def _cut(self) -> bool:

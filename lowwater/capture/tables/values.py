@@ -15,7 +15,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lowwater.capture.tables.addresses import WORDS, address_columns, addresses
-from lowwater.catalog.records import ISO, SECONDS, RecordField
+from lowwater.catalog.logs.numbers import protocol_number
+from lowwater.catalog.records import INSTANT, ISO, PROTOCOL_NAME, SECONDS, TIMES, RecordField
 from lowwater.catalog.types import Type
 
 Flags = NDArray[np.bool_]
@@ -26,6 +27,9 @@ NANOSECONDS = 1_000_000_000
 _LATEST = (1 << 62) // NANOSECONDS
 _TRUE, _FALSE = ("true", "t", "1", "yes"), ("false", "f", "0", "no")
 _DECIMAL = r"^(?P<sign>-?)(?P<whole>[0-9]{1,18})(?:\.(?P<part>[0-9]{0,9}))?$"
+_MILLISECONDS = r"^([0-9]{9,12})([0-9]{3})$"
+"""12 digits and more: in seconds, these are times behind the year 5138."""
+
 _ZONED = r":[0-9]{2}(\.[0-9]+)?([Zz]|[+-][0-9]{2}(:?[0-9]{2})?)$"
 
 
@@ -55,14 +59,14 @@ def nanoseconds(values: pa.Array, field: RecordField, unit: int) -> tuple[NDArra
     """
     null = values.is_null().to_numpy(zero_copy_only=False)
     numbers = values.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
-    scale = 1 if field.form else unit
+    scale = 1 if field.form in TIMES else unit
     within = (numbers >= 0) & (numbers <= ((1 << 62) - 1) // scale)
     return np.where(within, np.where(within, numbers, 0) * scale, -1), null
 
 
 def stored_columns(values: pa.Array, field: RecordField) -> list[pa.Array]:
     """Returns the stored columns of a field, in the order of `catalog.records.stored_parts`."""
-    if field.form:
+    if field.form in TIMES:
         return [_divided(values, field.unit)]
     if field.type is not Type.IP:
         return [values]
@@ -104,6 +108,10 @@ def _from_texts(texts: pa.Array, field: RecordField) -> Typed:
         return _seconds(texts)
     if field.form == ISO:
         return _instants(texts)
+    if field.form == INSTANT:
+        return _times(texts)
+    if field.form == PROTOCOL_NAME:
+        return _protocols(texts)
     if field.type is Type.STRING:
         return texts, _no_flags(texts)
     if field.type is Type.BOOL:
@@ -147,6 +155,24 @@ def _seconds(texts: pa.Array) -> Typed:
     negative = pc.equal(fields["sign"], "-").fill_null(False).to_numpy(zero_copy_only=False)
     null = texts.is_null().to_numpy(zero_copy_only=False)
     return pa.array(np.where(negative, -values, values), pa.int64(), mask=bad | null), bad
+
+
+def _times(texts: pa.Array) -> Typed:
+    """Reads decimal seconds, whole milliseconds and ISO 8601, by the form of each text."""
+    texts = pc.utf8_trim_whitespace(texts)
+    texts = pc.replace_substring_regex(texts, _MILLISECONDS, r"\1.\2")
+    decimal = pc.match_substring_regex(texts, _DECIMAL).fill_null(False)
+    none = pa.scalar(None, pa.string())
+    seconds, bad = _seconds(pc.if_else(decimal, texts, none))
+    instants, others = _instants(pc.if_else(decimal, none, texts))
+    return pc.coalesce(seconds, instants), bad | others
+
+
+def _protocols(texts: pa.Array) -> Typed:
+    """Returns the numbers of IP protocols; NULL for a name without one, such as `unknown_transport`."""
+    encoded = texts.dictionary_encode()
+    numbers = pa.array([protocol_number(text) for text in encoded.dictionary.to_pylist()], pa.int64())
+    return numbers.take(encoded.indices), _no_flags(texts)
 
 
 def _digits(texts: pa.Array) -> NDArray[np.int64]:

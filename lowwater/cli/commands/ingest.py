@@ -193,6 +193,7 @@ def _show(results: Sequence[IngestResult], lake: Lake, config: Config, whole: bo
         config: settings of the lake.
         whole: whether to print whole paths rather than file names; a common prefix is printed once.
     """
+    from lowwater.lake.ledgers.captures import left_out_words
     from lowwater.lake.ledgers.outside import lake_records_outside, outside_words
 
     outside = {
@@ -212,7 +213,8 @@ def _show(results: Sequence[IngestResult], lake: Lake, config: Config, whole: bo
             count = outside.get((row.link, row.attempt))
             outside_text = "" if count is None else outside_words(row, count, config.link(row.link))
             numbers = f"{row.packets:,}", f"{row.malformed:,}", f"{count.all if count else 0:,}"
-            notes = "; ".join(text for text in (result.note, outside_text) if text)
+            left_out = left_out_words(row.left_out_counts)
+            notes = "; ".join(text for text in (result.note, outside_text, left_out) if text)
             cells = name[len(shared) :], row.link, result.state, *numbers, covered, notes
             table.add_row(*(styled(cell) for cell in cells))
     if shared:

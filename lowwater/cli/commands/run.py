@@ -27,6 +27,13 @@ from lowwater.replay.warmup import launch_jvm_early
     show_default=True,
 )
 @click.option("--query", metavar="NAME", help="Only this output query.")
+@click.option(
+    "--kind",
+    multiple=True,
+    type=options.PAIR,
+    metavar="LINK=KIND",
+    help="What its files are, such as zeek; default pcap.",
+)
 @click.option("--skew", multiple=True, type=options.PAIR, metavar="LINK=DURATION", help="Disorder allowed; default 1s.")
 @click.option(
     "--heartbeat",

@@ -5,6 +5,7 @@ Between `ingest`, which holds the lock of the link, and the tasks (`survey`, `pa
 
 from __future__ import annotations
 
+import json
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -394,4 +395,5 @@ def _row(
         skipped=facts.skipped,
         kept=str(content),
         key=content.key_digest,
+        left_out=json.dumps(dict(facts.blocks)) if isinstance(content, TableOptions) and facts.blocks else None,
     )

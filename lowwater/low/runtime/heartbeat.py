@@ -2,8 +2,8 @@
 
 Between `low.runtime.lfta_operators`, which know the groups that are still alive, and `low.runtime.output`. A tick h of
 an ordered clock promises h - skew: the tick comes before the records of its instant, and those are at most `skew` late.
-By arrival it promises h. A punctuation is made only if it changes a promised field. Ticks without a row between them
-are stored as one lull.
+By arrival it promises h. A delay of the link counts like more skew, but lets no later record in. A punctuation is made
+only if it changes a promised field. Ticks without a row between them are stored as one lull.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Heartbeats:
         self, lfta: Lfta, settings: LowSettings, read_from: int, end: int, grain: int = 1, entered: int = -1
     ) -> None:
         self._lfta = lfta
-        self._skew = 0 if lfta.arrival else settings.skew
+        self._skew = (0 if lfta.arrival else settings.skew) + settings.delay
         self._period = settings.period
         self._policy = settings.policy
         self._end = end

@@ -8,7 +8,7 @@ from lowwater.catalog.expr import Column, Expr, Type
 from lowwater.catalog.functions import AggregateFunction, Native
 from lowwater.catalog.native import NATIVE
 from lowwater.catalog.records import RecordLayout
-from lowwater.plan.fields import Field, Item, Place, exprs_of, off_clock, temporal_names, written
+from lowwater.plan.fields import Field, Item, Place, exprs_of, off_clock, written
 from lowwater.plan.operators.aggregation import epoch_start
 from lowwater.plan.operators.base import Facts, Leaf, Node, Physical, Punctuation
 from lowwater.plan.operators.source import ANY_LINK, Sample
@@ -110,16 +110,16 @@ class Lfta:
     @property
     def punctuation(self) -> Punctuation:
         """The promises of the LFTA (SEMANTICS P2)."""
-        columns = temporal_names(self.fields)
+        columns = tuple(f.name for f in self.fields if f.temporal and not f.temporal.origin)
         if self.arrival:
             return Punctuation((), False, (), "read by arrival: only its clock makes progress, by that of the link")
         if not columns:
-            return Punctuation((), False, (), "no column is temporal: only its clock makes progress")
-        promise = "the largest value seen - its skew" if off_clock(self.fields) else "clock - skew"
+            what = "a function of the clock" if off_clock(self.fields) else "temporal"
+            return Punctuation((), False, (), f"no column is {what}: only its clock makes progress")
         if self.aggregates:
-            reason = f"the smaller of {promise} and the oldest epoch in the group table"
+            reason = "the smaller of clock - skew and the oldest epoch in the group table"
         else:
-            reason = f"{promise}, whether or not records pass the predicate"
+            reason = "clock - skew, whether or not records pass the predicate"
         groups = tuple(key.name for key in self.keys if self.group and key.expr == Column(key.expr.type, self.group))
         return Punctuation(columns, len(columns) > 1, groups, reason)
 

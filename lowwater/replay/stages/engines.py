@@ -219,6 +219,7 @@ def low_stage(
             skew=link_settings.longest_skew,
             shed=link_settings.shed,
             skews=skews,
+            delay=link_settings.delay,
             policy=settings.policy.per_link,
         )
         tasks += low_tasks(read, lftas, bounds, chosen, folder)
@@ -363,7 +364,7 @@ def _disorder(config: Config, link: str, lftas: Sequence[Lfta]) -> Disorder:
     skews, own = link_skews(config, link), config.link(link).skews
     layouts = [lfta.layout for lfta in lftas if link in lfta.links and lfta.layout is not None]
     attributes = {f"{layout.protocol}.{name}": own.get(name, band) for layout in layouts for name, band in layout.bands}
-    return Disorder(skews.rest, attributes, dict(skews.values), skews.column)
+    return Disorder(skews.rest, attributes, dict(skews.values), skews.column, config.link(link).delay)
 
 
 def _over(inputs: LowInputs, links: Sequence[str]) -> int:

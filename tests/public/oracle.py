@@ -1,0 +1,97 @@
+"""DuckDB over the records of a set, beside the engines."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from lowwater.catalog.protocols import Protocol
+from lowwater.catalog.types import Type
+from lowwater.catalog.values import format_ip
+from lowwater.plan.operators import Node
+from lowwater.replay.command.run_command import RunResults
+from tests.law.compare import Rows
+from tests.law.compare import value as plain
+from tests.public import sql
+from tests.public.records import Record, sortable, table_of
+from tests.public.sources import PARAMS, QuerySet
+
+
+def rows_of(gathered: RunResults, query: str) -> Rows:
+    """The rows of a query; addresses as sortable texts."""
+    rows: Rows = Counter()
+    for table in gathered.rows[query]:
+        names = [name for name in table.column_names if name not in ("_last", "_tick")]
+        columns = [table.column(name).to_pylist() for name in names]
+        rows.update(tuple(_cell(each) for each in row) for row in zip(*columns, strict=True))
+    return rows
+
+
+def _cell(value: Any) -> Any:
+    return sortable(format_ip(value)) if isinstance(value, bytes) else plain(value)
+
+
+def _with_texts(table: pa.Table, fields: Iterable[str]) -> pa.Table:
+    """The columns of rows, with addresses as sortable texts."""
+    columns = {}
+    for name in fields:
+        column = table.column(name)
+        if pa.types.is_binary(column.type) or pa.types.is_fixed_size_binary(column.type):
+            column = pa.array([_cell(each) for each in column.to_pylist()], pa.string())
+        columns[name] = column
+    return pa.table(columns)
+
+
+class Oracle:
+    """DuckDB over the records of a set, with a table for every query.
+
+    Attributes:
+        why: query -> what of it SQL cannot say. Its readers are computed over the rows that the engine gave for it.
+    """
+
+    def __init__(self, queries: QuerySet, records: Mapping[str, Sequence[Record]]) -> None:
+        self._queries, self._connection = queries, duckdb.connect()
+        self._connection.execute(sql.MACROS)
+        self._tables: dict[str, str] = {}
+        self._types: dict[str, dict[str, Type]] = {}
+        self.why: dict[str, str] = {}
+        protocols = queries.declared
+        for link, name in queries.links.items():
+            self._connection.register(f"r_{link}", table_of(protocols[name], records.get(link, [])))
+            self._add_source((link,), (link,), protocols[name])
+        for name, links in queries.sets.items():
+            self._add_source((name,), links, protocols[queries.links[links[0]]])
+
+    def _add_source(self, named: tuple[str, ...], links: Sequence[str], protocol: Protocol) -> None:
+        every = " UNION ALL ".join(f"SELECT * FROM r_{link}" for link in links)
+        name = f"{'_'.join(named)}.{protocol.name}"
+        self._tables[name] = f"({every})"
+        self._types[name] = {column: expression.type for column, expression in protocol.columns.items()}
+
+    def add(self, name: str, node: Node, given: Sequence[pa.Table]) -> None:
+        """Adds a query whose sources are there already; of one that SQL cannot say the rows that an engine gave.
+
+        Args:
+            name: of the query.
+            node: its plan, for the names and types of its columns.
+            given: rows of the engine.
+        """
+        if f"q_{name}" in self._tables.values():
+            return
+        statement, fields = self._queries.statements[name], {each.name: each.type for each in node.fields}
+        if why := sql.stateful(statement):
+            self.why[name] = why
+            self._connection.register(f"q_{name}", pa.concat_tables([_with_texts(table, fields) for table in given]))
+        else:
+            text, columns = sql.query(statement, self._tables, self._types, PARAMS), ", ".join(f'"{n}"' for n in fields)
+            self._connection.execute(f"CREATE TABLE q_{name} AS FROM ({text}) AS q ({columns})")
+        self._tables[name], self._types[name] = f"q_{name}", fields
+
+    def rows(self, name: str) -> Rows:
+        """The rows of a query."""
+        table = self._connection.execute(f"FROM q_{name}").fetchall()
+        return Counter(tuple(plain(each) for each in row) for row in table)
