@@ -1,7 +1,8 @@
 """Compiles the kernels of the readers and the audit at set-up, by reading a small capture of each kind of link.
 
-`make setup` runs `python -m lowwater.replay.setup.kernels`. Otherwise the first capture of a kind of link waits ten to
-twenty seconds for the compiler. All kinds together take thirty, since they share most code."""
+`make setup` runs `python -m lowwater.replay.setup.kernels`, and `lowwater doctor --prepare` does the same. Otherwise
+the first capture of more than a few packets waits ten seconds for the compiler, once for each kind of link. All kinds
+together take thirty, since they share most code."""
 
 from __future__ import annotations
 
@@ -15,6 +16,7 @@ from lowwater.capture.formats.header import ETHERNET
 from lowwater.capture.formats.write import WrittenInterface, pcap_header, pcap_record, pcapng_header, pcapng_record
 from lowwater.capture.headers.links import LAYERS
 from lowwater.capture.inspect import inspect
+from lowwater.capture.interpretation import compiling
 from lowwater.capture.tables.facts import inspect_records
 from lowwater.capture.tables.sniffing.tables import sniff
 from lowwater.catalog.skews import Skews
@@ -50,6 +52,11 @@ def compile_kernels(folder: Path) -> None:
     Raises:
         LowwaterError: if the folder cannot be written.
     """
+    with compiling():
+        _read_captures(folder)
+
+
+def _read_captures(folder: Path) -> None:
     lake = open_lake(folder / "lake")
     for name, content in _captures():
         path = folder / f"{name}.{'pcapng' if name == 'ng' else 'pcap'}"
