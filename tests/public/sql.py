@@ -169,12 +169,21 @@ def _from(join: str, tables: Mapping[str, str], conjuncts: Sequence[syntax.Expre
         if len(sides) == 1 or not join:
             own[next(iter(tables)) if not sides else sides.pop()].append(text(each, scope))
         else:
-            both.append(text(each, scope))
+            both.append(_matched(each, scope))
     if not join:
         name, table = next(iter(tables.items()))
         return f"{table} AS {name}{f' WHERE {_all(own[name])}' if own[name] else ''}"
     parts = [f"(SELECT * FROM {table} AS {name} WHERE {_all(own[name])}) AS {name}" for name, table in tables.items()]
     return f"{parts[0]} {JOINS[join]} {parts[1]} ON {_all(both)}"
+
+
+def _matched(condition: syntax.Expression, scope: Scope) -> str:
+    """A condition on both sides; NULL equals NULL between two columns (V1)."""
+    if isinstance(condition, syntax.BinaryOp) and condition.op == "=":
+        left, right = condition.left, condition.right
+        if isinstance(left, syntax.Name) and isinstance(right, syntax.Name):
+            return f"{text(left, scope)} IS NOT DISTINCT FROM {text(right, scope)}"
+    return text(condition, scope)
 
 
 def _all(conditions: Sequence[str]) -> str:
