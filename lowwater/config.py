@@ -8,8 +8,8 @@ import re
 import tomllib
 from collections.abc import Mapping
 from os.path import normpath
-from pathlib import Path
-from typing import Annotated, Any, Literal, NoReturn
+from pathlib import Path, PurePath
+from typing import Annotated, Any, Literal, NoReturn, get_args
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import BeforeValidator, ValidationError, model_validator
@@ -20,6 +20,7 @@ from lowwater.errors import ConfigError
 from lowwater.instants import HOUR, SECOND, format_duration, parse_duration, parse_instant, parse_span
 from lowwater.refused import refusals
 from lowwater.sections import Duration, History, LinkThresholds, Positive, Section, Thresholds, nearest
+from lowwater.storage import paths
 
 FILE_NAME = "lowwater.toml"
 LINK_NAME = r"[A-Za-z_][A-Za-z0-9_.-]*(?:/[A-Za-z0-9_.-]+)?"
@@ -95,6 +96,8 @@ Patterns = Annotated[tuple[str, ...], BeforeValidator(_name_list), Setting(min_l
 LinkName = Annotated[str, Setting(pattern=f"^{LINK_NAME}$")]
 SetName = Annotated[str, Setting(pattern=r"^[A-Za-z_][A-Za-z0-9_-]*$")]
 Processes = Literal["shared", "each"]
+Kind = Literal["pcap", "csv", "json", "parquet", "zeek", "suricata", "nfdump"]
+KINDS: tuple[str, ...] = get_args(Kind)
 
 
 class Interval(Section):
@@ -144,7 +147,7 @@ class Link(Section):
         duplicate_bytes: bytes above the link layer that are equal in copies (D1); `content`: TTL, hop limit and
             checksums aside.
         anonymise: file with the key that replaces addresses.
-        kind: format of its files.
+        kind: format of its files, or the tool that wrote them.
         protocol: protocol of its records, if they are no packets; None for the only one of `schemas`, or the one that
             queries name.
         schemas: files with PROTOCOL blocks, of records that are no packets.
@@ -177,7 +180,7 @@ class Link(Section):
     duplicates: Annotated[Duplicates | Literal["keep"], BeforeValidator(_duplicates)] = "keep"
     duplicate_bytes: Literal["content", "packet"] = "content"
     anonymise: str | None = None
-    kind: Literal["pcap", "csv", "json", "parquet"] = "pcap"
+    kind: Kind = "pcap"
     protocol: str | None = None
     schemas: Names = ()
     separator: str | None = None
@@ -221,7 +224,7 @@ class Link(Section):
         if self.kind == "pcap":
             if self.protocol is not None or self.schemas:
                 key = "protocol" if self.protocol is not None else "schemas"
-                raise ValueError(f'{key}: is of a link of kind "csv", "json" or "parquet"')
+                raise ValueError(f'{key}: is of a link whose kind is not "pcap"')
             return
         for key in ("payload", "anonymise", "shed", "group_skew"):
             if getattr(self, key) is not None:
@@ -433,7 +436,7 @@ class Config(Section):
         return self.thresholds.model_copy(update=overrides)
 
 
-def load_config(lake: Path | None = None, path: Path | None = None) -> Config:
+def load_config(lake: PurePath | None = None, path: Path | None = None) -> Config:
     """Reads the settings of a lake; environment variables `LOWWATER_SECTION__KEY` override the file.
 
     Args:
@@ -448,9 +451,9 @@ def load_config(lake: Path | None = None, path: Path | None = None) -> Config:
     """
     chosen = path or (lake / FILE_NAME if lake else None)
     data: dict[str, Any] = {}
-    if chosen is not None and (path is not None or chosen.exists()):
+    if chosen is not None and (path is not None or paths.exists(chosen)):
         try:
-            data = tomllib.loads(chosen.read_text(encoding="utf-8"))
+            data = tomllib.loads(paths.read(chosen).decode())
         except OSError as error:
             raise ConfigError(f"{chosen}: cannot be read: {error.strerror}") from error
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -460,10 +463,10 @@ def load_config(lake: Path | None = None, path: Path | None = None) -> Config:
         config = Config.model_validate(data)
     except ValidationError as error:
         _refuse(chosen or Path(FILE_NAME), error, variables)
-    return _absolute(config, chosen.resolve().parent, lake) if chosen else config
+    return _absolute(config, paths.settings_folder(chosen), lake) if chosen else config
 
 
-def _refuse(path: Path, error: ValidationError, variables: Mapping[str, str]) -> NoReturn:
+def _refuse(path: PurePath, error: ValidationError, variables: Mapping[str, str]) -> NoReturn:
     lines = []
     for key, text in refusals(error):
         # A setting from an environment variable is in no file.
@@ -472,7 +475,7 @@ def _refuse(path: Path, error: ValidationError, variables: Mapping[str, str]) ->
     raise ConfigError("\n".join(dict.fromkeys(lines)))
 
 
-def _absolute(config: Config, folder: Path, lake: Path | None) -> Config:
+def _absolute(config: Config, folder: Path, lake: PurePath | None) -> Config:
     links = {
         name: link.model_copy(
             update={

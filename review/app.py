@@ -84,7 +84,7 @@ def create(
     @app.api_route("/docs/{name:path}", methods=METHODS)
     def docs(name: str, sees: Any = permission) -> Response:
         policy = HEADERS["Content-Security-Policy"].replace("style-src 'self'", INLINE_STYLES)
-        reports = board.root / "reports"
+        reports = Path(board.root / "reports")
         try:
             allowed = _documented(board, reports, name, sees)
         except LowwaterError as error:

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -37,6 +37,7 @@ from lowwater.quality.verdicts import IntervalAudit, Key, interval_audits
 from lowwater.replay.interval import expected
 from lowwater.replay.job import Job
 from lowwater.replay.schedule.link_queries import jobs
+from lowwater.storage.paths import lake_path, state
 
 RUNNING, HELD, WARNED = "running", "held", "warned"
 """States beyond `lowwater status`: running now, audited but not published, published with warnings."""
@@ -241,8 +242,8 @@ class Board:
         queries: folder of the query sets.
     """
 
-    def __init__(self, root: Path, queries: Path) -> None:
-        self.root, self.queries = root.absolute(), queries.absolute()
+    def __init__(self, root: PurePath, queries: Path) -> None:
+        self.root, self.queries = lake_path(root), queries.absolute()
         self._lock = threading.Lock()
         self._cached: tuple[object, Snapshot] | None = None
 
@@ -262,9 +263,9 @@ class Board:
 
     def _versions(self, lake: Lake) -> object:
         tables = [open_table(path) for path in (lake.captures, lake.replays, lake.quality, lake.lateness)]
-        files = [self.root / FILE_NAME, *sorted(self.queries.rglob("*"))]
+        files = sorted(self.queries.rglob("*"))
         times = [(str(path), path.stat().st_mtime_ns) for path in files if path.is_file()]
-        return [None if table is None else table.version() for table in tables], times
+        return [None if table is None else table.version() for table in tables], state(self.root / FILE_NAME), times
 
     def _read(self) -> Snapshot:
         lake = open_lake(self.root, make=False)

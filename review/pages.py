@@ -16,11 +16,13 @@ from typing import Any, TypeVar
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from lowwater.capture.tables.reader import RECORD_KINDS
 from lowwater.instants import format_duration, format_instant, parse_instant
 from lowwater.lake.tables import interval_label, safe_name
 from lowwater.quality.lateness.counts import bound_of
 from lowwater.quality.lateness.review import QUANTILES, recommend
 from lowwater.quality.lateness.wording import bound_labels, headline, remarks, share_text
+from lowwater.storage.paths import has_file
 
 from .board import GRAVITY, Interval, Part, Snapshot
 from .calendar import LINK_STATES, SIGNS, Month, link_calendar, months, set_calendar, tally
@@ -124,7 +126,7 @@ def _templates() -> Environment:
         "safe_name": safe_name,
         "file": lambda path: Path(path).name,
     }
-    environment.globals |= {"signs": SIGNS}
+    environment.globals |= {"signs": SIGNS, "record_kinds": RECORD_KINDS}
     return environment
 
 
@@ -136,7 +138,7 @@ def _filled(kind: Page, snapshot: Snapshot, root: str, values: dict[str, Any]) -
             root=root,
             section=kind.section,
             navigation=[kind for kind in PAGES if kind.section and "{}" not in kind.address],
-            docs=(snapshot.lake.reports / "index.html").is_file(),
+            docs=has_file(snapshot.lake.reports / "index.html"),
             lake="/".join(snapshot.lake.root.parts[-2:]),
             **values,
         )

@@ -12,6 +12,8 @@ from pathlib import Path
 
 from lowwater.errors import LakeError
 from lowwater.lake.tables import lake_errors
+from lowwater.storage.object_paths import ObjectPath
+from lowwater.storage.paths import files_below, read
 
 from .board import Board
 from .pages import HERE, addresses, render
@@ -38,9 +40,20 @@ def write_site(board: Board, folder: Path) -> int:
             path.write_text(page, encoding="utf-8")
             count += 1
         shutil.copytree(HERE / "assets", folder / "assets", dirs_exist_ok=True)
-        if snapshot.lake.reports.is_dir():
-            _copy_files(snapshot.lake.reports, folder / "docs")
+        if isinstance(snapshot.lake.reports, ObjectPath):
+            _write_objects(snapshot.lake.reports, folder / "docs")
+        elif Path(snapshot.lake.reports).is_dir():
+            _copy_files(Path(snapshot.lake.reports), folder / "docs")
     return count
+
+
+def _write_objects(source: ObjectPath, target: Path) -> None:
+    """Writes the objects below a prefix as files."""
+    for path in files_below(source):
+        into = target / path.relative_to(source).as_posix()
+        if ".." not in into.parts:
+            into.parent.mkdir(parents=True, exist_ok=True)
+            into.write_bytes(read(path))
 
 
 def _copy_files(source: Path, target: Path) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import PurePath
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +19,7 @@ from lowwater.catalog.streams import PUNCTUATION
 from lowwater.lake.results.streams import stream_files, stream_parts
 from lowwater.quality.verdicts import Key
 from lowwater.replay.interval import lfta_folder
+from lowwater.storage.paths import local
 
 from .board import Snapshot
 
@@ -76,7 +77,7 @@ def trace(snapshot: Snapshot, key: Key) -> list[Lag]:
 
 
 def _lag(
-    level: str, name: str, on: str, files: Sequence[Path], moments: NDArray[np.int64], before: int, start: int
+    level: str, name: str, on: str, files: Sequence[PurePath], moments: NDArray[np.int64], before: int, start: int
 ) -> list[Lag]:
     rows = _promises(files)
     if rows is None:
@@ -90,7 +91,7 @@ def _lag(
     return [Lag(level, name, on, int(np.median(lags)), int(lags.max()), tuple(lags.tolist()), before)]
 
 
-def _promises(files: Sequence[Path]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]] | None:
+def _promises(files: Sequence[PurePath]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]] | None:
     """Reads the punctuation of a node by tick, all ns; None without punctuation or with a damaged file.
 
     Returns:
@@ -99,7 +100,7 @@ def _promises(files: Sequence[Path]) -> tuple[NDArray[np.int64], NDArray[np.int6
     tables = []
     for path in files:
         try:
-            table = pq.read_table(path, columns=["_kind", *READ.names], filters=[("_kind", "=", PUNCTUATION)])
+            table = pq.read_table(local(path), columns=["_kind", *READ.names], filters=[("_kind", "=", PUNCTUATION)])
             tables.append(table.select(READ.names).cast(READ))
         except (OSError, pa.ArrowException):
             return None  # the audit reports the damaged stream

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import settings
 
 from lowwater.capture.generate import GeneratedCapture, generate
+from tests.breadth import USUAL
 from tests.replay.support import END, HOURS, LINKS, START, copy_lake, ingest_all, replay_range, write_settings
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[1]
 collect_ignore = ["capture/fuzz_guided.py"]
 
 # The compiled kernels make the first example slow, so no test has a deadline.
-settings.register_profile("fast", deadline=None, derandomize=True, database=None, max_examples=50)
+settings.register_profile("fast", deadline=None, derandomize=True, database=None, max_examples=USUAL)
 settings.register_profile("quick", settings.get_profile("fast"), max_examples=5)
 settings.register_profile("fuzz", deadline=None, max_examples=2000, print_blob=True)
 settings.load_profile("fast")

@@ -15,8 +15,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "lowwater"
 MODULES = sorted(PACKAGE.rglob("*.py"))
-BELOW_ALL = ["", "errors", "precedence", "caches", "tempfolders", "environment", "instants", "refused", "sections"]
-BELOW_ALL += ["config", "terminal"]
+BELOW_ALL = ["", "errors", "precedence", "caches", "tempfolders", "environment", "instants", "storage", "refused"]
+BELOW_ALL += ["sections", "machine_code", "config", "terminal", "extras", "places"]
 SPARK = {"pyspark", "delta", "py4j"}
 # "knows nothing of", where the order of the folders alone would allow it
 BLIND = {
@@ -192,3 +192,28 @@ def test_files_that_begin_first_are_there() -> None:
     lines = [line.split() for line in (ROOT / "tests" / "seconds.txt").read_text(encoding="utf-8").splitlines()]
     assert [path for _, path in lines if not (ROOT / path).is_file()] == []
     assert [int(taken) for taken, _ in lines] == sorted((int(taken) for taken, _ in lines), reverse=True)
+
+
+def left_out_of_fuzz(path: Path) -> Iterator[str]:
+    """Tests with a random test inside that `make fuzz` does not find, which chooses by the mark `hypothesis`."""
+    text = path.read_text(encoding="utf-8")
+    if re.search(r"^ +@given\b", text, re.MULTILINE):
+        for test in [node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)]:
+            inside = [node for node in ast.walk(test) if isinstance(node, ast.FunctionDef) and node is not test]
+            drawn = any(ast.unparse(mark).startswith("given(") for node in inside for mark in node.decorator_list)
+            if drawn and "pytest.mark.hypothesis" not in map(ast.unparse, test.decorator_list):
+                yield f"{path.relative_to(ROOT)}::{test.name}"
+
+
+def test_random_tests_inside_of_others_run_in_fuzz() -> None:
+    assert [name for path in sorted((ROOT / "tests").rglob("test_*.py")) for name in left_out_of_fuzz(path)] == []
+
+
+def test_the_check_sees_what_is_left_out_of_fuzz(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "ROOT", tmp_path)
+    path = tmp_path / "test_x.py"
+    text = "def test_one():\n    @given(X)\n    def run(x): ...\n\n\n@given(X)\ndef test_other(x): ...\n"
+    path.write_text(text)
+    assert list(left_out_of_fuzz(path)) == ["test_x.py::test_one"]
+    path.write_text(f"@pytest.mark.hypothesis\n{text}")
+    assert list(left_out_of_fuzz(path)) == []

@@ -17,6 +17,8 @@ from lowwater.catalog.records import RecordLayout
 SECOND = 1_000_000_000
 LINK = "link"
 """Column with the link of a packet, in every packet protocol that does not declare a field of this name."""
+INTERFACE = "interface"
+"""Column of any record with the name of its link (V3)."""
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,12 @@ import pyarrow as pa
 
 from lowwater.catalog.types import Type
 
-SECONDS, ISO = "seconds", "iso"
-"""Forms of a time beside integers: decimal seconds, and ISO 8601."""
+SECONDS, ISO, INSTANT = "seconds", "iso", "instant"
+"""Forms of a time beside integers: decimal seconds, ISO 8601, and either of them as a log has it."""
+
+TIMES = (SECONDS, ISO, INSTANT)
+PROTOCOL_NAME, LIST = "protocol", "list"
+"""Forms of other values: the name of an IP protocol as its number, and a set or vector as text."""
 
 _ARROW = {
     Type.BOOL: pa.bool_(),
@@ -36,8 +40,9 @@ class RecordField:
         type: its type.
         position: number of its column in the file, from 1; None for a column by name.
         path: name of its column in the file, then of the fields inside of that column.
-        form: SECONDS or ISO for the text of a time; empty for a plain value.
+        form: one of TIMES for the text of a time, PROTOCOL_NAME or LIST; empty for a plain value.
         unit: length of one unit of a time, ns.
+        others: further paths of the value, where `path` leads to none.
     """
 
     name: str
@@ -46,6 +51,7 @@ class RecordField:
     path: tuple[str, ...] = ()
     form: str = ""
     unit: int = 1_000_000_000
+    others: tuple[tuple[str, ...], ...] = ()
 
     @property
     def stored(self) -> str:
@@ -64,6 +70,8 @@ class RecordLayout:
         unit: length of one unit of the clock, ns.
         bands: temporal fields other than the clock, and by how much each may run behind, in its unit.
         refused: why links of the protocol cannot be read; empty if they can.
+        format: tool whose log it is; empty for a protocol that a PROTOCOL block declares.
+        member: type of its records among those of the tool.
     """
 
     protocol: str
@@ -72,6 +80,8 @@ class RecordLayout:
     unit: int = 1_000_000_000
     bands: tuple[tuple[str, int], ...] = ()
     refused: str = ""
+    format: str = ""
+    member: str = ""
 
     @property
     def schema(self) -> pa.Schema:
@@ -81,7 +91,10 @@ class RecordLayout:
     def __str__(self) -> str:
         """The layout as text, as the ledger stores it."""
         fields = [{**asdict(field), "type": str(field.type)} for field in self.fields]
-        return json.dumps({"protocol": self.protocol, "fields": fields, "clock": self.clock, "unit": self.unit})
+        log = {"format": self.format, "member": self.member} if self.format else {}
+        for field in fields if not log else ():
+            del field["others"]  # no PROTOCOL block declares them, and digests of 0.1 do not have them
+        return json.dumps({"protocol": self.protocol, "fields": fields, "clock": self.clock, "unit": self.unit, **log})
 
 
 def column_name(kind: Type, name: str) -> str:

@@ -4,18 +4,38 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import click
 
 from lowwater.instants import parse_duration, parse_instant, parse_span
+from lowwater.storage.object_paths import ObjectPath, parse
 
 SHORTEST_PREFIX = 16
 """Minimum length (characters) of a common prefix that is printed once above a table."""
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 FOLDER = click.Path(file_okay=False, path_type=Path)
+
+
+class _Lake(click.ParamType[PurePath]):
+    """Parameter type of a lake: a folder, or an address in an object store."""
+
+    name = "lake"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> PurePath:
+        try:
+            path = parse(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+        if isinstance(path, ObjectPath):
+            return path
+        return Path(FOLDER.convert(path, param, ctx))
+
+
+LAKE = _Lake()
+LAKE_HELP = "The lake: its folder, or s3://BUCKET/PREFIX."
 
 
 class _Parsed(click.ParamType[Any]):
@@ -88,7 +108,7 @@ def DEFINITIONS(command: Callable[..., Any]) -> Callable[..., Any]:
 def INTERVALS(command: Callable[..., Any]) -> Callable[..., Any]:
     """Adds the options that select intervals of query sets, for `plan` and `backfill`."""
     for option in (
-        click.option("--lake", required=True, type=FOLDER, help="The lake's folder."),
+        click.option("--lake", required=True, type=LAKE, help=LAKE_HELP),
         click.option("--from", "start", type=INSTANT, help="First instant, ISO 8601; else the first capture."),
         click.option("--to", "end", type=INSTANT, help="End, ISO 8601, exclusive; else the last capture."),
         click.option(

@@ -15,9 +15,10 @@ from pydantic import ValidationError
 from rich.table import Table
 
 from lowwater.cli import options
-from lowwater.config import Config, Link, load_config
+from lowwater.config import KINDS, Config, Link, load_config
 from lowwater.errors import ConfigError, PartialError, QueryError, QueryErrors, UnsupportedError
 from lowwater.instants import format_duration, parse_duration
+from lowwater.lake.ledgers.captures import left_out_words
 from lowwater.low import LowSettings, Policy
 from lowwater.low.code.listing import list_kernels
 from lowwater.plan.context import Links
@@ -158,6 +159,7 @@ def run_files(
     form: str,
     query: str | None,
     links: Path | None,
+    kind: Sequence[tuple[str, str]],
     skew: Sequence[tuple[str, str]],
     heartbeat: str,
     engine: str,
@@ -176,6 +178,7 @@ def run_files(
         form: `csv`, `json` or `parquet`.
         query: only this output query; None for all.
         links: file of settings; None for defaults.
+        kind: (link, kind of its files).
         skew: (link, duration as written).
         heartbeat: a duration or the name of a policy, as written.
         engine: `spark` or `reference`.
@@ -191,7 +194,7 @@ def run_files(
         raise click.BadParameter("--interval must be above 0")
     if traces and engine != "spark":
         raise click.UsageError("--traces needs --engine spark: the reference engine has no heartbeats between nodes")
-    config, captures = _links(links, capture, options.durations(skew))
+    config, captures = _links(links, capture, options.durations(skew), dict(kind))
     period, policy = _heartbeat(heartbeat)
     links_of_settings = replace(config_links(config, sorted(config.links)), remedy="give --capture {}=FILE")
 
@@ -214,9 +217,9 @@ def run_files(
 
 
 def _links(
-    file: Path | None, captures: Sequence[tuple[str, str]], skews: dict[str, int]
+    file: Path | None, captures: Sequence[tuple[str, str]], skews: dict[str, int], kinds: dict[str, str]
 ) -> tuple[Config, list[tuple[str, Path]]]:
-    """Combines the links and captures of --links with --capture and --skew, which take precedence."""
+    """Combines the links and captures of --links with --capture, --kind and --skew, which take precedence."""
     base = _settings(file)
     files_of_links = [(link, Path(path)) for link, path in captures]
     for link, path in files_of_links:
@@ -236,12 +239,18 @@ def _links(
     for name in skews:
         if name not in names:
             raise ConfigError(f"--skew {name}: there is no such link", f"there are: {', '.join(names)}")
+    for name, word in kinds.items():
+        if name not in names:
+            raise ConfigError(f"--kind {name}: there is no such link", f"there are: {', '.join(names)}")
+        if word not in KINDS:
+            raise ConfigError(f"--kind {name}={word}: there is no such kind", f"kinds are: {', '.join(KINDS)}")
     # A run reads only its own files, so life and declared coverage of a link do not apply (T5).
     alone: dict[str, Any] = {"captures": None, "rotation": None, "covers": {}, "since": None, "until": None}
     chosen = {}
     for name in names:
         skew = {"skew": skews[name]} if name in skews else {}
-        chosen[name] = base.links.get(name, Link()).model_copy(update={**alone, **skew})
+        kind = {"kind": kinds[name]} if name in kinds else {}
+        chosen[name] = base.links.get(name, Link()).model_copy(update={**alone, **skew, **kind})
     try:
         return Config(links=chosen, sets=base.sets, files=base.files, replay=base.replay), files_of_links
     except ValidationError as error:
@@ -311,6 +320,8 @@ def _show(summary: Mapping[str, Any], out: Path) -> None:
     for name, link in summary["links"].items():
         if link.get("duplicates"):
             console.print(f"note: link {name}: {link['duplicates']:,} duplicates are dropped", soft_wrap=True)
+        if link.get("left_out"):
+            console.print(f"note: link {name}: {left_out_words(link['left_out'])}", soft_wrap=True)
         for path, end in link["cut"].items():
             console.print(f"note: link {name}: {path} is cut; its last whole record is at {end}", soft_wrap=True)
     for note in empty_query_notes(summary["queries"]):

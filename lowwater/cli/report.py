@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import groupby
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from rich.table import Table
 
@@ -23,7 +23,7 @@ from lowwater.replay.interval import statuses
 from lowwater.terminal import open_console, say, styled
 
 
-def show_report(root: Path, interval: int | None, queries: Path) -> None:
+def show_report(root: PurePath, interval: int | None, queries: Path) -> None:
     """Prints the verdicts of the audits of a lake, the reasons of unfinished intervals, and a summary.
 
     Args:
@@ -91,7 +91,7 @@ def summary(rows: Sequence[StatusRow]) -> str:
     return f"{len(rows):,} interval{'' if len(rows) == 1 else 's'}: {text}{ask}"
 
 
-def write_pages(root: Path, queries: Path, folder: Path) -> None:
+def write_pages(root: PurePath, queries: Path, folder: Path) -> None:
     """Writes the review pages of a lake as files.
 
     Raises:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from lowwater.cli.queries import Definitions
@@ -24,7 +24,7 @@ from lowwater.replay.tuning.recommendations import Conjunct, Tuning, recommended
 _UNKNOWN = "no run has counted it yet: lowwater replay it, with the same parameters"
 
 
-def explain_statistics(files: Sequence[Path], form: str, lake: Path, definitions: Mapping[str, Any]) -> str:
+def explain_statistics(files: Sequence[Path], form: str, lake: PurePath, definitions: Mapping[str, Any]) -> str:
     """Returns the statistics of the LFTAs of query files, from the last runs over a lake.
 
     Args:

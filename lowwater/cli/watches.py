@@ -9,15 +9,17 @@ import signal
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import Path, PurePath
 from types import FrameType
 
+from lowwater.capture.tables.reader import RECORD_KINDS
 from lowwater.config import Config, load_config
 from lowwater.errors import LakeError, LowwaterError
 from lowwater.instants import SECOND, format_instant
 from lowwater.lake.ingestion.ingest import IngestResult, ingest
 from lowwater.lake.ingestion.watching import FileState, Found, Watch, portions
 from lowwater.lake.layout import Lake, open_lake
+from lowwater.lake.ledgers.captures import left_out_words
 from lowwater.replay.progress import Progress
 from lowwater.replay.sessions import Sessions
 from lowwater.replay.stages.runners import ingest_runner
@@ -44,7 +46,7 @@ def stopped_by_signals() -> Iterator[threading.Event]:
 
 
 def watch_patterns(
-    root: Path, link: str | None, growing: bool, settle: int, every: int, span: tuple[int | None, int | None]
+    root: PurePath, link: str | None, growing: bool, settle: int, every: int, span: tuple[int | None, int | None]
 ) -> None:
     """Ingests the new and changed files of all patterns until SIGINT or SIGTERM; what is at work is finished first.
 
@@ -150,6 +152,8 @@ def _lines(result: IngestResult) -> Iterator[str]:
     """A line for each link of an ingested file."""
     for row in result.captures:
         covered = f"{format_instant(row.covers_from)}/{format_instant(row.covers_to)}"
-        note = f"; {result.note}" if result.note else ""
-        numbers = f"{row.packets:,} packets, {row.malformed:,} malformed"
+        notes = [text for text in (result.note, left_out_words(row.left_out_counts)) if text]
+        note = "".join(f"; {text}" for text in notes)
+        counted = "records" if row.format in RECORD_KINDS else "packets"
+        numbers = f"{row.packets:,} {counted}, {row.malformed:,} malformed"
         yield f"{row.link}: {result.path.name} {result.state}, {numbers}, covers {covered}{note}"

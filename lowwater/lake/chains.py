@@ -6,13 +6,14 @@ this module imports nothing slow.
 
 from __future__ import annotations
 
-from pathlib import Path
+from pathlib import PurePath
 from urllib.parse import quote
 
 from lowwater.errors import LakeError
+from lowwater.storage import paths
 
 
-def store_chained(root: Path, query_set: str, chained: bool) -> None:
+def store_chained(root: PurePath, query_set: str, chained: bool) -> None:
     """Stores whether the intervals of a query set must run in order.
 
     Args:
@@ -24,22 +25,21 @@ def store_chained(root: Path, query_set: str, chained: bool) -> None:
         LakeError: if the marker cannot be written.
     """
     path = _path(root, query_set)
-    if path.is_file() == chained:
+    if paths.has_file(path) == chained:
         return
     try:
         if chained:
-            path.parent.mkdir(exist_ok=True)
-            path.touch()
+            paths.write(path, b"")
         else:
-            path.unlink(missing_ok=True)
+            paths.remove(path)
     except OSError as error:
         raise LakeError(f"{path}: cannot be written: {error.strerror}", "check that the lake is writable") from error
 
 
-def is_chained(root: Path, query_set: str) -> bool:
+def is_chained(root: PurePath, query_set: str) -> bool:
     """Whether the intervals of a query set run in order, according to its last plan; False if it was never planned."""
-    return _path(root, query_set).is_file()
+    return paths.has_file(_path(root, query_set))
 
 
-def _path(root: Path, query_set: str) -> Path:
+def _path(root: PurePath, query_set: str) -> PurePath:
     return root / "_chained" / quote(query_set, safe="").replace(".", "%2E")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import PurePath
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +19,7 @@ from lowwater.catalog.packets import PACKET_HASH, READABLE
 from lowwater.catalog.skews import Skews
 from lowwater.config import section_of
 from lowwater.errors import LakeError
+from lowwater.storage import paths
 
 MOST_RECORDS = 1 << 22
 """Records that are compared at once. Where a window holds more, their hashes are compared in several classes."""
@@ -38,7 +39,7 @@ class HashedFile:
         last: arrival of its last packet, ns.
     """
 
-    path: Path
+    path: PurePath
     rows: int
     clock: int
     first: int
@@ -96,10 +97,10 @@ class CopyFinder:
         self._rule = rule
         self._links = sorted([rule.own, *rule.others], key=lambda link: link.link)
         self._places = {file.path: file for file in rule.own.files}
-        self._loaded: dict[Path, tuple[Hashed, NDArray[np.int64]]] = {}
-        self._found: tuple[Path | None, NDArray[np.bool_], NDArray[np.bool_]] = None, _NONE, _NONE
+        self._loaded: dict[PurePath, tuple[Hashed, NDArray[np.int64]]] = {}
+        self._found: tuple[PurePath | None, NDArray[np.bool_], NDArray[np.bool_]] = None, _NONE, _NONE
 
-    def copies_of(self, path: Path) -> NDArray[np.bool_]:
+    def copies_of(self, path: PurePath) -> NDArray[np.bool_]:
         """Returns for every packet of a file whether it is a copy of an earlier one of the link.
 
         Raises:
@@ -108,11 +109,11 @@ class CopyFinder:
         """
         return self._of(path)[0]
 
-    def seen_elsewhere(self, path: Path) -> NDArray[np.bool_]:
+    def seen_elsewhere(self, path: PurePath) -> NDArray[np.bool_]:
         """Returns for every packet of a file whether an earlier one of another link has its bytes. Raises as above."""
         return self._of(path)[1]
 
-    def _of(self, path: Path) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    def _of(self, path: PurePath) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         if self._found[0] != path:
             self._found = path, *self._find(self._places[path])
         return self._found[1:]
@@ -207,7 +208,7 @@ def read_hashes(
 
 
 def _batches(link: HashedLink, file: HashedFile) -> Iterator[pa.RecordBatch]:
-    with pq.ParquetFile(file.path) as stored:
+    with pq.ParquetFile(paths.local(file.path)) as stored:
         names = list(dict.fromkeys([*_TIMES, *PACKET_HASH, *link.skews.columns]))
         there = [name for name in names if name in stored.schema_arrow.names]
         if not set(PACKET_HASH) <= set(there):

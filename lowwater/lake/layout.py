@@ -5,9 +5,8 @@ Read by every module of the lake and by the replay.
 
 from __future__ import annotations
 
-import os
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, field
+from pathlib import PurePath
 
 import pyarrow as pa
 
@@ -16,6 +15,8 @@ from lowwater.errors import LakeError
 from lowwater.lake.tables import create, safe_name
 from lowwater.plan.operators import Field
 from lowwater.plan.properties import schemas
+from lowwater.storage import paths
+from lowwater.storage.leases import Fence
 
 
 def _required(name: str, kind: pa.DataType) -> pa.Field:
@@ -65,6 +66,7 @@ CAPTURES = pa.schema(
         pa.field("early", _INT),  # sane records before the declared coverage; NULL where nothing is declared
         pa.field("late", _INT),  # sane records at or after its end
         pa.field("by_hand", pa.bool_()),  # the coverage was declared by `ingest --covers`
+        pa.field("left_out", pa.string()),  # in the log of a tool: {type of records left out: number}, JSON
     ]
 )
 """A row for every capture and link (T5, T7). A capture without rows here is not ingested, whatever files exist.
@@ -102,6 +104,9 @@ VIOLATIONS = pa.schema(
 OUTCOMES = ("not_of_protocol", "filtered", "failed", "sampled_out", "shed", "accepted")
 """Outcomes of a sane record in an LFTA; each record has one of them (A1)."""
 
+LATER_OUTCOMES = ("sampled_out", "shed")
+"""Outcomes that lakes of 0.1 have no columns for. Readers take NULL as 0."""
+
 HEARTBEATS = pa.schema(
     [
         _required("query_set", _TEXT),
@@ -110,7 +115,7 @@ HEARTBEATS = pa.schema(
         _required("start", _INT),  # begin of the part of a minute that lies in the interval, ns
         _required("end", _INT),
         _required("sane", _INT),
-        *(_required(outcome, _INT) for outcome in OUTCOMES),
+        *(pa.field(outcome, _INT, outcome in LATER_OUTCOMES) for outcome in OUTCOMES),
         # The next columns depend on tables, chunks and the machine, and no result on them; NULL if nothing was counted.
         pa.field("rows_out", _INT),
         pa.field("ejections", _INT),
@@ -234,92 +239,98 @@ def table_schema(fields: tuple[Field, ...]) -> pa.Schema:
 
 @dataclass(frozen=True)
 class Lake:
-    """The paths of a lake; picklable, for workers."""
+    """The paths of a lake; picklable, for workers.
 
-    root: Path
+    Attributes:
+        root: folder of the lake, or its prefix in an object store.
+        fence: lease under which this process writes; None without one.
+    """
+
+    root: PurePath
+    fence: Fence | None = field(default=None, compare=False)
 
     @property
-    def packets(self) -> Path:
+    def packets(self) -> PurePath:
         return self.root / "packets"
 
-    def records(self, link: str) -> Path:
+    def records(self, link: str) -> PurePath:
         """Path of the table with the records of a link that are no packets."""
         return self.root / "records" / safe_name(link)
 
-    def record_tables(self) -> list[Path]:
+    def record_tables(self) -> list[PurePath]:
         """Paths of the tables with records that are no packets."""
-        return sorted(path for path in (self.root / "records").glob("*") if path.is_dir())
+        return paths.folders(self.root / "records")
 
-    def table_of(self, link: str, records: bool) -> Path:
+    def table_of(self, link: str, records: bool) -> PurePath:
         """Path of the table with the records of a link: `packets/`, or its own if they are no packets."""
         return self.records(link) if records else self.packets
 
     @property
-    def captures(self) -> Path:
+    def captures(self) -> PurePath:
         return self.root / "captures"
 
     @property
-    def malformed(self) -> Path:
+    def malformed(self) -> PurePath:
         return self.root / "malformed"
 
     @property
-    def violations(self) -> Path:
+    def violations(self) -> PurePath:
         return self.root / "skew_violations"
 
     @property
-    def heartbeats(self) -> Path:
+    def heartbeats(self) -> PurePath:
         return self.root / "heartbeats"
 
     @property
-    def replays(self) -> Path:
+    def replays(self) -> PurePath:
         return self.root / "replays"
 
     @property
-    def quality(self) -> Path:
+    def quality(self) -> PurePath:
         return self.root / "quality"
 
     @property
-    def quarantine(self) -> Path:
+    def quarantine(self) -> PurePath:
         return self.root / "quarantine"
 
     @property
-    def states(self) -> Path:
+    def states(self) -> PurePath:
         return self.root / "state"
 
     @property
-    def metrics(self) -> Path:
+    def metrics(self) -> PurePath:
         return self.root / "metrics"
 
     @property
-    def lateness(self) -> Path:
+    def lateness(self) -> PurePath:
         return self.root / "lateness"
 
     @property
-    def reports(self) -> Path:
+    def reports(self) -> PurePath:
         return self.root / "reports"
 
     @property
-    def work(self) -> Path:
+    def work(self) -> PurePath:
         return self.root / "_work"
 
     @property
-    def locks(self) -> Path:
+    def locks(self) -> PurePath:
         return self.root / "_locks"
 
-    def lfta(self, query_set: str, node: str) -> Path:
+    def lfta(self, query_set: str, node: str) -> PurePath:
         """Path of an LFTA's table."""
         return self.root / "lfta" / safe_name(query_set) / safe_name(node)
 
-    def stream(self, query: str) -> Path:
+    def stream(self, query: str) -> PurePath:
         """Path of the table with a query's rows and punctuation."""
         return self.root / "streams" / safe_name(query)
 
-    def table(self, query: str) -> Path:
+    def table(self, query: str) -> PurePath:
         """Path of a query's published table."""
         return self.root / "tables" / safe_name(query)
 
 
-def make_records_table(path: Path, columns: pa.Schema) -> None:
+def make_records_table(path: PurePath, columns: pa.Schema) -> None:
     """Creates the table of a link with other records than packets, and adds the columns that it lacks.
 
     Args:
@@ -333,7 +344,7 @@ def make_records_table(path: Path, columns: pa.Schema) -> None:
     create(path, pa.schema([*keys, *columns, _required("link", _TEXT), _required("hour", _INT)]), ["link", "hour"])
 
 
-def open_lake(root: Path, make: bool = True) -> Lake:
+def open_lake(root: PurePath, make: bool = True) -> Lake:
     """Opens a lake, and creates its ledgers where they are missing.
 
     Args:
@@ -343,20 +354,18 @@ def open_lake(root: Path, make: bool = True) -> Lake:
     Raises:
         LakeError: if the lake cannot be created, read or written.
     """
-    root = root.absolute()
+    root = paths.lake_path(root)
     lake = Lake(root)
-    if not make and not root.is_dir():
+    if not make and not paths.is_lake(root):
         raise LakeError(f"{root}: there is no lake", "make one with `lowwater ingest --lake DIR --link NAME FILE...`")
     try:
-        for folder in (lake.work, lake.locks):
-            folder.mkdir(parents=True, exist_ok=True)
+        unwritable = paths.make_folders(root, lake.work, lake.locks)
     except OSError as error:
         raise LakeError(
             f"{root}: cannot be written: {error.strerror}", "choose a directory that you may write"
         ) from error
-    for folder in (root, lake.work, lake.locks):
-        if not os.access(folder, os.W_OK | os.X_OK):
-            raise LakeError(f"{folder}: cannot be written: permission denied", "choose a directory that you may write")
+    for folder in unwritable:
+        raise LakeError(f"{folder}: cannot be written: permission denied", "choose a directory that you may write")
     create(lake.packets, PACKETS, ["link", "hour"])
     create(lake.captures, CAPTURES, ["link"])
     create(lake.malformed, MALFORMED, ["link"])

@@ -6,12 +6,11 @@ removes leftovers itself. It never changes the order of stream files, whose dige
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import PurePath
 
 from lowwater.config import Retention
 from lowwater.errors import BusyError
@@ -29,6 +28,7 @@ from lowwater.lake.tables import (
     safe_name,
     swap_files,
 )
+from lowwater.storage import paths
 
 
 @dataclass(frozen=True)
@@ -77,22 +77,23 @@ def maintain(
         return steps
 
 
-def _tables(lake: Lake) -> list[Path]:
+def _tables(lake: Lake) -> list[PurePath]:
     """Lists every Delta table except `packets/`, whose files may be hours old before their commit."""
     ledgers = [lake.captures, lake.malformed, lake.violations, lake.heartbeats, lake.replays, lake.quality]
-    folders = [*lake.root.glob("tables/*"), *lake.root.glob("streams/*"), *lake.root.glob("lfta/*/*")]
-    return [*ledgers, lake.quarantine, *sorted(path for path in folders if path.is_dir())]
+    folders = [folder for name in ("tables", "streams") for folder in paths.folders(lake.root / name)]
+    folders += [folder for query_set in paths.folders(lake.root / "lfta") for folder in paths.folders(query_set)]
+    return [*ledgers, lake.quarantine, *sorted(folders)]
 
 
 def _clear_staging(lake: Lake, dry_run: bool) -> Iterator[UpkeepStep]:
     """Removes the folders under `_work/` whose lock is free: their run is dead."""
-    for folder in sorted(lake.work.iterdir()):
+    for folder in paths.children(lake.work):
         try:
             with hold(lake, folder.name):
-                files = [path for path in folder.rglob("*") if path.is_file()]
+                files = list(paths.files_below(folder))
                 step = UpkeepStep("removed staging", _relative(lake, folder), len(files), sum(map(_size, files)))
                 if not dry_run:
-                    shutil.rmtree(folder, ignore_errors=True)
+                    paths.remove_tree(folder)
         except BusyError:
             continue
         yield step
@@ -110,7 +111,7 @@ def _remove_streams(lake: Lake, replays: list[ReplayRow], before: int, dry_run: 
         failed = any(row.state == FAILED and row.finished_at == latest for row in rows.values())
         if not settled or failed or latest >= before:
             continue
-        folders = [*(lake.root / "lfta" / safe_name(name)).glob("*"), *(lake.stream(row.query) for row in last)]
+        folders = [*paths.folders(lake.root / "lfta" / safe_name(name)), *(lake.stream(row.query) for row in last)]
         try:
             with hold_range(lake, name, start, end):
                 for folder in folders:
@@ -119,7 +120,7 @@ def _remove_streams(lake: Lake, replays: list[ReplayRow], before: int, dry_run: 
             continue
 
 
-def _remove_interval(lake: Lake, path: Path, label: str, dry_run: bool) -> Iterator[UpkeepStep]:
+def _remove_interval(lake: Lake, path: PurePath, label: str, dry_run: bool) -> Iterator[UpkeepStep]:
     table = open_table(path)
     rows = [] if table is None else [row for row in live_files(table) if row["partition.interval"] == label]
     if not rows:
@@ -128,7 +129,7 @@ def _remove_interval(lake: Lake, path: Path, label: str, dry_run: bool) -> Itera
         swap_files(path, [], lambda table: [row for row in live_files(table) if row["partition.interval"] == label])
         with lake_errors(f"{path}: rows of {label} cannot be removed"):
             for row in rows:
-                (path / row["path"]).unlink(missing_ok=True)
+                paths.remove(path / row["path"])
     size = sum(row["size_bytes"] for row in rows)
     yield UpkeepStep("removed streams", _relative(lake, path / f"interval={label}"), len(rows), size)
 
@@ -141,7 +142,7 @@ def _join_tables(lake: Lake, replays: list[ReplayRow], dry_run: bool) -> Iterato
         if row.stage != PUBLISH or row.state in (FAILED, PROVISIONAL):
             first, final = hours(row.interval_start, row.interval_end)
             unsettled[safe_name(row.query)] |= set(range(first, final + 1))
-    for path in sorted(lake.root.glob("tables/*")):
+    for path in paths.folders(lake.root / "tables"):
         table = open_table(path)
         files: dict[int, list[int]] = defaultdict(list)
         for live in live_files(table) if table is not None else ():
@@ -155,7 +156,7 @@ def _join_tables(lake: Lake, replays: list[ReplayRow], dry_run: bool) -> Iterato
         yield UpkeepStep("joined", _relative(lake, path), len(sizes), sum(sizes))
 
 
-def _vacuum(lake: Lake, path: Path, versions: int, dry_run: bool) -> Iterator[UpkeepStep]:
+def _vacuum(lake: Lake, path: PurePath, versions: int, dry_run: bool) -> Iterator[UpkeepStep]:
     """Removes files that no recent version names: replaced ones, and uncommitted ones of dead runs."""
     table = open_table(path)
     if table is None:
@@ -171,12 +172,12 @@ def _vacuum(lake: Lake, path: Path, versions: int, dry_run: bool) -> Iterator[Up
         yield step
 
 
-def _size(path: Path) -> int:
+def _size(path: PurePath) -> int:
     try:
-        return path.stat().st_size
+        return paths.size(path)
     except OSError:  # removed meanwhile
         return 0
 
 
-def _relative(lake: Lake, path: Path) -> str:
+def _relative(lake: Lake, path: PurePath) -> str:
     return path.relative_to(lake.root).as_posix()

@@ -6,12 +6,13 @@ object changes when it follows the log, so every thread has its own.
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from pathlib import Path
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from lowwater.storage import paths
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -20,33 +21,33 @@ CACHED = 64
 """Most open tables of a thread, and most computed values of the process."""
 
 T = TypeVar("T")
-_LogEntry = tuple[int, int, int, int]
-"""Version, and inode, time of change and size of its log entry: these differ if another table replaces this one."""
+_LogEntry = tuple[int, paths.FileState]
+"""Version, and state of its log entry, which differs if another table replaces this one."""
 
 
 class _Open(threading.local):
     def __init__(self) -> None:
-        self.tables: OrderedDict[Path, tuple[DeltaTable, _LogEntry | None]] = OrderedDict()
+        self.tables: OrderedDict[PurePath, tuple[DeltaTable, _LogEntry | None]] = OrderedDict()
 
 
 _OPEN = _Open()
-_VALUES: OrderedDict[tuple[Path, object], tuple[tuple[str, int] | None, Any]] = OrderedDict()
+_VALUES: OrderedDict[tuple[PurePath, object], tuple[tuple[str, int] | None, Any]] = OrderedDict()
 _VALUES_LOCK = threading.Lock()
 
 
-def newest(path: Path) -> DeltaTable | None:
+def newest(path: PurePath) -> DeltaTable | None:
     """Returns a table at its newest version; None without one. The next call in this thread may update the object."""
     from deltalake import DeltaTable
 
     table = _update_open(path)
-    if table is None and DeltaTable.is_deltatable(str(path)):
-        table = DeltaTable(str(path))
+    if table is None and DeltaTable.is_deltatable(str(path), paths.storage_options(path)):
+        table = DeltaTable(str(path), storage_options=paths.storage_options(path))
     if table is not None:
         keep(path, table)
     return table
 
 
-def existing(path: Path) -> DeltaTable:
+def existing(path: PurePath) -> DeltaTable:
     """Returns a table at its newest version.
 
     Raises:
@@ -55,32 +56,32 @@ def existing(path: Path) -> DeltaTable:
     from deltalake import DeltaTable
 
     table = newest(path)
-    return DeltaTable(str(path)) if table is None else table
+    return DeltaTable(str(path), storage_options=paths.storage_options(path)) if table is None else table
 
 
-def _update_open(path: Path) -> DeltaTable | None:
+def _update_open(path: PurePath) -> DeltaTable | None:
     """Returns the open table at its newest version; None if it is not open, or another table has replaced it."""
     table, entry = _OPEN.tables.pop(path, (None, None))
     if table is None or entry is None or entry != _log_entry(path, table):
         return None
-    if _entry(path, table.version() + 1).exists():
+    if paths.exists(_entry(path, table.version() + 1)):
         table.update_incremental()
     return table
 
 
-def keep(path: Path, table: DeltaTable) -> None:
+def keep(path: PurePath, table: DeltaTable) -> None:
     """Caches a table that was just read or committed to."""
     _OPEN.tables[path] = table, _log_entry(path, table)
     while len(_OPEN.tables) > CACHED:
         _OPEN.tables.popitem(last=False)
 
 
-def forget(path: Path) -> None:
+def forget(path: PurePath) -> None:
     """Removes a table from the cache: after a failed commit its state is unknown."""
     _OPEN.tables.pop(path, None)
 
 
-def cached_value(path: Path, key: object, compute: Callable[[DeltaTable | None], T]) -> T:
+def cached_value(path: PurePath, key: object, compute: Callable[[DeltaTable | None], T]) -> T:
     """Returns a value computed from the newest version of a table; computes it again only if the table has changed.
 
     Args:
@@ -105,14 +106,11 @@ def cached_value(path: Path, key: object, compute: Callable[[DeltaTable | None],
     return value
 
 
-def _entry(path: Path, version: int) -> Path:
+def _entry(path: PurePath, version: int) -> PurePath:
     return path / "_delta_log" / f"{version:020d}.json"
 
 
-def _log_entry(path: Path, table: DeltaTable) -> _LogEntry | None:
+def _log_entry(path: PurePath, table: DeltaTable) -> _LogEntry | None:
     version = table.version()
-    try:
-        status = os.stat(_entry(path, version))
-    except OSError:  # the log is gone, or was cut
-        return None
-    return version, status.st_ino, status.st_mtime_ns, status.st_size
+    state = paths.state(_entry(path, version))
+    return None if state is None else (version, state)  # without one the log is gone, or was cut

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,6 +28,7 @@ from lowwater.lake.ledgers.captures import Capture, Captures
 from lowwater.lake.opened import cached_value
 from lowwater.lake.tables import lake_errors, live_files
 from lowwater.plan.temporal import END_OF_TIME
+from lowwater.storage import paths
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -51,7 +52,7 @@ class PacketFile:
         last: arrival of its last packet within the capture, as stored, ns.
     """
 
-    path: Path
+    path: PurePath
     rows: int
     first: int
     last: int
@@ -157,11 +158,11 @@ class LinkRead:
         return pa.schema([*keys, *(stored_field(name) for name in columns if name not in KEYS), *marks])
 
     def _file(
-        self, capture: CaptureRead, path: Path, columns: Sequence[str], rows: int, begin: int, stop: int
+        self, capture: CaptureRead, path: PurePath, columns: Sequence[str], rows: int, begin: int, stop: int
     ) -> Iterator[tuple[int, pa.RecordBatch]]:
         """Yields stored rows, each batch with the number of its first row in the file."""
         schema = self.schema(columns)
-        with pq.ParquetFile(path) as file:
+        with pq.ParquetFile(paths.local(path)) as file:
             stored = [name for name in schema.names if name in file.schema_arrow.names and name != "capture"]
             if HEAD in schema.names and HEAD not in stored:
                 raise LakeError(
@@ -181,7 +182,7 @@ class LinkRead:
                     at += batch.num_rows
 
     def _without_copies(
-        self, batch: pa.RecordBatch, at: int, finder: CopyFinder, path: Path, dropped: DroppedCopies | None
+        self, batch: pa.RecordBatch, at: int, finder: CopyFinder, path: PurePath, dropped: DroppedCopies | None
     ) -> pa.RecordBatch:
         """Removes the copies of a batch of stored rows; `at` is the number of its first row in the file."""
         with readable(self.link, path):
@@ -230,7 +231,7 @@ class DroppedCopies:
     owned: int = 0
 
 
-def _marked(batch: pa.RecordBatch, at: int, finder: CopyFinder | None, path: Path) -> pa.RecordBatch:
+def _marked(batch: pa.RecordBatch, at: int, finder: CopyFinder | None, path: PurePath) -> pa.RecordBatch:
     """Adds COPY and ELSEWHERE to a batch of stored rows; `at` is the number of its first row in the file."""
     marks = {name: np.zeros(batch.num_rows, np.bool_) for name in (COPY, ELSEWHERE)}
     if finder is not None:
@@ -253,7 +254,7 @@ def hashed_link(read: LinkRead, skews: Skews) -> HashedLink:
 
 
 @contextmanager
-def readable(link: str, path: Path) -> Iterator[None]:
+def readable(link: str, path: PurePath) -> Iterator[None]:
     """Turns the error of an unreadable packet file into a LakeError that says what may have happened.
 
     Raises:
@@ -290,7 +291,7 @@ class PacketFiles:
         attempts: ingest attempt -> its rows of `live_files`, of all links, with the folder of their table.
     """
 
-    folder: Path
+    folder: PurePath
     attempts: Mapping[str, Sequence[dict[str, Any]]]
 
     @classmethod
@@ -309,7 +310,7 @@ class PacketFiles:
         )
 
     @classmethod
-    def of_table(cls, folder: Path) -> PacketFiles:
+    def of_table(cls, folder: PurePath) -> PacketFiles:
         """Reads the list of files of `packets/`, or of the table of a link with other records.
 
         Raises:
@@ -319,13 +320,13 @@ class PacketFiles:
             return cached_value(folder, "files", lambda table: cls(folder, _by_attempt(table, folder)))
 
     @staticmethod
-    def path(row: Mapping[str, Any]) -> Path:
+    def path(row: Mapping[str, Any]) -> PurePath:
         """Returns the path of a file of `attempts`."""
-        path: Path = row["folder"] / row["path"]
+        path: PurePath = row["folder"] / row["path"]
         return path
 
 
-def _by_attempt(table: DeltaTable | None, folder: Path) -> dict[str, list[dict[str, Any]]]:
+def _by_attempt(table: DeltaTable | None, folder: PurePath) -> dict[str, list[dict[str, Any]]]:
     files: dict[str, list[dict[str, Any]]] = {}
     for row in live_files(table) if table is not None else ():
         attempt = row["path"].rpartition("-")[2].removesuffix(".parquet")

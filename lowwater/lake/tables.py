@@ -6,15 +6,15 @@ not have used it before.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import random
 import re
 import time
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -23,17 +23,24 @@ from pyarrow import fs
 from lowwater.errors import LakeError, OwnerError
 from lowwater.instants import HOUR, format_instant
 from lowwater.lake.opened import existing, forget, keep, newest
+from lowwater.storage import paths
+from lowwater.storage.failures import StoreError, store_error
+from lowwater.storage.leases import Fence, LostError
+from lowwater.storage.locks import HeldError, hold_lock
 
 if TYPE_CHECKING:
     import pyarrow.dataset as pads
-    from deltalake import DeltaTable
+    from deltalake import CommitProperties, DeltaTable
 
 OWNER = "lowwater.owner"
+_TOKEN = "lowwater.commit"
 ATTEMPTS = 30
 _CONFLICT = re.compile(r"oncurrent|(Metadata|Protocol) changed|transaction: \d+$")
 """Messages of Delta when other writers were faster; the last one after its own 15 attempts. Delta raises one class
 for this and for disk errors, so only the text tells them apart."""
 MOST_FRAGMENTS = 64
+_STORE = re.compile(r"https?://|Generic (S3|GCS|MicrosoftAzure) error|status code: \d\d\d|object store")
+"""Errors of Delta that are errors of an object store."""
 
 
 @dataclass(frozen=True)
@@ -87,16 +94,28 @@ def lake_errors(what: str) -> Iterator[None]:
 
     try:
         yield
+    except StoreError as error:
+        raise LakeError(f"{what}: {error.strerror}", error.hint) from None
     except OSError as error:
+        if _STORE.search(str(error)):
+            raise _of_store(what, error) from None
         reason = error.strerror or str(error)
         raise LakeError(f"{what}: {reason}", "check that the lake is writable and its disk has room") from error
     except DeltaError as error:
+        if _STORE.search(str(error)):
+            raise _of_store(what, error) from None
         first = str(error).splitlines()[0]
         raise LakeError(f"{what}: {first}", "check that the lake is writable and its disk has room") from error
 
 
+def _of_store(what: str, error: Exception) -> LakeError:
+    """Makes the error of Delta's own requests to an object store, whose texts may show keys."""
+    refused = store_error(error)
+    return LakeError(f"{what}: {refused.strerror}", refused.hint)
+
+
 def create(
-    path: Path, schema: pa.Schema, partition: Sequence[str] = (), owner: str | None = None, config: str = ""
+    path: PurePath, schema: pa.Schema, partition: Sequence[str] = (), owner: str | None = None, config: str = ""
 ) -> DeltaTable:
     """Opens a table, and creates it if it does not exist; several processes may do so at once.
 
@@ -121,18 +140,21 @@ def create(
         properties[OWNER] = owner
     with lake_errors(f"{path}: the table cannot be opened"):
         if newest(path) is None:
-            path.mkdir(parents=True, exist_ok=True)
+            paths.make_folders(path)
             try:
                 DeltaTable.create(
                     str(path),
                     schema,
+                    storage_options=paths.storage_options(path),
                     mode="error",
                     partition_by=list(partition),
                     configuration=properties,
                     raise_if_key_not_exists=False,
                 )
             except DeltaError:
-                if not DeltaTable.is_deltatable(str(path)):  # else another process was first
+                if not DeltaTable.is_deltatable(
+                    str(path), paths.storage_options(path)
+                ):  # else another process was first
                     raise
         table = existing(path)
     if owner is None:
@@ -141,17 +163,19 @@ def create(
     return table
 
 
-def with_columns(path: Path, table: DeltaTable, schema: pa.Schema) -> DeltaTable:
+def with_columns(path: PurePath, table: DeltaTable, schema: pa.Schema) -> DeltaTable:
     """Adds missing columns to a table, NULL in its rows, and returns it."""
     from deltalake import Schema
 
+    wanted = Schema.from_arrow(pa.schema([field.with_nullable(True) for field in schema])).fields
+
     def missing(table: DeltaTable) -> list[Any]:
         names = {field.name for field in table.schema().fields}
-        return [field for field in Schema.from_arrow(schema).fields if field.name not in names]
+        return [field for field in wanted if field.name not in names]
 
-    def widen(newest: DeltaTable) -> None:
+    def widen(newest: DeltaTable, properties: CommitProperties) -> None:
         if fields := missing(newest):  # else another process was first
-            newest.alter.add_columns(fields)
+            newest.alter.add_columns(fields, commit_properties=properties)
 
     if not missing(table):
         return table
@@ -159,7 +183,7 @@ def with_columns(path: Path, table: DeltaTable, schema: pa.Schema) -> DeltaTable
     return existing(path)
 
 
-def check_owner(path: Path, owner: str) -> None:
+def check_owner(path: PurePath, owner: str) -> None:
     """Checks that a table, if it exists, belongs to a query set (S3).
 
     Raises:
@@ -174,59 +198,135 @@ def check_owner(path: Path, owner: str) -> None:
         )
 
 
-def open_table(path: Path) -> DeltaTable | None:
+def open_table(path: PurePath) -> DeltaTable | None:
     """Returns a table at its newest version; None if there is none. The next call in this thread may update it."""
     with lake_errors(f"{path}: the table cannot be read"):
         return newest(path)
 
 
-def commit(path: Path, change: Callable[[DeltaTable], object]) -> None:
+def commit(
+    path: PurePath, change: Callable[[DeltaTable, CommitProperties], object], fence: Fence | None = None
+) -> None:
     """Commits a change of the newest version, and retries while other writers are faster.
 
-    Raises:
-        LakeError: if the commit fails for another reason, or every time.
-    """
-    from deltalake.exceptions import CommitFailedError
+    In an object store the answer to a commit may be lost. So each one has a token, by which it is found in the log.
 
+    Args:
+        path: directory of the table.
+        change: makes the change with the properties given.
+        fence: lease of the writer; a former holder of it cannot commit any more. None where the kernel has the lock.
+
+    Raises:
+        LakeError: if the lease is lost, or the commit fails for another reason than other writers, or every time.
+    """
+    from deltalake.exceptions import CommitFailedError, DeltaError
+
+    token, remote = uuid.uuid4().hex, not isinstance(path, Path)
     with lake_errors(f"{path}: cannot be written"):
         for attempt in range(ATTEMPTS):
             table = existing(path)
             forget(path)  # until the commit has succeeded
+            before = table.version()
             try:
-                change(table)
+                change(table, _properties(path, table, token if remote else "", fence))
                 keep(path, table)
                 return
-            except CommitFailedError as error:
-                if attempt + 1 == ATTEMPTS or not _CONFLICT.search(str(error)):
+            except (DeltaError, OSError) as error:
+                if remote and _in_log(path, before, token):
+                    return
+                conflict = isinstance(error, CommitFailedError) and _CONFLICT.search(str(error))
+                if attempt + 1 == ATTEMPTS or not conflict:
                     raise
                 time.sleep(random.uniform(0, min(0.01 * 2**attempt, 1.0)))
 
 
-def replace_rows(path: Path, rows: pa.Table, predicate: str) -> None:
+def _properties(path: PurePath, table: DeltaTable, token: str, fence: Fence | None) -> CommitProperties:
+    """Returns what a commit carries: its token and its fence. Then it is a commit after the version that was looked
+    at, or none: Delta itself does not try again on a newer one.
+
+    Raises:
+        LakeError: if the lease was lost.
+    """
+    from deltalake import CommitProperties, Transaction
+
+    if not token:
+        return CommitProperties()
+    fences = []
+    if fence is not None:
+        try:
+            fence.require()
+        except LostError as error:
+            raise _lost(path, str(error)) from None
+        for name in fence.names:
+            if (table.transaction_version(name) or 0) > fence.number:
+                raise _lost(path, f"a later run has written to {path.name}")
+            fences.append(Transaction(name, fence.number))
+    return CommitProperties(custom_metadata={_TOKEN: token}, max_commit_retries=0, app_transactions=fences)
+
+
+def _lost(path: PurePath, reason: str) -> LakeError:
+    return LakeError(
+        f"{path}: not written, since this process is no longer the one at work on it: {reason}",
+        "nothing is lost: the other run does the work; look at `lowwater status`, and run what is still missing",
+    )
+
+
+def _in_log(path: PurePath, before: int, token: str) -> bool:
+    """Whether the log of a table has the commit with a token after a version."""
+    version = before + 1
+    while True:
+        try:
+            if token.encode() in paths.read(path / "_delta_log" / f"{version:020d}.json"):
+                return True
+        except FileNotFoundError:
+            return False
+        version += 1
+
+
+def claim(path: PurePath, fence: Fence) -> None:
+    """Commits nothing but the fence, so that the former holder of a lease cannot commit to the table any more."""
+
+    def fenced(table: DeltaTable, properties: CommitProperties) -> None:
+        names = table.metadata().partition_columns
+        table.create_write_transaction([], "append", table.schema(), partition_by=names, commit_properties=properties)
+
+    if open_table(path) is not None:
+        commit(path, fenced, fence)
+
+
+def replace_rows(path: PurePath, rows: pa.Table, predicate: str, fence: Fence | None = None) -> None:
     """Replaces the rows that satisfy an SQL predicate, in one commit.
 
     Args:
         path: directory of the table.
         rows: new rows; all satisfy the predicate.
         predicate: condition on columns; partition columns in it keep parallel writers apart.
+        fence: lease of the writer, as for `commit`.
     """
     from deltalake import write_deltalake
 
-    commit(path, lambda table: write_deltalake(table, rows, mode="overwrite", predicate=predicate))
+    def overwrite(table: DeltaTable, properties: CommitProperties) -> None:
+        write_deltalake(table, rows, mode="overwrite", predicate=predicate, commit_properties=properties)
+
+    commit(path, overwrite, fence)
 
 
-def append_rows(path: Path, rows: pa.Table) -> None:
+def append_rows(path: PurePath, rows: pa.Table, fence: Fence | None = None) -> None:
     """Appends rows in one commit."""
     from deltalake import write_deltalake
 
-    commit(path, lambda table: write_deltalake(table, rows, mode="append"))
+    def append(table: DeltaTable, properties: CommitProperties) -> None:
+        write_deltalake(table, rows, mode="append", commit_properties=properties)
+
+    commit(path, append, fence)
 
 
 def swap_files(
-    path: Path,
+    path: PurePath,
     files: Iterable[DataFile],
     old: Callable[[DeltaTable], list[dict[str, Any]]],
     rest: Callable[[list[dict[str, Any]]], Iterable[DataFile]] = lambda _: (),
+    fence: Fence | None = None,
 ) -> None:
     """Replaces files by others, in one atomic commit; commits nothing without files.
 
@@ -235,13 +335,14 @@ def swap_files(
         files: files to add; they are in the directory already.
         old: returns the rows of `live_files` to remove from the version that is changed.
         rest: gets these rows; writes and returns files for the part of their content that stays.
+        fence: lease of the writer, as for `commit`.
     """
     from deltalake.transaction import AddAction, RemoveAction
 
     now = int(time.time() * 1000)
     new_files = list(files)
 
-    def change(table: DeltaTable) -> None:
+    def change(table: DeltaTable, properties: CommitProperties) -> None:
         old_files = old(table)
         added = [
             AddAction(file.path, file.size, dict(file.partition), now, True, _statistics(file))
@@ -250,9 +351,12 @@ def swap_files(
         removed = [RemoveAction(row["path"], True, now, row["size_bytes"], _partition(row)) for row in old_files]
         if added or removed:
             names = table.metadata().partition_columns
-            table.create_write_transaction([*added, *removed], "append", table.schema(), partition_by=names)
+            actions: list[AddAction | RemoveAction] = [*added, *removed]
+            table.create_write_transaction(
+                actions, "append", table.schema(), partition_by=names, commit_properties=properties
+            )
 
-    commit(path, change)
+    commit(path, change, fence)
 
 
 def live_files(table: DeltaTable) -> list[dict[str, Any]]:
@@ -276,39 +380,46 @@ def _statistics(file: DataFile) -> str:
     )
 
 
-def table_dataset(path: Path, table: DeltaTable) -> pads.Dataset:
+def table_dataset(path: PurePath, table: DeltaTable) -> pads.Dataset:
     """Returns an open table as an Arrow dataset.
 
     The dataset reads by Arrow's own files. Delta's files are Python objects, which Arrow's threads may still hold when
     the interpreter is gone: the process would abort ("terminate called without an active exception").
     """
-    local = fs.SubTreeFileSystem(str(path), fs.LocalFileSystem())
-    return table.to_pyarrow_dataset(filesystem=local)
+    folder = fs.SubTreeFileSystem(str(paths.local_table(path, ())), fs.LocalFileSystem())
+    return table.to_pyarrow_dataset(filesystem=folder)
 
 
-def read_rows(path: Path, schema: pa.Schema, predicate: Any = None) -> pa.Table:
+def fetch_rows(path: PurePath, dataset: pads.Dataset, predicate: Any = None) -> pads.Dataset:
+    """Brings the files of an object store, in which a predicate may find rows, to the disk; returns the dataset."""
+    if not isinstance(path, Path):
+        paths.local_table(path, (fragment.path for fragment in dataset.get_fragments(predicate)))
+    return dataset
+
+
+def read_rows(path: PurePath, schema: pa.Schema, predicate: Any = None) -> pa.Table:
     """Reads the columns of a schema, and the rows that a `pyarrow.dataset` expression selects; none without a table."""
     table = open_table(path)
     if table is None:
         return schema.empty_table()
     with lake_errors(f"{path}: the table cannot be read"):
-        rows: pa.Table = table_dataset(path, table).to_table(schema.names, predicate)
+        rows: pa.Table = fetch_rows(path, table_dataset(path, table), predicate).to_table(schema.names, predicate)
     return rows.cast(schema)
 
 
-def compact(path: Path) -> None:
+def compact(path: PurePath) -> None:
     """Joins the small files of a ledger once there are many, since readers open every file."""
     table = open_table(path)
     if table is not None and len(table.file_uris()) > MOST_FRAGMENTS * max(1, len(table.partitions())):
         _join(path, None)
 
 
-def join_files(path: Path, column: str, values: Sequence[str]) -> bool:
+def join_files(path: PurePath, column: str, values: Sequence[str]) -> bool:
     """Joins the files of some partitions. Returns False if a writer changed one of them meanwhile."""
     return _join(path, [(column, "in", list(values))])
 
 
-def _join(path: Path, partitions: Any) -> bool:
+def _join(path: PurePath, partitions: Any) -> bool:
     from deltalake.exceptions import CommitFailedError
 
     with lake_errors(f"{path}: its files cannot be joined"), _exclusive(path) as alone:
@@ -324,15 +435,13 @@ def _join(path: Path, partitions: Any) -> bool:
 
 
 @contextmanager
-def _exclusive(path: Path) -> Iterator[bool]:
+def _exclusive(path: PurePath) -> Iterator[bool]:
     """Yields whether nobody else joins files of the table: Delta lets two joins commit, and rows would be doubled."""
-    with (path / "_delta_log" / "joining.lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-        else:
+    try:
+        with hold_lock(path / "_delta_log" / "joining.lock"):
             yield True
+    except HeldError:
+        yield False
 
 
 def quote(text: str) -> str:

@@ -12,7 +12,8 @@ from typing import TypeVar
 
 from lowwater.catalog.builtin import CATALOG
 from lowwater.catalog.functions import Catalog
-from lowwater.catalog.protocols import PROTOCOLS, Protocol
+from lowwater.catalog.logs import BUILTIN
+from lowwater.catalog.protocols import Protocol
 from lowwater.plan.text import nearest
 
 Value = int | float | str | bool
@@ -92,7 +93,7 @@ class Context:
 
     links: Links = field(default_factory=Links)
     catalog: Catalog = CATALOG
-    protocols: Mapping[str, Protocol] = field(default_factory=lambda: PROTOCOLS)
+    protocols: Mapping[str, Protocol] = field(default_factory=lambda: BUILTIN)
     params: Mapping[str, Value] = field(default_factory=dict)
     dialect: str = "lowwater"
     digests: tuple[str, ...] = ()

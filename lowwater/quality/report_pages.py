@@ -6,10 +6,9 @@ files only.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Mapping
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 from lowwater.errors import BusyError
@@ -18,6 +17,7 @@ from lowwater.lake.ledgers.runs import FAILED, PUBLISH, read_replays
 from lowwater.lake.locks import hold
 from lowwater.lake.tables import interval_label, lake_errors, safe_name
 from lowwater.quality.verdicts import interval_audits
+from lowwater.storage import paths
 
 if TYPE_CHECKING:
     from lowwater_expectations import Validation
@@ -75,7 +75,7 @@ def write_index(lake: Lake, scratch: Path, pause: float = 0.0) -> None:
     """
     from lowwater_expectations import Report, index
 
-    if pause and time.time() - _written(lake.reports / INDEX) < pause:
+    if pause and time.time() - paths.written_at(lake.reports / INDEX) < pause:
         return
     try:
         with hold(lake, "reports", LOCK_WAIT):
@@ -96,25 +96,13 @@ def write_index(lake: Lake, scratch: Path, pause: float = 0.0) -> None:
         return  # a run waits for no report: whoever writes the index next reads this audit too
 
 
-def _written(path: Path) -> float:
-    try:
-        return path.stat().st_mtime
-    except OSError:
-        return 0.0
-
-
 def _states(lake: Lake) -> dict[tuple[str, int, int], str]:
     """(query set, start, end) -> state of the interval's last publication."""
     rows = [row for row in read_replays(lake) if row.stage == PUBLISH and row.state != FAILED]
     return {(row.query_set, row.interval_start, row.interval_end): row.state for row in rows}
 
 
-def _write(path: Path, data: bytes, scratch: Path) -> None:
+def _write(path: PurePath, data: bytes, scratch: Path) -> None:
     with lake_errors(f"{path}: the data-quality report cannot be written"):
-        if path.is_file() and path.read_bytes() == data:
-            return
-        path.parent.mkdir(parents=True, exist_ok=True)
-        scratch.mkdir(parents=True, exist_ok=True)
-        waiting = scratch / path.name
-        waiting.write_bytes(data)
-        os.replace(waiting, path)
+        if not paths.has_file(path) or paths.read(path) != data:
+            paths.write(path, data, scratch)

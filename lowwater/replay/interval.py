@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -43,7 +43,7 @@ from lowwater.lake.parts import changes
 from lowwater.lake.results.publish import check_unchanged, publish
 from lowwater.lake.results.states import forget_others, keep_state, state_folder
 from lowwater.lake.results.streams import fingerprint, stream_files, stream_parts, write_stream
-from lowwater.lake.tables import check_owner
+from lowwater.lake.tables import check_owner, claim
 from lowwater.plan.operators import Lfta
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.quality.custom.suites import suite_digest
@@ -60,6 +60,7 @@ from lowwater.replay.stages.engines import high_stage, last_instant, low_stage, 
 from lowwater.replay.stages.heartbeat_rows import heartbeat_rows
 from lowwater.replay.stages.runners import low_runner
 from lowwater.replay.warmup import import_early
+from lowwater.storage import paths
 
 if TYPE_CHECKING:
     from lowwater.high.spark_tasks import Session
@@ -177,8 +178,10 @@ class _Run:
     def run(self, stage: str | None, hold: bool) -> Outcome:
         stages = (stage,) if stage else STAGES[:-1] if hold else STAGES
         current = stages[0]
-        with run_attempt(self.job.lake, self.job.query_set, self.start, self.end) as folder:
+        with run_attempt(self.job.lake, self.job.query_set, self.start, self.end) as (folder, fence):
+            self.job = replace(self.job, lake=replace(self.job.lake, fence=fence))
             try:
+                self._fence_off()
                 for query in self.job.plan.queries:  # before any work: another set's table is no matter of inputs
                     check_owner(self.job.lake.stream(query.name), self.job.query_set)
                     check_owner(self.job.lake.table(query.name), self.job.query_set)
@@ -210,6 +213,15 @@ class _Run:
                 with suppress(LowwaterError):  # what went wrong first is what is said
                     self._index(current, folder)
                 raise
+
+    def _fence_off(self) -> None:
+        """Keeps a run whose lease was taken over from writing, if it is only slow and not dead."""
+        fence = self.job.lake.fence
+        if fence is None or len(fence.names) == 1:
+            return
+        for query in self.job.plan.queries:
+            claim(self.job.lake.stream(query.name), fence)
+            claim(self.job.lake.table(query.name), fence)
 
     def _index(self, last: str, folder: Path) -> None:
         """Rewrites the index of the reports after the audit or publishing."""
@@ -282,9 +294,9 @@ class _Run:
         self.promises = {name: sum(counts[name] for counts in lfta_counts) for name in ("punctuations", "spared")}
         rows = {}
         for lfta in job.plan.lftas:
-            files = [[*map(Path, paths)] for (name, _), paths in result.files.items() if name == lfta.name]
+            files = [[*map(Path, names)] for (name, _), names in result.files.items() if name == lfta.name]
             table = job.lake.lfta(job.query_set, lfta_folder(lfta))
-            write_stream(table, stream_schema(lfta.fields), self.start, self.end, files, job.query_set)
+            write_stream(table, stream_schema(lfta.fields), self.start, self.end, files, job.query_set, job.lake.fence)
             rows[lfta.name] = sum(accounts.counts(lfta.name, link)["rows_out"] for link in lfta.links)
         return rows
 
@@ -295,17 +307,20 @@ class _Run:
         for lfta in job.plan.lftas:
             parts = stream_parts(job.lake.lfta(job.query_set, lfta_folder(lfta)), self.start, self.end)
             # One part a link, in the order of the links: the low stage writes them so.
-            for link, paths in zip(sorted(lfta.links), parts, strict=True):
-                files[lfta.name, link] = [str(path) for path in paths]
+            for link, part in zip(sorted(lfta.links), parts, strict=True):
+                files[lfta.name, link] = [str(path) for path in paths.locals_of(part)]
         chosen = {"tick": job.config.replay.tick}
         begin = time.monotonic()
-        results = high_stage(self.sessions.spark, inputs, files, folder, chosen, inputs.held(), published=True)
+        states = {query: paths.local_folder(path) for query, path in inputs.held().items()}
+        results = high_stage(self.sessions.spark, inputs, files, folder, chosen, states, published=True)
         self.seconds[HIGH] = round(time.monotonic() - begin, 3)
         for query in job.plan.queries:
             result = results[query.name]
-            paths = [Path(path) for path in result.files]
+            row_files = [Path(path) for path in result.files]
             schema = result_schema(query.high.fields)
-            write_stream(job.lake.stream(query.name), schema, self.start, self.end, paths, job.query_set)
+            write_stream(
+                job.lake.stream(query.name), schema, self.start, self.end, row_files, job.query_set, job.lake.fence
+            )
             accounting = {
                 "operators": [asdict(operator) for operator in result.operators],
                 "fingerprint": fingerprint(stream_files(job.lake.stream(query.name), self.start, self.end)),
@@ -358,8 +373,14 @@ class _Run:
             forget_others(self._state(query.name, digests))
         return Outcome(self.start, self.end, state, reason, rows, committed)
 
-    def _state(self, query: str, digests: dict[str, str]) -> Path:
+    def _state(self, query: str, digests: dict[str, str]) -> PurePath:
         return state_folder(self.job.lake, self.job.query_set, query, self.start, self.end, digests[query])
+
+    def _now(self) -> int:
+        """The time of a new row, ns: later than all rows about instants of the interval, since the newest one counts,
+        and another machine that wrote one may have a clock that is ahead."""
+        rows = read_replays(self.job.lake, self.job.query_set, (self.start, self.end))
+        return max([time.time_ns(), *(row.finished_at + 1 for row in rows)])
 
     def _rows(self) -> list[ReplayRow]:
         """The ledger rows of the interval, oldest first."""
@@ -402,7 +423,7 @@ class _Run:
             interval_end=self.end,
             stage=stage,
             state=state,
-            finished_at=time.time_ns(),
+            finished_at=self._now(),
             reason=reason,
             digest=digest,
             rows=rows,
@@ -423,7 +444,9 @@ def _joined(digests: dict[str, str]) -> str:
     return " ".join(digests[name] for name in sorted(digests))
 
 
-def statuses(root: Path, queries: Path, tell: Callable[[str, LowwaterError], None] | None = None) -> list[StatusRow]:
+def statuses(
+    root: PurePath, queries: Path, tell: Callable[[str, LowwaterError], None] | None = None
+) -> list[StatusRow]:
     """The state of every interval of the query sets that are configured or were ever run; without any, of those in a
     folder.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from pathlib import Path, PurePath
 from types import MappingProxyType
 from typing import Any
 
@@ -42,6 +42,7 @@ from lowwater.replay.checks.capabilities import require_lowered
 from lowwater.replay.record_links import planned_options
 from lowwater.replay.stages.engines import LowInputs
 from lowwater.replay.tuning.recommendations import Tuning, recommended, shortest_period
+from lowwater.storage import paths
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ class Job:
     through_end: bool = False
 
     @staticmethod
-    def open(root: Path, query_set: str, queries: Path) -> Job:
+    def open(root: PurePath, query_set: str, queries: Path) -> Job:
         """Opens a query set: a section of the settings, or a file of its name in a folder.
 
         The lake stores whether the set is chained, for DAG files, which plan no queries.
@@ -272,8 +273,8 @@ class IntervalInputs(LowInputs):
         first = min((capture.covers_from for link in query.links for capture in self.captures.get(link, ())), default=0)
         return first // (self.end - self.start) * (self.end - self.start)
 
-    def held(self) -> dict[str, Path]:
-        """Query -> folder with the state of the interval before."""
+    def held(self) -> dict[str, PurePath]:
+        """Query -> folder of the lake with the state of the interval before."""
         folders = {}
         for query in self.plan.queries:
             digest, first = self.before(query), 2 * self.start - self.end
@@ -296,7 +297,7 @@ class IntervalInputs(LowInputs):
         if not hands_over(query.high):
             return ""
         folder = state_folder(self.lake, self.query_set, query.name, self.start, self.end, self.digest(query))
-        return "" if folder.is_dir() else "the state that it left is not in the lake"
+        return "" if paths.has_folder(folder) else "the state that it left is not in the lake"
 
     def parts(self, query: QueryPlan) -> Parts:
         """The parts of the digest of a query's inputs."""
@@ -349,7 +350,7 @@ class IntervalInputs(LowInputs):
         states = self.held()
         for query in self.plan.queries:
             folder = states.get(query.name)
-            if self.before(query) is None or (folder is not None and not folder.is_dir()):
+            if self.before(query) is None or (folder is not None and not paths.has_folder(folder)):
                 first, second = format_instant(2 * self.start - self.end), format_instant(self.start)
                 raise LakeError(
                     f"query {query.name}: the interval of {second} continues from the state of the interval of "

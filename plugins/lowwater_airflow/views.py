@@ -77,8 +77,9 @@ def make_app(root: Path) -> FastAPI:
     from lowwater_review import Board
     from lowwater_review.app import create
 
-    queries = Path(os.environ.get("LOWWATER_QUERIES") or Path(__file__).resolve().parents[2] / "queries")
-    board = Board(root, queries)
+    from lowwater_airflow.settings import query_folder
+
+    board = Board(root, query_folder(root))
     allowed = [Depends(get_user), Depends(requires_access_view(AccessView.PLUGINS))]
     visibility = _query_set_visibility()
     return create(board, allowed, _redirects(board, visibility), visibility)

@@ -47,6 +47,21 @@ policy = "{policy}"
 """
 
 
+LOG = """
+[links.log]
+kind = "csv"
+schemas = "log.schema"
+captures = "../captures/log/log_%Y%m%dT%H%M%SZ.csv"
+rotation = "1h"
+since = "{since}"
+until = "{until}"
+"""
+SCHEMA = "PROTOCOL LOG { uint time get_csv_uint (increasing); IP src get_csv_ip; uint bytes get_csv_uint; }"
+LOGGED = """
+DEFINE { query_name 'logged'; }
+SELECT tb, src, count(*) AS cnt, sum(bytes) AS bytes FROM log.LOG GROUP BY time/10 AS tb, src"""
+
+
 def script(name: str) -> ModuleType:
     """A module of `scripts/`, which is no package."""
     spec = importlib.util.spec_from_file_location(f"lowwater_script_{name}", ROOT / "scripts" / f"{name}.py")
@@ -58,11 +73,15 @@ def script(name: str) -> ModuleType:
 
 
 def prepare(home: Any) -> None:
-    """Prepares an Airflow that reads its DAG files once: no test changes them, and each reading takes a process."""
+    """Prepares an Airflow that reads its DAG files once, and sees soon that a wait is over.
+
+    No test changes the files, and each reading takes a process.
+    """
     home.prepare()
     config = configparser.RawConfigParser()
     config.read(home.folder / "airflow.cfg")
     config["dag_processor"] = {"min_file_process_interval": "3600"}
+    config["scheduler"] = {"trigger_timeout_check_interval": "3"}
     with (home.folder / "airflow.cfg").open("w", encoding="utf-8") as file:
         config.write(file)
 
@@ -88,7 +107,7 @@ class Platform:
                 return False
             return True
 
-        assert wait(accepted, 120)
+        assert wait(accepted, 120, 2.0)
 
     def finish(self, dag: str, runs: int, seconds: float = 400.0) -> dict[str, str]:
         """Waits until that many runs of a DAG have ended; state by begin of the interval."""
@@ -98,7 +117,7 @@ class Platform:
             done = len(found) >= runs and set(found.values()) <= {"success", "failed"}
             return found if done else None
 
-        found = wait(ended, seconds)
+        found = wait(ended, seconds, 1.0)
         assert found is not None, f"{dag} did not end: {[(t['task_id'], t['state']) for t in self.home.tasks(dag)]}"
         return found
 
@@ -116,14 +135,20 @@ class Platform:
         return dict(found)
 
 
-def wait(condition: Callable[[], Any], seconds: float) -> Any:
-    """Polls until a condition gives something; what it gave, or None when the time is over."""
+def wait(condition: Callable[[], Any], seconds: float, every: float = 0.3) -> Any:
+    """Polls until a condition gives something; what it gave, or None when the time is over.
+
+    Args:
+        condition: what is asked again and again.
+        seconds: for how long.
+        every: seconds between two questions; those to a server of Airflow cost it about 50 ms of work each.
+    """
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         found = condition()
         if found:
             return found
-        time.sleep(0.3)
+        time.sleep(every)
     return None
 
 
@@ -181,9 +206,20 @@ def _webhook() -> tuple[ThreadingHTTPServer, list[dict[str, str]]]:
 def _captures(folder: Path) -> None:
     generate(folder, START, HOURS, LINKS, rate=2.0, seed=7)
     generate(folder, START, LATE_HOURS, ["late"], rate=0.5, seed=9)
+    _log(folder / "log")
     (folder / "missing").mkdir()
     for path in sorted((folder / "late").glob("*T0[1-9]*")):  # its first hour is there, the second comes later
         shutil.move(path, folder / "missing" / path.name)
+
+
+def _log(folder: Path) -> None:
+    """Records of a link that has no packets, a file an hour, as a program writes them."""
+    folder.mkdir()
+    for hour in range(HOURS):
+        begin = START + hour * HOUR
+        lines = [f"{begin // 10**9 + at * 4},10.0.0.{at % 7},{at * 31 % 1500}\n" for at in range(900)]
+        path = folder / f"log_{format_instant(begin).replace('-', '').replace(':', '')}.csv"
+        path.write_text("".join(["time,src,bytes\n", *lines]), encoding="ascii")
 
 
 def _nodes(folder: Path, request: pytest.FixtureRequest) -> str:
@@ -201,7 +237,7 @@ def _nodes(folder: Path, request: pytest.FixtureRequest) -> str:
 def _queries(folder: Path, nodes: bool) -> None:
     folder.mkdir()
     pair = [("flows", "[both]", ""), ("left", "[both]", "visibility 'internal';"), ("right", "main2", "")]
-    _query_set(folder / "pair.gsql", pair, JOIN.format(name="joined", left="left", right="right"))
+    _query_set(folder / "pair.gsql", pair, JOIN.format(name="joined", left="left", right="right"), LOGGED)
     _query_set(folder / "late.gsql", [("late_flows", "late", "")])
     _query_set(folder / "careful.gsql", [("careful_flows", "control", "")])
     if nodes:
@@ -229,6 +265,8 @@ def _settings(path: Path, nodes: str, hook: str) -> None:
             until=format_instant(END if name != "late" else START + LATE_HOURS * (END - START) // HOURS),
             policy="exclude" if name == "control" else "fail",
         )
+    text += LOG.format(since=format_instant(START), until=format_instant(END))
+    path.with_name("log.schema").write_text(SCHEMA, encoding="utf-8")
     path.write_text(text + nodes, encoding="utf-8")
 
 

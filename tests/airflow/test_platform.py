@@ -33,7 +33,7 @@ NODES_HOUR = parse_instant("2021-09-29T10:00:00Z")
 
 def test_reverse_and_parallel_with_kills(platform: Platform, spark: SparkSession, tmp_path: Path) -> None:
     """Backfill backwards, two runs at once, one process of each run killed at random: the tables of a clean run."""
-    assert ingested(platform) == dict.fromkeys(LINKS, HOURS) | {"late": 1}
+    assert ingested(platform) == dict.fromkeys((*LINKS, "log"), HOURS) | {"late": 1}
     untouched = copy_lake(platform.lake, tmp_path / "clean")
     seed = random.randrange(1 << 30)
     print(f"seed of the kills: {seed}")
@@ -44,8 +44,9 @@ def test_reverse_and_parallel_with_kills(platform: Platform, spark: SparkSession
     tries = [platform.task("replay_pair", START + hour * HOUR, "evaluate")["try_number"] for hour in range(HOURS)]
     assert min(tries) >= 2
     replay(Job.open(untouched, "pair", platform.home.queries), START, END, None, Progress(quiet=True), spark)
-    for query in PAIR:
+    for query in (*PAIR, "logged"):
         assert table_rows(platform.lake, query) == table_rows(untouched, query) != []
+    assert logged(platform.lake) == records(platform.captures / "log")
     assert leftovers(platform.lake) == []
     found = states(platform, "pair")
     assert [found[START + hour * HOUR, "joined"] for hour in range(HOURS)] == ["done", "incomplete", "done"]
@@ -85,7 +86,7 @@ def cell(page: Any, platform: Platform, state: str) -> Any:
         frame(page).get_by_role("heading", name="January 2026", level=1).wait_for()
         return link.get_attribute("aria-label") == f"1 Jan 00:00, {state}"
 
-    assert wait(there, 240), link.get_attribute("aria-label")
+    assert wait(there, 60), link.get_attribute("aria-label")
     return link
 
 
@@ -93,8 +94,8 @@ def test_a_backfill_from_the_form_fills_the_calendar(platform: Platform, page: A
     """In Chromium: an hour that is missing, the form of Trigger, the same hour published, until its next one comes."""
     cell(page, platform, "missing")
     backfill_by_form(page, platform.home.address, "replay_late", START, START)
-    follow(page, cell(page, platform, "provisional"), format_instant(START), "/lowwater/interval/late/")
     assert platform.finish("replay_late", 1) == {"2026-01-01T00:00:00Z": "success"}
+    follow(page, cell(page, platform, "provisional"), format_instant(START), "/lowwater/interval/late/")
 
 
 def test_a_broken_audit_is_never_visible(platform: Platform) -> None:
@@ -145,7 +146,7 @@ def test_missing_capture_waits_then_fails_then_comes(platform: Platform) -> None
     hour = START + HOUR
     platform.backfill("replay_late", hour, hour)
     begun = time.monotonic()
-    assert wait(lambda: "deferred" in platform.states("replay_late", hour), 60)
+    assert wait(lambda: "deferred" in platform.states("replay_late", hour), 60, 1.0)
     found = platform.finish("replay_late", LATE_HOURS)
     assert time.monotonic() - begun >= PATIENCE - 5
     assert found["2026-01-01T01:00:00Z"] == "failed"
@@ -173,9 +174,11 @@ def test_a_warning_waits_for_a_human(platform: Platform) -> None:
     def asked() -> bool:
         return "awaiting_input" in platform.states("replay_careful", cut)
 
-    assert wait(lambda: platform.states("replay_careful", START) == ["success"] * 4, 240), "nothing to approve there"
+    assert wait(lambda: platform.states("replay_careful", START) == ["success"] * 4, 240, 1.0), (
+        "nothing to approve there"
+    )
     assert table_rows(platform.lake, "careful_flows", START, cut) != []
-    assert wait(asked, 240)
+    assert wait(asked, 240, 1.0)
     approve = platform.task("replay_careful", cut, "approve")
     path = f"dags/replay_careful/dagRuns/{approve['dag_run_id']}/taskInstances/approve/-1/hitlDetails"
     detail = platform.home.ask("GET", path)
@@ -186,7 +189,7 @@ def test_a_warning_waits_for_a_human(platform: Platform) -> None:
     assert platform.task("replay_careful", cut, "approve")["try_number"] == 1, "a rejection is not tried again"
     assert table_rows(platform.lake, "careful_flows", cut, cut + HOUR) == []
     clear(platform, "replay_careful", approve["dag_run_id"], True)
-    assert wait(asked, 120)
+    assert wait(asked, 120, 1.0)
     answer(platform, path, "Approve")
     assert set(platform.finish("replay_careful", 2).values()) == {"success"}
     assert table_rows(platform.lake, "careful_flows", cut, cut + HOUR) != []
@@ -205,7 +208,7 @@ def test_the_webhook_is_told_of_deadlines_and_failures(platform: Platform) -> No
 def test_parameters_of_a_backfill(platform: Platform) -> None:
     """What the form passes reaches the runs: an interval in no state that is asked for is skipped."""
     platform.backfill("replay_careful", START, START, again="completed", params={"only": ["missing", "failed"]})
-    assert wait(lambda: platform.states("replay_careful", START).count("skipped") == 4, 120)
+    assert wait(lambda: platform.states("replay_careful", START).count("skipped") == 4, 120, 1.0)
     with pytest.raises(RuntimeError, match="422"):
         platform.backfill("replay_careful", START, START, params={"only": ["anything"]})
 
@@ -214,7 +217,7 @@ def test_maintenance(platform: Platform) -> None:
     before = table_rows(platform.lake, "careful_flows")
     (platform.lake / "_work" / "dead").mkdir()
     platform.home.ask("POST", "dags/lowwater_maintain/dagRuns", {"logical_date": None})
-    assert wait(lambda: [each["state"] for each in platform.home.runs("lowwater_maintain")] == ["success"], 120)
+    assert wait(lambda: [each["state"] for each in platform.home.runs("lowwater_maintain")] == ["success"], 120, 1.0)
     assert table_rows(platform.lake, "careful_flows") == before != []
     assert leftovers(platform.lake) == []
 
@@ -237,6 +240,20 @@ def test_six_nodes_as_hourly_files(platform: Platform, captures_dir: Path) -> No
     published = open_table(platform.lake / "tables" / "node_flows")
     assert published is not None
     assert sum(published.to_pyarrow_table().column("cnt").to_pylist()) == with_ip > 0
+
+
+def logged(lake: Path) -> list[tuple[Any, ...]]:
+    """The published rows over the link of records."""
+    table = open_table(lake / "tables" / "logged")
+    assert table is not None
+    rows = table.to_pyarrow_table().to_pylist()
+    return sorted((row["tb"], row["src"], row["cnt"], row["bytes"]) for row in rows)
+
+
+def records(folder: Path) -> list[tuple[Any, ...]]:
+    """The same rows by DuckDB, from the files."""
+    query = f"SELECT time // 10, src, count(*), sum(bytes)::BIGINT FROM read_csv('{folder}/*.csv') GROUP BY ALL"
+    return sorted(duckdb.sql(query).fetchall())
 
 
 def answer(platform: Platform, path: str, option: str) -> None:

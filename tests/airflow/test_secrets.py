@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import stat
 import subprocess
 import sys
 from contextlib import suppress
@@ -17,7 +16,7 @@ import pytest
 
 from lowwater.config import load_config
 from lowwater.errors import ConfigError, LakeError
-from tests.airflow.conftest import script, wait
+from tests.airflow.conftest import wait
 from tests.replay.support import QUERIES, ROOT
 
 SECRETS = {
@@ -74,6 +73,7 @@ def test_the_process_that_runs_the_python_of_users_has_no_secret(
     assert not [name for name, value in found.items() if "secret" in value or name in SECRETS]
 
 
+@pytest.mark.slow
 def test_a_serialized_dag_holds_no_address_of_a_webhook(tmp_path: Path) -> None:
     root, home = tmp_path / "lake", tmp_path / "airflow"
     root.mkdir()
@@ -91,7 +91,7 @@ print("RESULT", json.dumps([DagSerialization.to_dict(dag) for dag in bag.dags.va
     environment = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW")}
     environment |= {
         "AIRFLOW_HOME": str(home),
-        "AIRFLOW__CORE__PLUGINS_FOLDER": str(ROOT / "plugins"),
+        "AIRFLOW__CORE__PLUGINS_FOLDER": str(ROOT / "var" / "no-plugins"),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         "LOWWATER_LAKE": str(root),
         "LOWWATER_QUERIES": str(QUERIES),
@@ -137,6 +137,7 @@ asyncio.run(late(run))
 """
 
 
+@pytest.mark.slow
 def test_the_token_of_the_webhook_comes_from_a_connection(tmp_path: Path, hook: Any) -> None:
     address, told = hook
     environment = {**os.environ, "AIRFLOW_HOME": str(tmp_path / "airflow"), "LOWWATER_LAKE": str(tmp_path)}
@@ -160,21 +161,3 @@ def test_the_webhook_is_named_once(tmp_path: Path) -> None:
     (tmp_path / "lowwater.toml").write_text('[notify]\nurl = "https://example.org"\nconnection = "x"\n')
     with pytest.raises(ConfigError, match="url and connection both name the webhook"):
         load_config(tmp_path)
-
-
-@pytest.mark.slow
-def test_what_an_airflow_of_the_demo_writes_is_for_its_user_only(tmp_path: Path) -> None:
-    (tmp_path / "lake").mkdir()
-    (tmp_path / "queries").mkdir()
-    home = script("home").Home(tmp_path / "airflow", tmp_path / "lake", tmp_path / "queries")
-    try:
-        home.prepare()
-        home.start()
-        home.ask("GET", "pools")
-        files = [path for path in [home.folder, *home.folder.rglob("*")] if not path.is_symlink()]
-        modes = {path.relative_to(tmp_path).as_posix(): stat.S_IMODE(path.lstat().st_mode) for path in files}
-    finally:
-        home.stop()
-    for name in ("airflow", "airflow/airflow.db", "airflow/airflow.log", "airflow/airflow.cfg", "airflow/token"):
-        assert name in modes
-    assert {name: oct(mode) for name, mode in modes.items() if mode & 0o077} == {}

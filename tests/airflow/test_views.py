@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -129,6 +132,18 @@ def test_the_pages_of_a_dag_and_of_a_run(page: Any, home: Any) -> None:
     frame(page).get_by_role("heading", name=format_instant(start)).wait_for(timeout=60_000)
 
 
+def test_what_an_airflow_of_the_demo_writes_is_for_its_user_only(home: Any) -> None:
+    """Logs of its parts, database, token and settings, of the Airflow that runs for the tests before."""
+    modes = {}
+    for path in [home.folder, *home.folder.rglob("*")]:
+        with suppress(FileNotFoundError):  # SQLite's journal comes and goes
+            found = path.lstat().st_mode
+            modes[path.relative_to(home.folder.parent).as_posix()] = 0 if stat.S_ISLNK(found) else stat.S_IMODE(found)
+    for name in ("airflow", "airflow/airflow.db", "airflow/airflow.log", "airflow/airflow.cfg", "airflow/token"):
+        assert modes[name]
+    assert {name: oct(mode) for name, mode in modes.items() if mode & 0o077} == {}
+
+
 def test_dark_is_dark(page: Any, home: Any) -> None:
     page.emulate_media(color_scheme="dark")
     page.goto(f"{home.address}/lowwater/index.html")
@@ -187,7 +202,30 @@ print(json.dumps(found), file=sys.stderr)
 """
 
 
-def test_a_user_of_fewer_rights_sees_the_query_sets_of_the_dags_that_it_may_see(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The database of an Airflow that has not run yet."""
+    folder = tmp_path_factory.mktemp("migrated")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW__")}
+    environment |= {"AIRFLOW_HOME": str(folder), "AIRFLOW__CORE__LOAD_EXAMPLES": "False"}
+    command = [sys.executable, "-m", "airflow", "db", "migrate"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return folder / "airflow.db"
+
+
+def answers(code: str, arguments: list[str], environment: dict[str, str], migrated: Path) -> Any:
+    """What a program prints that asks an Airflow's application, with a database of its own."""
+    folder = Path(environment["AIRFLOW_HOME"])
+    folder.mkdir()
+    shutil.copy(migrated, folder)
+    command = [sys.executable, "-c", code, *arguments]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return json.loads(done.stderr.splitlines()[-1])
+
+
+def test_a_user_of_fewer_rights_sees_the_query_sets_of_the_dags_that_it_may_see(tmp_path: Path, migrated: Path) -> None:
     """In Airflow's own application, under an auth manager that lets the user see one of two DAGs."""
     root, queries = make(tmp_path, 3)
     with (root / "lowwater.toml").open("a") as settings:
@@ -213,17 +251,15 @@ def test_a_user_of_fewer_rights_sees_the_query_sets_of_the_dags_that_it_may_see(
         "dag?dag_id=replay_other": 403,
         "run?dag_id=replay_other&run_id=x": 403,
     }
-    for command in (["-m", "airflow", "db", "migrate"], ["-c", FEWER, *wanted]):
-        done = subprocess.run([sys.executable, *command], env=environment, capture_output=True, text=True, timeout=300)
-        assert done.returncode == 0, done.stderr[-2000:]
-    assert json.loads(done.stderr.splitlines()[-1]) == {path: [code, code, False] for path, code in wanted.items()}
+    found = answers(FEWER, list(wanted), environment, migrated)
+    assert found == {path: [code, code, False] for path, code in wanted.items()}
 
 
 def _of_airflow(folder: Path, root: Path, queries: Path) -> dict[str, str]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW__")}
     return environment | {
         "AIRFLOW_HOME": str(folder / "airflow"),
-        "AIRFLOW__CORE__PLUGINS_FOLDER": str(ROOT / "plugins"),
+        "AIRFLOW__CORE__PLUGINS_FOLDER": str(ROOT / "var" / "no-plugins"),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": "admin:viewer",
         "AIRFLOW__API_AUTH__JWT_SECRET": "s" * 64,
@@ -233,15 +269,11 @@ def _of_airflow(folder: Path, root: Path, queries: Path) -> dict[str, str]:
     }
 
 
-def test_airflow_mounts_the_pages_behind_its_login(tmp_path: Path) -> None:
+def test_airflow_mounts_the_pages_behind_its_login(tmp_path: Path, migrated: Path) -> None:
     """In Airflow's own application, without its other processes."""
     root, queries = make(tmp_path, 3)
     environment = _of_airflow(tmp_path, root, queries)
-    for command in (["-m", "airflow", "db", "migrate"], ["-c", CORE]):
-        done = subprocess.run([sys.executable, *command], env=environment, capture_output=True, text=True, timeout=300)
-        assert done.returncode == 0, done.stderr[-2000:]
-    found = json.loads(done.stderr.splitlines()[-1])
-    assert found == {
+    assert answers(CORE, [], environment, migrated) == {
         "index.html": [401, 200, ""],
         "assets/review.css": [401, 200, ""],
         "dag": [401, 307, "set/q.html"],

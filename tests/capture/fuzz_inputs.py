@@ -6,6 +6,7 @@ import bz2
 import gzip
 import lzma
 import struct
+from functools import cache
 from random import Random
 
 import numpy as np
@@ -72,6 +73,7 @@ def messages() -> list[bytes]:
     ]
 
 
+@cache
 def files() -> list[bytes]:
     """Whole captures: formats, byte orders, precisions, link types, compressions."""
     pool = frames()

@@ -31,6 +31,7 @@ from lowwater.lake.layout import MALFORMED, open_lake
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.tables import read_rows
 from tests import capturemaker as maker
+from tests.breadth import examples
 from tests.replay.support import lowwater
 
 SECOND = 1_000_000_000
@@ -269,7 +270,7 @@ def test_a_checksum_that_does_not_match_is_damage(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.data())
 def test_damaged_bytes_only_give_malformed_rows_or_a_capture_error(tmp_path_factory: Any, data: st.DataObject) -> None:
     body = bytearray(WRITERS[data.draw(st.sampled_from(list(WRITERS)))](capture(12)))
@@ -309,7 +310,7 @@ def window_of(exponent: int) -> bytes:
         (b"\x28\xb5\x2f\xfd\x21\x07\x05\x01\x00\x00", "with a dictionary"),
         (b"\x04\x22\x4d\x18\x41\x40" + bytes(20), "with a dictionary"),
         (
-            lzma.compress(capture(), filters=[{"id": lzma.FILTER_LZMA2, "dict_size": 512 << 20}]),
+            lzma.compress(capture(), filters=[{"id": lzma.FILTER_LZMA2, "dict_size": 512 << 20, "mf": lzma.MF_HC3}]),
             "Memory usage limit exceeded",
         ),
         (b"\x02\x21\x4c\x18" + bytes(30), "an lz4 file of the legacy format, which is not supported"),

@@ -18,6 +18,7 @@ from lowwater.capture.formats.division import index, read_chunk
 from lowwater.capture.reader import BATCH
 from lowwater.errors import CaptureError
 from tests import capturemaker as maker
+from tests.breadth import examples
 
 SECOND = 1_000_000_000
 START = 1_600_000_000 * SECOND
@@ -28,7 +29,7 @@ def rows(batches: Any) -> list[dict[str, Any]]:
     return pa.Table.from_batches(list(batches), BATCH).to_pylist()
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     st.lists(st.integers(0, 90) | st.just(4_000), max_size=300),
     st.integers(24, 20_000),

@@ -18,6 +18,7 @@ from lowwater.capture.inspect import CaptureFacts, inspect, inspect_times
 from lowwater.capture.records import lateness
 from lowwater.errors import CaptureError
 from lowwater.instants import SECOND
+from tests.breadth import examples
 from tests.capturemaker import arp, ethernet, icmp, ip, pcap_bytes, tcp, udp
 
 SUBSECOND = "more than a second of microseconds: we carry them over, capinfos drops them or takes them for negative"
@@ -66,7 +67,7 @@ def test_counts_of_a_capture(tmp_path: Path) -> None:
     assert found.accounted and found.malformed_bytes == 0
 
 
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(30), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(st.integers(-5, 5), st.sampled_from([0, 0, 0, 90])), max_size=60), st.booleans())
 def test_times_alone_are_those_of_decoded_packets(tmp_path: Path, steps: list[tuple[int, int]], cut: bool) -> None:
     """Records in any order, some of them with a time that is too far ahead, and a file that may be cut."""

@@ -24,6 +24,7 @@ from lowwater.capture.formats.compression import Damage, members
 from lowwater.capture.formats.sources import Stream
 from lowwater.capture.formats.window import PieceSource
 from tests import capturemaker as maker
+from tests.breadth import examples
 from tests.replay.support import lowwater
 
 START = 1_600_000_000 * 1_000_000_000
@@ -134,7 +135,7 @@ def test_members_split_at_every_byte_of_the_input_buffer(tmp_path: Path, name: s
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", WRITERS)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(
     sizes=st.lists(st.one_of(st.integers(0, 50), st.integers(0, 300_000)), min_size=1, max_size=6),
     size=st.one_of(st.integers(18, 300), st.sampled_from([1000, 64 << 10])),
@@ -188,6 +189,7 @@ def test_zeros_behind_gzip_are_padding_and_all_else_is_damage(
     assert content == whole
 
 
+@pytest.mark.slow
 def test_a_member_cut_anywhere_gives_what_the_tool_gives(tmp_path: Path) -> None:
     parts = texts(3, (900, 20, 4_000))
     stored = b"".join(gzip.compress(part, mtime=0) for part in parts)

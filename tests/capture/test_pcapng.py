@@ -18,6 +18,7 @@ from lowwater.capture.reader import CaptureReader
 from lowwater.capture.records.facts import Interface, Malformed
 from lowwater.errors import CaptureError
 from tests import capturemaker as maker
+from tests.breadth import examples
 from tests.pcapngmaker import OTHERS, Section
 
 SECOND = 1_000_000_000
@@ -46,7 +47,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(
     st.one_of(st.none(), st.integers(0, 12), st.integers(0x80, 0x80 + 70), st.integers(0, 255)),
     st.one_of(st.integers(0, (1 << 64) - 1), st.integers(0, 1 << 62).map(lambda n: n >> n % 61)),

@@ -18,6 +18,7 @@ from lowwater.capture.records.median import Median
 from lowwater.capture.records.sanity import Judge, judgeable
 from lowwater.errors import CaptureError
 from tests import capturemaker as maker
+from tests.breadth import examples
 
 SECOND = 1_000_000_000
 START = 1_600_000_000 * SECOND
@@ -162,7 +163,7 @@ def test_a_length_on_the_wire_beyond_two_gigabytes_is_malformed_alone(tmp_path: 
 
 
 @pytest.mark.slow
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.data())
 def test_damaged_bytes_only_give_malformed_rows_or_a_capture_error(tmp_path_factory: Any, data: st.DataObject) -> None:
     body = bytearray(small())
@@ -178,7 +179,7 @@ def test_damaged_bytes_only_give_malformed_rows_or_a_capture_error(tmp_path_fact
     assert 24 + sum(16 + row["caplen"] for row in rows) + sum(bad.length for bad in reader.malformed) == len(text)
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(st.integers(24, 5000))
 def test_chunks_change_nothing(tmp_path_factory: Any, chunk: int) -> None:
     frames = [maker.tcp("10.0.0.1", "10.0.0.2", 1, 80), maker.udp("::1", "::2", 5, 53, b"x" * 900), maker.arp()]

@@ -15,6 +15,7 @@ from lowwater.capture.formats.division import index, read_chunk
 from lowwater.capture.reader import CaptureReader
 from lowwater.capture.records.facts import Malformed
 from tests import capturemaker as maker
+from tests.breadth import examples
 from tests.capture.fuzz_captures import check_file
 from tests.capture.fuzz_inputs import damaged, files
 from tests.pcapngmaker import Section
@@ -82,7 +83,7 @@ def test_a_length_that_cannot_be_loses_one_record(file: Path, name: str, size: i
 
 
 @pytest.mark.parametrize("name", FORMATS)
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(data=st.data())
 def test_bytes_lost_or_put_between_lose_no_other_record(file: Path, name: str, data: st.DataObject) -> None:
     head, made = records(name)
@@ -161,7 +162,7 @@ SEEDS = files()
 
 
 @pytest.mark.slow
-@settings(max_examples=120)
+@settings(max_examples=examples(120))
 @given(st.integers(0, 1 << 32))
 def test_random_damage_adds_up_whatever_windows_and_chunks(file: Path, seed: int) -> None:
     random = Random(seed)

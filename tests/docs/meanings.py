@@ -71,7 +71,7 @@ FUNCTIONS: dict[str, str] = {
     "getlpmid": "the identifier of the longest prefix of the file that holds the address, else -1",
     "getv6lpmid": "the same",
     "community_id": "the Community ID of a flow: addresses, protocol, ports, or type and code of ICMP; "
-    "without ports for protocols that have none",
+    "without ports for protocols that have none; the sixth argument is the seed",
 }
 
 AGGREGATES: dict[str, str] = {

@@ -11,6 +11,8 @@ from experiments.frame import Measurement
 from experiments.smoothing import Policy
 from tests.experiments.broken import said
 
+pytestmark = pytest.mark.slow
+
 KERNEL: dict[str, Any] = {
     "longest": 20.0,
     "system": 15.0,

@@ -9,6 +9,8 @@ from experiments.frame import Measurement
 from lowwater.reference.execution import Costs
 from tests.experiments.broken import said, small
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def rows() -> list[Measurement]:

@@ -8,6 +8,8 @@ from experiments import n3
 from experiments.frame import Measurement
 from tests.experiments.broken import order_is_lost, said, small
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def rows() -> list[Measurement]:

@@ -176,6 +176,7 @@ CLASSES = [kind for _, kind in inspect.getmembers(nodes, dataclasses.is_dataclas
 
 
 @pytest.mark.slow
+@pytest.mark.hypothesis
 def test_the_random_trees_hold_every_class_of_node() -> None:
     seen: set[type] = set()
 

@@ -30,6 +30,7 @@ from lowwater.plan.queryset import plan_texts
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.plan.tree import walk
 from lowwater.stream.aggregates import Folded
+from tests.breadth import examples
 from tests.plan.batch import Batch
 from tests.plan.batch_pools import CONTEXT, KNOWN, LINKS
 from tests.plan.batch_questions import FAMILIES, Question
@@ -118,6 +119,7 @@ def ended(found: Sequence[tuple[Any, ...]]) -> Rows:
 
 @pytest.mark.parametrize("most", [7, 1 << 22])
 @pytest.mark.parametrize("family", ["aggregations", "windows", "cubes", "runnings"])
+@pytest.mark.hypothesis
 def test_groups_are_those_of_the_batch_evaluation(family: str, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lowwater.high.slices.spill.ROWS_IN_MEMORY", most)
 
@@ -138,10 +140,11 @@ def test_groups_are_those_of_the_batch_evaluation(family: str, most: int, monkey
 
 
 @pytest.mark.slow
+@pytest.mark.hypothesis
 def test_a_state_goes_from_interval_to_interval(tmp_path: Path) -> None:
     seen = 0
 
-    @settings(max_examples=40)
+    @settings(max_examples=examples(40))
     @given(FAMILIES["runnings"](), st.integers(0, 1 << 20), st.sampled_from((3, 10, 17, 200)))
     def check(question: Question, seed: int, length: int) -> None:
         nonlocal seen
@@ -179,6 +182,7 @@ def _by_intervals(
     return found
 
 
+@pytest.mark.hypothesis
 def test_the_sampling_operator_is_that_of_the_reference_engine_whole_and_in_intervals(tmp_path: Path) -> None:
     seen = 0
 

@@ -38,6 +38,7 @@ from lowwater.plan.temporal import END_OF_TIME, INT64_MAX, Step, Temporal
 from lowwater.plan.tree import walk
 from lowwater.stream.values import Faults, compile_expr
 from tests import natives
+from tests.breadth import examples
 from tests.high.plans import COUNT, group, join, joined, select, sum_of
 from tests.high.streams import FLOWS, SECOND, Row, binary, column, epoch, flows, leaf, number, order, write_stream
 from tests.low.test_expressions import EDGES
@@ -333,7 +334,7 @@ def test_an_operator_without_arrow_code_goes_row_by_row(name: str, monkeypatch: 
 
 
 @pytest.mark.parametrize("name", list(plans()))
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(seed=st.integers(0, 1 << 30))
 def test_rows_and_counts_do_not_depend_on_the_slices(
     name: str, seed: int, tmp_path_factory: pytest.TempPathFactory

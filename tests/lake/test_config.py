@@ -130,7 +130,7 @@ def test_defaults_without_a_file(tmp_path: Path) -> None:
         ('[links.a]\nkind = "csv"\nquote = "ab"', "links.a.quote: "),
         ('[links.a]\nkind = "json"\npayload = 5', 'links.a: payload: is of a link of kind "pcap"'),
         ('[links.a]\nkind = "json"\nsampling = true', "links.a: sampling and applications: are of a link"),
-        ('[links.a]\nprotocol = "FLOW"', 'links.a: protocol: is of a link of kind "csv", "json" or "parquet"'),
+        ('[links.a]\nprotocol = "FLOW"', 'links.a: protocol: is of a link whose kind is not "pcap"'),
         ('[links.a]\nrotation = "1h"', "links.a: rotation: needs a pattern"),
         ('[links.a]\ntimezone = "Berlin"', "links.a.timezone: 'Berlin' is no time zone"),
         ('[links.a]\ntimezone = "../etc/passwd"', "links.a.timezone: '../etc/passwd' is no time zone"),

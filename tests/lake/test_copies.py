@@ -95,6 +95,7 @@ def rows(read: LinkRead, dropped: DroppedCopies | None = None) -> list[tuple[int
     return [(row["timestamp"], row["arrival"]) for batch in found for row in batch.to_pylist()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_copies_are_those_of_a_self_join_over_all_frames(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int

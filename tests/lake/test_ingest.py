@@ -293,11 +293,11 @@ def test_a_crash_at_any_commit_then_a_retry_gives_one_copy(
     real: Callable[..., Any] = getattr(POINTS[point], point)
     calls = iter(range(9))
 
-    def crash(*args: Any) -> None:
+    def crash(*args: Any, **names: Any) -> None:
         if point == "clean" and next(calls) == 0:  # it begins with clearing what others left
             return
         if after:
-            real(*args)
+            real(*args, **names)
         raise Crash
 
     with monkeypatch.context() as patch:

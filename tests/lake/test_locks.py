@@ -113,7 +113,7 @@ def test_a_killed_holder_lets_go_and_leaves_no_file(lake: Lake) -> None:
         folder = lake.locks / "runs_of_demo"
         assert len([*folder.iterdir()]) == 1 and len([*lake.work.iterdir()]) == 1
         assert held_ranges(lake, "demo") == {} and [*folder.iterdir()] == []
-        with run_attempt(lake, "demo", START, START + HOUR) as mine:
+        with run_attempt(lake, "demo", START, START + HOUR) as (mine, _):
             assert [*mine.parent.iterdir()] == [mine], "what the dead one left of this interval is removed"
     assert [*lake.work.iterdir()] == []
 
@@ -122,7 +122,7 @@ def test_locks_of_older_lakes_do_not_disturb(lake: Lake) -> None:
     assert held_ranges(lake, "demo") == {} and [*lake.locks.iterdir()] == [], "who asks leaves nothing"
     (lake.locks / "demo_2026-01-01T00_00_00Z.lock").write_text(str(os.getpid()))
     (lake.work / "demo_2026-01-01T00_00_00Z" / "0123").mkdir(parents=True)
-    with hold(lake, "demo 2026-01-01T00:00:00Z"), run_attempt(lake, "demo", START, START + HOUR) as folder:
+    with hold(lake, "demo 2026-01-01T00:00:00Z"), run_attempt(lake, "demo", START, START + HOUR) as (folder, _):
         assert folder.is_dir() and held_ranges(lake, "demo") == {(START, START + HOUR): str(os.getpid())}
 
 
@@ -151,6 +151,7 @@ def test_a_range_is_given_exactly_if_none_that_overlaps_is_held(lake: Lake, seed
     assert held_ranges(lake, "q") == {}
 
 
+@pytest.mark.slow
 def test_processes_with_random_ranges_never_hold_two_that_overlap(lake: Lake, tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.touch()

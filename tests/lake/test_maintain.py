@@ -146,7 +146,7 @@ def test_staging_of_dead_runs_goes_and_that_of_living_ones_stays(published: Path
     opened = open_lake(lake)
     older = "demo_2026-01-01T00_00_00Z"  # as lakes had it whose runs were named by their start
     dead = "demo_2026-01-01T01_00_00Z_to_2026-01-01T02_00_00Z"
-    with run_attempt(opened, "demo", START, START + HOUR) as living:
+    with run_attempt(opened, "demo", START, START + HOUR) as (living, _):
         for folder in (opened.work / older / "attempt", opened.work / dead / "attempt", living):
             folder.mkdir(parents=True, exist_ok=True)
             (folder / "rows.parquet").write_bytes(bytes(100))

@@ -30,7 +30,7 @@ def some_change(path: Path, draw: random.Random) -> None:
     elif kind == "replace":
         replace_rows(path, rows(part, *(draw.randrange(100) for _ in range(3))), f"part = '{part}'")
     elif kind == "compact":
-        commit(path, lambda table: table.optimize.compact())
+        commit(path, lambda table, properties: table.optimize.compact())
     else:
         DeltaTable(str(path)).create_checkpoint()
 
@@ -50,7 +50,7 @@ def test_a_commit_is_tried_again_when_another_writer_adds_a_column(tmp_path: Pat
     create(path, SCHEMA)
     tried = []
 
-    def change(table: DeltaTable) -> None:
+    def change(table: DeltaTable, properties: object) -> None:
         tried.append(table.version())
         if len(tried) == 1:
             wider = pa.schema([*SCHEMA, pa.field("later", pa.int64())])

@@ -156,7 +156,9 @@ def test_a_declared_coverage_that_is_none_is_refused(span: str, tmp_path: Path) 
 CASES = int(os.environ.get("LOWWATER_ACCOUNTS", "100"))
 
 
-@pytest.mark.parametrize("seed", range(CASES))
+@pytest.mark.parametrize(
+    "seed", [pytest.param(seed, marks=[pytest.mark.slow] if seed > 9 else []) for seed in range(CASES)]
+)
 def test_the_numbers_add_up_whatever_is_set(tmp_path: Path, seed: int) -> None:
     """Names, clocks, gaps and settings at random."""
     dice = random.Random(seed)

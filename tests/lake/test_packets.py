@@ -21,6 +21,7 @@ from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.packets import LinkRead, PacketFiles, packet_files
 from lowwater.plan.temporal import END_OF_TIME
+from tests.breadth import examples
 from tests.lake.support import at, capture
 
 LINK = Link(skew="100s", max_jump="4h")  # type: ignore[arg-type]
@@ -54,7 +55,7 @@ def split(stamps: list[int], cuts: list[int]) -> list[list[int]]:
 
 
 @pytest.mark.slow
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(
     steps=STEPS,
     cuts=st.lists(st.integers(0, 30), max_size=3),

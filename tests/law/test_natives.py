@@ -36,6 +36,7 @@ def worlds() -> list[Case]:
     return [replace(case(SHARED * number), asked=asked()) for number in range(WORLDS)]
 
 
+@pytest.mark.slow
 def test_native_aggregates_of_the_reference_engine_are_those_of_duckdb() -> None:
     assert sum(check(run, REFERENCE) for run in worlds()) > 10 * WORLDS
 

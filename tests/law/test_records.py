@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+@pytest.mark.slow
 def test_rows_of_the_reference_engine_are_those_of_the_oracles() -> None:
     families, rows = set(), 0
     for seed in range(24):

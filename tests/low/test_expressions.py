@@ -15,6 +15,7 @@ from lowwater.catalog import packets
 from lowwater.catalog.expr import Binary, Column, Const, Expr, Type, Unary
 from lowwater.catalog.values import pack_ip
 from lowwater.low import LowSettings
+from tests.breadth import examples
 from tests.lftamaker import Row, col, data, lit, make, negate, op, records, run
 
 MIN, MAX = -(1 << 63), (1 << 63) - 1
@@ -195,7 +196,7 @@ def test_a_float_is_negated_and_grouped_by_value() -> None:
     assert (row["x"], row["y"]) == (-30.0, True)
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(mac=st.integers(0, (1 << 48) - 1))
 def test_macs(mac: int) -> None:
     row = evaluate({"m": col("srcMAC"), "e": op(col("srcMAC"), "=", Const(Type.MAC, mac))}, {"srcMAC": mac})

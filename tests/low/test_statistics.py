@@ -19,6 +19,7 @@ from lowwater.low.code.conjunct_sampling import ROUND, STRETCH
 from lowwater.low.run import _LinkPass
 from lowwater.low.runtime.statistics import merge_work, shape
 from lowwater.plan.operators import Lfta
+from tests.breadth import examples
 from tests.lftamaker import SECOND, Row, col, count, lit, make, op, records, run
 from tests.low.test_kernels import CONJUNCTS, PACKETS
 from tests.low.test_tables import ALL, SETTINGS, links, sane
@@ -93,7 +94,7 @@ def test_collisions_and_groups_are_those_of_a_plain_table(
 
 
 @pytest.mark.slow
-@settings(max_examples=8)
+@settings(max_examples=examples(8))
 @given(seed=st.integers(0, 2**32), order=st.permutations(REST))
 def test_selectivities_are_those_of_the_drawn_records(seed: int, order: list[Expr]) -> None:
     size = ROUND + 3 * STRETCH

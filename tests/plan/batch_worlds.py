@@ -10,6 +10,7 @@ from random import Random
 from typing import Any
 
 import duckdb
+import pyarrow as pa
 
 from lowwater.catalog.builtin import CATALOG
 from lowwater.catalog.functions import Catalog
@@ -90,14 +91,15 @@ def _packet(random: Random) -> dict[str, Any]:
     return values
 
 
+PLACED = [("link", pa.string()), ("position", pa.int64()), ("arrival", pa.int64()), ("admitted", pa.bool_())]
+PLACED += [(name, pa.string()) for name in ("srcIP", "destIP", "payload")]
+
+
 def oracle(made: World) -> duckdb.DuckDBPyConnection:
     """A DuckDB with all records, and the admitted ones as `p`; addresses as text, those of IPv6 above those of IPv4."""
     connection = duckdb.connect()
     connection.execute("SET threads = 1; SET error_on_division_by_zero = false")
     columns = ("timestamp", "len", "caplen", "protocol", "srcPort", "destPort", "flags", "ttl", "offset", "ipversion")
-    kinds = ", ".join(f'"{name}" BIGINT' for name in columns)
-    placed = "link TEXT, position BIGINT, arrival BIGINT, admitted BOOLEAN"
-    connection.execute(f"CREATE TABLE records ({placed}, srcIP TEXT, destIP TEXT, payload TEXT, time BIGINT, {kinds})")
     rows = [
         (
             packet.link,
@@ -112,14 +114,30 @@ def oracle(made: World) -> duckdb.DuckDBPyConnection:
         for packets in made.links.values()
         for packet in packets
     ]
-    if rows:
-        marks = ", ".join("?" * len(rows[0]))
-        connection.executemany(f"INSERT INTO records VALUES ({marks})", rows)
+    kinds = [(name, pa.int64()) for name in ("time", *columns)]
+    insert(connection, "records", pa.schema(PLACED + kinds), rows)
     connection.execute("CREATE VIEW p AS SELECT * FROM records WHERE admitted")
-    connection.execute("CREATE TABLE w (address TEXT, id BIGINT, name TEXT)")
     listed = [(text(entry["address"]), entry["id"], entry["name"]) for entry in made.watch["watch"]]
-    connection.executemany("INSERT INTO w VALUES (?, ?, ?)", listed)
+    insert(connection, "w", pa.schema([("address", pa.string()), ("id", pa.int64()), ("name", pa.string())]), listed)
     return connection
+
+
+def insert(
+    connection: duckdb.DuckDBPyConnection, name: str, schema: pa.Schema, rows: Sequence[tuple[Any, ...]]
+) -> None:
+    """Makes a table of the rows, as one piece: DuckDB takes longer for each row that comes alone than for all.
+
+    Args:
+        connection: where the table is made.
+        name: of the table.
+        schema: names and types of its columns.
+        rows: values in the order of the columns, None where there is none.
+    """
+    columns = zip(*rows, strict=True) if rows else [()] * len(schema)
+    arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
+    connection.register("given", pa.table(arrays, schema=schema))
+    connection.execute(f"CREATE TABLE {name} AS SELECT * FROM given")
+    connection.unregister("given")
 
 
 def text(value: Any) -> Any:

@@ -121,7 +121,7 @@ def numbers(count: int) -> str:
     return ", ".join(str(number) for number in range(count))
 
 
-@pytest.mark.parametrize("count", [600, LONGEST])
+@pytest.mark.parametrize("count", [600, pytest.param(LONGEST, marks=pytest.mark.slow)])
 def test_long_lists_plan(tmp_path: Path, count: int) -> None:
     path = query(tmp_path, f"destPort IN [{numbers(count)}] AND srcPort NOT IN ({numbers(count - 1)}, NULL)")
     said = lowwater("check", path)

@@ -54,6 +54,7 @@ def test_parentheses_within_a_list_change_no_tree() -> None:
     assert parse("SELECT a FROM R WHERE (a AND (b AND (c AND (d OR (e OR f)))))") == flat
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("op", ["AND", "OR"])
 def test_a_list_of_thousands_is_planned_and_explained(op: str, tmp_path: Path) -> None:
     (lfta,) = planned(op).lftas
@@ -66,6 +67,7 @@ def test_a_list_of_thousands_is_planned_and_explained(op: str, tmp_path: Path) -
         assert found.exit_code == 0, found.output[-500:]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("op", "compared", "through"), [("AND", "<>", [62, 63]), ("OR", "=", [60, 61]), ("AND", "mod", [62, 63])]
 )

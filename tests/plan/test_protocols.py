@@ -100,6 +100,7 @@ def test_windows_of_records_take_durations_where_the_unit_is_known() -> None:
     assert time is not None and time.components == ((Step("div", 1_000_000), Step("div", 2_000)),)
 
 
+@pytest.mark.slow
 def test_the_inputs_of_a_declared_protocol_are_those_of_every_process() -> None:
     text = "PROTOCOL wide (TCP) { uint size get_len; } SELECT time, size FROM eth.wide"
     code = (

@@ -25,6 +25,7 @@ from lowwater.reference.execution import Punctuate, Setup, execute
 from lowwater.reference.plan import Operators
 from lowwater.replay.stages.demand import Demand, Promises, StreamName, fewest_ticks
 from lowwater.stream.operators import Life, Promise, Row, StreamOperator
+from tests.breadth import examples
 from tests.reference.streams import Link, random_links, record
 
 SECOND = 1_000_000_000
@@ -136,7 +137,7 @@ def compare(query: str, links: Mapping[str, Link]) -> tuple[int, int, int]:
 
 
 @pytest.mark.parametrize("query", QUERIES)
-@settings(max_examples=max(5, settings().max_examples // 3))
+@settings(max_examples=examples(16))
 @given(links=random_links())
 def test_rows_are_those_of_the_engines_on_demand(query: str, links: dict[str, Link]) -> None:
     ticks, left, _ = compare(query, links)

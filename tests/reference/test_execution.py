@@ -16,6 +16,7 @@ from lowwater.reference.execution.graph import build
 from lowwater.reference.execution.nodes import Node as Operator
 from lowwater.reference.execution.schedules import Schedule, System
 from lowwater.reference.execution.sources import Source
+from tests.breadth import examples
 from tests.plan.batch_join_questions import CHAINS
 from tests.plan.batch_plans import plans_of
 from tests.plan.batch_pools import CONTEXT, KNOWN
@@ -45,11 +46,12 @@ EVERY = {**FAMILIES, **CHAINS}
 
 @pytest.mark.slow
 @pytest.mark.parametrize("family", EVERY)
+@pytest.mark.hypothesis
 def test_rows_of_random_queries_are_those_of_the_reference_engine(family: str) -> None:
     seen: list[int] = []
     refused: list[str] = []
 
-    @settings(max_examples=max(5, settings().max_examples // 5))
+    @settings(max_examples=examples(10))
     @given(EVERY[family](), SEEDS, st.sampled_from(IN_TIME))
     def run(question: Question, number: int, stamps: Stamps) -> None:
         for plans in plans_of(question.text, KNOWN, CONTEXT):
@@ -266,7 +268,7 @@ def test_depth_first_sends_each_tuple_on_and_turns_do_not() -> None:
     assert sorted(traces[RoundRobin]) == sorted(traces[DepthFirst])
 
 
-@settings(max_examples=max(5, settings().max_examples // 2))
+@settings(max_examples=examples(25))
 @given(SEEDS)
 def test_on_demand_makes_no_more_punctuation_than_periods_that_are_as_early(number: int) -> None:
     """Whatever period lets every row go as early on a grid of instants, it makes as many on each link or more."""
@@ -288,7 +290,7 @@ def test_on_demand_makes_no_more_punctuation_than_periods_that_are_as_early(numb
     assert early == earliest(demanded)
 
 
-@settings(max_examples=max(5, settings().max_examples // 2))
+@settings(max_examples=examples(25))
 @given(SEEDS, st.sampled_from(IN_TIME))
 def test_on_demand_makes_no_more_punctuation_than_one_at_every_instant(number: int, stamps: Stamps) -> None:
     """Of any query: a period of the least distance between two records, on every link."""

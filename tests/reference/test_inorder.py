@@ -14,6 +14,7 @@ from lowwater.plan.properties.ranges import read_from
 from lowwater.plan.queryset import plan_texts
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.reference import Experiment, OperatorMeasures, ReferenceResult, evaluate
+from tests.breadth import examples
 from tests.planmaker import SECOND
 from tests.reference.outputs import check_order, outputs
 from tests.reference.plans import CASES, Case
@@ -42,7 +43,7 @@ def of(found: ReferenceResult, kind: str) -> list[OperatorMeasures]:
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
-@settings(max_examples=max(2, settings().max_examples // 6))
+@settings(max_examples=examples(8))
 @given(links=random_links(), period=PERIODS, policy=POLICIES)
 def test_in_order_operators_give_the_same_rows_no_earlier(
     case: Case, links: dict[str, Link], period: int, policy: str
@@ -68,7 +69,7 @@ QUERIES = [
 
 
 @pytest.mark.parametrize("query", QUERIES)
-@settings(max_examples=max(3, settings().max_examples // 4))
+@settings(max_examples=examples(12))
 @given(links=random_links(), policy=POLICIES)
 def test_buffered_windows_give_the_rows_of_tagged_ones(query: str, links: dict[str, Link], policy: str) -> None:
     for link in links.values():

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from lowwater.plan.operators import Node
 from lowwater.plan.queryset import plan_texts
 from lowwater.reference import Experiment
+from tests.breadth import examples
 from tests.plan.batch_join_questions import CHAINS
 from tests.plan.batch_plans import plans_of
 from tests.plan.batch_pools import CONTEXT, KNOWN
@@ -129,11 +130,12 @@ SHAPES = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.hypothesis
 def test_rows_are_in_order_and_those_of_the_other_form(shape: str) -> None:
     node = plan_texts([("q.gsql", SHAPES[shape])], KNOWN, 1, CONTEXT).queries[-1].logical
     seen: list[int] = []
 
-    @settings(max_examples=max(3, settings().max_examples // 8))
+    @settings(max_examples=examples(6))
     @given(SEEDS, CUTS, PERIODS, POLICIES, SKEWS)
     def run(seed: int, cuts: list[int], period: int, policy: str, skews: dict[str, int]) -> None:
         made = arriving(world(seed, LINKS, catalog=CONTEXT.catalog))
@@ -148,10 +150,11 @@ EVERY = {**FAMILIES, **CHAINS}
 
 @pytest.mark.slow
 @pytest.mark.parametrize("family", [family for family in EVERY if family != "row_windows"])
+@pytest.mark.hypothesis
 def test_rows_of_random_queries_are_in_order_and_those_of_the_other_form(family: str) -> None:
     seen: list[int] = []
 
-    @settings(max_examples=max(5, settings().max_examples * 2 // 5))
+    @settings(max_examples=examples(20))
     @given(EVERY[family](), SEEDS, CUTS, PERIODS, POLICIES, SKEWS)
     def run(question: Question, seed: int, cuts: list[int], period: int, policy: str, skews: dict[str, int]) -> None:
         for plans in plans_of(question.text, KNOWN, CONTEXT):

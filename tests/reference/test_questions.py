@@ -18,6 +18,7 @@ from lowwater.catalog.expr import Type
 from lowwater.catalog.functions import Catalog, StateFunction
 from lowwater.plan.context import Context
 from lowwater.plan.queryset import plan_texts
+from tests.breadth import examples
 from tests.plan.batch_join_questions import CHAINS
 from tests.plan.batch_plans import Plans, plans_of
 from tests.plan.batch_plans import rows_of as batch_rows
@@ -86,10 +87,11 @@ def check(plans: Plans, made: World, cuts: list[int], period: int, policy: str) 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("family", {**FAMILIES, **CHAINS})
+@pytest.mark.hypothesis
 def test_rows_are_those_of_the_batch_evaluator_whole_and_in_intervals(family: str) -> None:
     seen: list[int] = []
 
-    @settings(max_examples=max(5, settings().max_examples * 2 // 5))
+    @settings(max_examples=examples(20))
     @given({**FAMILIES, **CHAINS}[family](), st.integers(0, 1 << 20), CUTS, PERIODS, POLICIES)
     def run(question: Question, seed: int, cuts: list[int], period: int, policy: str) -> None:
         for plans in plans_of(question.text, KNOWN, context()):

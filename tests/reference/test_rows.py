@@ -16,6 +16,7 @@ from lowwater.plan.operators import Node
 from lowwater.plan.properties.ranges import read_from
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.reference import ReferenceResult, evaluate
+from tests.breadth import examples
 from tests.reference.plans import CASES, Case
 from tests.reference.streams import UNIT, Link, fill, random_links
 
@@ -52,7 +53,7 @@ def rows_of(result: ReferenceResult) -> Counter[tuple[object, ...]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
-@settings(max_examples=12)
+@settings(max_examples=examples(12))
 @given(links=random_links(), period=PERIODS, policy=POLICIES, cuts=CUTS)
 def test_rows_are_those_of_sql(
     connection: duckdb.DuckDBPyConnection, case: Case, links: dict[str, Link], period: int, policy: str, cuts: list[int]
@@ -70,7 +71,7 @@ def test_rows_are_those_of_sql(
     assert owned == Counter(zip(whole.rows, whole.lasts, strict=True))
 
 
-@settings(max_examples=12)
+@settings(max_examples=examples(12))
 @given(links=random_links(), period=PERIODS, policy=POLICIES, cuts=CUTS)
 def test_rows_of_an_interval_need_no_later_records(
     links: dict[str, Link], period: int, policy: str, cuts: list[int]

@@ -13,6 +13,7 @@ from lowwater.errors import ConfigError, LawError, ValueOverflowError
 from lowwater.plan.operators import JoinKind
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.reference import evaluate
+from tests.breadth import examples
 from tests.planmaker import SECOND, group, join, op, packet, select, sides, source
 from tests.reference.plans import aggregation, merged
 from tests.reference.streams import UNIT, Link, random_link, record
@@ -74,7 +75,7 @@ SETTINGS = {
 
 
 @pytest.mark.parametrize("case", [aggregation(), merged()], ids=["aggregation", "merged"])
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(**SETTINGS)
 def test_a_group_closes_at_the_first_tick(case, links, period, policy, end) -> None:  # type: ignore[no-untyped-def]
     result = replay(case.plan, links, 0, end, period, policy)
@@ -85,7 +86,7 @@ def test_a_group_closes_at_the_first_tick(case, links, period, policy, end) -> N
 
 
 @pytest.mark.slow
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(**SETTINGS)
 def test_a_join_emits_pairs_at_once_and_the_unmatched_when_their_window_ends(  # type: ignore[no-untyped-def]
     links, period, policy, end

@@ -20,6 +20,7 @@ from lowwater.low import LowSettings
 from lowwater.plan.context import Links
 from lowwater.plan.queryset import plan_texts
 from lowwater.replay.stages.engines import LowInputs, LowResult, low_stage
+from tests.breadth import examples
 from tests.capturemaker import pcap_bytes
 from tests.replay.test_sampling import BEGIN, SECONDS, packets
 
@@ -77,6 +78,7 @@ def content(inputs: LowInputs, result: LowResult) -> dict[str, Any]:
 
 
 @pytest.mark.slow
+@pytest.mark.hypothesis
 def test_chunks_change_no_row_and_no_count(inputs: LowInputs, tmp_path: Path) -> None:
     whole = pass_of(inputs, tmp_path / "whole", 1 << 22)
     (one,) = whole.outcomes
@@ -87,7 +89,7 @@ def test_chunks_change_no_row_and_no_count(inputs: LowInputs, tmp_path: Path) ->
         "sampled_out": True,
     }
 
-    @settings(max_examples=8)
+    @settings(max_examples=examples(8))
     @given(st.integers(25, 500))
     def divided(most: int) -> None:
         parts = pass_of(inputs, tmp_path / str(most), most)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import dpkt
 import duckdb
+import pyarrow as pa
 import pytest
 
 from lowwater.config import Config, Link
@@ -19,6 +20,7 @@ from lowwater.replay.checks.capabilities import require_lowered
 from lowwater.replay.command.run_command import RunRequest, run
 from lowwater.replay.progress import Progress
 from tests.capturemaker import ACK, FIN, SYN, icmp, pcap_bytes, tcp, udp
+from tests.plan.batch_worlds import insert
 from tests.replay.drawings import packets_of
 from tests.replay.golden import BEGIN, GOLDEN, SEED_SETS, seed_plan, seed_text, seeds
 from tests.replay.seed_drawings import DRAWINGS
@@ -133,12 +135,17 @@ class World:
         return frame
 
 
+PACKETS = pa.schema(
+    [("link", pa.string()), ("time", pa.int64()), ("protocol", pa.int32()), ("srcIP", pa.string())]
+    + [("destIP", pa.string())]
+    + [(name, pa.int32()) for name in ("srcPort", "destPort", "flags", "seq", "len")]
+)
+
+
 def sql(query: str, rows: Sequence[tuple[object, ...]]) -> Counter[tuple[str, ...]]:
     """The rows of a query over packets, as `run` would write them."""
-    columns = "link VARCHAR, time BIGINT, protocol INT, srcIP VARCHAR, destIP VARCHAR, srcPort INT, destPort INT"
     with duckdb.connect() as connection:
-        connection.execute(f"CREATE TABLE p ({columns}, flags INT, seq INT, len INT)")
-        connection.executemany("INSERT INTO p VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
+        insert(connection, "p", PACKETS, rows)
         found = connection.execute(query).fetchall()
     return Counter(tuple("" if value is None else str(value) for value in row) for row in found)
 

@@ -25,6 +25,7 @@ from lowwater.plan.queryset import plan_texts
 from lowwater.replay.command import run_command as scratch
 from lowwater.replay.command.run_command import RunRequest, RunResults, run_intervals
 from lowwater.replay.progress import Progress
+from tests.breadth import examples
 from tests.capturemaker import Record, pcap_bytes, udp
 
 BEGIN = 1_200_000 * SECOND
@@ -91,7 +92,7 @@ BURSTS = st.lists(
     query=st.sampled_from([*((text,) for text in QUERIES), CHAIN, (HANDED,)]),
     interval=st.sampled_from([7 * 60 * SECOND, 61 * 60 * SECOND, 4000 * SECOND + 1]),
 )
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_rows_and_accounts_are_those_of_all_intervals(
     a: list[int], b: list[int], cut: int, query: tuple[str, ...], interval: int
 ) -> None:

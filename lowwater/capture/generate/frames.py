@@ -14,6 +14,7 @@ from lowwater.capture.generate import templates
 from lowwater.capture.generate.flows import ARP, DNS, ECHO, HTTP, TCP, UDP
 from lowwater.capture.generate.templates import DNS_HOST_AT, HTTP_HOST_AT, SNAPLEN
 from lowwater.capture.headers.loads import big16, put_big16, put_big32, put_big64, put_little32
+from lowwater.machine_code import cached_njit
 
 _BARE, _TLS, _REQUEST, _ANSWER = templates.BARE, templates.TLS, templates.REQUEST, templates.ANSWER
 _DATAGRAM, _QUERY, _REPLY, _ECHO, _ARP = (
@@ -128,7 +129,7 @@ def _fill_arp(out: Any, at: int, packet: Any, up: bool) -> None:
     put_big32(out, at + 24, 0x0A000001 + (packet.server if up else packet.client))
 
 
-@njit(nogil=True, cache=True)
+@cached_njit(nogil=True)
 def render(out: Any, packets: Any, order: Any, shapes: Any, sizes: Any) -> int:
     """Writes the records of packets.
 

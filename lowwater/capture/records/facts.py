@@ -127,7 +127,8 @@ class CaptureSummary:
         unpacked: number of decompressed bytes; `bytes` for a plain file.
         skipped: stored bytes that were not decompressed, from the damage to the end.
         damage: reason why decompression stopped; empty if it did not.
-        blocks: in a pcapng or ERF file, the kind and the number of blocks that are no packets, and of packet comments.
+        blocks: in a pcapng or ERF file, the kind and the number of blocks that are no packets, and of packet comments;
+            in the log of a tool, the type and the number of the records that are left out.
     """
 
     sha256: str

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numba import njit
 from numpy.typing import NDArray
 
 from lowwater.catalog.values import pack_ip, words_from_ip
+from lowwater.machine_code import cached_njit
 
 WORDS = pa.struct([("version", pa.int32()), ("high", pa.int64()), ("low", pa.int64())])
 """Type of a column of addresses between its texts and its stored columns."""
@@ -59,7 +59,7 @@ def _words(text: str) -> tuple[int, int, int] | None:
         return None
 
 
-@njit(nogil=True, cache=True)
+@cached_njit(nogil=True)
 def _ipv4(data: Any, ends: Any, low: Any) -> None:
     """Sets the value of each text that is four decimal numbers to 255 without leading zeros, between three dots."""
     for index in range(len(ends) - 1):

@@ -6,26 +6,29 @@ is malformed.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv as pcsv
+from numba import njit
 from numpy.typing import NDArray
 
 from lowwater.capture.formats.sources import Source
 from lowwater.capture.tables.blocks import Block, TextBlocks
-from lowwater.capture.tables.pieces import COLUMNS, ENCODING, LONG, Piece, Places, Refusals, make_piece
+from lowwater.capture.tables.pieces import ENCODING, LONG, Piece, Places, Refusals, make_piece
+from lowwater.capture.tables.splitting import Splitter, read_values
 from lowwater.catalog.records import RecordField, RecordLayout
 from lowwater.errors import CaptureError
 
 SAMPLED = 1000
 """First records of a file without a header, whose most frequent number of values is that of the file."""
+
+MOST_COLUMNS = 10_000
+"""Most columns of a file. Each costs memory, whatever is in it."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,7 @@ class DelimitedParser:
     Attributes:
         blocks: the blocks of the file.
         overhead: bytes of the header line.
+        width: number of values of a record; 0 before the first block.
     """
 
     def __init__(
@@ -71,49 +75,49 @@ class DelimitedParser:
         self.overhead = 0
         self._path, self._layout, self._options = path, layout, options
         self._header = any(field.path for field in layout.fields) if options.header is None else options.header
-        self._width = 0
-        self._chosen = [0] * len(layout.fields)
+        self.width = 0
+        self._splitter = Splitter(options.separator, options.quote, options.null, 0, (0,) * len(layout.fields))
 
     def __iter__(self) -> Iterator[Callable[[], Piece]]:
         """Yields the work on each block, in order; a thread may do it while the next block is read."""
         for block in self.blocks:
             first = 0
-            if not self._width and len(block):
+            if not self.width and len(block):
                 first = self._begin(block)
             yield partial(self._piece, block, first)
 
     def _begin(self, block: Block) -> int:
-        """Finds the columns of the file. Returns the number of records of the block that are its header."""
+        """Finds the columns of the file. Returns the number of records of the block that are its header.
+
+        Raises:
+            CaptureError: there are too many columns, or the file lacks a column of the layout.
+        """
         names: list[str] | None = None
+        sampled = block.joined(np.arange(1 if self._header else min(len(block), SAMPLED)))
+        widths = block_widths(sampled, ord(self._options.separator), ord(self._options.quote or "\n"))
+        self.width = _most_frequent(widths)
+        if self.width > MOST_COLUMNS:
+            raise CaptureError(
+                f"{self._path}: has {self.width:,} columns, and at most {MOST_COLUMNS:,} are read",
+                "check separator and quote in the settings of the link",
+            )
+        self._splitter = replace(self._splitter, width=self.width, chosen=tuple(range(self.width)))
         if self._header:
             names = self._names(block.record(0))
             self.overhead = int(block.ends[0] - block.begins[0])
-        self._width = len(names) if names else self._most_frequent_width(block)
-        self._chosen = [self._index(field, names) for field in self._layout.fields]
+        chosen = tuple(self._index(field, names) for field in self._layout.fields)
+        self._splitter = replace(self._splitter, chosen=chosen)
         return int(self._header)
 
     def _names(self, line: bytes) -> list[str]:
-        found: list[int] = []
         try:
             line.decode("utf-8")
-            table = self._read(line, None, found)
+            table = read_values(line if line.endswith(b"\n") else line + b"\n", self._splitter)
             return [(column[0].as_py() or b"").decode("utf-8").strip() for column in table.columns]
-        except (pa.ArrowInvalid, UnicodeDecodeError) as error:
+        except (pa.ArrowInvalid, IndexError, UnicodeDecodeError) as error:
             raise CaptureError(
                 f"{self._path}: its first line has no names of columns: {error}", "write header = false"
             ) from error
-
-    def _most_frequent_width(self, block: Block) -> int:
-        first = np.arange(min(len(block), SAMPLED))
-        sample = block.joined(first[~np.isin(first, block.no_utf8())])
-        widths: list[int] = []
-        try:
-            table = self._read(sample, None, widths)
-        except pa.ArrowInvalid:
-            return max((field.position or 1 for field in self._layout.fields), default=1)
-        counts: Counter[int] = Counter({table.num_columns: table.num_rows})
-        counts.update(widths)
-        return max(counts, key=lambda width: (counts[width], width))
 
     def _index(self, field: RecordField, names: list[str] | None) -> int:
         """Returns the index of a field's column.
@@ -122,10 +126,10 @@ class DelimitedParser:
             CaptureError: the file does not have it.
         """
         if field.position is not None:
-            if field.position <= self._width:
+            if field.position <= self.width:
                 return field.position - 1
             raise CaptureError(
-                f"{self._path}: has {self._width} columns, and {field.name} of {self._layout.protocol} reads column "
+                f"{self._path}: has {self.width} columns, and {field.name} of {self._layout.protocol} reads column "
                 f"{field.position}",
                 "check separator in the settings of the link, and the positions in the PROTOCOL",
             )
@@ -148,89 +152,52 @@ class DelimitedParser:
         refusals.add(np.flatnonzero(block.long[first:]), LONG)
         unreadable = block.no_utf8() - first
         refusals.add(unreadable[unreadable >= 0], ENCODING)
-        candidates = np.flatnonzero(refusals.codes == 0)
-        odd = self._with_returns(block, candidates + first) - first
-        groups = [candidates[~np.isin(candidates, odd)] if len(odd) else candidates, *odd.reshape(-1, 1)]
-        parts = [part for chosen in groups for part in self._parse(block, chosen, first, refusals)]
-        indices = np.concatenate([np.empty(0, np.int64), *(found for found, _ in parts)])
-        raw = [_joined([table.column(f"f{at}") for _, table in parts]) for at in self._chosen]
-        if len(odd):
-            order = np.argsort(indices, kind="stable")
-            indices, raw = indices[order], [values.take(pa.array(order)) for values in raw]
+        indices, raw = self._splitter.split(block, np.flatnonzero(refusals.codes == 0), first, refusals)
         return make_piece(self._layout, places, indices, raw, refusals)
 
-    @staticmethod
-    def _with_returns(block: Block, candidates: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Returns the records with a carriage return that ends no line: Arrow would take it for an end of line."""
-        array = np.frombuffer(block.data, np.uint8)
-        returns = np.flatnonzero(array[:-1] == 13) if len(array) else np.empty(0, np.int64)
-        bare = returns[array[returns + 1] != 10]
-        if not len(bare) or not len(candidates):
-            return np.empty(0, np.int64)
-        holders = np.unique(np.searchsorted(block.begins, bare, side="right") - 1)
-        return np.intersect1d(holders, candidates)
 
-    def _parse(
-        self, block: Block, chosen: NDArray[np.int64], first: int, refusals: Refusals
-    ) -> list[tuple[NDArray[np.int64], pa.Table]]:
-        """Parses some records: all at once, and where that fails, by halves down to the records that fail."""
-        if not len(chosen):
-            return []
-        invalid: list[int] = []
-        try:
-            table = self._read(block.joined(chosen + first), self._width, [], invalid)
-        except pa.ArrowInvalid:
-            table = None
-        if table is not None and table.num_rows + len(invalid) == len(chosen):
-            bad = np.array(invalid, np.int64) - 1
-            refusals.add(chosen[bad], COLUMNS)
-            return [(np.delete(chosen, bad), table)]
-        if len(chosen) == 1:
-            refusals.add(chosen, COLUMNS)
-            return []
-        middle = len(chosen) // 2
-        return [
-            *self._parse(block, chosen[:middle], first, refusals),
-            *self._parse(block, chosen[middle:], first, refusals),
-        ]
-
-    def _read(self, data: bytes, width: int | None, widths: list[int], invalid: list[int] | None = None) -> pa.Table:
-        def skip(row: Any) -> str:
-            widths.append(row.actual_columns)
-            if invalid is not None:
-                invalid.append(row.number)
-            return "skip"
-
-        separator = self._options.separator.encode()
-        most = width or max(line.count(separator) for line in data.split(b"\n")) + 1
-        # The columns that no field reads are parsed, but not converted.
-        wanted = None if width is None else [f"f{at}" for at in sorted(set(self._chosen))]
-        names = None if width is None else [f"f{at}" for at in range(width)]
-        return pcsv.read_csv(
-            pa.BufferReader(data),
-            read_options=pcsv.ReadOptions(
-                use_threads=False,
-                block_size=max(len(data) + 1, 1024),
-                column_names=names,
-                autogenerate_column_names=names is None,
-            ),
-            parse_options=pcsv.ParseOptions(
-                delimiter=self._options.separator,
-                quote_char=self._options.quote or False,
-                newlines_in_values=bool(self._options.quote),
-                invalid_row_handler=skip,
-            ),
-            convert_options=pcsv.ConvertOptions(
-                column_types={name: pa.binary() for name in names or [f"f{at}" for at in range(most)]},
-                null_values=list(self._options.null),
-                strings_can_be_null=True,
-                quoted_strings_can_be_null=False,
-                include_columns=wanted,
-                check_utf8=False,
-            ),
-        )
+@njit(nogil=True, cache=True)
+def _count_values(data: Any, separator: int, quote: int, counts: Any) -> int:
+    """Counts the values of each record, as Arrow splits them; returns the number of records."""
+    records, values, start, quoted, at = 0, 1, True, False, 0
+    while at < len(data) and records < len(counts):
+        byte = data[at]
+        if quoted:
+            if byte == quote:
+                if at + 1 < len(data) and data[at + 1] == quote:
+                    at += 1
+                else:
+                    quoted = False
+        elif byte == 10:
+            counts[records] = values
+            records += 1
+            values, start = 1, True
+        elif byte == separator:
+            values += 1
+            start = True
+        elif start and byte == quote:
+            quoted, start = True, False
+        else:
+            start = False
+        at += 1
+    return records
 
 
-def _joined(columns: list[pa.ChunkedArray]) -> pa.Array:
-    chunks = [chunk for column in columns for chunk in column.chunks]
-    return pa.concat_arrays(chunks) if chunks else pa.nulls(0, pa.binary())
+def block_widths(data: bytes, separator: int, quote: int) -> NDArray[np.int64]:
+    """Returns the number of values of each whole record of some bytes, SAMPLED at most.
+
+    Args:
+        data: records, each with its end of line.
+        separator: the byte between two values.
+        quote: the byte around a quoted value; a line feed for none.
+    """
+    counts = np.zeros(SAMPLED, np.int64)
+    return counts[: _count_values(np.frombuffer(data, np.uint8), separator, quote, counts)]
+
+
+def _most_frequent(widths: NDArray[np.int64]) -> int:
+    """Returns the most frequent number of values, of several the largest; 1 without a record."""
+    if not len(widths):
+        return 1
+    values, counts = np.unique(widths, return_counts=True)
+    return int(values[counts == counts.max()].max())

@@ -7,7 +7,9 @@ Arrow's reader is not used: hostile lines end its process (ADR 63).
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from types import NoneType
 from typing import Any, NoReturn
@@ -18,8 +20,10 @@ from numpy.typing import NDArray
 
 from lowwater.capture.formats.sources import Source
 from lowwater.capture.tables.blocks import Block, TextBlocks
+from lowwater.capture.tables.logs.flows import with_ends
+from lowwater.capture.tables.logs.sections import type_name
 from lowwater.capture.tables.pieces import ENCODING, LONG, SYNTAX, Piece, Places, Refusals, make_piece
-from lowwater.catalog.records import ISO, SECONDS, RecordField, RecordLayout
+from lowwater.catalog.records import INSTANT, ISO, LIST, PROTOCOL_NAME, SECONDS, RecordField, RecordLayout
 from lowwater.catalog.types import Type
 from lowwater.errors import ConfigError
 
@@ -29,6 +33,13 @@ class _Decimal(str):
 
     __slots__ = ()
 
+
+DECODED_BYTES = 1 << 18
+"""Bytes of lines whose objects are in memory at a time: they take many times as much."""
+
+_BLANKS = " \t\n\r"
+_COMPOUND = object()
+"""Stands for a list or an object, which no field reads."""
 
 _TYPES: dict[Type, tuple[tuple[type, ...], pa.DataType]] = {
     Type.BOOL: ((bool,), pa.bool_()),
@@ -40,7 +51,15 @@ _TYPES: dict[Type, tuple[tuple[type, ...], pa.DataType]] = {
 _FORMS: dict[str, tuple[tuple[type, ...], pa.DataType]] = {
     SECONDS: ((_Decimal, int, str), pa.string()),
     ISO: ((str,), pa.string()),
+    INSTANT: ((_Decimal, int, str), pa.string()),
+    PROTOCOL_NAME: ((int, str), pa.string()),
+    LIST: ((str,), pa.string()),
 }
+_TYPE_KEYS = {"suricata": "event_type", "zeek": "_path"}
+"""Tool -> member with the type of an event. Zeek writes it only where it sends logs as one stream."""
+
+_MOST_NAMES = 64
+"""Types of events that a piece counts by name; further ones are counted together."""
 
 
 class JsonParser:
@@ -70,40 +89,88 @@ class JsonParser:
                 )
         self.blocks = TextBlocks(source, damaged=damaged)
         self._layout = layout
-        exact = any(field.form == SECONDS for field in layout.fields)
-        self._decoder = json.JSONDecoder(parse_float=_Decimal if exact else None, parse_constant=_refuse)
+        exact = any(field.form in (SECONDS, INSTANT) for field in layout.fields)
+        decoder = json.JSONDecoder(parse_float=_Decimal if exact else None, parse_constant=_refuse)
+        self._scan: Callable[[str, int], tuple[Any, int]] = decoder.scan_once  # type: ignore[attr-defined]
 
     def __iter__(self) -> Iterator[Callable[[], Piece]]:
         """Yields the work on each block, in order."""
         for block in self.blocks:
-            yield partial(self._piece, block)
+            yield partial(self.piece, block)
 
-    def _piece(self, block: Block) -> Piece:
+    def piece(self, block: Block) -> Piece:
+        """Parses the lines of a block."""
         places = Places(block.offset + block.begins, block.ends - block.begins, block.lines)
         refusals = Refusals(len(block))
         refusals.add(np.flatnonzero(block.long), LONG)
         refusals.add(block.no_utf8(), ENCODING)
         parsed: list[int] = []
         unread: list[int] = []
+        values: list[list[Any]] = [[] for _ in self._layout.fields]
         objects: list[dict[str, Any]] = []
+        size = 0
+        left_out: Counter[str] = Counter()
+        overhead = 0
         for index in np.flatnonzero(refusals.codes == 0).tolist():
             found = self._object(block.record(index))
+            kind = None if found is None else self._other_type(found)
             if found is None:
                 unread.append(index)
+            elif kind is not None:
+                overhead += int(places.lengths[index])
+                left_out[kind if kind in left_out or len(left_out) < _MOST_NAMES else "others"] += 1
             else:
                 parsed.append(index)
                 objects.append(found)
+                size += int(places.lengths[index])
+                if size > DECODED_BYTES:
+                    self._extend(values, objects)
+                    objects, size = [], 0
+        self._extend(values, objects)
         refusals.add(np.array(unread, np.int64), SYNTAX)
-        columns = [_column([_value(each, field.path) for each in objects], field) for field in self._layout.fields]
+        columns = [_column(column, field) for column, field in zip(values, self._layout.fields, strict=True)]
         raw, refused = [column for column, _ in columns], [flags for _, flags in columns]
-        return make_piece(self._layout, places, np.array(parsed, np.int64), raw, refusals, refused)
+        if self._layout.format:
+            raw = with_ends(self._layout, raw)
+        piece = make_piece(self._layout, places, np.array(parsed, np.int64), raw, refusals, refused)
+        return replace(piece, left_out=tuple(left_out.items()), overhead=overhead)
+
+    def _extend(self, values: list[list[Any]], objects: list[dict[str, Any]]) -> None:
+        """Adds the values of objects to the columns."""
+        for column, field in zip(values, self._layout.fields, strict=True):
+            told = self._values(objects, field)
+            if not {list, dict}.isdisjoint(map(type, told)):
+                # A block of lists would be many times larger in memory than in its file, and no field reads one.
+                told = [_COMPOUND if isinstance(value, (list, dict)) else value for value in told]
+            column += told
+
+    def _values(self, objects: list[dict[str, Any]], field: RecordField) -> list[Any]:
+        if not self._layout.format:
+            if len(field.path) == 1:
+                (name,) = field.path
+                return [found.get(name) for found in objects]
+            return [_value(found, field.path) for found in objects]
+        paths = (field.path, *field.others)
+        values = [_first(found, paths) for found in objects]
+        if field.form == LIST:
+            return [_listed(value) for value in values]
+        return values
+
+    def _other_type(self, found: dict[str, Any]) -> str | None:
+        """Returns the type of an event that is not of the protocol; None for an event that is."""
+        key = _TYPE_KEYS.get(self._layout.format)
+        if key is None or (key == "_path" and key not in found):
+            return None
+        kind = found.get(key)
+        return None if kind == self._layout.member else type_name(kind if isinstance(kind, str) else "")
 
     def _object(self, line: bytes) -> dict[str, Any] | None:
         try:
-            found = self._decoder.decode(line.decode("utf-8"))
-        except (ValueError, RecursionError):
+            text = line.decode("utf-8").strip(_BLANKS)
+            found, end = self._scan(text, 0)
+        except (ValueError, RecursionError, StopIteration):
             return None
-        return found if isinstance(found, dict) else None
+        return found if end == len(text) and isinstance(found, dict) else None
 
 
 def _refuse(constant: str) -> NoReturn:
@@ -118,6 +185,51 @@ def _value(found: Any, path: tuple[str, ...]) -> Any:
     return found
 
 
+def _logged(found: Any, path: tuple[str, ...]) -> Any:
+    """Returns a member of an event; of a list on the way, that of its first element."""
+    for name in path:
+        if isinstance(found, list):
+            found = found[0] if found else None
+        if not isinstance(found, dict):
+            return None
+        found = found.get(name)
+    return found
+
+
+def _first(found: Any, paths: tuple[tuple[str, ...], ...]) -> Any:
+    return next((value for path in paths if (value := _logged(found, path)) is not None), None)
+
+
+def _listed(value: Any) -> Any:
+    """Returns a list as text: its elements with commas between them, `\\x2c` for a comma inside of one.
+
+    A list of objects, and an object, are JSON. A value that is nested too deeply becomes bytes, which no field accepts.
+    """
+    try:
+        if isinstance(value, list) and not any(isinstance(part, dict | list) for part in value):
+            return ",".join(_element(part).replace(",", "\\x2c") for part in value)
+        return value if value is None else _element(value)
+    except RecursionError:
+        return b""
+
+
+def _element(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "T" if value else "F"
+    return json.dumps(_with_floats(value)) if isinstance(value, dict | list) else str(value)
+
+
+def _with_floats(value: Any) -> Any:
+    """Returns a value of JSON with plain numbers."""
+    if isinstance(value, dict):
+        return {name: _with_floats(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_with_floats(part) for part in value]
+    return float(value) if isinstance(value, _Decimal) else value
+
+
 def _column(values: list[Any], field: RecordField) -> tuple[pa.Array, NDArray[np.bool_]]:
     """Returns the values of a field, NULL where they have another type, and flags of these."""
     kinds, arrow = _FORMS[field.form] if field.form else _TYPES[field.type]
@@ -128,7 +240,7 @@ def _column(values: list[Any], field: RecordField) -> tuple[pa.Array, NDArray[np
         for index, value in enumerate(values):
             if value is not None and type(value) not in kinds:
                 refused[index], values[index] = True, None
-    if field.form == SECONDS:
+    if field.form in (SECONDS, INSTANT, PROTOCOL_NAME):
         values = [str(value) if type(value) is int else value for value in values]
     try:
         return pa.array(values, arrow), refused

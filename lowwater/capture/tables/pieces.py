@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from lowwater.capture.tables.values import nanoseconds, stored_columns, typed
 from lowwater.catalog.records import RecordLayout
 
-NO_TIME, TIME_RANGE, TIME_JUMP, LONG, COLUMNS, SYNTAX, ENCODING = (
-    "no-time", "time-range", "time-jump", "length", "columns", "syntax", "encoding",
+NO_TIME, TIME_RANGE, TIME_JUMP, LONG, COLUMNS, SYNTAX, ENCODING, HEADER = (
+    "no-time", "time-range", "time-jump", "length", "columns", "syntax", "encoding", "header",
 )  # fmt: skip
 
 
@@ -71,7 +71,9 @@ class Piece:
         whole: indices of the records with a value or NULL in every column and a time within range, ascending.
         stamps: timestamps of the whole records, ns.
         columns: the stored columns of the whole records.
-        refusals: why the others are malformed.
+        refusals: why others are malformed.
+        left_out: type and number of the records of other types, which are neither whole nor malformed.
+        overhead: bytes of these records, and of lines that are no records.
     """
 
     places: Places
@@ -79,6 +81,8 @@ class Piece:
     stamps: NDArray[np.int64]
     columns: pa.RecordBatch
     refusals: Refusals
+    left_out: tuple[tuple[str, int], ...] = ()
+    overhead: int = 0
 
 
 def make_piece(

@@ -5,11 +5,12 @@ The counterpart of `capture.reader` for `tables`. Times are judged as those of p
 
 from __future__ import annotations
 
+from collections import Counter, deque
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -24,15 +25,18 @@ from lowwater.capture.records.tally import Tally
 from lowwater.capture.tables.columnar import ParquetParser
 from lowwater.capture.tables.delimited import DelimitedParser, TextOptions
 from lowwater.capture.tables.jsonlines import JsonParser
+from lowwater.capture.tables.logs.nfdump import NfdumpParser
+from lowwater.capture.tables.logs.zeek import ZeekParser
 from lowwater.capture.tables.ordered import in_order
 from lowwater.capture.tables.pieces import NO_TIME, TIME_JUMP, TIME_RANGE, Piece
+from lowwater.catalog.logs import LOG_KINDS
 from lowwater.catalog.records import RecordLayout
 from lowwater.errors import CaptureError
 
 READER_VERSION = 1
 """Changes whenever the same file would be read to other rows (SEMANTICS T7)."""
 
-RECORD_KINDS = ("csv", "json", "parquet")
+RECORD_KINDS = ("csv", "json", "parquet", *LOG_KINDS)
 """Kinds of links whose records are no packets."""
 
 IDENTITY = pa.schema(
@@ -57,6 +61,11 @@ DAMAGE = pa.schema(
 )
 """Malformed records: position and offset as for packets, `line` from 1 in a text file; `interface` is 0."""
 
+MOST_TYPES = 64
+"""Types of records left out that are counted by name; further ones are counted together."""
+
+TextParser = DelimitedParser | JsonParser | ZeekParser | NfdumpParser
+
 CUT, COMPRESSION = "cut", "compression"
 
 
@@ -65,7 +74,7 @@ class TableOptions:
     """How the records of a link are read; picklable. The ledger stores it as text.
 
     Attributes:
-        kind: `csv`, `json` or `parquet`.
+        kind: `csv`, `json`, `parquet`, or the tool that wrote the log.
         layout: the fields.
         text: how delimited text is written.
     """
@@ -87,6 +96,17 @@ _SETTLED = 2 * SIDE
 """Records that wait for others at least, since few records are not worth a batch."""
 
 
+class _Part(NamedTuple):
+    """Whole records of a piece, whose times may not be judged yet: positions, timestamps (ns), places and columns."""
+
+    positions: NDArray[np.int64]
+    stamps: NDArray[np.int64]
+    located: pa.RecordBatch
+
+
+_NONE = np.empty(0, np.int64)
+
+
 class RecordReader:
     """Reads a file in one pass and bounded memory; iterate it once.
 
@@ -95,6 +115,7 @@ class RecordReader:
         options: how its records are read.
         max_jump: how far ahead of the median of its neighbours a timestamp may be, ns (SEMANTICS T3).
         sha256: digest of the file.
+        growing: whether the file is still being written: a last line without an end is then cut, since it may go on.
 
     Attributes:
         schema: schema of the batches.
@@ -104,19 +125,23 @@ class RecordReader:
         CaptureError: the file cannot be read, or lacks a column of the layout.
     """
 
-    def __init__(self, path: Path, options: TableOptions, max_jump: int, sha256: str) -> None:
+    def __init__(self, path: Path, options: TableOptions, max_jump: int, sha256: str, growing: bool = False) -> None:
         self.schema = pa.schema([*IDENTITY, *options.layout.schema])
         self.summary: CaptureSummary | None = None
         self._path, self._options, self._sha256 = path, options, sha256
+        self._growing = growing
         self._judge = Judge(max_jump)
         self._tally = Tally(0)
-        self._waiting: list[tuple[NDArray[np.int64], NDArray[np.int64], pa.RecordBatch]] = []
+        self._waiting: deque[_Part] = deque()
+        self._jumps = np.empty(0, np.bool_)
         self._bad: list[NDArray[Any]] = []
         self._rows: list[NDArray[Any]] = []
         self._reasons: list[str] = []
         self._malformed = 0
         self._record_bytes = 0
         self._position = 0
+        self._overhead = 0
+        self._left_out: Counter[str] = Counter()
 
     @property
     def malformed(self) -> pa.Table:
@@ -163,18 +188,22 @@ class RecordReader:
         self, source: Source, compression: str, unpacked: DecompressedSource | None
     ) -> Iterator[pa.RecordBatch]:
         def damaged() -> bool:
-            return unpacked is not None and bool(unpacked.damage)
+            return self._growing or (unpacked is not None and bool(unpacked.damage))
 
-        parser: DelimitedParser | JsonParser
-        if self._options.kind == "json":
+        parser: TextParser
+        if self._options.kind in ("json", "suricata"):
             parser = JsonParser(source, self._options.layout, damaged)
+        elif self._options.kind in ("zeek", "nfdump"):
+            of_tool = ZeekParser if self._options.kind == "zeek" else NfdumpParser
+            parser = of_tool(self._path, source, self._options.layout, damaged)
         else:
             parser = DelimitedParser(self._path, source, self._options.layout, self._options.text, damaged)
         yield from self._batches(parser)
         blocks = parser.blocks
-        self._finish(blocks.size, compression, unpacked, blocks.overhead + parser.overhead, blocks.open_end)
+        overhead = blocks.overhead + parser.overhead + self._overhead
+        self._finish(blocks.size, compression, unpacked, overhead, blocks.open_end)
 
-    def _batches(self, parser: DelimitedParser | JsonParser | ParquetParser) -> Iterator[pa.RecordBatch]:
+    def _batches(self, parser: TextParser | ParquetParser) -> Iterator[pa.RecordBatch]:
         for piece in in_order(parser):
             self._take(piece)
             yield from self._settled(final=False)
@@ -183,6 +212,9 @@ class RecordReader:
     def _take(self, piece: Piece) -> None:
         """Adds a piece to what waits."""
         places, refusals = piece.places, piece.refusals
+        self._overhead += piece.overhead
+        for name, count in piece.left_out:
+            self._left_out[name if name in self._left_out or len(self._left_out) < MOST_TYPES else "others"] += count
         lines = np.zeros(len(places), np.int64) if places.lines is None else places.lines
         bad = np.flatnonzero(refusals.codes)
         if len(bad):
@@ -194,7 +226,8 @@ class RecordReader:
         located = pa.RecordBatch.from_arrays(
             [*columns, *piece.columns.columns], names=["offset", "length", "line", *piece.columns.schema.names]
         )
-        self._waiting.append((whole + self._position, piece.stamps, located))
+        if len(whole):
+            self._waiting.append(_Part(whole + self._position, piece.stamps, located))
         self._position += len(places)
 
     def _add(
@@ -228,34 +261,43 @@ class RecordReader:
         return self._reasons.index(reason)
 
     def _settled(self, final: bool) -> Iterator[pa.RecordBatch]:
-        """Judges the times of the waiting records, and yields the sane ones."""
-        positions = np.concatenate([np.empty(0, np.int64), *(part[0] for part in self._waiting)])
-        stamps = np.concatenate([np.empty(0, np.int64), *(part[1] for part in self._waiting)])
-        if not final and len(positions) <= _SETTLED:
-            if not len(positions):
-                self._settle_bad(positions, stamps, self._tally.clock, None)
+        """Judges the times of the waiting records, and yields the sane ones of the pieces that are judged whole."""
+        waiting = sum(len(part.positions) for part in self._waiting) - len(self._jumps)
+        if not self._waiting:
+            self._settle_bad(_NONE, _NONE, self._tally.clock, None)
+        if not waiting or (not final and waiting <= _SETTLED):
             return
-        jumps = self._judge.settle(stamps, final)
-        count = len(jumps)
-        located = pa.Table.from_batches([part[2] for part in self._waiting]).combine_chunks() if count else None
-        settled = located.slice(0, count).to_batches()[0] if located is not None else None
+        stamps = np.concatenate([part.stamps for part in self._waiting])[len(self._jumps) :]
+        self._jumps = np.concatenate([self._jumps, self._judge.settle(stamps, final)])
+        while self._waiting and len(self._jumps) >= len(self._waiting[0].positions):
+            part = self._waiting.popleft()
+            jumps, self._jumps = np.split(self._jumps, [len(part.positions)])
+            yield from self._judged(part, jumps, int(self._waiting[0].positions[0]) if self._waiting else None)
+
+    def _judged(self, part: _Part, jumps: NDArray[np.bool_], before: int | None) -> Iterator[pa.RecordBatch]:
+        """Yields the sane records of a piece.
+
+        Args:
+            part: whole records.
+            jumps: flags of those whose time is a jump.
+            before: position of the first record behind the piece; None without one.
+        """
+        located, clock = part.located, self._tally.clock
         sane = np.flatnonzero(~jumps)
-        clock = self._tally.clock
-        arrivals = np.maximum.accumulate(np.maximum(stamps[sane], clock)) if len(sane) else stamps[:0]
-        if settled is not None and len(sane) < count:
+        arrivals = np.maximum.accumulate(np.maximum(part.stamps[sane], clock)) if len(sane) else _NONE
+        if len(sane) < len(jumps):
             jumped = np.flatnonzero(jumps)
-            offset, length, line = (settled.column(name).to_numpy()[jumped] for name in ("offset", "length", "line"))
-            self._add(positions[jumped], offset, length, line, np.full(len(jumped), self._code(TIME_JUMP)))
-        self._settle_bad(positions[sane], arrivals, clock, None if final else int(positions[count]))
-        if located is not None:
-            rest = located.slice(count).to_batches()
-            self._waiting = [(positions[count:], stamps[count:], rest[0])] if rest and len(positions) > count else []
-        if settled is not None and len(sane):
-            self._tally.add(stamps[sane])
-            chosen = settled if len(sane) == count else settled.take(pa.array(sane))
-            self._record_bytes += int(np.sum(chosen.column("length").to_numpy()))
-            identity = [pa.array(values) for values in (positions[sane], arrivals, stamps[sane])]
-            yield pa.RecordBatch.from_arrays([*identity, *chosen.columns[3:]], schema=self.schema)
+            offset, length, line = (located.column(name).to_numpy()[jumped] for name in ("offset", "length", "line"))
+            code = np.full(len(jumped), self._code(TIME_JUMP))
+            self._add(part.positions[jumped], offset, length, line, code)
+            located = located.take(pa.array(sane))
+        positions, stamps = part.positions[sane], part.stamps[sane]
+        self._settle_bad(positions, arrivals, clock, before)
+        if len(sane):
+            self._tally.add(stamps)
+            self._record_bytes += int(np.sum(located.column("length").to_numpy()))
+            identity = [pa.array(values) for values in (positions, arrivals, stamps)]
+            yield pa.RecordBatch.from_arrays([*identity, *located.columns[3:]], schema=self.schema)
 
     def _settle_bad(
         self, positions: NDArray[np.int64], arrivals: NDArray[np.int64], clock: int, before: int | None
@@ -311,6 +353,7 @@ class RecordReader:
             unpacked=size if self._options.kind != "parquet" else stored,
             skipped=skipped,
             damage=damage,
+            blocks=tuple(sorted(self._left_out.items())),
         )
 
     def _cut(self) -> bool:

@@ -85,8 +85,24 @@ def _hashed(addresses: list[bytes], protocol: int, ports: bytes, seed: int) -> s
     return "1:" + base64.b64encode(hashlib.sha1(text, usedforsecurity=False).digest()).decode("ascii")
 
 
+def _check_seed(seed: int) -> None:
+    if not 0 <= seed <= 0xFFFF:
+        raise ValueError(f"a seed has 16 bits, {seed} has not")
+
+
 _ENDS = (Type.IP, Type.IP, Type.INT)
+_PORTS = (Type.INT, Type.INT)
 FUNCTIONS: tuple[Function, ...] = (
-    Function("community_id", (*_ENDS, Type.INT, Type.INT), Type.STRING, community_id, Cost.HIGH, partial=True),
+    Function("community_id", (*_ENDS, *_PORTS), Type.STRING, community_id, Cost.HIGH, partial=True),
+    Function(
+        "community_id",
+        (*_ENDS, *_PORTS, Type.INT),
+        Type.STRING,
+        community_id,
+        Cost.HIGH,
+        partial=True,
+        constant=(5,),
+        check=_check_seed,
+    ),
     Function("community_id", _ENDS, Type.STRING, community_id_without_ports, Cost.HIGH, partial=True),
 )

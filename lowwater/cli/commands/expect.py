@@ -6,7 +6,7 @@ The custom suites are files that `quality.custom` reads.
 from __future__ import annotations
 
 from itertools import groupby
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 import click
@@ -14,6 +14,7 @@ from rich.table import Table
 
 from lowwater.cli import options
 from lowwater.errors import LakeError
+from lowwater.storage import paths
 from lowwater.terminal import open_console, say
 
 if TYPE_CHECKING:
@@ -22,12 +23,12 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--lake", type=options.FOLDER, help="The lake's folder; needed for --suggest.")
+@click.option("--lake", type=options.LAKE, help="The lake's folder; needed for --suggest.")
 @click.option("--suggest", is_flag=True, help="Propose limits from the history of the lake.")
 @click.option("--query-set", metavar="NAME", help="What is expected of the rows of its queries, as suites in JSON.")
 @click.option("--write", is_flag=True, help="Write the suites of --query-set that are not there yet.")
 @click.option("--queries", default="queries", type=options.FOLDER, help="Folder of query sets.", show_default=True)
-def expect(lake: Path | None, suggest: bool, query_set: str | None, write: bool, queries: Path) -> None:
+def expect(lake: PurePath | None, suggest: bool, query_set: str | None, write: bool, queries: Path) -> None:
     """Shows what audits expect of an interval; with --suggest, limits for lowwater.toml.
 
     \b
@@ -67,25 +68,24 @@ def _expectations() -> Table:
     return table
 
 
-def _suites(root: Path, query_set: str, queries: Path, write: bool) -> None:
+def _suites(root: PurePath, query_set: str, queries: Path, write: bool) -> None:
     """Prints the suite of each query, or writes the missing suites."""
     from lowwater.quality.custom.suites import starting_suite, suite_file
     from lowwater.replay.job import Job
 
     for query in Job.open(root, query_set, queries).plan.queries:
         path = suite_file(root, query_set, query.name)
-        exists = path.is_file()
+        exists = paths.has_file(path)
         if not write:
-            say(path.read_text(encoding="utf-8") if exists else starting_suite(query.name, query.high.fields), nl=False)
+            say(paths.read(path).decode() if exists else starting_suite(query.name, query.high.fields), nl=False)
         elif exists:
             say(f"{path} already exists")
         else:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(starting_suite(query.name, query.high.fields), encoding="utf-8")
+            paths.write(path, starting_suite(query.name, query.high.fields).encode())
             say(f"wrote {path}")
 
 
-def _suggestions(root: Path, config: Config) -> list[LimitProposal]:
+def _suggestions(root: PurePath, config: Config) -> list[LimitProposal]:
     import pyarrow.compute as pc
 
     from lowwater.lake.layout import open_lake

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import click
@@ -23,10 +23,10 @@ from lowwater.terminal import say
 )
 @click.option("--kernel", is_flag=True, help="The code that is generated for each link, instead of the plan.")
 @click.option("--with-stats", is_flag=True, help="What the last runs over --lake measured and recommend, instead.")
-@click.option("--lake", type=options.FOLDER, help="The lake's folder, for --with-stats.")
+@click.option("--lake", type=options.LAKE, help="The lake's folder, for --with-stats.")
 @options.DEFINITIONS
 def explain(
-    files: tuple[Path, ...], form: str, kernel: bool, with_stats: bool, lake: Path | None, **definitions: Any
+    files: tuple[Path, ...], form: str, kernel: bool, with_stats: bool, lake: PurePath | None, **definitions: Any
 ) -> None:
     """Shows the plan of a query set: both levels as GSQL, operators, punctuation, read ranges, and why.
 
@@ -44,7 +44,12 @@ def explain(
 
 
 def _statistics(
-    files: tuple[Path, ...], form: str, kernel: bool, with_stats: bool, lake: Path | None, definitions: dict[str, Any]
+    files: tuple[Path, ...],
+    form: str,
+    kernel: bool,
+    with_stats: bool,
+    lake: PurePath | None,
+    definitions: dict[str, Any],
 ) -> str:
     from lowwater.cli.tuning import explain_statistics
 

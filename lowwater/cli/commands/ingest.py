@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 import click
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--lake", required=True, type=options.FOLDER, help="The lake's folder; made if it is not there.")
+@click.option("--lake", required=True, type=options.LAKE, help="The lake's folder; made if it is not there.")
 @click.option("--link", help="The link that the captures were taken on; needed with FILE.")
 @click.option(
     "--covers", type=options.SPAN, metavar="FROM/TO", help="What the one capture covers, as ISO 8601 instants."
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 @click.option("--to", "end", type=options.INSTANT, help="Without FILE: only files that cover something before.")
 @click.argument("files", nargs=-1, type=options.FILE)
 def ingest(
-    lake: Path,
+    lake: PurePath,
     link: str | None,
     covers: tuple[int, int] | None,
     growing: bool,
@@ -96,7 +96,9 @@ def ingest(
     _ingest_files(lake, link, covers, growing, files)
 
 
-def _ingest_files(lake: Path, link: str, covers: tuple[int, int] | None, growing: bool, files: Sequence[Path]) -> None:
+def _ingest_files(
+    lake: PurePath, link: str, covers: tuple[int, int] | None, growing: bool, files: Sequence[Path]
+) -> None:
     """Ingests captures of one link and prints the result of each.
 
     Args:
@@ -126,7 +128,7 @@ def _ingest_files(lake: Path, link: str, covers: tuple[int, int] | None, growing
     _tell_idle_keys(opened, config, link)
 
 
-def _ingest_patterns(lake: Path, link: str | None, start: int | None, end: int | None) -> bool:
+def _ingest_patterns(lake: PurePath, link: str | None, start: int | None, end: int | None) -> bool:
     """Ingests new and changed files of the links' patterns, link by link. Returns whether all succeeded.
 
     Args:
@@ -191,6 +193,8 @@ def _show(results: Sequence[IngestResult], lake: Lake, config: Config, whole: bo
         config: settings of the lake.
         whole: whether to print whole paths rather than file names; a common prefix is printed once.
     """
+    from lowwater.capture.tables.reader import RECORD_KINDS
+    from lowwater.lake.ledgers.captures import left_out_words
     from lowwater.lake.ledgers.outside import lake_records_outside, outside_words
 
     outside = {
@@ -200,7 +204,9 @@ def _show(results: Sequence[IngestResult], lake: Lake, config: Config, whole: bo
     }
     names = [str(result.path) if whole else result.path.name for result in results]
     shared = options.shared_beginning(names)
-    table = Table("capture", "link", "state", "packets", "malformed", "outside", "covers", "note", box=None)
+    records = any(row.format in RECORD_KINDS for result in results for row in result.captures)
+    counted = "records" if records else "packets"
+    table = Table("capture", "link", "state", counted, "malformed", "outside", "covers", "note", box=None)
     for column in table.columns:
         column.overflow = "fold"  # truncation could remove the part in which names differ
         column.no_wrap = column.header == "covers"
@@ -210,7 +216,8 @@ def _show(results: Sequence[IngestResult], lake: Lake, config: Config, whole: bo
             count = outside.get((row.link, row.attempt))
             outside_text = "" if count is None else outside_words(row, count, config.link(row.link))
             numbers = f"{row.packets:,}", f"{row.malformed:,}", f"{count.all if count else 0:,}"
-            notes = "; ".join(text for text in (result.note, outside_text) if text)
+            left_out = left_out_words(row.left_out_counts)
+            notes = "; ".join(text for text in (result.note, outside_text, left_out) if text)
             cells = name[len(shared) :], row.link, result.state, *numbers, covered, notes
             table.add_row(*(styled(cell) for cell in cells))
     if shared:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from pathlib import PurePath
 
 import click
 
@@ -10,9 +10,9 @@ from lowwater.cli import options
 
 
 @click.command()
-@click.option("--lake", required=True, type=options.FOLDER, help="The lake's folder.")
+@click.option("--lake", required=True, type=options.LAKE, help=options.LAKE_HELP)
 @click.option("--dry-run", is_flag=True, help="Only say what would be done.")
-def maintain(lake: Path, dry_run: bool) -> None:
+def maintain(lake: PurePath, dry_run: bool) -> None:
     """Joins small files and removes unused ones. Safe at any time, also while intervals run.
 
     \b

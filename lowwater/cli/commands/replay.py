@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import click
 from rich.table import Table
 
 from lowwater.cli import options
+from lowwater.extras import require
 from lowwater.instants import format_instant
 from lowwater.replay.warmup import launch_jvm_early
 from lowwater.terminal import open_console
@@ -15,13 +16,13 @@ from lowwater.terminal import open_console
 
 @click.command()
 @click.argument("query_set")
-@click.option("--lake", required=True, type=options.FOLDER, help="The lake's folder.")
+@click.option("--lake", required=True, type=options.LAKE, help=options.LAKE_HELP)
 @click.option("--from", "start", required=True, type=options.INSTANT, help="First instant, ISO 8601.")
 @click.option("--to", "end", required=True, type=options.INSTANT, help="End, ISO 8601, exclusive.")
 @click.option("--stage", type=click.Choice(["low", "high", "audit", "publish"]), help="Only this stage.")
 @click.option("--hold", is_flag=True, help="Stop after the audit; --stage publish publishes what it found good.")
 @click.option("--queries", default="queries", type=options.FOLDER, help="Folder of query sets.", show_default=True)
-def replay(query_set: str, lake: Path, start: int, end: int, stage: str | None, hold: bool, queries: Path) -> None:
+def replay(query_set: str, lake: PurePath, start: int, end: int, stage: str | None, hold: bool, queries: Path) -> None:
     """Replays the intervals of a time range: packets/ -> lfta/ -> streams/ -> tables/.
 
     An interval that is published and whose inputs have not changed is left alone. The query set is a section
@@ -29,12 +30,13 @@ def replay(query_set: str, lake: Path, start: int, end: int, stage: str | None, 
     """
     if stage and hold:
         raise click.UsageError("--stage runs one stage, --hold all but publishing; give one of them")
+    require("lowwater replay", "spark", "quality")
     if stage in (None, "high"):
         launch_jvm_early()
     _replay(query_set, lake, start, end, stage, hold, queries)
 
 
-def _replay(query_set: str, lake: Path, start: int, end: int, stage: str | None, hold: bool, queries: Path) -> None:
+def _replay(query_set: str, lake: PurePath, start: int, end: int, stage: str | None, hold: bool, queries: Path) -> None:
     """Replays every interval of a query set in a time range.
 
     Args:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import click
 
@@ -10,11 +10,11 @@ from lowwater.cli import options
 
 
 @click.command()
-@click.option("--lake", required=True, type=options.FOLDER, help="The lake's folder.")
+@click.option("--lake", required=True, type=options.LAKE, help=options.LAKE_HELP)
 @click.option("--interval", type=options.INSTANT, help="Only the interval that begins here, ISO 8601, in detail.")
 @click.option("--html", type=options.FOLDER, metavar="DIR", help="Write the review pages of the whole lake here.")
 @click.option("--queries", default="queries", type=options.FOLDER, help="Folder of query sets.", show_default=True)
-def report(lake: Path, interval: int | None, html: Path | None, queries: Path) -> None:
+def report(lake: PurePath, interval: int | None, html: Path | None, queries: Path) -> None:
     """Shows what the audits found: verdicts, what failed, and where the pages of the data-quality report are.
 
     \b

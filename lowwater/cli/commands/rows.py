@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Iterator
 from itertools import chain
-from pathlib import Path
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -26,7 +26,7 @@ NOTES = 5
 
 @click.command()
 @click.argument("query")
-@click.option("--lake", required=True, type=options.FOLDER, help="The lake's folder.")
+@click.option("--lake", required=True, type=options.LAKE, help=options.LAKE_HELP)
 @click.option("--from", "start", type=options.INSTANT, help="First instant of the rows, ISO 8601.")
 @click.option("--to", "end", type=options.INSTANT, help="End of the rows, ISO 8601, exclusive.")
 @click.option(
@@ -40,7 +40,7 @@ NOTES = 5
     help="json: a line a row.",
     show_default=True,
 )
-def rows(query: str, lake: Path, start: int | None, end: int | None, limit: int | None, form: str) -> None:
+def rows(query: str, lake: PurePath, start: int | None, end: int | None, limit: int | None, form: str) -> None:
     """Shows the published rows of a query, in the order of time.
 
     \b

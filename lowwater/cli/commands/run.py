@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from lowwater.cli import options
+from lowwater.extras import require
 from lowwater.replay.warmup import launch_jvm_early
 
 
@@ -26,6 +27,13 @@ from lowwater.replay.warmup import launch_jvm_early
     show_default=True,
 )
 @click.option("--query", metavar="NAME", help="Only this output query.")
+@click.option(
+    "--kind",
+    multiple=True,
+    type=options.PAIR,
+    metavar="LINK=KIND",
+    help="What its files are, such as zeek; default pcap.",
+)
 @click.option("--skew", multiple=True, type=options.PAIR, metavar="LINK=DURATION", help="Disorder allowed; default 1s.")
 @click.option(
     "--heartbeat",
@@ -58,6 +66,7 @@ def run(files: tuple[Path, ...], **arguments: Any) -> None:
       lowwater run queries/flows.gsql --capture main1=a.pcap --capture main2=b.pcap --out results
     """
     if arguments["engine"] == "spark":
+        require("lowwater run --engine spark", "spark", instead="add --engine reference")
         launch_jvm_early()
     from lowwater.cli.queries import run_files
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 import click
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--lake", required=True, type=options.FOLDER, help="The lake's folder.")
+@click.option("--lake", required=True, type=options.LAKE, help=options.LAKE_HELP)
 @click.option("--link", "links", multiple=True, metavar="NAME", help="Only this link; repeats; default all links.")
 @click.option("--from", "start", type=options.INSTANT, help="First arrival, ISO 8601.")
 @click.option("--to", "end", type=options.INSTANT, help="End of the arrivals, ISO 8601, exclusive.")
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     "--format", "form", default="text", type=click.Choice(["text", "json"]), help="Of the review.", show_default=True
 )
 def skew(
-    lake: Path, links: tuple[str, ...], start: int | None, end: int | None, loss: float, queries: Path, form: str
+    lake: PurePath, links: tuple[str, ...], start: int | None, end: int | None, loss: float, queries: Path, form: str
 ) -> None:
     """Shows how late the records of each link are, and what every possible skew bound would lose and cost.
 
@@ -62,7 +62,7 @@ def skew(
 
 
 def _reviews(
-    root: Path, links: Sequence[str], start: int | None, end: int | None, loss: float, queries: Path
+    root: PurePath, links: Sequence[str], start: int | None, end: int | None, loss: float, queries: Path
 ) -> Iterator[SkewReview]:
     from lowwater.config import load_config
     from lowwater.lake.layout import open_lake

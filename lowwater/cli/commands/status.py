@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import click
 from rich.table import Table
@@ -13,9 +13,9 @@ from lowwater.terminal import open_console, say, styled
 
 
 @click.command()
-@click.option("--lake", required=True, type=options.FOLDER, help="The lake's folder.")
+@click.option("--lake", required=True, type=options.LAKE, help=options.LAKE_HELP)
 @click.option("--queries", default="queries", type=options.FOLDER, help="Folder of query sets.", show_default=True)
-def status(lake: Path, queries: Path) -> None:
+def status(lake: PurePath, queries: Path) -> None:
     """Shows every interval of every query set: missing, provisional, done, incomplete, stale, failed, cannot start."""
     from lowwater.config import load_config
     from lowwater.lake.layout import open_lake

@@ -5,16 +5,17 @@ Between `ingest`, which holds the lock of the link, and the tasks (`survey`, `pa
 
 from __future__ import annotations
 
+import json
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from lowwater.capture.content.retention import ContentOptions
 from lowwater.capture.formats.division import CaptureChunk
 from lowwater.capture.records.facts import CaptureSummary, InterfaceSummary
-from lowwater.capture.tables.reader import TableOptions
+from lowwater.capture.tables.reader import RECORD_KINDS, TableOptions
 from lowwater.config import Link
 from lowwater.errors import LowwaterError
 from lowwater.instants import format_instant
@@ -27,6 +28,7 @@ from lowwater.lake.ledgers.captures import Capture, put_malformed
 from lowwater.lake.ledgers.outside import attempt_paths, strays
 from lowwater.lake.packets import PacketFiles
 from lowwater.lake.tables import DataFile, swap_files
+from lowwater.storage.paths import locals_of
 
 CHUNK_BYTES = 8 << 20
 """Approximate size of a chunk, bytes: a task holds this much of the file at a time."""
@@ -154,6 +156,9 @@ class Batch:
         same = self._ledger.same(file_survey.sha256, self._coverage[number])
         if same is None or not same.fits(self._settings, self._content):
             return False
+        cut = isinstance(self._content, TableOptions) and same.row.growing and not same.row.ended_cleanly
+        if cut and not self._is_growing(number, file_survey):
+            return False  # its last line has no end, and none comes
         self._redeclare(number, file_survey, same)
         return True
 
@@ -183,7 +188,8 @@ class Batch:
     def _tasks_of(self, number: int, file_survey: Survey) -> Iterator[PackTask]:
         if file_survey.index is None:
             self._works[number] = work = _Work(uuid.uuid4().hex[:12], tasks=1)
-            yield replace(self._task(number, work, None, 0), sha256=file_survey.sha256, bytes=file_survey.bytes)
+            task = replace(self._task(number, work, None, 0), sha256=file_survey.sha256, bytes=file_survey.bytes)
+            yield replace(task, growing=self._is_growing(number, file_survey))
         else:
             yield from self._parts(number, file_survey.index.chunks)
         self._surveyed(number, file_survey)
@@ -284,13 +290,15 @@ class Batch:
             for interface in facts.interfaces
         ]
         try:
-            files = [(at, packed_file.of(facts.sha256)) for packed in done for at, packed_file in packed.files]
+            files = [
+                (at, packed_file.of(facts.sha256, self._table)) for packed in done for at, packed_file in packed.files
+            ]
         except OSError as error:
             raise not_written(self._table, survey.path, error) from error
         names = [part.interface.name for part in parts]
         links = link_names(self._ledger.link, names, survey.path, self._settings.interfaces == "one")
         if len(parts) > 1 and self._settings.interfaces == "one":
-            joined = merge_summaries(parts, [self._table / data_file.path for _, data_file in files], damage)
+            joined = merge_summaries(parts, locals_of(self._table / data_file.path for _, data_file in files), damage)
             parts, damage = [joined.summary], joined.damage
         rows = [
             _row(link, survey.path, work, facts, part, len(facts.interfaces) - len(parts) + 1, self._content)
@@ -303,7 +311,9 @@ class Batch:
             file, note_kept = bare.covering(by_hand, work.growing, True), _coverage_kept(by_hand)
         paths = {link: [self._table / data_file.path for at, data_file in files if links[at] == link] for link in links}
         file = LedgerFile(tuple(_counted(row, paths[row.link]) for row in file.rows))
-        swap_files(self._table, [_of_link(data_file, links[at]) for at, data_file in files], lambda table: [])
+        swap_files(
+            self._table, [_of_link(data_file, links[at]) for at, data_file in files], lambda table: [], fence=lake.fence
+        )
         if damage.num_rows:
             put_malformed(lake, damage, links, facts.sha256, work.attempt)
         replaced, note = self._ledger.put(file, self._settings, facts.unpacked)
@@ -319,7 +329,7 @@ def _coverage_kept(declared: Coverage) -> str:
     return f"it keeps the coverage that --covers declared, {'/'.join(format_instant(bound) for bound in declared)}"
 
 
-def _counted(row: Capture, paths: Sequence[Path]) -> Capture:
+def _counted(row: Capture, paths: Sequence[PurePath]) -> Capture:
     """Returns the ledger row with the number of records outside of its declared coverage."""
     if row.declared is None:
         return replace(row, early=None, late=None)
@@ -340,7 +350,8 @@ def _note(ledger_file: LedgerFile) -> str:
     if row.covers_from == row.covers_to:
         if row.declared is not None:
             return "it covers nothing: it is cut before the time that it is declared to cover"
-        why = "its first packet has its largest time" if ledger_file.packets else "it has no packet"
+        record = "record" if row.format in RECORD_KINDS else "packet"
+        why = f"its first {record} has its largest time" if ledger_file.packets else f"it has no {record}"
         return f"it covers nothing: {why}, and no coverage is declared; ingest it with --covers FROM/TO"
     return "" if row.ended_cleanly else f"it is cut: it covers {span(row)} only"
 
@@ -389,4 +400,5 @@ def _row(
         skipped=facts.skipped,
         kept=str(content),
         key=content.key_digest,
+        left_out=json.dumps(dict(facts.blocks)) if isinstance(content, TableOptions) and facts.blocks else None,
     )

@@ -6,7 +6,7 @@ Runs under the lock of an ingest, after it has read or changed the ledger: no re
 from __future__ import annotations
 
 from collections.abc import Collection
-from pathlib import Path
+from pathlib import PurePath
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,6 +15,7 @@ import pyarrow.dataset as pads
 from lowwater.errors import LakeError
 from lowwater.lake.layout import MALFORMED, Lake
 from lowwater.lake.tables import commit, live_files, quote, read_rows, safe_name, swap_files
+from lowwater.storage import paths
 
 
 def clean(lake: Lake, link: str, attempts: Collection[str]) -> None:
@@ -30,22 +31,23 @@ def clean(lake: Lake, link: str, attempts: Collection[str]) -> None:
     """
     # A link that had other records before may have left files in both tables.
     for table in (lake.packets, lake.records(link)):
-        if table.is_dir():
-            _clean_table(table, safe_name(link), attempts)
+        _clean_table(lake, table, safe_name(link), attempts)
     _clean_malformed(lake, link, attempts)
 
 
-def _clean_table(table: Path, name: str, attempts: Collection[str]) -> None:
-    folders = [table / f"link={name}", *table.glob(f"link={name}@*")]
-    on_disk = [
-        path for folder in folders for path in folder.glob("hour=*/*.parquet") if _attempt(path.name) not in attempts
-    ]
+def _clean_table(lake: Lake, table: PurePath, name: str, attempts: Collection[str]) -> None:
+    own = f"link={name}"
+    folders = [path for path in paths.folders(table) if path.name == own or path.name.startswith(f"{own}@")]
+    stored = (path for folder in folders for path in paths.matching(folder, "hour=*/*.parquet"))
+    on_disk = [path for path in stored if _attempt(path.name) not in attempts]
     if on_disk:  # a file stays on disk until its commit is undone, so no commit is missed
         dead = {path.relative_to(table).as_posix() for path in on_disk}
-        swap_files(table, [], lambda version: [row for row in live_files(version) if row["path"] in dead])
+        swap_files(
+            table, [], lambda version: [row for row in live_files(version) if row["path"] in dead], fence=lake.fence
+        )
     try:
         for path in on_disk:
-            path.unlink(missing_ok=True)
+            paths.remove(path)
     except OSError as error:
         raise LakeError(f"{path}: cannot be removed: {error.strerror}", "check that the lake is writable") from error
 
@@ -57,8 +59,14 @@ def _clean_malformed(lake: Lake, link: str, attempts: Collection[str]) -> None:
     if stray.num_rows:
         links = ", ".join(quote(value) for value in pc.unique(stray.column("link")).to_pylist())
         dead = ", ".join(quote(value) for value in pc.unique(stray.column("attempt")).to_pylist())
-        commit(lake.malformed, lambda table: table.delete(f"link IN ({links}) AND attempt IN ({dead})"))
+        commit(
+            lake.malformed,
+            lambda table, properties: table.delete(
+                f"link IN ({links}) AND attempt IN ({dead})", commit_properties=properties
+            ),
+            lake.fence,
+        )
 
 
 def _attempt(name: str) -> str:
-    return Path(name).stem.rpartition("-")[2]
+    return PurePath(name).stem.rpartition("-")[2]

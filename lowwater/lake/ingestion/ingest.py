@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from lowwater.capture.tables.reader import TableOptions
@@ -93,7 +94,8 @@ def ingest(
         )
     family = link.partition("/")[0]
     # The lock is held while decoding: a file that the ledger does not name is then the leftover of a dead attempt.
-    with hold(lake, f"ingest of {family}", WAIT):
+    with hold(lake, f"ingest of {family}", WAIT) as fence:
+        lake = replace(lake, fence=fence)
         ledger = LedgerFiles(lake, link, family)
         if records is not None:
             make_records_table(lake.records(link), records.layout.schema)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import pyarrow as pa
 
@@ -26,6 +26,7 @@ from lowwater.lake.ingestion.record_files import RecordFile, write_records
 from lowwater.lake.ingestion.survey import DAMAGE, FailedTask, damage_table
 from lowwater.lake.parquet.writer import FileWriter, PageBuffers, UnfinishedFile
 from lowwater.lake.tables import DataFile, safe_name
+from lowwater.storage import paths
 
 FILE_ROWS = 1 << 19
 """Rows after which a file is written, as one row group: its pages wait in memory until then."""
@@ -74,9 +75,11 @@ class PackTask:
         number: number of the first chunk.
         sha256: digest of a compressed file.
         bytes: size of a compressed file.
+        growing: whether the file is still being written; of other records, the last line is then left out if it has no
+            end, since it may go on.
     """
 
-    packets: Path
+    packets: PurePath
     link: str
     file: int
     path: Path
@@ -88,6 +91,7 @@ class PackTask:
     number: int = 0
     sha256: str = ""
     bytes: int = 0
+    growing: bool = False
 
 
 @dataclass(frozen=True)
@@ -106,13 +110,14 @@ class PackedFile:
     file: UnfinishedFile
     bounds: Mapping[str, tuple[int, int]]
 
-    def of(self, sha256: str) -> DataFile:
-        """Adds the digest of the capture, and finishes the file.
+    def of(self, sha256: str, packets: PurePath) -> DataFile:
+        """Adds the digest of the capture, finishes the file and puts it into the table.
 
         Raises:
             OSError: if it cannot be written.
         """
         size = self.file.finish({"capture": sha256})
+        paths.place(packets / self.path)
         smallest, largest = ({name: ends[side] for name, ends in self.bounds.items()} for side in (0, 1))
         return DataFile(self.path, size, self.file.rows, {"hour": str(self.hour)}, smallest, largest)
 
@@ -146,7 +151,7 @@ def pack(task: PackTask) -> PackResult | FailedTask:
         return FailedTask(not_written(task.packets, task.path, error), task.file)
 
 
-def not_written(packets: Path, capture: Path, error: OSError) -> LakeError:
+def not_written(packets: PurePath, capture: Path, error: OSError) -> LakeError:
     """Makes the error for packets of a capture that cannot be written."""
     text = f"{packets}: packets of {capture} cannot be written: {error.strerror or error}"
     return LakeError(text, "check rights and room on its disk")
@@ -175,7 +180,7 @@ def _pack(task: PackTask) -> PackResult:
 
 def _pack_records(task: PackTask, options: TableOptions) -> PackResult:
     name = f"link={safe_name(task.link)}/hour={{hour}}/000000-{{number:06}}-{task.attempt}.parquet"
-    written = write_records(task.path, options, task.max_jump, task.sha256, task.packets, name)
+    written = write_records(task.path, options, task.max_jump, task.sha256, task.packets, name, task.growing)
     if written.summary.bytes != task.bytes:
         raise CaptureError(f"{task.path}: changed while it was read", "ingest it again")
     return PackResult(task.file, tuple((0, file) for file in written.files), {}, written.summary, written.damage)
@@ -210,13 +215,12 @@ class _HourFile:
         else:
             self._batches[-1] = pa.concat_batches([batch, batch.slice(0, 0)])
 
-    def write(self, packets: Path, path: str) -> PackedFile:
+    def write(self, packets: PurePath, path: str) -> PackedFile:
         """Writes the rows and the columns that have a value; readers take missing columns for NULL."""
         if self._batches:
             self._page()
-        target = packets / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        return PackedFile(path, self.hour, self._writer.write(target), {n: self._writer.bounds(n) for n in BOUNDED})
+        file = self._writer.write(paths.draft(packets / path))
+        return PackedFile(path, self.hour, file, {n: self._writer.bounds(n) for n in BOUNDED})
 
     def _page(self) -> None:
         batch = self._batches[0] if len(self._batches) == 1 else pa.concat_batches(self._batches)

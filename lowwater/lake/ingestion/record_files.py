@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -18,6 +18,7 @@ from lowwater.capture.records.facts import CaptureSummary
 from lowwater.capture.tables.reader import RecordReader, TableOptions
 from lowwater.lake.ingestion.hours import by_hour
 from lowwater.lake.tables import DataFile
+from lowwater.storage import paths
 
 FILE_ROWS = 1 << 19
 """Rows after which another file begins."""
@@ -52,8 +53,8 @@ class RecordFile:
     smallest: dict[str, int]
     largest: dict[str, int]
 
-    def of(self, sha256: str) -> DataFile:
-        """Returns the file for its commit; it has the digest of its capture already."""
+    def of(self, sha256: str, table: PurePath) -> DataFile:
+        """Returns the file for its commit; it has its digest and its place already."""
         return DataFile(self.path, self.size, self.rows, {"hour": str(self.hour)}, self.smallest, self.largest)
 
 
@@ -66,7 +67,7 @@ class WrittenRecords(NamedTuple):
 
 
 def write_records(
-    path: Path, options: TableOptions, max_jump: int, sha256: str, table: Path, name: str
+    path: Path, options: TableOptions, max_jump: int, sha256: str, table: PurePath, name: str, growing: bool = False
 ) -> WrittenRecords:
     """Reads a file and writes its records.
 
@@ -77,12 +78,13 @@ def write_records(
         sha256: digest of the file.
         table: directory of the table.
         name: name of the files relative to the table, with `{hour}` and `{number}`.
+        growing: whether the file is still being written.
 
     Raises:
         CaptureError: the file cannot be read.
         OSError: a file cannot be written.
     """
-    reader = RecordReader(path, options, max_jump, sha256)
+    reader = RecordReader(path, options, max_jump, sha256, growing)
     files: list[RecordFile] = []
     with ThreadPoolExecutor(1) as pool:
         writer: _Writer | None = None
@@ -119,17 +121,17 @@ class _Writer:
     """
 
     def __init__(
-        self, pool: ThreadPoolExecutor, table: Path, path: str, hour: int, sha256: str, columns: pa.Schema
+        self, pool: ThreadPoolExecutor, table: PurePath, path: str, hour: int, sha256: str, columns: pa.Schema
     ) -> None:
         self.hour = hour
         self.rows = 0
-        self._pool, self._path, self._file = pool, path, table / path
+        self._pool, self._path, self._target = pool, path, table / path
+        self._file = paths.draft(self._target)
         self._smallest: dict[str, int] = {}
         self._largest: dict[str, int] = {}
         self._waiting: list[pa.RecordBatch] = []
         self._written: Future[None] | None = None
         self._capture = pa.array([sha256])
-        self._file.parent.mkdir(parents=True, exist_ok=True)
         capture = pa.field("capture", pa.dictionary(pa.int32(), pa.string()), nullable=False)
         self._schema = pa.schema([capture, *columns])
         # Differences of numbers are written three times as fast as dictionaries of them, in less than half of the room.
@@ -162,7 +164,9 @@ class _Writer:
         self._flush()
         self._settle()
         self._writer.close()
-        return RecordFile(self._path, self.hour, self.rows, self._file.stat().st_size, self._smallest, self._largest)
+        size = self._file.stat().st_size
+        paths.place(self._target)
+        return RecordFile(self._path, self.hour, self.rows, size, self._smallest, self._largest)
 
     def _flush(self) -> None:
         self._settle()

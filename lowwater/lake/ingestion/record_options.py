@@ -10,6 +10,7 @@ from pathlib import Path
 
 from lowwater.capture.tables.delimited import TextOptions
 from lowwater.capture.tables.reader import TableOptions
+from lowwater.catalog.logs import BUILTIN, LOG_KINDS, READY
 from lowwater.catalog.protocols import Protocol
 from lowwater.catalog.records import RecordLayout
 from lowwater.config import FILE_NAME, Config, Link, section_of
@@ -31,9 +32,11 @@ def record_options(config: Config, link: str) -> TableOptions | None:
         return None
     protocols = make_context(Links(), [Path(file) for file in settings.schemas]).protocols
     layouts = {name: layout for name, protocol in protocols.items() if (layout := protocol.layout) is not None}
-    layout = layouts.get(_protocol_of(settings, link, protocols, layouts))
-    if layout is None:
-        message = f"link {link!r}: protocol {settings.protocol} is of packets, and the link has {settings.kind} records"
+    name = _protocol_of(settings, link, protocols, layouts)
+    layout, of = layouts.get(name), protocols[name].kind
+    if layout is None or (of != settings.kind and {of, settings.kind} & set(LOG_KINDS)):
+        records = "packets" if layout is None else f"{of} records"
+        message = f"link {link!r}: protocol {name} is of {records}, and the link has {settings.kind} records"
         raise ConfigError(message, f"name another protocol in {section_of(link)} of {FILE_NAME}")
     if layout.refused:
         raise ConfigError(
@@ -66,11 +69,18 @@ def _protocol_of(
             f"link {link!r}: there is no protocol {settings.protocol}",
             f"write schemas = ['FILE'] with its PROTOCOL block in {section}; {nearest(settings.protocol, layouts)}",
         )
-    declared = sorted(layouts.keys() - make_context(Links()).protocols.keys())
+    ready = [name for name, protocol in READY.items() if protocol.kind == settings.kind]
+    if len(ready) > 1:
+        raise ConfigError(
+            f"link {link!r} has {settings.kind} records, and its settings do not say of which log",
+            f"write protocol = '{ready[0]}' in {section}; ready are {', '.join(ready)}",
+        )
+    declared = ready or sorted(layouts.keys() - BUILTIN.keys())
     if len(declared) == 1:
         return declared[0]
     said = f"its schemas have several: {', '.join(declared)}" if declared else "its settings name none"
     raise ConfigError(
         f"link {link!r} has {settings.kind} records, and a lake keeps them by a protocol: {said}",
-        f"write protocol = 'NAME' and schemas = ['FILE'] in {section}, as docs/records.md shows",
+        f"write protocol = 'NAME' and schemas = ['FILE'] in {section}, as docs/records.md shows; `lowwater init` "
+        "proposes both",
     )

@@ -5,7 +5,8 @@ Written by ingest; read by coverage, the digest, the packet reader and status.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import accumulate
@@ -21,6 +22,21 @@ from lowwater.lake.opened import cached_value
 from lowwater.lake.tables import append_rows, lake_errors, quote, read_rows, replace_rows
 
 _KEY = ("link", "attempt")
+_SHOWN_TYPES = 6
+
+
+def left_out_words(counts: Mapping[str, int]) -> str:
+    """Returns the records of other types as a text; empty if there are none.
+
+    Example:
+        >>> left_out_words({"alert": 3, "flow": 1200})
+        'records of other types are left out: flow 1,200, alert 3'
+    """
+    types = sorted(counts, key=lambda name: (-counts[name], name))
+    words = [f"{name} {counts[name]:,}" for name in types[:_SHOWN_TYPES]]
+    if len(types) > _SHOWN_TYPES:
+        words.append(f"{len(types) - _SHOWN_TYPES} more types {sum(counts[name] for name in types[_SHOWN_TYPES:]):,}")
+    return f"records of other types are left out: {', '.join(words)}" if words else ""
 
 
 @dataclass(frozen=True)
@@ -64,6 +80,13 @@ class Capture:
     early: int | None = None
     late: int | None = None
     by_hand: bool | None = None
+    left_out: str | None = None
+
+    @property
+    def left_out_counts(self) -> dict[str, int]:
+        """In the log of a tool, the number of the records of each other type."""
+        counts: dict[str, int] = json.loads(self.left_out or "{}")
+        return counts
 
     @property
     def declared(self) -> tuple[int, int] | None:
@@ -216,7 +239,7 @@ def put_captures(lake: Lake, rows: Sequence[Capture], replaced: Sequence[Capture
     columns = [pa.array([getattr(row, column.name) for row in rows], column.type) for column in CAPTURES]
     table = pa.Table.from_arrays(columns, schema=CAPTURES)
     # The rows satisfy the predicate by their own attempt, as Delta demands.
-    replace_rows(lake.captures, table, f"link IN ({links}) AND attempt IN ({attempts})")
+    replace_rows(lake.captures, table, f"link IN ({links}) AND attempt IN ({attempts})", lake.fence)
 
 
 def put_malformed(lake: Lake, damage: pa.Table, links: Sequence[str], sha256: str, attempt: str) -> None:
@@ -238,7 +261,7 @@ def put_malformed(lake: Lake, damage: pa.Table, links: Sequence[str], sha256: st
     if "line" not in damage.schema.names:
         constants["line"] = pa.nulls(size, pa.int64())
     columns = [constants[name] if name in constants else damage.column(name) for name in MALFORMED.names]
-    append_rows(lake.malformed, pa.Table.from_arrays(columns, schema=MALFORMED))
+    append_rows(lake.malformed, pa.Table.from_arrays(columns, schema=MALFORMED), lake.fence)
 
 
 def malformed_between(lake: Lake, link: str, captures: Sequence[Capture], start: int, end: int) -> pa.Table:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.captures import Capture, Captures, ingested_links, read_captures
 from lowwater.lake.packets import PacketFiles, readable
 from lowwater.plan.temporal import END_OF_TIME
+from lowwater.storage.paths import local
 
 
 @dataclass(frozen=True)
@@ -129,7 +130,7 @@ def elsewhere(
 
 
 def _of_file(
-    path: Path,
+    path: PurePath,
     link: str,
     row: Mapping[str, Any],
     life: tuple[int, int],
@@ -147,7 +148,7 @@ def _of_file(
         if least >= life[1]:
             return OutsideCount(late=row["num_records"])
     with readable(link, path):
-        table = pq.read_table(path, columns=["timestamp", "arrival"], partitioning=None)
+        table = pq.read_table(local(path), columns=["timestamp", "arrival"], partitioning=None)
     stamps, clocks = (table.column(name).to_numpy() for name in ("timestamp", "arrival"))
     clocks = np.maximum(clocks, clock)
     stamps = stamps[(clocks >= start) & (clocks < end)]
@@ -156,16 +157,16 @@ def _of_file(
     return OutsideCount(*(int(marks.sum()) for marks in (early, late, strays)))
 
 
-def strays(paths: Iterable[Path], declared: tuple[int, int]) -> tuple[int, int]:
+def strays(paths: Iterable[PurePath], declared: tuple[int, int]) -> tuple[int, int]:
     """Counts the records of packet files before the begin, and at or after the end, of a coverage, ns."""
     before = behind = 0
     for path in paths:
-        stamps = pq.read_table(path, columns=["timestamp"], partitioning=None).column("timestamp").to_numpy()
+        stamps = pq.read_table(local(path), columns=["timestamp"], partitioning=None).column("timestamp").to_numpy()
         before, behind = before + int((stamps < declared[0]).sum()), behind + int((stamps >= declared[1]).sum())
     return before, behind
 
 
-def attempt_paths(files: PacketFiles, capture: Capture) -> list[Path]:
+def attempt_paths(files: PacketFiles, capture: Capture) -> list[PurePath]:
     """Paths of the packet files of a capture and link."""
     return [PacketFiles.path(row) for row in _rows(files, capture.link, capture)]
 

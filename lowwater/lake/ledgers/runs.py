@@ -12,8 +12,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as pads
 
-from lowwater.lake.layout import HEARTBEATS, QUALITY, QUARANTINE, REPLAYS, VIOLATIONS, Lake
-from lowwater.lake.tables import append_rows, compact, open_table, quote, read_rows, replace_rows, table_dataset
+from lowwater.lake.layout import HEARTBEATS, LATER_OUTCOMES, QUALITY, QUARANTINE, REPLAYS, VIOLATIONS, Lake
+from lowwater.lake.tables import (
+    append_rows,
+    compact,
+    fetch_rows,
+    open_table,
+    quote,
+    read_rows,
+    replace_rows,
+    table_dataset,
+)
 
 DONE, PROVISIONAL, INCOMPLETE, FAILED = "done", "provisional", "incomplete", "failed"
 LOW, HIGH, AUDIT, PUBLISH = "low", "high", "audit", "publish"
@@ -82,7 +91,7 @@ def read_heartbeats(lake: Lake, query_set: str, start: int, end: int) -> pa.Tabl
         end: end, ns, exclusive.
     """
     where = (pads.field("start") >= start) & (pads.field("start") < end)
-    return read_rows(lake.heartbeats, HEARTBEATS, (pads.field("query_set") == query_set) & where)
+    return _counted(read_rows(lake.heartbeats, HEARTBEATS, (pads.field("query_set") == query_set) & where))
 
 
 def read_statistics(lake: Lake, lftas: Sequence[str], most: int) -> pa.Table:
@@ -98,12 +107,21 @@ def read_statistics(lake: Lake, lftas: Sequence[str], most: int) -> pa.Table:
     if table is None:
         return HEARTBEATS.empty_table()
     # Files of an older lake lack the column, so rows without statistics are visible only after a read.
-    when = table_dataset(lake.heartbeats, table).to_table(columns=["start", "records"], filter=chosen).drop_null()
+    dataset = fetch_rows(lake.heartbeats, table_dataset(lake.heartbeats, table), chosen)
+    when = dataset.to_table(columns=["start", "records"], filter=chosen).drop_null()
     if not when.num_rows:
         return HEARTBEATS.empty_table()
     latest = pc.max(when.column("start")).as_py()
     rows = read_rows(lake.heartbeats, HEARTBEATS, chosen & (pads.field("start") > latest - most))
-    return rows.filter(pc.is_valid(rows.column("records")))
+    return _counted(rows.filter(pc.is_valid(rows.column("records"))))
+
+
+def _counted(rows: pa.Table) -> pa.Table:
+    """Takes outcomes that an older version did not know as 0."""
+    for name in LATER_OUTCOMES:
+        index = rows.schema.get_field_index(name)
+        rows = rows.set_column(index, rows.schema.field(index), pc.fill_null(rows.column(name), 0))
+    return rows
 
 
 def with_constants(rows: pa.Table, schema: pa.Schema, constants: dict[str, str | int]) -> pa.Table:
@@ -157,7 +175,7 @@ class ReplayRow:
 def record_replays(lake: Lake, rows: list[ReplayRow]) -> None:
     """Appends rows in one commit; the newest row of (query set, query, interval, stage) counts."""
     if rows:
-        append_rows(lake.replays, pa.Table.from_pylist([asdict(row) for row in rows], schema=REPLAYS))
+        append_rows(lake.replays, pa.Table.from_pylist([asdict(row) for row in rows], schema=REPLAYS), lake.fence)
         compact(lake.replays)
 
 

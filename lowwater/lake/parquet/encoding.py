@@ -12,6 +12,7 @@ import numpy as np
 from numba import njit
 
 from lowwater.capture.headers.loads import put_little32, put_little64
+from lowwater.machine_code import cached_njit
 
 MOST_ENTRIES = 1 << 14
 """Most entries of a dictionary; a column with more values continues as differences."""
@@ -31,7 +32,7 @@ def room(rows: int) -> int:
     return 10 * rows + 2048
 
 
-@njit(nogil=True, cache=True)
+@cached_njit(nogil=True)
 def _varint(value: int, out: Any, at: int) -> int:
     while value < 0 or value >= 0x80:  # a negative number counts as an unsigned one of 64 bits
         out[at] = (value & 0x7F) | 0x80
@@ -41,7 +42,7 @@ def _varint(value: int, out: Any, at: int) -> int:
     return at + 1
 
 
-@njit(nogil=True, cache=True)
+@cached_njit(nogil=True)
 def _width(value: int) -> int:
     if value < 0:
         return 64
@@ -75,7 +76,7 @@ def _packer(step: int) -> Callable[[Any, int, int, int, Any, int], int]:
 _by_eight, _by_four, _by_two, _by_one = map(_packer, (8, 4, 2, 1))
 
 
-@njit(nogil=True, cache=True)
+@cached_njit(nogil=True)
 def _pack(values: Any, begin: int, count: int, width: int, out: Any, at: int) -> int:
     """Packs values of `width` bits, the least bit first; returns the next index. `count` is a multiple of 8."""
     if width <= 7:
@@ -100,7 +101,7 @@ def _pack(values: Any, begin: int, count: int, width: int, out: Any, at: int) ->
     return at + (filled >> 3)
 
 
-@njit(nogil=True, cache=True)
+@cached_njit(nogil=True)
 def _levels(valid: Any, offset: int, rows: int, present: int, out: Any, at: int) -> int:
     """Writes definition levels with their length: one run of equal levels, or the validity bitmap as a packed run."""
     begin = at + 4
@@ -122,7 +123,7 @@ def _levels(valid: Any, offset: int, rows: int, present: int, out: Any, at: int)
     return at
 
 
-@njit(nogil=True, cache=True)
+@cached_njit(nogil=True)
 def _present(values: Any, valid: Any, offset: int, rows: int, present: Any) -> int:
     """Copies the values that are not NULL; returns their number."""
     if len(valid) == 0:
@@ -151,7 +152,7 @@ def _present(values: Any, valid: Any, offset: int, rows: int, present: Any) -> i
     return count
 
 
-@njit(nogil=True, cache=True)
+@cached_njit(nogil=True)
 def _delta(present: Any, count: int, narrow: bool, out: Any, at: int) -> int:
     """Writes values as DELTA_BINARY_PACKED; returns the end of the page. Differences of 32-bit values wrap."""
     block = np.empty(_BLOCK, np.int64)
@@ -186,7 +187,7 @@ def _delta(present: Any, count: int, narrow: bool, out: Any, at: int) -> int:
     return at
 
 
-@njit(nogil=True, cache=True)
+@cached_njit(nogil=True)
 def _place(value: int, slot: int, slots: Any, entries: Any, size: int) -> tuple[int, int]:
     """Finds or adds a dictionary value after a collision; returns its number (-1 without room), and the new size."""
     for _ in range(_MOST_PROBES):
@@ -203,7 +204,7 @@ def _place(value: int, slot: int, slots: Any, entries: Any, size: int) -> tuple[
     return -1, size
 
 
-@njit(nogil=True, cache=True)
+@cached_njit(nogil=True)
 def _look_up(present: Any, count: int, slots: Any, entries: Any, size: int, numbers: Any) -> tuple[int, bool]:
     """Converts values to numbers of a growing dictionary; returns its size, and whether all values fit."""
     for index in range(count):
@@ -218,7 +219,7 @@ def _look_up(present: Any, count: int, slots: Any, entries: Any, size: int, numb
     return size, True
 
 
-@njit(nogil=True, cache=True)
+@cached_njit(nogil=True)
 def _alike(values: Any, count: int) -> bool:
     for begin in range(0, count, _BLOCK):
         others = 0
@@ -229,7 +230,7 @@ def _alike(values: Any, count: int) -> bool:
     return True
 
 
-@njit(nogil=True, cache=True)
+@cached_njit(nogil=True)
 def _numbers(numbers: Any, count: int, size: int, out: Any, at: int) -> int:
     """Writes dictionary numbers as RLE_DICTIONARY; returns the end of the page.
 
@@ -250,7 +251,7 @@ def _numbers(numbers: Any, count: int, size: int, out: Any, at: int) -> int:
     return _pack(numbers, 0, 8 * groups, width, out, at)
 
 
-@njit(nogil=True, cache=True)
+@cached_njit(nogil=True)
 def page(
     values: Any, valid: Any, offset: int, nullable: bool, narrow: bool, slots: Any, entries: Any, size: int,
     present: Any, numbers: Any, out: Any,

@@ -6,12 +6,11 @@ copied into the table; their rows are not read or written again (docs/adr/0050).
 
 from __future__ import annotations
 
-import shutil
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
-from pathlib import Path
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -28,6 +27,7 @@ from lowwater.lake.results.streams import describe, fingerprint, stream_files
 from lowwater.lake.tables import DataFile, create, hours, lake_errors, live_files, open_table, swap_files, with_columns
 from lowwater.plan.operators import Field
 from lowwater.plan.properties.schemas import result_schema
+from lowwater.storage import paths
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -50,7 +50,7 @@ class PublishResult:
     committed: bool
 
 
-def check_unchanged(lake: Lake, query: str, start: int, end: int, audited: str) -> list[Path]:
+def check_unchanged(lake: Lake, query: str, start: int, end: int, audited: str) -> list[PurePath]:
     """Checks that the stream of a query over [start, end), ns, is still the audited one.
 
     Args:
@@ -119,11 +119,13 @@ def publish(
         cut_files = [path / row["path"] for row in old_files if not _inside(row, start, end)]
         return _without(path, cut_files, pa.schema(table.schema().to_arrow()), start, end) if cut_files else []
 
-    swap_files(path, added, lambda newest: _meeting(newest, start, end), rewrite)
+    swap_files(path, added, lambda newest: _meeting(newest, start, end), rewrite, lake.fence)
     return PublishResult(query, sum(file.rows for file in added), True)
 
 
-def _row_files(files: Sequence[Path], schema: pa.Schema, start: int, end: int) -> Iterator[tuple[Path, DataFile]]:
+def _row_files(
+    files: Sequence[PurePath], schema: pa.Schema, start: int, end: int
+) -> Iterator[tuple[PurePath, DataFile]]:
     """Yields the files with rows of a stream, each with its description; punctuation has files of its own.
 
     Raises:
@@ -131,7 +133,7 @@ def _row_files(files: Sequence[Path], schema: pa.Schema, start: int, end: int) -
     """
     hint = "run the interval again with --stage high, then audit and publish"
     for file in files:
-        with pq.ParquetFile(file) as stored:
+        with pq.ParquetFile(paths.local(file)) as stored:
             file_schema, metadata = stored.schema_arrow, stored.metadata
         kinds = _kinds(metadata, file_schema.get_field_index("_kind"))
         if kinds <= {PUNCTUATION}:
@@ -155,15 +157,11 @@ def _kinds(metadata: pq.FileMetaData, column: int) -> set[str | None]:
     return {value for bounds in statistics for value in ((bounds.min, bounds.max) if bounds is not None else (None,))}
 
 
-def _copy_file(table: Path, name: str, file: Path, as_stored: DataFile) -> DataFile:
-    """Copies a file with rows of one hour into the folder of a table.
-
-    A hard link would do, but damage to one name would then damage the other.
-    """
+def _copy_file(table: PurePath, name: str, file: PurePath, as_stored: DataFile) -> DataFile:
+    """Copies a file with rows of one hour into the folder of a table."""
     hour = _hour(as_stored)
     target = table / f"_hour={hour}" / name
-    target.parent.mkdir(exist_ok=True)
-    shutil.copyfile(file, target)
+    paths.copy(file, target)
     return replace(as_stored, path=target.relative_to(table).as_posix(), partition={"_hour": hour})
 
 
@@ -195,7 +193,7 @@ def _bounds(row: Mapping[str, Any]) -> tuple[float, float]:
     return -inf if least is None else least, inf if most is None else most
 
 
-def _without(table: Path, files: Sequence[Path], schema: pa.Schema, start: int, end: int) -> list[DataFile]:
+def _without(table: PurePath, files: Sequence[PurePath], schema: pa.Schema, start: int, end: int) -> list[DataFile]:
     """Writes new files with the rows of old files outside of [start, end).
 
     Such rows exist where intervals once had another length, or files of an hour were joined.
@@ -209,16 +207,20 @@ def _without(table: Path, files: Sequence[Path], schema: pa.Schema, start: int, 
     """
     last = pads.field("_last")
     columns = pa.schema([pa.field(column.name, _plain(column.type)) for column in schema if column.name != "_hour"])
-    rows = pads.dataset([str(file) for file in files], columns, format="parquet", partitioning=None)
-    with HourFiles(table, f"rest-{uuid.uuid4().hex[:12]}", columns) as out:
+    rows = pads.dataset([str(file) for file in paths.locals_of(files)], columns, format="parquet", partitioning=None)
+    name = f"rest-{uuid.uuid4().hex[:12]}"
+    with HourFiles(paths.draft(table / name).parent, name, columns) as out:
         for batch in rows.to_batches(filter=(last < start) | (last >= end), batch_size=BATCH, batch_readahead=2):
             if batch.num_rows:
                 out.write(pa.table(batch))
-    plain = [describe(table, path, {}) for path in out.files]
-    return [replace(file, partition={"_hour": _hour(file)}) for file in plain]
+    rest_files = [table / file.name for file in out.files]
+    for file in rest_files:
+        paths.place(file)
+    plain = [describe(table, file, {}) for file in rest_files]
+    return [replace(described, partition={"_hour": _hour(described)}) for described in plain]
 
 
-def _refuse_changes(path: Path, old: pa.Schema, new: pa.Schema) -> None:
+def _refuse_changes(path: PurePath, old: pa.Schema, new: pa.Schema) -> None:
     """Raises an error if a column has another type; new columns are allowed."""
     for field in new:
         index = old.get_field_index(field.name)

@@ -5,20 +5,19 @@ Written by the high stage, read by the high stage of the next interval. The publ
 
 from __future__ import annotations
 
-import os
-import shutil
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from lowwater.errors import LakeError
 from lowwater.lake.layout import Lake
 from lowwater.lake.tables import safe_name
+from lowwater.storage import paths
 
 FORM = 3
 """Version of the files in a state folder, part of its name and of digests. Other versions are never read; version 1
 held pickles."""
 
 
-def state_folder(lake: Lake, query_set: str, query: str, start: int, end: int, digest: str) -> Path:
+def state_folder(lake: Lake, query_set: str, query: str, start: int, end: int, digest: str) -> PurePath:
     """Returns the folder of a query's state after [start, end), ns, for inputs with this digest.
 
     Args:
@@ -32,7 +31,7 @@ def state_folder(lake: Lake, query_set: str, query: str, start: int, end: int, d
     return lake.states / safe_name(query_set) / safe_name(query) / f"{start}-{end}-{digest}.{FORM}"
 
 
-def keep_state(staged: Path, folder: Path) -> None:
+def keep_state(staged: Path, folder: PurePath) -> None:
     """Moves the state of a run to its folder. Equal inputs make equal states, so an existing state is replaced.
 
     Args:
@@ -43,18 +42,16 @@ def keep_state(staged: Path, folder: Path) -> None:
         LakeError: if the folder cannot be written.
     """
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        shutil.rmtree(folder, ignore_errors=True)
-        os.replace(staged, folder)
+        paths.take_folder(staged, folder)
     except OSError as error:
         raise LakeError(
             f"{folder}: cannot be written: {error.strerror}", "check that the lake is writable and its disk has room"
         ) from None
 
 
-def forget_others(folder: Path) -> None:
+def forget_others(folder: PurePath) -> None:
     """Removes the states of the same interval from other inputs, once this state is published."""
     span = folder.name.rpartition("-")[0]  # bounds before 1970 have a sign of their own
-    for other in folder.parent.glob(f"{span}-*"):
-        if other != folder:
-            shutil.rmtree(other, ignore_errors=True)
+    for other in paths.folders(folder.parent):
+        if other.name.startswith(f"{span}-") and other != folder:
+            paths.remove_tree(other)

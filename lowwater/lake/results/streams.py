@@ -5,29 +5,31 @@ A run writes files into the folder of its attempt. Here they replace the interva
 
 from __future__ import annotations
 
-import os
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import file_digest, sha256
 from itertools import groupby
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lowwater.lake.tables import DataFile, create, interval_label, lake_errors, live_files, open_table, swap_files
+from lowwater.storage import paths
+from lowwater.storage.leases import Fence
 
 MEASURED = ("_last", "_tick")
 
 
 def write_stream(
-    path: Path,
+    path: PurePath,
     schema: pa.Schema,
     start: int,
     end: int,
     files: Iterable[Path | Sequence[Path]],
     owner: str,
+    fence: Fence | None = None,
 ) -> int:
     """Replaces the interval [start, end), ns, of a stream, in one commit.
 
@@ -39,6 +41,7 @@ def write_stream(
         files: parquet files with these columns, in order, on the lake's disk; they are moved. Successive files of one
             part of the stream are a sequence.
         owner: the query set.
+        fence: lease of the run; None without one.
 
     Returns:
         Number of rows, punctuation included.
@@ -52,25 +55,29 @@ def write_stream(
     folder = path / f"interval={label}"
     attempt = uuid.uuid4().hex[:12]
     with lake_errors(f"{path}: rows of {label} cannot be written"):
-        folder.mkdir(parents=True, exist_ok=True)
-        targets = []
+        targets: list[PurePath] = []
         for part, sources in enumerate(
             [part_files] if isinstance(part_files, Path) else part_files for part_files in files
         ):
             for index, source in enumerate(sources):
                 targets.append(folder / f"{attempt}-{part:05d}-{index:05d}.parquet")
-                os.replace(source, targets[-1])
+                paths.take(source, targets[-1])
         described = [describe(path, target, {"interval": label}) for target in targets]
-    swap_files(path, described, lambda table: [row for row in live_files(table) if row["partition.interval"] == label])
+    swap_files(
+        path,
+        described,
+        lambda table: [row for row in live_files(table) if row["partition.interval"] == label],
+        fence=fence,
+    )
     with lake_errors(f"{folder}: cannot be cleaned"):
         # The run holds its interval's lock, so files of another attempt belong to an attempt that has ended.
-        for old in folder.glob("*.parquet"):
-            if not old.name.startswith(attempt):
-                old.unlink()
+        for old in paths.children(folder):
+            if old.suffix == ".parquet" and not old.name.startswith(attempt):
+                paths.remove(old)
     return sum(file.rows for file in described)
 
 
-def stream_files(path: Path, start: int, end: int) -> list[Path]:
+def stream_files(path: PurePath, start: int, end: int) -> list[PurePath]:
     """Lists the files of the interval [start, end), ns, of a stream, in order; none if it was not written."""
     table = open_table(path)
     label = interval_label(start, end)
@@ -78,13 +85,13 @@ def stream_files(path: Path, start: int, end: int) -> list[Path]:
     return sorted(path / row["path"] for row in rows)
 
 
-def stream_parts(path: Path, start: int, end: int) -> list[list[Path]]:
+def stream_parts(path: PurePath, start: int, end: int) -> list[list[PurePath]]:
     """Lists the same files, grouped by part of the stream."""
     files = stream_files(path, start, end)
     return [list(part) for _, part in groupby(files, lambda file: file.stem.split("-")[1])]
 
 
-def fingerprint(files: Sequence[Path]) -> str:
+def fingerprint(files: Sequence[PurePath]) -> str:
     """Computes the digest of a stream's files in order: any change of a byte changes it.
 
     Returns:
@@ -95,12 +102,12 @@ def fingerprint(files: Sequence[Path]) -> str:
     """
     digest = sha256()
     for path in files:
-        with lake_errors(f"{path}: the stream cannot be read"), path.open("rb") as file:
+        with lake_errors(f"{path}: the stream cannot be read"), paths.local(path).open("rb") as file:
             digest.update(file_digest(file, "sha256").digest())
     return digest.hexdigest()
 
 
-def describe(table: Path, file: Path, partition: Mapping[str, str]) -> DataFile:
+def describe(table: PurePath, file: PurePath, partition: Mapping[str, str]) -> DataFile:
     """Describes a file in the folder of its table, for a commit.
 
     Args:
@@ -108,7 +115,8 @@ def describe(table: Path, file: Path, partition: Mapping[str, str]) -> DataFile:
         file: a file with the columns MEASURED; the description has their bounds.
         partition: values of the partition columns.
     """
-    metadata = pq.read_metadata(file)
+    content = paths.local(file)
+    metadata = pq.read_metadata(content)
     bounds: dict[str, tuple[int, int]] = {}
     complete = set(MEASURED)
     for group in range(metadata.num_row_groups):
@@ -119,7 +127,7 @@ def describe(table: Path, file: Path, partition: Mapping[str, str]) -> DataFile:
                 _widen(bounds, complete, name, column.statistics)
     return DataFile(
         file.relative_to(table).as_posix(),
-        file.stat().st_size,
+        content.stat().st_size,
         metadata.num_rows,
         partition,
         {name: bounds[name][0] for name in complete & set(bounds)},

@@ -18,8 +18,9 @@ from lowwater.errors import LakeError
 from lowwater.instants import HOUR, format_instant
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.runs import DONE, FAILED, PUBLISH, ReplayRow, read_replays
-from lowwater.lake.tables import lake_errors, open_table, table_dataset
+from lowwater.lake.tables import fetch_rows, lake_errors, open_table, table_dataset
 from lowwater.plan.text import nearest
+from lowwater.storage import paths
 
 SORTED_ROWS = 200_000
 """Most rows that are sorted at a time."""
@@ -79,6 +80,7 @@ class PublishedRows:
         with lake_errors(f"{self.lake.table(self.query)}: the table cannot be read"):
             for hour in sorted(int(partition["_hour"]) for partition in table.partitions()):
                 begin, until = max(self.start, hour * HOUR), min(self.end, (hour + 1) * HOUR)
+                fetch_rows(self.lake.table(self.query), dataset, _within(begin, until))
                 for first, last in _parts(dataset, begin, until, most):
                     scan = _scan(dataset, [*self.columns, "_last"], first, last)
                     if last - first == 1:
@@ -135,7 +137,8 @@ def rows_between(lake: Lake, query: str, start: int, end: int) -> PublishedRows 
         return None
     columns = tuple(field.name for field in table.schema().fields if field.name not in HIDDEN)
     with lake_errors(f"{lake.table(query)}: the table cannot be read"):
-        rows = table_dataset(lake.table(query), table).count_rows(filter=_within(start, end))
+        dataset = table_dataset(lake.table(query), table)
+        rows = fetch_rows(lake.table(query), dataset, _within(start, end)).count_rows(filter=_within(start, end))
     return PublishedRows(lake, query, start, end, columns, rows)
 
 
@@ -148,8 +151,7 @@ def _unknown(lake: Lake, query: str, ran: bool) -> LakeError:
         return LakeError(
             f"query {query} is not published yet", "`lowwater status` says why, `lowwater backfill` runs it"
         )
-    tables = lake.table(query).parent
-    names = [path.name for path in tables.iterdir()] if tables.is_dir() else []
+    names = [path.name for path in paths.children(lake.table(query).parent)]
     hint = nearest(query, names) or "`lowwater status` lists the queries"
     return LakeError(f"there is no published query {query!r}", hint if names else "nothing is published yet")
 

@@ -39,7 +39,7 @@ _interpreted_records: Counter[str] = Counter()
 # Without numba's runtime the code cannot allocate, and counts no references: for a row that leaves a table these would
 # cost two atomic operations per array of rows. The functions of the loop are inlined for the same reason.
 _OPTIONS = 'error_model="numpy", nogil=True, _nrt=False'
-_HELPER, _PART, _ENTRY = (f"@njit({option}{_OPTIONS})\n" for option in ("", "forceinline=True, ", "cache=True, "))
+_HELPER, _PART, _ENTRY = f"@njit({_OPTIONS})\n", f"@njit(forceinline=True, {_OPTIONS})\n", f"@cached_njit({_OPTIONS})\n"
 
 # The slots that may hold a group: machine code visits all slots, plain Python only the used ones.
 _FILLED = """def filled(table, begin, end):
@@ -104,7 +104,7 @@ def source(functions: Sequence[GeneratedFunction], compiled: bool) -> str:
     """
     helper, part, entry = (_HELPER, _PART, _ENTRY) if compiled else ("", "", "")
     head = "from __future__ import annotations\nimport math\nimport numpy as np\n"
-    head += "from numba import njit\n" if compiled else ""
+    head += "from numba import njit\nfrom lowwater.machine_code import cached_njit\n" if compiled else ""
     head += f"MIN = {arith.MIN}\nMAX = {arith.MAX}\nSUMMABLE = {SUMMABLE}\n"
     parts = [f"{helper}{text}" for text in _arithmetic()]
     parts += [f"{part}{_FILLED.format(_ALL_SLOTS if compiled else _FILLED_SLOTS)}"]

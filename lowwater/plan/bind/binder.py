@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from lowwater.catalog.expr import Column, Const, Expr, Type
+from lowwater.catalog.logs import LOG_KINDS, READY
+from lowwater.config import section_of
 from lowwater.errors import QueryError
 from lowwater.gsql import nodes as syntax
 from lowwater.gsql.printer import print_expression
@@ -205,7 +207,7 @@ class Binder:
         protocol = self.context.protocols.get("DataProtocol" if link else ref.name)
         if ref.library or protocol is None:
             kind = "protocol" if ref.links else "query, protocol or link"
-            candidates = [*self.context.protocols, *([] if ref.links else self.statements)]
+            candidates = [*self._protocols_like(ref.name), *([] if ref.links else self.statements)]
             candidates += [] if ref.links else self.context.links.names or []
             a_set = not ref.links and ref.name in self.context.links.sets
             hint = self.context.links.without(ref.name, ()) if a_set else nearest(ref.name, candidates)
@@ -241,7 +243,11 @@ class Binder:
         if links is not None:
             return self.context.links.holds(ref.name)
         # Without a list of links, a name close to a protocol or a query is a misspelling of that name.
-        return not nearest(ref.name, [*self.context.protocols, *self.statements]).startswith("did")
+        return not nearest(ref.name, [*self._protocols_like(ref.name), *self.statements]).startswith("did")
+
+    def _protocols_like(self, name: str) -> list[str]:
+        """Returns the protocols that a name may be meant for; logs by their tool only, since a link may be `flows`."""
+        return [known for known in self.context.protocols if known not in READY or name[:3].upper() == known[:3]]
 
     def _union(self, query: str, ref: syntax.SourceRef, text: Text) -> BoundSource:
         """Binds `A UNION B as M`.
@@ -304,7 +310,10 @@ class Binder:
         for link in links:
             link_kind = self.context.links.of(self.context.links.kinds, link, "pcap")
             if not _holds(link_kind, kind):
-                raise text.error(ref.place, f"{ref.name} reads {kind} records, and link {link} has {link_kind} records")
+                hint = f"write kind = '{kind}' in {section_of(link)}, or --kind {link}={kind}"
+                hint = hint if kind in LOG_KINDS else ""
+                message = f"{ref.name} reads {kind} records, and link {link} has {link_kind} records"
+                raise text.error(ref.place, message, hint)
 
 
 def _holds(link: str, protocol: str) -> bool:

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from lowwater.catalog.expr import Column, Const, Expr, Type
-from lowwater.catalog.protocols import LINK, PROTOCOLS, SECOND, Attribute, Protocol
+from lowwater.catalog.logs import BUILTIN, READY
+from lowwater.catalog.protocols import INTERFACE, LINK, PROTOCOLS, SECOND, Attribute, Protocol
 from lowwater.catalog.records import ISO, SECONDS, RecordField, RecordLayout, arrival_column, column_name, field_name
 from lowwater.errors import QueryError, raise_all
 from lowwater.gsql.nodes import FieldDecl, Place, ProtocolDecl
@@ -37,8 +38,6 @@ IGNORED = ("required", "snap_len", "low_cardinality", "high_cardinality", "expen
 HEADERS = ("eth", "ip", "ipv4", "ipv6", "tcp", "udp", "sctp", "icmp")
 """Prefixes of a column name in an access function of packets, such as `tcp` in `get_tcp_ack_number`."""
 RECORD_ACCESS = re.compile(r"get_(?:csv|gdat)_([a-z0-9_]+?)(?:_pos([0-9]{1,4}))?")
-INTERFACE = "interface"
-"""Column of any record with the name of its link (V3)."""
 
 ARRIVAL, SCHEMA = "get_system_time", "get_schemaId"
 """Access functions of records that read nothing of the record."""
@@ -57,7 +56,7 @@ def type_of(written: str) -> Type | None:
     return GSQL_TYPES.get(written.lower())
 
 
-def declare(blocks: Iterable[Declared], builtin: Mapping[str, Protocol] = PROTOCOLS) -> dict[str, Protocol]:
+def declare(blocks: Iterable[Declared], builtin: Mapping[str, Protocol] = BUILTIN) -> dict[str, Protocol]:
     """Adds the declared protocols to the built-in ones. A declared protocol replaces a built-in one of its name.
 
     A protocol lists its own fields first, then the fields of its parents in alphabetical order of the parents. Its own
@@ -103,6 +102,9 @@ def _fields(
         # A block with the name of a built-in protocol may extend that protocol.
         if parent in named and not (parent == name and parent in builtin):
             inherited = _fields(parent, named, builtin, (*below, name))
+        elif parent in READY and builtin.get(parent) is READY[parent]:
+            message = f"protocol {name} has the parent {parent}, which is the log of a tool and has no children"
+            raise _error(block, declaration.place, message)
         elif parent in builtin:
             inherited = {column: FieldDecl("", column, f"get_{column}") for column in builtin[parent].columns}
         else:

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from pathlib import Path
+from pathlib import PurePath
 from typing import Any, NoReturn
 
 import pyarrow as pa
@@ -23,6 +23,7 @@ from lowwater.errors import ConfigError
 from lowwater.lake.tables import safe_name
 from lowwater.plan.operators import Field
 from lowwater.plan.text import nearest
+from lowwater.storage import paths
 
 FOLDER = "expectations"
 LARGEST_SUITE = 1 << 20
@@ -118,12 +119,12 @@ Suites = Mapping[str, Sequence[CustomExpectation]]
 """Query -> expectations about its rows."""
 
 
-def suite_file(root: Path, query_set: str, query: str) -> Path:
+def suite_file(root: PurePath, query_set: str, query: str) -> PurePath:
     """The path of the suite of a query."""
     return root / FOLDER / safe_name(query_set) / f"{safe_name(query)}.json"
 
 
-def read_suites(root: Path, query_set: str, queries: Mapping[str, Sequence[Field]]) -> Suites:
+def read_suites(root: PurePath, query_set: str, queries: Mapping[str, Sequence[Field]]) -> Suites:
     """Reads the suites of a query set; a query without a file has an empty suite.
 
     Args:
@@ -136,7 +137,7 @@ def read_suites(root: Path, query_set: str, queries: Mapping[str, Sequence[Field
     """
     folder = root / FOLDER / safe_name(query_set)
     query_names = {safe_name(query): query for query in queries}
-    for path in sorted(folder.glob("*")) if folder.is_dir() else ():
+    for path in paths.children(folder):
         if path.suffix != ".json" or path.stem not in query_names:
             hint = f"name it QUERY.json, as the query. {nearest(path.stem, query_names)}".strip()
             raise ConfigError(f"{path}: {query_set} has no output query of this name", hint)
@@ -160,12 +161,11 @@ def starting_suite(query: str, fields: Sequence[Field]) -> str:
     return json.dumps({"name": query, "expectations": expectations}, indent=2) + "\n"
 
 
-def _read(path: Path, query: str, fields: Sequence[Field]) -> tuple[CustomExpectation, ...]:
-    if not path.is_file():
+def _read(path: PurePath, query: str, fields: Sequence[Field]) -> tuple[CustomExpectation, ...]:
+    if not paths.has_file(path):
         return ()
     try:
-        with path.open("rb") as file:
-            data = file.read(LARGEST_SUITE + 1)
+        data = paths.read(path, LARGEST_SUITE + 1)
         if len(data) > LARGEST_SUITE:
             raise ConfigError(
                 f"{path}: the suite is larger than {LARGEST_SUITE:,} bytes", "leave out what is not needed"
@@ -194,7 +194,7 @@ def _no_number(text: str) -> NoReturn:
 class _EntryReader:
     """Reads one expectation of a suite; every error names the file, the number and the type."""
 
-    def __init__(self, path: Path, number: int, fields: Sequence[Field]) -> None:
+    def __init__(self, path: PurePath, number: int, fields: Sequence[Field]) -> None:
         self._where = f"{path}: expectation {number}"
         self._types = {field.name: field.type for field in fields}
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from lowwater.catalog.expr import Call, Expr, Param, StateCall, walk
+from lowwater.catalog.logs import LOG_KINDS
 from lowwater.errors import UnsupportedError, raise_all, sort_errors
 from lowwater.plan.operators import (
     Aggregate,
@@ -114,7 +115,7 @@ def _of_reference(query: QueryPlan) -> Iterator[Missing]:
 def _unreadable(query: str, source: Source | Lfta) -> Iterator[Missing]:
     """Yields the protocol of a source whose records no reader gives."""
     what = f"protocol {source.protocol} of {source.kind} records"
-    if source.kind not in ("pcap", "csv"):
+    if source.kind not in ("pcap", "csv", *LOG_KINDS):
         yield Missing(query, what, NOT_RUN, source.place, "packets run, and records of csv, JSON lines and parquet")
     elif source.layout is not None and source.layout.refused:
         hint = "declare an increasing field of the record, such as: uint time get_csv_uint_pos1 (increasing);"

@@ -5,6 +5,7 @@ Every engine fills them. They are checked before results are written, and `lowwa
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -158,9 +159,18 @@ def link_summary(
         "malformed": counts.malformed,
         "violating": counts.violating,
         **({} if config.link(name).duplicates == "keep" else {"duplicates": counts.duplicates}),
+        **left_out(captures),
         "sane": counts.sane,
         "skew_that_admits_all_ns": latest,
     }
+
+
+def left_out(captures: Sequence[Capture]) -> dict[str, dict[str, int]]:
+    """The records of other types in the logs of a link, by type; nothing where there are none."""
+    counts: Counter[str] = Counter()
+    for row in captures:
+        counts.update(row.left_out_counts)
+    return {"left_out": dict(sorted(counts.items()))} if counts else {}
 
 
 _LOSSES = {

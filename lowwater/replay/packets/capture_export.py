@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import PurePath
 
 import numpy as np
 import pyarrow as pa
@@ -38,6 +38,7 @@ from lowwater.lake.packets import CaptureRead, LinkRead, PacketFiles, packet_fil
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.plan.text import nearest
 from lowwater.replay.packets.predicate import Predicate
+from lowwater.storage.paths import local
 
 ETHERNET = "EN10MB"
 BATCH_BYTES = 32 << 20
@@ -87,11 +88,13 @@ class Selection:
 
 
 def exported_links(lake: Lake, config: Config, names: Sequence[str]) -> list[str]:
-    """Resolves names of links, sets and captures with interface links; no name stands for all links with captures.
+    """Resolves names of links, sets and captures with interface links; no name stands for all links of packets.
+
+    A link of other records than packets is alone in the list.
 
     Raises:
         LakeError: the lake has no captures.
-        ConfigError: a name stands for no link with captures, or for a link of other records than packets.
+        ConfigError: a name stands for no link with captures, or there are several links, and one has other records.
     """
     ingested = ingested_links(lake)
     if not ingested:
@@ -105,10 +108,10 @@ def exported_links(lake: Lake, config: Config, names: Sequence[str]) -> list[str
         selected += matches
     chosen = list(dict.fromkeys(selected or packets or ingested))
     others = [link for link in chosen if link not in packets]
-    if others:
+    if others and len(chosen) > 1:
         raise ConfigError(
-            f"--link: link {others[0]!r} has {config.link(others[0]).kind} records, and a capture holds packets",
-            "name links of packets; `lowwater rows` writes the rows of a query over other records as csv or json",
+            f"--link: link {others[0]!r} has {config.link(others[0]).kind} records, and they are exported alone",
+            f"name one of them: --link {others[0]}",
         )
     return chosen
 
@@ -205,9 +208,9 @@ def _selected(feed: _LinkPackets, predicate: Predicate) -> Iterator[tuple[str, p
                 ) from error
 
 
-def _batches(path: Path, capture: CaptureRead, names: list[str], low: int, high: int) -> Iterator[pa.RecordBatch]:
+def _batches(path: PurePath, capture: CaptureRead, names: list[str], low: int, high: int) -> Iterator[pa.RecordBatch]:
     """Reads the packets of a file within [low, high), ns, with absolute arrivals; a missing column is NULL."""
-    with pq.ParquetFile(path) as file:
+    with pq.ParquetFile(local(path)) as file:
         stored = file.schema_arrow.names
         for group in range(file.num_row_groups):
             if not _meets(file.metadata.row_group(group), stored, low, high):

@@ -10,7 +10,7 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from lowwater.config import FILE_NAME, load_config
 from lowwater.errors import ConfigError, LowwaterError
@@ -89,7 +89,7 @@ class DueSelection:
 
 
 def open_jobs(
-    root: Path, names: Sequence[str], queries: Path, tell: Callable[[str, LowwaterError], None] | None = None
+    root: PurePath, names: Sequence[str], queries: Path, tell: Callable[[str, LowwaterError], None] | None = None
 ) -> list[Job]:
     """Opens query sets by name; without names those that are configured or were ever run, otherwise those in a folder.
 

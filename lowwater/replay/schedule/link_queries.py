@@ -6,7 +6,7 @@ The skew review uses it to show the cost of a bound.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Protocol
 
 from lowwater.config import load_config
@@ -18,14 +18,14 @@ from lowwater.quality.lateness.review import ReadingQuery
 from lowwater.replay.job import Job
 
 
-def set_names(root: Path, queries: Path) -> list[str]:
+def set_names(root: PurePath, queries: Path) -> list[str]:
     """The names of the query sets that are configured or were ever run; without any, of those in a folder."""
     lake = open_lake(root, make=False)
     names = {*load_config(root).query_sets, *replayed_sets(lake)}
     return sorted(names or {path.stem for path in queries.glob("*.gsql")})
 
 
-def jobs(root: Path, queries: Path, tell: Callable[[str, LowwaterError], None]) -> list[Job]:
+def jobs(root: PurePath, queries: Path, tell: Callable[[str, LowwaterError], None]) -> list[Job]:
     """Opens the query sets of a lake that can be planned.
 
     Args:

@@ -32,6 +32,7 @@ from lowwater.quality.report_pages import page_of, write_pages
 from lowwater.quality.verdicts import CRITICAL, FAILED, graver_first
 from lowwater.replay.job import IntervalInputs, Job
 from lowwater.replay.stages.drift_frames import compare
+from lowwater.storage.paths import locals_of
 
 if TYPE_CHECKING:
     from lowwater_expectations import Finding, Validation
@@ -140,7 +141,8 @@ def _queries(
 ) -> list[QueryMeasures]:
     """Measures every output query."""
     files = {
-        query.name: stream_files(job.lake.stream(query.name), inputs.start, inputs.end) for query in job.plan.queries
+        query.name: locals_of(stream_files(job.lake.stream(query.name), inputs.start, inputs.end))
+        for query in job.plan.queries
     }
     prints = {name: _fingerprint(paths) for name, paths in files.items()}
     checks = {}
@@ -160,7 +162,7 @@ def _judged(job: Job, inputs: IntervalInputs, query: QueryMeasures) -> list[Rule
     """Checks the rows of a query against its custom suite; the suite `queries` reports a stream that has changed."""
     sound = query.fingerprint == query.written.fingerprint and not query.stream.columns
     files = stream_files(job.lake.stream(query.query), inputs.start, inputs.end) if sound else []
-    return check_rows(files, job.suites.get(query.query, ()))
+    return check_rows(locals_of(files), job.suites.get(query.query, ()))
 
 
 def _evidence(

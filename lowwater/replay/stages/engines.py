@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
+from pathlib import Path, PurePath
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -140,7 +140,7 @@ class LowInputs:
         return hashed_link(self._read(link, min(start, self.start - skews.longest) - window), skews)
 
     @cached_property
-    def _files(self) -> dict[Path, PacketFiles]:
+    def _files(self) -> dict[PurePath, PacketFiles]:
         return {}
 
     def scan(self, link: str) -> LinkScan:

@@ -1,0 +1,132 @@
+"""Locks of a lake in a folder of this machine: the kernel frees them when their process dies.
+
+Below `lake.locks`, which words the errors.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+PAUSE = 0.02
+"""Seconds between two looks at a lock that another process holds."""
+
+Range = tuple[int, int]
+
+
+class HeldError(Exception):
+    """Somebody else holds a lock.
+
+    Args:
+        holder: number of its process.
+        first: begin of the range that is held, ns; 0 for a lock without a range.
+        end: end of that range, ns, exclusive.
+    """
+
+    def __init__(self, holder: str, first: int = 0, end: int = 0) -> None:
+        super().__init__(holder, first, end)
+        self.holder = holder
+        self.range = first, end
+
+
+@contextmanager
+def hold_file(path: Path, wait: float = 0.0) -> Iterator[None]:
+    """Holds the lock of a file, which is made if it is not there.
+
+    Args:
+        path: the file.
+        wait: seconds to wait for the holder.
+
+    Raises:
+        HeldError: if another process still holds it.
+        OSError: if the file cannot be made.
+    """
+    handle = _open(path)
+    try:
+        deadline = time.monotonic() + wait
+        while not _acquire(handle):
+            if time.monotonic() >= deadline:
+                raise HeldError(_holder(handle))
+            time.sleep(PAUSE)
+        yield
+    finally:
+        os.close(handle)  # the file stays: if it were removed, a third process could lock a new one beside a waiter
+
+
+def claim_range(folder: Path, first: int, end: int) -> int:
+    """Locks a range and returns the handle of its file. The caller holds the lock of the folder.
+
+    Args:
+        folder: folder with a file for each range, named by its bounds.
+        first: begin of the range, ns since the epoch.
+        end: end of the range, ns since the epoch, exclusive.
+
+    Raises:
+        HeldError: if another process holds a range that overlaps.
+        OSError: if the file cannot be made.
+    """
+    # Its file is made before the others are read: NFS reads a folder again after a file was made in it.
+    handle = _open(folder / f"{first}_{end}.lock")
+    try:
+        acquired = _acquire(handle)
+        others = held_ranges(folder)
+        if acquired:
+            del others[first, end]
+        for (other_first, other_end), process in sorted(others.items()):
+            if other_first < end and first < other_end:
+                raise HeldError(process, other_first, other_end)
+    except BaseException:
+        os.close(handle)
+        raise
+    return handle
+
+
+def release(handle: int) -> None:
+    """Frees a range; the next process that looks finds its file free, and removes it."""
+    os.close(handle)
+
+
+def held_ranges(folder: Path) -> dict[Range, str]:
+    """Returns the locked ranges with their processes; removes the files of processes that have ended."""
+    ranges = {}
+    for path in folder.glob("*_*.lock"):
+        first, _, last = path.stem.partition("_")
+        handle = _open(path)
+        try:
+            if _free(handle):
+                path.unlink(missing_ok=True)
+            else:
+                ranges[int(first), int(last)] = _holder(handle)
+        finally:
+            os.close(handle)
+    return ranges
+
+
+def _open(path: Path) -> int:
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+
+
+def _free(handle: int) -> bool:
+    """Locks an open file if nobody else has it locked; returns whether it did."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _acquire(handle: int) -> bool:
+    """Locks an open file if it is free, and writes the process number into it; returns whether it did."""
+    if not _free(handle):
+        return False
+    os.ftruncate(handle, 0)
+    os.pwrite(handle, str(os.getpid()).encode(), 0)
+    return True
+
+
+def _holder(handle: int) -> str:
+    return os.pread(handle, 32, 0).decode() or "unknown"

@@ -1,0 +1,284 @@
+"""Leases in an object store: locks that end when their holder does not renew them, with numbers that fence it off.
+
+Below `lake.locks`. The claims on a thing are one object, changed only by conditional writes, so two holders never see
+different claims. No clock of another machine is believed: a claim is dead once the taker itself has seen it unchanged
+for LENGTH seconds (docs/adr/0072).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import socket
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, replace
+
+from lowwater.storage import objects
+from lowwater.storage.file_locks import HeldError
+from lowwater.storage.object_paths import ObjectPath
+
+LENGTH = 30.0
+"""Seconds for which a claim must stay unchanged before another process takes it over; a holder renews it thrice in
+this time, and writes nothing once it could not renew it for so long."""
+
+PAUSE = 0.5
+"""Seconds between two looks at a claim that another process holds."""
+
+WRITES = 50
+"""Most tries to change claims that others change too."""
+
+Range = tuple[int, int]
+ALL: Range = 0, 1
+"""The range of a lease without ranges."""
+
+
+class LostError(Exception):
+    """A lease is no longer held: its holder was silent for too long, and another process took it over."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim on a range of a thing.
+
+    Attributes:
+        first: begin of the range, ns.
+        end: end of the range, ns, exclusive.
+        holder: process and machine, for messages.
+        token: names the claim.
+        beat: number of renewals.
+        fence: number of the claim; a later one has a larger number.
+    """
+
+    first: int
+    end: int
+    holder: str
+    token: str
+    beat: int
+    fence: int
+
+
+@dataclass(frozen=True)
+class Claims:
+    """The claims on a thing, and the number of the last one ever made."""
+
+    fence: int = 0
+    claims: tuple[Claim, ...] = ()
+
+    def data(self) -> bytes:
+        """The content of the object."""
+        return json.dumps({"fence": self.fence, "claims": [asdict(claim) for claim in self.claims]}).encode()
+
+    @staticmethod
+    def of(data: bytes) -> Claims:
+        """Reads the content of the object."""
+        values = json.loads(data)
+        return Claims(int(values["fence"]), tuple(Claim(**claim) for claim in values["claims"]))
+
+    def meeting(self, first: int, end: int) -> list[Claim]:
+        """Returns the claims on ranges that overlap [first, end)."""
+        return [claim for claim in self.claims if claim.first < end and first < claim.end]
+
+    def without(self, tokens: set[str]) -> Claims:
+        """Returns the claims without some of them."""
+        return replace(self, claims=tuple(claim for claim in self.claims if claim.token not in tokens))
+
+
+@dataclass(frozen=True)
+class Fence:
+    """What a commit carries, so that a former holder cannot commit after it; see `lake.tables.commit`.
+
+    Attributes:
+        names: names of the range, and of ranges that were taken over for it.
+        number: number of the lease.
+        lease: the lease, which says whether it is still held.
+    """
+
+    names: tuple[str, ...]
+    number: int
+    lease: Lease
+
+    def require(self) -> None:
+        """Checks that the lease is still held, as far as its holder knows.
+
+        Raises:
+            LostError: if it is not.
+        """
+        self.lease.require()
+
+
+class Lease:
+    """A lease that is held, and renewed by a thread of its own.
+
+    Args:
+        path: the object with the claims.
+        claim: the own claim.
+        begun: when the write of the claim began, s of the monotonic clock.
+        length: seconds after which others take it over.
+    """
+
+    def __init__(self, path: ObjectPath, claim: Claim, begun: float, length: float) -> None:
+        self.claim = claim
+        self._path, self._length = path, length
+        self._renewed, self._lost = begun, False
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._renew, name="lowwater-lease", daemon=True)
+        self._thread.start()
+
+    def require(self) -> None:
+        """Checks that the lease is still held; raises LostError otherwise."""
+        if self._lost or time.monotonic() - self._renewed > self._length:
+            raise LostError(f"{self._path}: the lease was not renewed for {self._length:g} s, or was taken over")
+
+    def release(self) -> None:
+        """Gives the lease up; an unreachable store finds out by itself."""
+        self._over.set()
+        self._thread.join()
+        with suppress(OSError, HeldError):
+            _change(self._path, lambda claims: claims.without({self.claim.token}))
+
+    def _renew(self) -> None:
+        while not self._over.wait(self._length / 3 * random.uniform(0.8, 1.0)):
+            begun = time.monotonic()
+            try:
+                changed = _change(self._path, self._beaten)
+            except (OSError, HeldError):
+                continue  # the next try may succeed in time
+            if self.claim.token not in {claim.token for claim in changed.claims}:
+                self._lost = True
+                return
+            self._renewed = begun
+
+    def _beaten(self, claims: Claims) -> Claims:
+        mine = {self.claim.token}
+        return replace(
+            claims,
+            claims=tuple(
+                replace(claim, beat=claim.beat + 1) if claim.token in mine else claim for claim in claims.claims
+            ),
+        )
+
+
+@contextmanager
+def hold(path: ObjectPath, first: int, end: int, wait: float = 0.0, length: float | None = None) -> Iterator[Fence]:
+    """Holds a lease on a range of a thing.
+
+    Args:
+        path: the object with the claims on the thing.
+        first: begin of the range, ns since the epoch.
+        end: end of the range, ns since the epoch, exclusive.
+        wait: seconds to wait for a holder that lives. A dead one is always waited for.
+        length: seconds after which a claim that is not renewed is dead; None for LENGTH.
+
+    Raises:
+        HeldError: if another process holds an overlapping range, and lives.
+        OSError: if the store fails.
+    """
+    seconds = LENGTH if length is None else length
+    dead: tuple[str, ...] = ()
+    deadline, watch = time.monotonic() + wait, _Watch(seconds)
+    while True:
+        begun = time.monotonic()
+        taken = _claim(path, first, end, watch)
+        if isinstance(taken, tuple):
+            claim, dead = taken
+            break
+        if watch.lives and time.monotonic() >= deadline:
+            raise HeldError(taken.holder, taken.first, taken.end)
+        time.sleep(min(PAUSE, seconds / 10))
+    lease = Lease(path, claim, begun, seconds)
+    try:
+        names = [f"{path.name}:{first}-{end}", *dead]
+        yield Fence(tuple(dict.fromkeys(names)), claim.fence, lease)
+    finally:
+        lease.release()
+
+
+def ranges(path: ObjectPath) -> dict[Range, str]:
+    """Returns the claimed ranges of a thing with their holders, of whom some may be dead."""
+    return {(claim.first, claim.end): claim.holder for claim in _read(path)[0].claims}
+
+
+class _Watch:
+    """How long the claims of others have been unchanged, by the clock of this process.
+
+    Attributes:
+        lives: whether a claim was seen to change, so that its holder lives.
+    """
+
+    def __init__(self, length: float) -> None:
+        self.lives = False
+        self._length = length
+        self._since: dict[str, tuple[int, float]] = {}
+
+    def dead(self, claims: list[Claim]) -> set[str]:
+        """Returns the tokens of claims that were unchanged for long enough."""
+        now, dead = time.monotonic(), set()
+        for claim in claims:
+            beat, since = self._since.setdefault(claim.token, (claim.beat, now))
+            if beat != claim.beat:
+                self.lives = True
+                self._since[claim.token] = claim.beat, now
+            elif now - since > self._length:
+                dead.add(claim.token)
+        return dead
+
+
+def _claim(path: ObjectPath, first: int, end: int, watch: _Watch) -> tuple[Claim, tuple[str, ...]] | Claim:
+    """Claims a range; returns the claim and the names of ranges that were taken over, or a claim that stands."""
+    token, names = uuid.uuid4().hex, tuple[str, ...]()
+    standing: Claim | None = None
+
+    def add(claims: Claims) -> Claims:
+        nonlocal standing, names
+        if any(claim.token == token for claim in claims.claims):
+            return claims  # written already, without an answer
+        others = claims.meeting(first, end)
+        gone = watch.dead(others)
+        standing = next((claim for claim in others if claim.token not in gone), None)
+        if standing is not None:
+            return claims
+        names = tuple(f"{path.name}:{claim.first}-{claim.end}" for claim in others)
+        number = claims.fence + 1
+        own = Claim(first, end, f"{os.getpid()} on {socket.gethostname()}", token, 0, number)
+        return Claims(number, (*claims.without(gone).claims, own))
+
+    changed = _change(path, add)
+    if standing is not None:
+        return standing
+    return next(claim for claim in changed.claims if claim.token == token), names
+
+
+def _change(path: ObjectPath, change: Callable[[Claims], Claims]) -> Claims:
+    """Changes the claims on a thing, and tries again while others are faster; returns the claims that stand.
+
+    After a write without an answer the claims are read again: `change` then finds its own work done, or does it.
+    """
+    for attempt in range(WRITES):
+        claims, version = _read(path)
+        changed = change(claims)
+        if changed == claims:
+            return claims
+        try:
+            objects.swap(path, changed.data(), version)
+            return changed
+        except objects.ChangedError:
+            if _read(path)[0] == changed:
+                return changed  # the answer to the own write was lost, and it was sent again
+        except OSError:
+            if _read(path)[0] == changed:
+                return changed
+        time.sleep(random.uniform(0, min(0.02 * 2**attempt, 1.0)))
+    raise HeldError("many")
+
+
+def _read(path: ObjectPath) -> tuple[Claims, objects.Version | None]:
+    try:
+        data, version = objects.read(path)
+    except FileNotFoundError:
+        return Claims(), None
+    return Claims.of(data), version

@@ -1,0 +1,73 @@
+"""Paths in object stores: `s3://bucket/prefix`, `gs://`, `abfss://` and `az://`.
+
+Beside `objects`, which reads and writes what they name.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path, PurePath, PurePosixPath
+from urllib.parse import unquote, urlsplit
+
+SCHEMES = ("s3", "gs", "abfss", "abfs", "az")
+
+_URL = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
+
+
+class ObjectPath(PurePosixPath):
+    """A path below a bucket; its text is the address.
+
+    Example:
+        >>> str(ObjectPath("s3://lakes/office") / "tables")
+        's3://lakes/office/tables'
+    """
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return re.sub(r"^([a-z0-9]+):/(?!/)", r"\1://", super().__str__())
+
+    @property
+    def bucket(self) -> str:
+        """Address of the bucket or container.
+
+        Example:
+            >>> ObjectPath("s3://lakes/office").bucket
+            's3://lakes'
+        """
+        return f"{self.parts[0]}//{self.parts[1]}"
+
+    @property
+    def key(self) -> str:
+        """Name of the object within its bucket.
+
+        Example:
+            >>> ObjectPath("s3://lakes/office/a.html").key
+            'office/a.html'
+        """
+        return "/".join(self.parts[2:])
+
+
+def parse(text: str | PurePath) -> PurePath:
+    """Returns the path that a text names: an `ObjectPath` for an address, otherwise a `Path`.
+
+    Raises:
+        ValueError: if it is an address that no lake can have.
+    """
+    if isinstance(text, PurePath):
+        return text
+    address = _URL.match(text)
+    if address is None:
+        return Path(text)
+    scheme = address[1].lower()
+    if scheme == "file":
+        return Path(unquote(urlsplit(text).path))
+    scheme = "s3" if scheme == "s3a" else scheme
+    if scheme not in SCHEMES:
+        raise ValueError(
+            f"{text}: a lake is a folder, or its address begins with {'://, '.join(SCHEMES)}:// or file://"
+        )
+    parts = [part for part in text[address.end() :].split("/") if part]
+    if not parts or any(part in (".", "..") or "?" in part or "#" in part for part in parts):
+        raise ValueError(f"{text}: write {scheme}://BUCKET/PREFIX")
+    return ObjectPath(f"{scheme}:", *parts)

@@ -1,0 +1,302 @@
+"""Reads, writes, lists and removes the files of a lake; no other module opens, moves or lists them.
+
+Above the errors only. A path of a lake is a `PurePath`, which cannot open anything by itself: a `Path` of a folder on
+this machine, or an `ObjectPath` of an object store. Captures, queries and temporary files are local files, and not the
+business of this module.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable, Iterator
+from pathlib import Path, PurePath
+
+from lowwater.storage import objects
+from lowwater.storage.file_cache import file_cache
+from lowwater.storage.object_paths import ObjectPath, parse
+
+WHOLE = "_whole"
+"""Name of the object that says that all others of a folder are there: a store shows them one by one."""
+
+FileState = tuple[int, int, int] | str
+"""Inode, time of change (ns) and size of a file, or version of an object."""
+
+
+def lake_path(text: str | PurePath) -> PurePath:
+    """Returns the absolute path of a lake, as its user named it.
+
+    Raises:
+        ValueError: if it is an address that no lake can have.
+    """
+    path = parse(text)
+    return path if isinstance(path, ObjectPath) else Path(path).absolute()
+
+
+def storage_options(path: PurePath) -> dict[str, str] | None:
+    """Returns the settings by which Delta reaches a path; None for a local one."""
+    return objects.options(path) if isinstance(path, ObjectPath) else None
+
+
+def is_lake(root: PurePath) -> bool:
+    """Whether there is a folder of this name, so that a lake may be in it."""
+    if isinstance(root, ObjectPath):
+        return bool(objects.below(root, first=True))
+    return Path(root).is_dir()
+
+
+def make_folders(*folders: PurePath) -> list[PurePath]:
+    """Makes folders that are missing, and returns those that this process may not write. Stores have no folders.
+
+    Raises:
+        OSError: if one cannot be made.
+    """
+    on_disk = [folder for folder in folders if not isinstance(folder, ObjectPath)]
+    for folder in on_disk:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+    return [folder for folder in on_disk if not os.access(folder, os.W_OK | os.X_OK)]
+
+
+def local(path: PurePath) -> Path:
+    """Returns a file of this machine with the content of a file of the lake.
+
+    Raises:
+        OSError: if there is no such file, or it cannot be read.
+    """
+    return file_cache().fetch(path) if isinstance(path, ObjectPath) else Path(path)
+
+
+def locals_of(paths: Iterable[PurePath]) -> list[Path]:
+    """Returns `local` of every path, in order."""
+    return [local(path) for path in paths]
+
+
+def local_table(folder: PurePath, names: Iterable[str]) -> Path:
+    """Returns a folder of this machine with files of a table under their names.
+
+    Args:
+        folder: folder of the table.
+        names: paths of files relative to it.
+
+    Raises:
+        OSError: if one cannot be read.
+    """
+    if not isinstance(folder, ObjectPath):
+        return Path(folder)
+    for name in names:
+        file_cache().fetch(folder / name)
+    return file_cache().place_of(folder)
+
+
+def draft(path: PurePath) -> Path:
+    """Returns where on this machine a new file of the lake is to be written; `place` puts it into the lake.
+
+    The folder of the draft exists. The name of a new file is used once, so that no reader sees a part of it.
+    """
+    target = file_cache().place_of(path) if isinstance(path, ObjectPath) else Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    return target
+
+
+def place(path: PurePath) -> None:
+    """Puts a whole draft into the lake.
+
+    Raises:
+        OSError: if it cannot be written.
+    """
+    if isinstance(path, ObjectPath):
+        take(file_cache().place_of(path), path)
+
+
+def take(source: Path, target: PurePath) -> None:
+    """Moves a temporary file of the run into the lake.
+
+    Raises:
+        OSError: if it cannot be written.
+    """
+    if isinstance(target, ObjectPath):
+        objects.upload(target, source)
+        file_cache().keep(target, source)
+        return
+    Path(target).parent.mkdir(parents=True, exist_ok=True)
+    os.replace(source, target)
+
+
+def copy(source: PurePath, target: PurePath) -> None:
+    """Copies a file of the lake to another place in it.
+
+    A hard link would do on a disk, but damage to one name would then damage the other.
+    """
+    if isinstance(source, ObjectPath) and isinstance(target, ObjectPath):
+        objects.copy(source, target)
+        return
+    Path(target).parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(source, target)
+
+
+def take_folder(source: Path, target: PurePath) -> None:
+    """Moves a folder of temporary files into the lake, in the place of another; it appears whole."""
+    if isinstance(target, ObjectPath):
+        for file in sorted(source.iterdir()):
+            objects.upload(target / file.name, file)
+        objects.write(target / WHOLE, b"")
+        return
+    Path(target).parent.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(target, ignore_errors=True)
+    os.replace(source, target)
+
+
+def has_folder(path: PurePath) -> bool:
+    """Whether the lake has a whole folder, as `take_folder` makes it."""
+    if isinstance(path, ObjectPath):
+        return objects.head(path / WHOLE) is not None
+    return Path(path).is_dir()
+
+
+def local_folder(path: PurePath) -> Path:
+    """Returns a folder of this machine with the content of a folder of `take_folder`."""
+    if not isinstance(path, ObjectPath):
+        return Path(path)
+    return local_table(path, [file.name for file in objects.below(path)])
+
+
+def settings_folder(path: PurePath) -> Path:
+    """Returns the folder of this machine from which a settings file of a lake names captures and queries."""
+    return Path.cwd() if isinstance(path, ObjectPath) else Path(path).resolve().parent
+
+
+def has_file(path: PurePath) -> bool:
+    """Whether the lake has a file."""
+    return objects.head(path) is not None if isinstance(path, ObjectPath) else Path(path).is_file()
+
+
+def exists(path: PurePath) -> bool:
+    """Whether the lake has a file or a folder of this name."""
+    return has_file(path) if isinstance(path, ObjectPath) else Path(path).exists()
+
+
+def read(path: PurePath, most: int = -1) -> bytes:
+    """Reads a small file, or the first bytes of it.
+
+    Raises:
+        OSError: if it cannot be read.
+    """
+    if isinstance(path, ObjectPath):
+        data = objects.read(path)[0]
+        return data if most < 0 else data[:most]
+    with Path(path).open("rb") as file:
+        return file.read(most)
+
+
+def write(path: PurePath, data: bytes, scratch: Path | None = None) -> None:
+    """Writes a small file, in the place of another. Readers see the old or the new one.
+
+    Args:
+        path: the file.
+        data: its content.
+        scratch: temporary folder on the disk of a local lake; None for the folder of the file.
+
+    Raises:
+        OSError: if it cannot be written.
+    """
+    if isinstance(path, ObjectPath):
+        objects.write(path, data)
+        return
+    folder = scratch or Path(path).parent
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    waiting = folder / f"{path.name}.{os.getpid()}"
+    waiting.write_bytes(data)
+    os.replace(waiting, path)
+
+
+def remove(*paths: PurePath) -> None:
+    """Removes files, if they are there."""
+    for path in paths:
+        if isinstance(path, ObjectPath):
+            objects.delete([path])
+            file_cache().drop(path)
+        else:
+            Path(path).unlink(missing_ok=True)
+
+
+def remove_tree(path: PurePath) -> None:
+    """Removes a folder and all that is in it, as far as that is possible."""
+    if isinstance(path, ObjectPath):
+        objects.delete([path / WHOLE])  # first, so that no part of it counts as the whole
+        objects.delete(objects.below(path))
+    else:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def children(folder: PurePath) -> list[PurePath]:
+    """Lists the files and folders in a folder by name; none if there is no such folder."""
+    if isinstance(folder, ObjectPath):
+        folders_in, files = objects.children(folder)
+        return sorted([*folders_in, *files])
+    found = Path(folder)
+    return sorted(found.iterdir()) if found.is_dir() else []
+
+
+def folders(folder: PurePath) -> list[PurePath]:
+    """Lists the folders in a folder by name."""
+    if isinstance(folder, ObjectPath):
+        return [*objects.children(folder)[0]]
+    return [path for path in children(folder) if Path(path).is_dir()]
+
+
+def files_below(folder: PurePath) -> Iterator[PurePath]:
+    """Yields the files in a folder and in its folders, in any order."""
+    if isinstance(folder, ObjectPath):
+        yield from objects.below(folder)
+    else:
+        yield from (path for path in Path(folder).rglob("*") if path.is_file())
+
+
+def matching(folder: PurePath, pattern: str) -> list[PurePath]:
+    """Lists what is below a folder and whose last parts match a pattern, in any order.
+
+    Example:
+        >>> matching(Path("lakes/none"), "hour=*/*.parquet")
+        []
+    """
+    if isinstance(folder, ObjectPath):
+        return [path for path in objects.below(folder) if path.match(pattern)]
+    return [*Path(folder).glob(pattern)]
+
+
+def size(path: PurePath) -> int:
+    """Returns the size of a file, bytes.
+
+    Raises:
+        OSError: if there is no such file.
+    """
+    if not isinstance(path, ObjectPath):
+        return Path(path).stat().st_size
+    found = objects.head(path)
+    if found is None:
+        raise FileNotFoundError(2, "there is no such object")
+    return int(found["size"])
+
+
+def state(path: PurePath) -> FileState | None:
+    """Returns what differs once another file has the name of a file; None without one."""
+    if isinstance(path, ObjectPath):
+        found = objects.head(path)
+        return None if found is None else str(found["e_tag"])
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns, status.st_size
+
+
+def written_at(path: PurePath) -> float:
+    """Returns when a file was last written, s since the epoch by the clock of its disk or store; 0 without one."""
+    if isinstance(path, ObjectPath):
+        found = objects.head(path)
+        return 0.0 if found is None else float(found["last_modified"].timestamp())
+    try:
+        return Path(path).stat().st_mtime
+    except OSError:
+        return 0.0

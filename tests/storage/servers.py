@@ -1,0 +1,205 @@
+"""An S3 server in a process of its own, and a proxy before it that breaks requests as networks and stores do."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import random
+import re
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+BUCKET = "lakes"
+CONTROL = "/__proxy__"
+PACKAGES = Path(sys.prefix) / "s3"
+"""Packages of the server, as `make` installs them from `requirements.txt` beside this file."""
+
+
+@contextmanager
+def s3_server(log: Path) -> Iterator[int]:
+    """Runs the server; yields its port."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+    environment = {**os.environ, "PYTHONPATH": str(PACKAGES)}
+    with log.open("w") as out, subprocess.Popen(command, stdout=out, stderr=out, env=environment) as process:
+        try:
+            deadline = time.monotonic() + 60
+            while True:
+                try:
+                    make = urllib.request.Request(f"http://127.0.0.1:{port}/{BUCKET}", method="PUT")
+                    urllib.request.urlopen(make, timeout=10).close()
+                    break
+                except OSError:
+                    assert time.monotonic() < deadline and process.poll() is None, log.read_text()
+                    time.sleep(0.05)
+            yield port
+        finally:
+            process.kill()
+
+
+ANSWERS = {"500": (500, "InternalError"), "503": (503, "SlowDown"), "403": (403, "AccessDenied")}
+ANSWERS |= {"keys": (403, "InvalidAccessKeyId"), "skewed": (403, "RequestTimeTooSkewed")}
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What happens to some requests.
+
+    Attributes:
+        fault: 500, 503, 403, keys, skewed, refused, lost (done, but not answered), cut (half of the body), slow, hang.
+        method: pattern of the method.
+        path: pattern of the path.
+        times: most requests that it breaks.
+        share: probability with which it breaks one.
+    """
+
+    fault: str
+    method: str = ".*"
+    path: str = ".*"
+    times: int = 1 << 30
+    share: float = 1.0
+
+
+@dataclass(frozen=True)
+class Proxy:
+    """A proxy before a server, in a process of its own: Delta holds Python's lock while it waits for some answers."""
+
+    port: int
+
+    @property
+    def url(self) -> str:
+        """Its address."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def breaks(self, *rules: Rule) -> None:
+        """Sets the rules; the first one that fits a request counts."""
+        data = json.dumps([asdict(rule) for rule in rules]).encode()
+        urllib.request.urlopen(urllib.request.Request(self.url + CONTROL, data), timeout=10).close()
+
+    def seen(self) -> list[tuple[str, str, str]]:
+        """Method, path and fault of each request since it was asked last."""
+        with urllib.request.urlopen(self.url + CONTROL, timeout=10) as answer:
+            return [(method, path, fault) for method, path, fault in json.load(answer)]
+
+
+@contextmanager
+def proxied(server: int) -> Iterator[Proxy]:
+    """Runs a proxy before the server of a port."""
+    command = [sys.executable, "-m", "tests.storage.servers", str(server)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
+        try:
+            assert process.stdout is not None
+            yield Proxy(int(process.stdout.readline()))
+        finally:
+            process.kill()
+
+
+def serve(server: int) -> None:
+    """Serves as proxy before the server of a port, and prints its own port."""
+    alone, draw = threading.Lock(), random.Random(7)
+    rules: list[tuple[Rule, list[int]]] = []
+    seen: list[tuple[str, str, str]] = []
+
+    def fault_of(method: str, path: str) -> str:
+        fault = ""
+        for rule, left in rules:
+            fits = left[0] and re.search(rule.method, method) and re.search(rule.path, path)
+            if fits and draw.random() < rule.share:
+                left[0] -= 1
+                fault = rule.fault
+                break
+        seen.append((method, path, fault))
+        return fault
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def log_message(self, *args: Any) -> None:
+            pass
+
+        def forward(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            if self.path == CONTROL:
+                self.control(body)
+                return
+            fault = fault_of(self.command, self.path)
+            if fault in ANSWERS:
+                status, code = ANSWERS[fault]
+                key = self.headers.get("Authorization", "")
+                text = f"<?xml version='1.0'?><Error><Code>{code}</Code><AWSAccessKeyId>{key}</AWSAccessKeyId></Error>"
+                self.answer(status, {}, text.encode())
+                return
+            if fault == "refused":
+                self.close_connection = True
+                return
+            # The server looks at a condition and writes in two steps; a real store does both at once.
+            with alone:
+                target = http.client.HTTPConnection("127.0.0.1", server, timeout=60)
+                target.request(self.command, self.path, body, dict(self.headers))
+                reply = target.getresponse()
+                content, headers = reply.read(), dict(reply.getheaders())
+                target.close()
+            if fault == "lost":
+                self.close_connection = True
+            elif fault == "hang":
+                time.sleep(6)
+                self.close_connection = True
+            else:
+                self.answer(reply.status, headers, content, fault)
+
+        def control(self, body: bytes) -> None:
+            if self.command == "POST":
+                rules[:] = [(Rule(**rule), [rule["times"]]) for rule in json.loads(body)]
+                self.answer(200, {}, b"")
+            else:
+                content = json.dumps(seen).encode()
+                seen.clear()
+                self.answer(200, {}, content)
+
+        def answer(self, status: int, headers: dict[str, str], content: bytes, fault: str = "") -> None:
+            self.send_response(status)
+            dropped = ("connection", "transfer-encoding", "content-length", "date", "server")
+            for name, value in headers.items():
+                if name.lower() not in dropped:
+                    self.send_header(name, value)
+            length = headers.get("Content-Length", len(content)) if self.command == "HEAD" else len(content)
+            if status != 204:
+                self.send_header("Content-Length", str(length))
+            self.end_headers()
+            if self.command == "HEAD":
+                return
+            if fault == "cut":
+                self.wfile.write(content[: len(content) // 2])
+                self.close_connection = True
+            elif fault == "slow":
+                for at in range(0, len(content), max(1, len(content) // 4)):
+                    self.wfile.write(content[at : at + max(1, len(content) // 4)])
+                    time.sleep(0.05)
+            else:
+                self.wfile.write(content)
+
+        do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = forward
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as listener:
+        listener.daemon_threads = True
+        listener.handle_error = lambda *_: None  # type: ignore[method-assign]  # a client that hangs up is no error
+        print(listener.server_address[1], flush=True)
+        listener.serve_forever()
+
+
+if __name__ == "__main__":
+    serve(int(sys.argv[1]))

@@ -1,0 +1,157 @@
+"""A lake in an object store: the same tables as in a folder, leases that fence off, and a store that fails."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+from lowwater.capture.generate import GeneratedCapture
+from lowwater.errors import LakeError
+from lowwater.instants import HOUR
+from lowwater.lake.tables import append_rows, commit, create, read_rows
+from lowwater.storage import leases, paths
+from lowwater.storage.file_cache import FileCache
+from lowwater.storage.file_locks import HeldError
+from lowwater.storage.leases import LostError
+from lowwater.storage.object_paths import ObjectPath, parse
+from tests.replay.support import QUERIES, START, lowwater, replay_range, write_settings
+from tests.storage.conftest import SECRET
+from tests.storage.servers import Proxy, Rule
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SCHEMA = pa.schema([("value", pa.int64())])
+
+
+def values(path: ObjectPath) -> list[int]:
+    return sorted(read_rows(path, SCHEMA).column("value").to_pylist())
+
+
+def row(value: int) -> pa.Table:
+    return pa.table({"value": [value]}, SCHEMA)
+
+
+@pytest.mark.parametrize("text", ["s3://", "ftp://host/lake", "s3://bucket/../other"])
+def test_an_address_that_no_lake_can_have_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"lake|BUCKET"):
+        parse(text)
+
+
+def test_a_file_address_is_a_folder() -> None:
+    assert parse("file:///lakes/a%20b") == Path("/lakes/a b")
+
+
+@pytest.mark.parametrize("fault", ["lost", "500", "503"])
+def test_a_commit_whose_request_fails_is_there_once(root: ObjectPath, proxy: Proxy, fault: str) -> None:
+    path = root / "table"
+    create(path, SCHEMA)
+    for value in range(3):
+        proxy.breaks(Rule(fault, "PUT", "_delta_log", times=1))
+        append_rows(path, row(value))
+    assert fault in {seen for *_, seen in proxy.seen()}
+    proxy.breaks()
+    assert values(path) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("fault", ["cut", "slow", "500"])
+def test_a_file_is_read_whole_though_its_connection_breaks(
+    root: ObjectPath, proxy: Proxy, fault: str, tmp_path: Path
+) -> None:
+    content = bytes(range(256)) * 40_000
+    paths.write(root / "file", content)
+    proxy.breaks(Rule(fault, "GET", "/file", times=2))
+    assert FileCache(tmp_path).fetch(root / "file").read_bytes() == content
+
+
+def test_a_holder_that_lives_is_not_taken_over_and_a_silent_one_is_fenced_off(root: ObjectPath) -> None:
+    path, lock = root / "table", root / "lock"
+    create(path, SCHEMA)
+    with leases.hold(lock, 0, 10, length=1.0) as first:
+        with pytest.raises(HeldError), leases.hold(lock, 5, 15, length=1.0):
+            pass
+        with leases.hold(lock, 10, 20, length=1.0) as other:
+            assert other.number > first.number  # a range beside it is free
+        append_rows(path, row(1), first)
+        first.lease._over.set()  # as a process that is stopped: it renews no more
+        with leases.hold(lock, 5, 15, length=1.0) as second:
+            append_rows(path, row(2), second)
+            with pytest.raises(LostError):
+                first.require()
+            first.lease._renewed = time.monotonic()  # it has not noticed yet; the table has
+            with pytest.raises(LakeError, match="no longer the one at work"):
+                append_rows(path, row(3), first)
+    assert values(path) == [1, 2]
+
+
+def test_a_lease_lost_between_look_and_commit_stops_the_commit(root: ObjectPath) -> None:
+    path = root / "table"
+    create(path, SCHEMA)
+    with leases.hold(root / "lock", 0, 1, length=1.0) as first:
+        tries: list[int] = []
+
+        def late(table: object, properties: object) -> None:
+            from deltalake import DeltaTable, write_deltalake
+
+            assert isinstance(table, DeltaTable)
+            tries.append(table.version())
+            if len(tries) == 1:  # the process is stopped here, for longer than the lease
+                first.lease._over.set()
+                with leases.hold(root / "lock", 0, 1, length=1.0) as second:
+                    append_rows(path, row(2), second)
+                first.lease._renewed = time.monotonic()
+            write_deltalake(table, row(1), mode="append", commit_properties=properties)  # type: ignore[arg-type]
+
+        with pytest.raises(LakeError, match="no longer the one at work"):
+            commit(path, late, first)
+    assert values(path) == [2]
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"), [("keys", "refuses the keys"), ("403", "does not allow it"), ("skewed", "clock")]
+)
+def test_a_refusal_is_named_and_shows_no_key(root: ObjectPath, proxy: Proxy, fault: str, message: str) -> None:
+    proxy.breaks(Rule(fault))
+    said = lowwater("status", "--lake", root)
+    assert said.code == 1 and message in said.err and "hint:" in said.err
+    assert SECRET not in said.out + said.err and "AKIA" not in said.out + said.err
+
+
+def test_keys_that_may_not_write_make_no_lake(root: ObjectPath, proxy: Proxy, tmp_path: Path) -> None:
+    proxy.breaks(Rule("403", "PUT|POST|DELETE"))
+    capture = tmp_path / "a.pcap"
+    capture.write_bytes(b"")
+    said = lowwater("ingest", "--lake", root, "--link", "a", capture)
+    assert said.code == 1 and "does not allow it" in said.err and "rights" in said.err
+
+
+@pytest.mark.spark
+def test_the_tables_are_those_of_a_folder(
+    root: ObjectPath, proxy: Proxy, tmp_path: Path, captures: list[GeneratedCapture], spark: SparkSession
+) -> None:
+    folder = tmp_path / "lake"
+    folder.mkdir()
+    write_settings(folder)
+    paths.write(root / "lowwater.toml", (folder / "lowwater.toml").read_bytes())
+    proxy.breaks(
+        Rule("500", share=0.02),
+        Rule("503", share=0.01),
+        Rule("lost", "PUT", share=0.03),
+    )
+    said = {}
+    for lake in (folder, root):
+        for capture in captures:
+            if capture.end <= START + HOUR:
+                covers = "2026-01-01T00:00:00Z/2026-01-01T01:00:00Z"
+                done = lowwater("ingest", "--lake", lake, "--link", capture.link, "--covers", covers, capture.path)
+                assert done.code == 0, done.err
+        replay_range(lake, spark, START, START + HOUR)  # type: ignore[arg-type]
+        commands = (["rows", "flows"], ["rows", "full_flow"], ["status", "--queries", QUERIES], ["maintain"])
+        said[lake] = [lowwater(*command, "--lake", lake) for command in commands]
+    assert said[root] == said[folder]
+    assert all(done.code == 0 for done in said[root])
+    assert {"500", "lost"} <= {fault for *_, fault in proxy.seen()}
