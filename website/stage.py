@@ -45,7 +45,7 @@ def stage(out: Path) -> None:
         added[title] = name
         _write(docs / name, converted(maker(), _links_of(name, shown)))
     for name in sorted(shown):
-        _write(docs / f"{name}.md", code_page(name))
+        _write(docs / f"{_visible(name)}.md", code_page(name))
     assets = docs / "assets"
     _write(assets / "site.css", (ROOT / "website" / "site.css").read_text(encoding="utf-8"))
     for script in _FETCHED:
@@ -93,9 +93,14 @@ def _links_of(page: str, shown: set[str]) -> Callable[[str], str]:
         if path.endswith((".md", *PICTURES)) or not file.exists():
             return target
         shown.add(name)
-        return f"{path.rstrip('/')}.md{mark}{anchor}"
+        return posixpath.relpath(f"{_visible(name)}.md", posixpath.dirname(page) or ".") + mark + anchor
 
     return link
+
+
+def _visible(name: str) -> str:
+    """The path on the site of a file of the repository: mkdocs leaves out what begins with a dot."""
+    return "/".join(part.lstrip(".") for part in name.split("/"))
 
 
 def _write(path: Path, text: str) -> None:
