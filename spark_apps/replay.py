@@ -16,13 +16,14 @@ from typing import Any
 from lowwater.errors import LowwaterError
 from lowwater.instants import parse_instant
 from lowwater.replay.warmup import launch_jvm_early
+from lowwater.storage.paths import lake_path
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs the interval; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("query_set")
-    parser.add_argument("--lake", type=Path, required=True)
+    parser.add_argument("--lake", type=lake_path, required=True)
     parser.add_argument("--queries", type=Path, required=True)
     parser.add_argument("--from", dest="start", type=parse_instant, required=True)
     parser.add_argument("--to", dest="end", type=parse_instant, required=True)

@@ -22,6 +22,7 @@ from lowwater.capture.formats import scan as scanning
 from lowwater.capture.reader import CaptureReader, read
 from lowwater.capture.records.batches import select_records
 from lowwater.capture.records.copies import CopyCounter, Hashed
+from lowwater.capture.records.elsewhere import CopySpool
 from lowwater.capture.records.facts import CaptureSummary, Interface, InterfaceSummary
 from lowwater.capture.records.lateness import Gaps, Lateness
 from lowwater.catalog.packets import PACKET_HASH
@@ -53,6 +54,9 @@ class InterfaceFacts:
         vlans: packets by VLAN of the outermost tag.
         tunnels: packets by IP protocol or UDP port of the outermost tunnel.
         copies: counts the copies of packets; None where they are not looked for.
+        spool: finds copies of packets of other interfaces and files; None where they are not looked for.
+        link: number of the interface in the spool.
+        elsewhere: packets that another interface or file has earlier; None until all are read.
         summary: packets, first and last instant; None until the end of the file.
     """
 
@@ -68,6 +72,9 @@ class InterfaceFacts:
     vlans: Counter[int] = field(default_factory=Counter)
     tunnels: Counter[int] = field(default_factory=Counter)
     copies: CopyCounter | None = None
+    spool: CopySpool | None = None
+    link: int = 0
+    elsewhere: int | None = None
     summary: InterfaceSummary | None = None
 
     @property
@@ -92,7 +99,9 @@ class InterfaceFacts:
         stamps, arrivals = _numbers(batch, "timestamp"), _numbers(batch, "arrival")
         if self.copies is not None:
             high, low = (_numbers(batch, name) for name in PACKET_HASH)
-            self.copies.add(Hashed(high, low, stamps), arrivals)
+            admitted = self.copies.add(Hashed(high, low, stamps), arrivals)
+            if self.spool is not None:
+                self.spool.add(self.link, admitted)
         self.add_times(stamps, arrivals)
         lengths, captured = _numbers(batch, "len"), _numbers(batch, "caplen")
         self.captured += int(captured.sum(dtype=np.int64))
@@ -142,6 +151,7 @@ def inspect(
     progress: Callable[[int], None] = lambda packets: None,
     window: int | None = None,
     compared: str = CONTENT,
+    spool: CopySpool | None = None,
 ) -> CaptureFacts:
     """Reads a capture once and returns its facts. Accepts any number of malformed records.
 
@@ -152,6 +162,7 @@ def inspect(
         progress: called after each batch with the number of packets so far.
         window: longest time from a packet to its copies on the same interface, ns; None to count no copies (D2).
         compared: bytes that are equal in copies (D1): `content` or `packet`.
+        spool: takes the hashes of the packets of each interface; None for no copies across interfaces.
 
     Raises:
         CaptureError: the file is not a capture, or cannot be read.
@@ -163,7 +174,8 @@ def inspect(
 
     def facts_of(interface: Interface) -> InterfaceFacts:
         counter = None if window is None else CopyCounter(window, skew)
-        return InterfaceFacts(interface, Lateness(skew), copies=counter)
+        link = spool.link() if spool is not None else 0
+        return InterfaceFacts(interface, Lateness(skew), copies=counter, spool=spool, link=link)
 
     reader.malformed.count_only()
     facts_by_index: dict[int, InterfaceFacts] = {}
@@ -216,7 +228,9 @@ def _finished(
 ) -> CaptureFacts:
     assert reader.summary is not None
     for summary in reader.summary.interfaces:
-        facts = facts_by_index.setdefault(summary.interface.index, facts_of(summary.interface))
+        if summary.interface.index not in facts_by_index:
+            facts_by_index[summary.interface.index] = facts_of(summary.interface)
+        facts = facts_by_index[summary.interface.index]
         if facts.copies is not None:
             facts.copies.finish()
         facts.interface, facts.summary = summary.interface, summary

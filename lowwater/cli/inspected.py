@@ -10,6 +10,7 @@ import csv
 import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from rich.table import Table
 from lowwater.capture.content.packet_hashes import CONTENT
 from lowwater.capture.headers.tunnels import NAMES
 from lowwater.capture.inspect import QUANTILES, STDIN, CaptureFacts, InterfaceFacts, inspect
-from lowwater.capture.records.copies import CopyCounter
+from lowwater.capture.records.elsewhere import CopySpool
 from lowwater.capture.records.lateness import GAPS, QUANTILE_ERROR
 from lowwater.capture.records.sanity import END_OF_TIME
 from lowwater.cli.inspected_records import (
@@ -118,13 +119,19 @@ def _inspect(
         given: whether the user gave max_jump; else the disorder of other records is added to it.
     """
     captures: list[Inspection] = []
-    with Terminal(stderr=True).working("inspecting") as working:
+    with ExitStack() as stack:
+        working = stack.enter_context(Terminal(stderr=True).working("inspecting"))
+        spool = None if window is None else stack.enter_context(CopySpool(window))
         for path in files:
 
             def progress(packets: int, name: str = path.name) -> None:
                 working(f"inspecting {name}: {packets:,} packets")
 
-            captures.append(_of_file(path, max_jump, skew, progress, window, compared, given))
+            captures.append(_of_file(path, max_jump, skew, progress, (window, compared, spool), given))
+        if spool is not None and spool.links > 1:
+            counts = spool.count()
+            for facts in (facts for capture in captures if capture.facts for facts in capture.facts.interfaces):
+                facts.elsewhere = counts[facts.link]
     return captures
 
 
@@ -133,13 +140,12 @@ def _of_file(
     max_jump: int,
     skew: int,
     progress: Callable[[int], None],
-    window: int | None,
-    compared: str,
+    copied: tuple[int | None, str, CopySpool | None],
     given: bool,
 ) -> Inspection:
     """Inspects one file; see `_inspect`."""
     try:
-        return Inspection(path, inspect(path, max_jump, skew, progress, window, compared))
+        return Inspection(path, inspect(path, max_jump, skew, progress, *copied))
     except LowwaterError as error:
         if path == STDIN:
             return Inspection(path, error=error)
@@ -217,7 +223,11 @@ def _facts(facts: InterfaceFacts, skew: int) -> dict[str, str]:
     }
     if facts.copies is not None:
         share = facts.copies.copies / (facts.copies.compared or 1)
-        lines[f"duplicates within {format_duration(facts.copies.window)}"] = f"{facts.copies.copies:,} ({share:.2%})"
+        window = format_duration(facts.copies.window)
+        lines[f"duplicates within {window}"] = f"{facts.copies.copies:,} ({share:.2%})"
+        if facts.elsewhere is not None:
+            share = facts.elsewhere / (facts.copies.compared or 1)
+            lines[f"elsewhere {window} before"] = f"{facts.elsewhere:,} ({share:.2%})"
     gaps = [f"{duration_text(length)} from {instant_text(start)}" for start, length in facts.gaps.longest()]
     for number in range(GAPS):
         lines[f"gap {number + 1}"] = gaps[number] if number < len(gaps) else "-"
@@ -239,8 +249,8 @@ def _list(interfaces: Sequence[tuple[CaptureFacts, InterfaceFacts]]) -> Table:
     for name in ("packets", "first", "duration", "packets/s", "bits/s", "truncated", "late", "by at most", "refused"):
         table.add_column(name, justify="right", no_wrap=True)
     counted = any(interface.copies for _, interface in interfaces)
-    if counted:
-        table.add_column("duplicates", justify="right", no_wrap=True)
+    for name in ("duplicates", "elsewhere") if counted else ():
+        table.add_column(name, justify="right", no_wrap=True)
     table.add_column("malformed")
     table.add_column("file", overflow="fold", min_width=_LEAST_NAME)
     for facts, interface in interfaces:
@@ -257,12 +267,18 @@ def _list(interfaces: Sequence[tuple[CaptureFacts, InterfaceFacts]]) -> Table:
             f"{late.late:,}",
             duration_text(late.largest if interface.packets else None),
             f"{late.refused:,}",
-            *([f"{interface.copies.copies:,}"] if interface.copies else [""] if counted else []),
+            *(_copied(interface) if counted else ()),
             counts_text(interface.malformed.items()),
             f"{facts.path.name} {interface.interface.name}".strip(),
         ]
         table.add_row(*(styled(cell) for cell in cells))
     return table
+
+
+def _copied(facts: InterfaceFacts) -> tuple[str, str]:
+    """Returns the copies of packets: of the interface, and of other ones."""
+    own = "" if facts.copies is None else f"{facts.copies.copies:,}"
+    return own, "" if facts.elsewhere is None else f"{facts.elsewhere:,}"
 
 
 def _shares(counts: Iterable[tuple[str, int]], packets: int) -> str:
@@ -324,7 +340,7 @@ def _interface(facts: InterfaceFacts) -> dict[str, Any]:
         "bytes_captured": facts.captured,
         "bytes_on_wire": facts.wire,
         "truncated": facts.truncated,
-        **_duplicates(facts.copies),
+        **_duplicates(facts),
         "order": order(facts),
         "gaps": [
             {"start": instant_twice(start), "length": duration_twice(length)} for start, length in facts.gaps.longest()
@@ -339,18 +355,19 @@ def _interface(facts: InterfaceFacts) -> dict[str, Any]:
     }
 
 
-def _duplicates(copies: CopyCounter | None) -> dict[str, Any]:
+def _duplicates(facts: InterfaceFacts) -> dict[str, Any]:
     """Returns the copies of packets, if they were counted."""
+    copies = facts.copies
     if copies is None:
         return {}
-    window = duration_twice(copies.window)
-    return {"duplicates": {"window": window, "compared": copies.compared, "packets": copies.copies}}
+    counts = {"compared": copies.compared, "packets": copies.copies, "elsewhere": facts.elsewhere}
+    return {"duplicates": {"window": duration_twice(copies.window), **counts}}
 
 
 def rows(captures: list[Inspection], max_jump: int, skew: int) -> Iterator[list[Any]]:
     """Yields the document as rows: a header, then a row for each interface or for each file with an error."""
     counted = any(each.copies for capture in captures if capture.facts for each in capture.facts.interfaces)
-    columns = _COLUMNS | ({"duplicates": "duplicates.packets"} if counted else {})
+    columns = _COLUMNS | ({each: f"duplicates.{_COPIED[each]}" for each in _COPIED} if counted else {})
     yield list(columns)
     for capture in document(captures, max_jump, skew)["captures"]:
         for interface in capture.get("interfaces", [as_interface(capture)]):
@@ -358,6 +375,7 @@ def rows(captures: list[Inspection], max_jump: int, skew: int) -> Iterator[list[
             yield [_cell(tree, path) for path in columns.values()]
 
 
+_COPIED = {"duplicates": "packets", "duplicates_elsewhere": "elsewhere"}
 _INSTANTS = ("first", "last", "smallest", "largest")
 _DURATIONS = {"duration": "duration"} | {
     f"lateness_{name}": f"order.lateness.{name}" for name in (*map(quantile_name, QUANTILES), "max")

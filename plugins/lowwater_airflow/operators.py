@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from airflow.sdk import Asset, AssetAlias, BaseOperator, Connection, Context
@@ -17,6 +17,7 @@ from airflow.sdk.exceptions import AirflowNotFoundException, AirflowSkipExceptio
 from lowwater.config import load_config
 from lowwater.errors import ConfigError, LowwaterError
 from lowwater.instants import SECOND, format_instant
+from lowwater.storage.paths import lake_path
 from lowwater_airflow.child import Child
 from lowwater_airflow.lineage import Lineage, tables
 from lowwater_airflow.notes import WHY
@@ -59,7 +60,7 @@ class FindCaptures(BaseOperator):
     """Lists the capture files of the run's interval for every link with a file pattern; `IngestCapture` is mapped over
     them."""
 
-    def __init__(self, *, lake: Path, **kwargs: Any) -> None:
+    def __init__(self, *, lake: PurePath, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.lake = str(lake)
 
@@ -68,7 +69,7 @@ class FindCaptures(BaseOperator):
         from lowwater.lake.ingestion.arrivals import pattern_files
 
         start, end = interval_of(context)
-        config = load_config(Path(self.lake))
+        config = load_config(lake_path(self.lake))
         files = pattern_files(config, None, start, end)
         for name, link in sorted(config.links.items()):
             if name not in files:
@@ -83,7 +84,7 @@ class FindCaptures(BaseOperator):
 class IngestCapture(Lineage, BaseOperator):
     """Ingests one capture, and adds an event with the counts to its outlet, the asset `packets`."""
 
-    def __init__(self, *, lake: Path, link: str, path: str, **kwargs: Any) -> None:
+    def __init__(self, *, lake: PurePath, link: str, path: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.lake = str(lake)
         self.link = link
@@ -96,8 +97,8 @@ class IngestCapture(Lineage, BaseOperator):
         from lowwater.lake.layout import open_lake
 
         context["map_index_label"] = f"{self.link} {Path(self.path).name}"  # type: ignore[typeddict-unknown-key]
-        config = load_config(Path(self.lake))
-        lake = open_lake(Path(self.lake))
+        config = load_config(lake_path(self.lake))
+        lake = open_lake(lake_path(self.lake))
         (result,) = ingest(lake, self.link, [Path(self.path)], config)
         row = result.capture
         report: dict[str, Any] = {
@@ -133,7 +134,9 @@ class ReplayStages(Lineage, BaseOperator):
         stage: stage to run; None for low, high and audit in one process.
     """
 
-    def __init__(self, *, lake: Path, queries: Path, query_set: str, stage: str | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self, *, lake: PurePath, queries: Path, query_set: str, stage: str | None = None, **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
         self.lake = str(lake)
         self.queries = str(queries)
@@ -151,10 +154,7 @@ class ReplayStages(Lineage, BaseOperator):
             (outcome,) = self._child.run()
         report: dict[str, Any] = outcome
         self.log.info("%s %s: %s %s", self.query_set, start, report["state"], report["reason"])
-        self.datasets = (
-            [str(Path(self.lake) / "packets")],
-            tables(self.lake, "streams", report["rows"]),
-        )
+        self.datasets = [str(lake_path(self.lake) / "packets")], tables(self.lake, "streams", report["rows"])
         return report
 
     def on_kill(self) -> None:
@@ -186,7 +186,7 @@ class PublishInterval(ReplayStages):
 class MaintainLake(BaseOperator):
     """Maintains the lake, like `lowwater maintain`."""
 
-    def __init__(self, *, lake: Path, **kwargs: Any) -> None:
+    def __init__(self, *, lake: PurePath, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.lake = str(lake)
 
@@ -195,7 +195,7 @@ class MaintainLake(BaseOperator):
         from lowwater.lake.layout import open_lake
         from lowwater.lake.maintain import maintain
 
-        lake = Path(self.lake)
+        lake = lake_path(self.lake)
         totals: dict[str, int] = {}
         for removal in maintain(open_lake(lake), load_config(lake).retention):
             self.log.info("%s: %s, %s files, %s bytes", removal.what, removal.where, removal.files, removal.bytes)

@@ -9,7 +9,7 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncIterator
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from airflow.sdk import BaseOperator, Context
@@ -18,6 +18,7 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from lowwater.errors import GapError, LakeError
 from lowwater.instants import SECOND, format_instant, parse_duration
+from lowwater.storage.paths import lake_path
 from lowwater_airflow.operators import interval_of, telling
 
 POLL = 5.0
@@ -35,7 +36,7 @@ class LinksReported(BaseOperator):
 
     ui_color = "#e6f1f2"
 
-    def __init__(self, *, lake: Path, queries: Path, query_set: str, patience: float, **kwargs: Any) -> None:
+    def __init__(self, *, lake: PurePath, queries: Path, query_set: str, patience: float, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.lake = str(lake)
         self.queries = str(queries)
@@ -68,7 +69,7 @@ class LinksReported(BaseOperator):
         from lowwater.replay.job import Job
         from lowwater.replay.schedule.due import DueSelection, due
 
-        job = Job.open(Path(self.lake), self.query_set, Path(self.queries))
+        job = Job.open(lake_path(self.lake), self.query_set, Path(self.queries))
         due_intervals = due(job, DueSelection(start, end, only))
         if not due_intervals:
             raise AirflowSkipException(f"skipped: the interval is not {' or '.join(only)}")
@@ -134,8 +135,8 @@ class LinksTrigger(BaseTrigger):
         from lowwater.replay.schedule.link_readiness import link_readiness
 
         try:
-            open_lake(Path(self.lake))  # the first ingest may not have made it yet
-            job = Job.open(Path(self.lake), self.query_set, Path(self.queries))
+            open_lake(lake_path(self.lake))  # the first ingest may not have made it yet
+            job = Job.open(lake_path(self.lake), self.query_set, Path(self.queries))
             readiness = link_readiness(job, self.start, self.end, time.time() < self.deadline)
         except LowwaterError as error:
             return {"status": "error", "message": str(error)}

@@ -8,13 +8,14 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from lowwater.config import Config, load_config
 from lowwater.errors import ConfigError
 from lowwater.instants import HOUR, SECOND, format_duration
 from lowwater.lake.chains import is_chained
 from lowwater.places import checkout
+from lowwater.storage.paths import lake_path
 
 POOL = "lowwater"
 """The Airflow pool that limits the number of Spark processes; a computing task takes one slot."""
@@ -27,12 +28,12 @@ class Settings:
     """The lake, its query sets, and the schedule of their intervals.
 
     Attributes:
-        lake: folder of the lake, with `lowwater.toml`.
+        lake: folder of the lake or its prefix in an object store, with `lowwater.toml`.
         queries: folder of the query sets; each file gets a DAG.
         config: settings of the lake.
     """
 
-    lake: Path
+    lake: PurePath
     queries: Path
     config: Config
 
@@ -48,6 +49,11 @@ class Settings:
             raise ConfigError("LOWWATER_LAKE is not set", "start Airflow with LOWWATER_LAKE=<folder of the lake>")
         lake = Path(named).absolute()
         return Settings(lake, query_folder(lake), load_config(lake))
+        try:
+            lake = lake_path(named)
+        except ValueError as error:
+            raise ConfigError(f"LOWWATER_LAKE: {error}", "name a folder, or s3://BUCKET/PREFIX") from None
+        return Settings(lake, Path(os.environ.get("LOWWATER_QUERIES") or ROOT / "queries"), load_config(lake))
 
     def query_sets(self) -> list[str]:
         """The names of the query sets: files in the folder, and sets with files in the settings."""

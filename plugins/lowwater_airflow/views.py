@@ -9,11 +9,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from functools import cache, cached_property
-from pathlib import Path
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from airflow.plugins_manager import AirflowPlugin
 
+from lowwater.storage.paths import lake_path
 from lowwater_airflow import notes
 
 if TYPE_CHECKING:
@@ -66,10 +67,12 @@ class LowwaterReview(AirflowPlugin):
     def fastapi_apps(self) -> list[Any]:  # type: ignore[override]
         """The app that the web server mounts."""
         root = os.environ.get("LOWWATER_LAKE")
-        return [{"app": make_app(Path(root)), "url_prefix": f"/{PREFIX}", "name": "Lowwater review"}] if root else []
+        if not root:
+            return []
+        return [{"app": make_app(lake_path(root)), "url_prefix": f"/{PREFIX}", "name": "Lowwater review"}]
 
 
-def make_app(root: Path) -> FastAPI:
+def make_app(root: PurePath) -> FastAPI:
     """Builds the pages of a lake for users of Airflow who may see its plugins."""
     from airflow.api_fastapi.auth.managers.models.resource_details import AccessView
     from airflow.api_fastapi.core_api.security import get_user, requires_access_view

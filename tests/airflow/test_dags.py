@@ -164,6 +164,19 @@ def test_wrong_settings_are_import_errors(settings: str | None, said: str, tmp_p
     assert all(said in text for text in found["errors"].values())
 
 
+def test_addresses_of_lakes_in_object_stores(plugins: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    from lowwater_airflow.lineage import identifier, tables
+    from lowwater_airflow.settings import Settings
+
+    (table,) = tables("s3://lakes/office", "tables", ["flows"])
+    assert table == "s3://lakes/office/tables/flows"
+    assert identifier(table) == ("s3://lakes", "office/tables/flows")
+    assert identifier("/lakes/office/tables/flows") == ("file", "/lakes/office/tables/flows")
+    monkeypatch.setenv("LOWWATER_LAKE", "ftp://lakes/office")
+    with pytest.raises(ConfigError, match="LOWWATER_LAKE: ftp://lakes/office"):
+        Settings.load()
+
+
 def test_cron_of_every_length_that_divides_a_day(plugins: None) -> None:
     from lowwater_airflow.settings import cron
 

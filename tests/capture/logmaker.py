@@ -215,9 +215,9 @@ def zeek_json(rows: Iterable[Row]) -> bytes:
     """Zeek's JSON: absent members are unset, times are seconds."""
     lines = []
     for row in rows:
-        members = {name: value for name, value in row.items() if value is not None}
-        texts = json.dumps({**members, "ts": "@"}).replace('"@"', seconds(row["ts"]))
-        lines.append(texts + "\n")
+        members = {name: value for name, value in row.items() if value is not None and name != "ts"}
+        rest = json.dumps(members)[1:]
+        lines.append(f'{{"ts": {seconds(row["ts"])}{", " if members else ""}{rest}\n')
     return "".join(lines).encode()
 
 

@@ -23,6 +23,7 @@ from lowwater.catalog.records import INSTANT, LIST, PROTOCOL_NAME, RecordField
 from lowwater.catalog.types import Type
 from lowwater.catalog.values import format_ip, ip_from_words
 from lowwater.errors import CaptureError
+from tests.breadth import examples
 from tests.capture.fuzz_logs import check
 from tests.capture.logmaker import BEGIN, SECOND, as_lines, capture, conn, eve, talks, zeek_header, zeek_json, zeek_tsv
 from tests.capture.tablemaker import Row, write
@@ -98,7 +99,7 @@ def columns(protocol: str) -> dict[str, RecordField]:
 
 @pytest.mark.hypothesis
 @pytest.mark.parametrize("protocol", ZEEK)
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=12)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=examples(12))
 @given(data=st.data())
 def test_every_column_of_zeek_keeps_its_value(protocol: str, tmp_path: Path, data: st.DataObject) -> None:
     known, layout = columns(protocol), READY[protocol].layout
@@ -350,6 +351,7 @@ def test_layouts_of_nfdump(tmp_path: Path) -> None:
     assert accounted(reader, len(data))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("nfpcapd") is None, reason="nfdump is not installed")
 def test_flows_of_nfdump_are_those_of_the_capture(tmp_path: Path) -> None:
     made = talks(8, 60)

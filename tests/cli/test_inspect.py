@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import json
 import random
 import re
@@ -87,12 +88,48 @@ def test_copies_are_those_of_editcap(tmp_path: Path, window: str) -> None:
     (only,) = found["interfaces"]
     assert 0 < only["duplicates"]["packets"] == skipped < only["duplicates"]["compared"] == 400
     header, row = csv.reader(called(path, "--duplicates", window, "--format", "csv").stdout.splitlines())
-    assert (header[-1], row[-1]) == ("duplicates", str(skipped))
+    assert (header[-2:], row[-2:]) == (["duplicates", "duplicates_elsewhere"], [str(skipped), ""])
     table = called(path, "--duplicates", window).stdout
     assert f"{skipped:,} ({skipped / 400:.2%})" in table and "duplicates within" in table
     heading, line, *_ = called(path, tmp_path / "b.pcap", "--duplicates", window).stdout.splitlines()
-    assert "duplicates" in heading and f" {skipped:,} " in line
+    assert "duplicates  elsewhere" in heading and f" {skipped:,} " in line
     assert "duplicates" not in called(path).stdout + called(path, "--format", "csv").stdout.partition("\n")[0]
+
+
+def test_copies_of_other_files_are_those_of_all_pairs(tmp_path: Path) -> None:
+    draw, window, skew = random.Random(7), 20 * SECOND // 1000, SECOND // 100
+    links: list[list[tuple[int, bytes]]] = []
+    for number in range(3):
+        clock, records = BASE, []
+        for _ in range(120):
+            clock += draw.choice([0, 3, 11]) * SECOND // 1000
+            stamp = clock - draw.choice([0, 0, 0, 5, 30]) * SECOND // 1000
+            records.append((stamp, udp("10.0.0.1", "10.0.0.2", 1, 2, bytes([draw.randrange(6)]) * 20)))
+        (tmp_path / f"{number}.pcap").write_bytes(pcap_bytes(records))
+        links.append(records)
+    clocks = [list(itertools.accumulate((stamp for stamp, _ in records), max)) for records in links]
+    admitted = [
+        [record for record, clock in zip(records, clock, strict=True) if clock - record[0] <= skew]
+        for records, clock in zip(links, clocks, strict=True)
+    ]
+    expected = [
+        sum(
+            any(
+                (stamp - window, -1) <= (other, 0) and (other, theirs) < (stamp, mine) and same == frame
+                for theirs, records in enumerate(admitted)
+                if theirs != mine
+                for other, same in records
+            )
+            for stamp, frame in admitted[mine]
+        )
+        for mine in range(3)
+    ]
+    options = ("--duplicates", "20ms", "--skew", "10ms")
+    document = as_json(*sorted(tmp_path.iterdir()), *options)
+    jsonschema.validate(document, json.loads(SCHEMA.read_text(encoding="utf-8")))
+    found = [capture["interfaces"][0]["duplicates"] for capture in document["captures"]]
+    assert [each["elsewhere"] for each in found] == expected and min(expected) > 10
+    assert [each["compared"] for each in found] == [len(records) for records in admitted]
 
 
 def test_the_facts_of_the_document(folder: Path) -> None:

@@ -17,7 +17,18 @@ from tests.public.recorded import compare_recorded
 from tests.public.runs import Outcome, checked
 from tests.public.sources import found, planned
 
-HEAD = ("repository", "queries", "planned", "ran", "equal to DuckDB", "recorded files", "equal", "lines", "equal")
+HEAD = (
+    "repository",
+    "queries",
+    "planned",
+    "ran",
+    "equal to DuckDB",
+    "to the batch evaluator",
+    "recorded files",
+    "equal",
+    "lines",
+    "equal",
+)
 
 
 def main() -> int:
@@ -53,7 +64,10 @@ def main() -> int:
 def _row(repository: str, every: list[Outcome]) -> tuple[object, ...]:
     counted = (
         sum(outcome.queries for outcome in every),
-        *(sum(len(getattr(outcome, name)) for outcome in every) for name in ("planned", "ran", "beside_sql")),
+        *(
+            sum(len(getattr(outcome, name)) for outcome in every)
+            for name in ("planned", "ran", "beside_sql", "beside_batch")
+        ),
         *(sum(getattr(outcome, name)[at] for outcome in every) for name in ("files", "lines") for at in (0, 1)),
     )
     return repository, *counted

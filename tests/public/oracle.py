@@ -11,13 +11,15 @@ import pyarrow as pa
 
 from lowwater.catalog.protocols import Protocol
 from lowwater.catalog.types import Type
-from lowwater.catalog.values import format_ip
+from lowwater.catalog.values import format_ip, pack_ip
 from lowwater.plan.operators import Node
 from lowwater.replay.command.run_command import RunResults
 from tests.law.compare import Rows
 from tests.law.compare import value as plain
+from tests.plan.batch import evaluate
+from tests.plan.batch_rows import Packet, World
 from tests.public import sql
-from tests.public.records import Record, sortable, table_of
+from tests.public.records import SECOND, Record, sortable, table_of
 from tests.public.sources import PARAMS, QuerySet
 
 
@@ -44,6 +46,37 @@ def _with_texts(table: pa.Table, fields: Iterable[str]) -> pa.Table:
             column = pa.array([_cell(each) for each in column.to_pylist()], pa.string())
         columns[name] = column
     return pa.table(columns)
+
+
+def batch_world(queries: QuerySet, records: Mapping[str, Sequence[Record]]) -> World:
+    """The records of a set as the batch evaluator reads them; none is late."""
+    packets: dict[str, list[Packet]] = {}
+    for link, rows in records.items():
+        protocol = queries.declared[queries.links[link]]
+        assert protocol.layout is not None
+        internal = {each.name: each.unit or SECOND for each in protocol.attributes if each.stamp != "external"}
+        packets[link] = [
+            Packet(
+                link,
+                position,
+                row["_arrival"],
+                True,
+                {"timestamp": row["_stamp"], "interface": link}
+                | {field.stored: _stored(row[field.name], field.type) for field in protocol.layout.fields}
+                | {name: row["_arrival"] // unit for name, unit in internal.items()},
+            )
+            for position, row in enumerate(rows)
+        ]
+    return World(packets)
+
+
+def _stored(value: Any, kind: Type) -> Any:
+    return pack_ip(value) if kind is Type.IP and value is not None else value
+
+
+def batch_rows(node: Node, world: World) -> Rows:
+    """The rows of a plan by the batch evaluator."""
+    return Counter(tuple(_cell(row.values[field.name]) for field in node.fields) for row in evaluate(node, world))
 
 
 class Oracle:

@@ -18,6 +18,10 @@ from lowwater.catalog.types import Type
 
 SECOND = 1_000_000_000
 BEGIN = 1_767_225_600 * SECOND
+END = BEGIN + 600 * SECOND
+"""Of the last record of every link. Idle epochs end with the last link of a query, so beside a link that ends later a
+query has other rows for its readers than alone."""
+
 SKEW = 2 * SECOND
 """Of every link; timestamps are at most this late."""
 
@@ -68,9 +72,12 @@ def records_of(protocol: Protocol, random: Random, count: int, literals: Mapping
         if not each.clock and each.stamp == "external"
     }
     time, arrival, records = _Line(clock, BEGIN // clock.unit, SKEW // clock.unit), 0, []
-    for _ in range(count):
+    for number in range(count):
         gap = random.choice((0, 0, 100, 1000, 3000, 9000)) * 1_000_000 // clock.unit
-        stamp = max(BEGIN // clock.unit, time.step(random, gap))
+        left = END // clock.unit - time.value
+        stamp = max(BEGIN // clock.unit, time.step(random, min(gap, left)))
+        if number == count - 1:
+            stamp = END // clock.unit
         row = {each.name: _drawn(each, protocol, random, literals) for each in layout.fields}
         row |= {name: line.step(random, random.choice((0, 1, 1, 4))) for name, line in lines.items()}
         row[field_name(clock.name)] = stamp

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -25,8 +25,9 @@ from lowwater.replay.command.run_command import RunRequest, RunResults, run_inte
 from lowwater.replay.progress import Progress
 from lowwater.replay.sessions import Sessions
 from tests.law.compare import REFERENCE, SPARK
+from tests.plan.batch_rows import World
 from tests.public import sql
-from tests.public.oracle import Oracle, rows_of
+from tests.public.oracle import Oracle, batch_rows, batch_world, rows_of
 from tests.public.records import (
     SECOND,
     SKEW,
@@ -55,6 +56,7 @@ class Outcome:
         rows: how many rows they had.
         empty: those without a row.
         beside_sql: those whose rows were DuckDB's too; `no_sql` why the others have no SQL.
+        beside_batch: those of the others whose rows were those of the batch evaluator too.
         lines: recorded lines, and those that were equal; `files` the same of recorded files.
         different: what was not equal, or failed.
     """
@@ -66,6 +68,7 @@ class Outcome:
     rows: int = 0
     empty: list[str] = field(default_factory=list)
     beside_sql: list[str] = field(default_factory=list)
+    beside_batch: list[str] = field(default_factory=list)
     no_sql: dict[str, str] = field(default_factory=dict)
     lines: tuple[int, int] = (0, 0)
     files: tuple[int, int] = (0, 0)
@@ -180,11 +183,16 @@ def checked(
         return outcome
     used = drawn(queries, seed, 90)
     with lake_of(queries, used) as made:
-        oracle = Oracle(queries, used)
+        oracle, world = Oracle(queries, used), batch_world(queries, used)
         for at in range(0, len(planned), TOGETHER):
-            _compare(queries, planned[at : at + TOGETHER], made, oracle, spark, outcome)
+            _compare(queries, planned[at : at + TOGETHER], made, oracle, world, spark, outcome)
         outcome.no_sql = oracle.why
     return outcome
+
+
+def _of_links(world: World, links: Sequence[str]) -> World:
+    """The records of some links alone: idle epochs end with the last of them."""
+    return replace(world, links={link: world.links[link] for link in links})
 
 
 def _compare(
@@ -192,6 +200,7 @@ def _compare(
     names: Sequence[str],
     made: tuple[Lake, dict[str, Captures], Path],
     oracle: Oracle,
+    world: World,
     spark: SparkSession | None,
     outcome: Outcome,
 ) -> None:
@@ -211,9 +220,12 @@ def _compare(
         outcome.ran.append(name)
         outcome.rows += rows.total()
         outcome.empty += [] if rows else [name]
-        if name not in oracle.why:
-            expected = oracle.rows(name)
-            if rows == expected:
-                outcome.beside_sql.append(name)
-            else:
-                outcome.different.append(f"{name}: DuckDB {expected - rows}, engines {rows - expected}")
+        known = name not in oracle.why
+        expected = (
+            oracle.rows(name) if known else batch_rows(by_name[name].logical, _of_links(world, by_name[name].links))
+        )
+        if rows == expected:
+            (outcome.beside_sql if known else outcome.beside_batch).append(name)
+        else:
+            other = "DuckDB" if known else "batch evaluator"
+            outcome.different.append(f"{name}: {other} {expected - rows}, engines {rows - expected}")

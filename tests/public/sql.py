@@ -7,7 +7,7 @@ them; everything else is the text's own, so the binder cannot be wrong in both.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lowwater.catalog.types import Type
 from lowwater.gsql import nodes as syntax
@@ -49,13 +49,13 @@ class Scope:
     Attributes:
         sources: range variable -> types of its columns.
         groups: group-by variable -> its definition.
-        tied: (range variable, column) -> the column of the other side that is equal, in an outer join.
+        tied: (range variable, column) -> what is equal of the other side, in an outer join.
         params: values of `$name`.
     """
 
     sources: Mapping[str, Types]
     groups: Mapping[str, syntax.Expression]
-    tied: Mapping[tuple[str, str], tuple[str, str]]
+    tied: Mapping[tuple[str, str], syntax.Expression]
     params: Mapping[str, int]
 
     def side(self, name: syntax.Name) -> str:
@@ -149,15 +149,14 @@ def _names(expression: syntax.Expression) -> list[syntax.Name]:
     return own + [name for child in syntax.children(expression) for name in _names(child)]
 
 
-def _tied(conjuncts: Sequence[syntax.Expression], scope: Scope) -> dict[tuple[str, str], tuple[str, str]]:
-    """The columns that an equality ties to one of the other side, whose value stands for a missing one."""
-    tied = {}
+def _tied(conjuncts: Sequence[syntax.Expression], scope: Scope) -> dict[tuple[str, str], syntax.Expression]:
+    """The columns that an equality ties to the other side, whose value stands for a missing one (V1)."""
+    tied: dict[tuple[str, str], syntax.Expression] = {}
     for each in conjuncts:
         if isinstance(each, syntax.BinaryOp) and each.op == "=":
-            left, right = each.left, each.right
-            if isinstance(left, syntax.Name) and isinstance(right, syntax.Name):
-                pair = (scope.side(left), left.name), (scope.side(right), right.name)
-                tied[pair[0]], tied[pair[1]] = pair[1], pair[0]
+            for column, other in ((each.left, each.right), (each.right, each.left)):
+                if isinstance(column, syntax.Name) and _names(other):
+                    tied.setdefault((scope.side(column), column.name), other)
     return tied
 
 
@@ -170,12 +169,21 @@ def _from(join: str, tables: Mapping[str, str], conjuncts: Sequence[syntax.Expre
         if len(sides) == 1 or not join:
             own[next(iter(tables)) if not sides else sides.pop()].append(text(each, scope))
         else:
-            both.append(text(each, scope))
+            both.append(_matched(each, scope))
     if not join:
         name, table = next(iter(tables.items()))
         return f"{table} AS {name}{f' WHERE {_all(own[name])}' if own[name] else ''}"
     parts = [f"(SELECT * FROM {table} AS {name} WHERE {_all(own[name])}) AS {name}" for name, table in tables.items()]
     return f"{parts[0]} {JOINS[join]} {parts[1]} ON {_all(both)}"
+
+
+def _matched(condition: syntax.Expression, scope: Scope) -> str:
+    """A condition on both sides; NULL equals NULL between two columns (V1)."""
+    if isinstance(condition, syntax.BinaryOp) and condition.op == "=":
+        left, right = condition.left, condition.right
+        if isinstance(left, syntax.Name) and isinstance(right, syntax.Name):
+            return f"{text(left, scope)} IS NOT DISTINCT FROM {text(right, scope)}"
+    return text(condition, scope)
 
 
 def _all(conditions: Sequence[str]) -> str:
@@ -220,7 +228,7 @@ def _column(name: syntax.Name, scope: Scope) -> str:
     side = scope.side(name)
     other = scope.tied.get((side, name.name))
     shown = f'{side}."{name.name}"'
-    return f'coalesce({shown}, {other[0]}."{other[1]}")' if other else shown
+    return f"coalesce({shown}, {text(other, replace(scope, tied={}))})" if other else shown
 
 
 def _call(call: syntax.Call, scope: Scope) -> str:

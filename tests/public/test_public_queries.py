@@ -85,7 +85,7 @@ def test_a_set_of_our_own_is_adapted_run_and_compared(tmp_path: Path) -> None:
     outcome = checked(queries, names, why, None)
     assert not outcome.different and not outcome.empty
     assert outcome.ran == names and outcome.no_sql == {"seen": "CLOSING_WHEN, LAST"}
-    assert outcome.beside_sql == [name for name in names if name != "seen"]
+    assert (outcome.beside_sql, outcome.beside_batch) == ([name for name in names if name != "seen"], ["seen"])
     compare_recorded(queries, names, None, outcome)
     assert (outcome.files, outcome.lines, outcome.different) == ((1, 1), (2, 2), [])
 

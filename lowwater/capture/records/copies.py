@@ -124,8 +124,8 @@ class CopyCounter:
         self._waiting: list[Hashed] = []
         self._rows = 0
 
-    def add(self, records: Hashed, arrivals: NDArray[np.int64]) -> None:
-        """Adds records with their arrivals, ns."""
+    def add(self, records: Hashed, arrivals: NDArray[np.int64]) -> Hashed:
+        """Adds records with their arrivals, ns; returns those that are not late."""
         admitted = arrivals - records.stamps <= self._skew
         part = records if admitted.all() else records.take(admitted)
         self.compared += len(part)
@@ -135,6 +135,7 @@ class CopyCounter:
         if self._rows >= _ROWS:
             self._decide(self._clock - self._skew)  # no later record that is admitted is before this instant
             self._rows = 0
+        return part
 
     def finish(self) -> None:
         """Counts the copies among the records that still wait."""

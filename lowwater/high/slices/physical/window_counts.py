@@ -24,7 +24,7 @@ from lowwater.reference.plan import Operators
 from lowwater.stream.groups import GroupOperator
 from lowwater.stream.maps import BucketOperator
 from lowwater.stream.operators import Promise
-from lowwater.stream.values import Values
+from lowwater.stream.values import Value, Values
 
 _EXACT = (Type.INT, Type.BOOL, Type.IP, Type.MAC)
 """Types whose equality in Arrow is that of Python."""
@@ -109,7 +109,7 @@ class WindowCounts:
         counted = counted.sort_by(f"{_AT}_min")
         columns = [counted[name].to_pylist() for name in (*self._columns, "count_all")]
         for *combination, rows in zip(*columns, strict=True):
-            values: list[object] = [None] * self._width
+            values: list[Value] = [None] * self._width
             for place, value in zip(self._places, combination, strict=True):
                 values[place] = value
             values[-1] = window
