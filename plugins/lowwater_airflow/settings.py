@@ -47,13 +47,11 @@ class Settings:
         named = os.environ.get("LOWWATER_LAKE")
         if not named:
             raise ConfigError("LOWWATER_LAKE is not set", "start Airflow with LOWWATER_LAKE=<folder of the lake>")
-        lake = Path(named).absolute()
-        return Settings(lake, query_folder(lake), load_config(lake))
         try:
             lake = lake_path(named)
         except ValueError as error:
             raise ConfigError(f"LOWWATER_LAKE: {error}", "name a folder, or s3://BUCKET/PREFIX") from None
-        return Settings(lake, Path(os.environ.get("LOWWATER_QUERIES") or ROOT / "queries"), load_config(lake))
+        return Settings(lake, query_folder(lake), load_config(lake))
 
     def query_sets(self) -> list[str]:
         """The names of the query sets: files in the folder, and sets with files in the settings."""
@@ -114,13 +112,22 @@ class Settings:
         return _duration(self.config.replay.patience)
 
 
-def query_folder(lake: Path) -> Path:
+def query_folder(lake: PurePath) -> Path:
     """The folder of the query sets: LOWWATER_QUERIES, else `queries/` of the checkout, else `queries/` in the lake.
 
     The queries of an installed package are samples, which a lake of other links would refuse.
+
+    Raises:
+        ConfigError: none of them is a folder of this machine.
     """
     named = os.environ.get("LOWWATER_QUERIES")
-    return Path(named) if named else (checkout() or lake) / "queries"
+    if named:
+        return Path(named)
+    home = checkout() or lake
+    if not isinstance(home, Path):
+        hint = "start Airflow with LOWWATER_QUERIES=<folder of the query sets>"
+        raise ConfigError(f"LOWWATER_QUERIES is not set, and {lake} is no folder of this machine", hint)
+    return home / "queries"
 
 
 def cron(length: int) -> str:

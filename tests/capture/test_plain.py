@@ -102,7 +102,7 @@ def test_which_packets_go_the_quick_way(frame: bytes, quick: bool) -> None:
 def test_a_kernel_is_compiled_once_for_records_of_any_layout(layer: Any) -> None:
     """Records that are part of a larger array, as in a file of several batches, wait for no other compilation."""
     whole, part = np.zeros((ROWS, 2), np.int64), np.zeros((ROWS, 3), np.int64)[:, :2]
-    kernel: Any = GENERAL(layer, True)
+    kernel: Any = GENERAL(layer, True).machine
     for records in (whole, part):
         out = decode.Columns(np.empty((len(decode.WIDE), 2), np.int64), np.empty((len(decode.NARROW), 2), np.int32), -1)
         present, carriers = np.zeros(8, np.int64), np.empty((2, 4), np.int64)
