@@ -6,19 +6,29 @@ PYTHON ?=
 CASES ?= 3000
 SPARK_CASES ?= 300
 FULL ?=
+EXTRAS := spark quality airflow s3 serve all
 VENV := .venv
 BIN := $(VENV)/bin
 
+# pip fetches the first uv, and uv everything else: one variable names the mirror for both.
+ifdef PIP_INDEX_URL
+export UV_DEFAULT_INDEX ?= $(PIP_INDEX_URL)
+else ifdef UV_DEFAULT_INDEX
+export PIP_INDEX_URL := $(UV_DEFAULT_INDEX)
+endif
+
 .DELETE_ON_ERROR:
-.PHONY: help setup demo up down test test-fast lint types fuzz goldens bench bench-high bench-ingest bench-end experiments endurance lock digests clean
+.PHONY: help setup docs demo up down test test-fast test-packages lint types fuzz goldens bench bench-high bench-ingest bench-end experiments endurance wheel lock bill licences audit release-check digests clean
 
 help:
 	@echo 'setup      create .venv, install the lock, fetch the Delta jars, compile the reader, record Spark'"'"'s classes'
+	@echo 'docs       the documentation site under var/website, which works without a network; prints its first page'
 	@echo 'demo       three hours of three links through Airflow and Spark into var/lake; stops what it started'
 	@echo 'up         Airflow over the lake of the demo, kept running; prints its address and login'
 	@echo 'down       stop it'
 	@echo 'test       every test, those with Spark and real captures included'
 	@echo 'test-fast  the tests without a JVM, real captures or other processes; few random examples; under a minute'
+	@echo 'test-packages  the wheel in environments of their own: every extra, every Python of the machine (.ci/matrix)'
 	@echo 'lint       ruff: rules and format'
 	@echo 'types      mypy, strict'
 	@echo 'fuzz       more cases of the law, behind those of var/fuzz/ledger.jsonl; the randomised tests with many examples'
@@ -29,10 +39,16 @@ help:
 	@echo 'bench-end    captures to audited tables beside nfdump, DuckDB, PySpark and tshark; FULL=--full adds 100 M packets'
 	@echo 'experiments  the papers'"'"' figures, and docs/experiments.md: under 15 minutes; FULL=1 at the papers'"'"' rates, some 15 hours; goes on where it was stopped, and ends with the verdicts'
 	@echo 'endurance  30 days through one backfill and two days through Airflow, with kills, beside a sequential run: hours'
-	@echo 'lock       requirements.txt from requirements.in'
+	@echo 'wheel      wheel and source distribution into dist/'
+	@echo 'lock       requirements.txt from requirements.in, also of docker/ and website/, and a lock for each extra into requirements/'
+	@echo 'bill       the bill of materials of all extras, var/bill.json (CycloneDX)'
+	@echo 'licences   docs/licences.md from the locks'
+	@echo 'audit      known vulnerabilities of the locked packages; needs a way to pypi.org'
+	@echo 'release-check  what must hold before a release, check by check; RUN=1 also runs every test'
 	@echo 'digests    the images of docker/ by their digests, into docker/.env'
-	@echo 'clean      remove var/ and all caches; .venv stays'
-	@echo 'PYTHON=... names the Python 3.11 to use'
+	@echo 'clean      remove var/, the environment of the site and all caches; .venv stays'
+	@echo 'PYTHON=... names the Python 3.11 to use; UV_DEFAULT_INDEX, PIP_INDEX_URL, DEFAULT_ARTIFACT_REPOSITORY and'
+	@echo 'HTTPS_PROXY name mirrors and a proxy (docs/installation.md)'
 
 setup: $(VENV)/.package $(VENV)/.jars $(VENV)/.kernels $(VENV)/.classes
 
@@ -73,6 +89,26 @@ $(VENV)/.classes: $(VENV)/.jars
 	$(BIN)/python -m lowwater.replay.setup.training
 	@touch $@
 
+# The tools of the site have a lock and an environment of their own: the platform needs none of them. Only the two stamps
+# need a network, and npm for the scripts; every further build works without.
+SITE := var/website
+SITE_BIN := .venv-docs/bin
+
+docs: $(VENV)/.package .venv-docs/.packages $(SITE)/scripts/.fetched
+	$(BIN)/python -m website.stage $(SITE)
+	NO_MKDOCS_2_WARNING=1 $(SITE_BIN)/mkdocs build --quiet --strict --config-file $(SITE)/mkdocs.yml
+	$(BIN)/python -m website.check $(SITE)/site
+	@echo "file://$(CURDIR)/$(SITE)/site/index.html"
+
+.venv-docs/.packages: website/requirements.txt | $(VENV)/.packages
+	$(BIN)/python -m venv --clear .venv-docs
+	$(BIN)/uv pip install --quiet --python $(SITE_BIN)/python --require-hashes -r website/requirements.txt
+	@touch $@
+
+$(SITE)/scripts/.fetched: website/scripts.json | $(VENV)/.packages
+	$(BIN)/python -m website.fetch $(SITE)/scripts
+	@touch $@
+
 demo: setup
 	@$(BIN)/lowwater doctor
 	$(BIN)/python scripts/demo.py
@@ -93,6 +129,9 @@ test: setup $(VENV)/.s3
 test-fast: $(VENV)/.package $(VENV)/.s3
 	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses=2 --dist=loadfile --no-loadscope-reorder -m "not spark and not captures and not slow" --hypothesis-profile=quick
 
+test-packages: setup
+	.ci/matrix
+
 lint: $(VENV)/.packages
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -107,6 +146,7 @@ fuzz: setup
 	$(BIN)/python -m tests.capture.fuzz_guided frames var/fuzz/frames -runs=10000000 -max_len=400
 	$(BIN)/python -m tests.capture.fuzz_guided files var/fuzz/files -runs=100000 -max_len=1500
 	$(BIN)/python -m tests.capture.fuzz_captures --frames 10000000 --files 200000 --seed 1 --corpus var/fuzz/frames
+	$(BIN)/python -m tests.capture.fuzz_tables --lines 1000000 --headers 100000 --files 20000 --bombs --seed 1
 	$(BIN)/python -m tests.capture.fuzz_logs --files 100000 --seed 1
 
 # Everything that tests compare with; the reader of the diff decides.
@@ -134,15 +174,38 @@ bench-end: setup
 experiments: setup
 	$(BIN)/python -m experiments $(if $(FULL),--full)
 
+wheel: $(VENV)/.package
+	rm -rf dist build
+	$(BIN)/uv build --quiet --offline --no-build-isolation --python $(BIN)/python --out-dir dist
+	rm -rf build
+
+# The locks of the extras hold for every platform and Python that pyproject.toml admits, at the versions of the one lock
+# that the tests use.
 lock: $(VENV)/.packages
 	$(BIN)/uv pip compile --quiet --generate-hashes --python-version 3.11 requirements.in -o requirements.txt
 	$(BIN)/uv pip compile --quiet --generate-hashes --no-deps --python-version 3.11 docker/requirements.in -o docker/requirements.txt
+	$(BIN)/uv pip compile --quiet --generate-hashes --python-version 3.11 website/requirements.in -o website/requirements.txt
 	$(BIN)/uv pip compile --quiet --generate-hashes --python-version 3.11 tests/storage/requirements.in -o tests/storage/requirements.txt
+	for extra in core $(EXTRAS); do \
+	    $(BIN)/uv pip compile --quiet --generate-hashes --universal --python-version 3.11 --no-annotate --no-header \
+	        $$([ $$extra = core ] || echo --extra $$extra) pyproject.toml -c requirements.txt -o requirements/$$extra.txt || exit 1; done
+
+bill: $(VENV)/.package
+	$(BIN)/python scripts/dependencies.py bill
+
+licences: $(VENV)/.package
+	$(BIN)/python scripts/dependencies.py licences
+
+audit: $(VENV)/.package
+	$(BIN)/python scripts/dependencies.py audit
+
+release-check: setup
+	$(BIN)/python scripts/release.py $(if $(RUN),--run)
 
 # Needs docker and a way to the registries of the images.
 digests:
 	scripts/digests.sh docker/compose.yaml docker/.env
 
 clean: down
-	rm -rf $(VENV)/.kernels var build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache .numba_cache spark-warehouse
+	rm -rf $(VENV)/.kernels .venv-docs var build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache .numba_cache spark-warehouse
 	find . -path ./$(VENV) -prune -o -name __pycache__ -type d -exec rm -rf {} +

@@ -7,7 +7,20 @@ import sys
 from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent
-STAGES = ("plan", "capture", "low", "chunks", "heartbeats", "ingest", "high", "run", "first_run", "interval", "review")
+STAGES = (
+    "plan",
+    "capture",
+    "low",
+    "chunks",
+    "heartbeats",
+    "ingest",
+    "records",
+    "high",
+    "run",
+    "first_run",
+    "interval",
+    "review",
+)
 BENCHMARKS = tuple(f"bench_{stage}.py" for stage in STAGES)
 
 

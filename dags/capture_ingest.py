@@ -30,7 +30,7 @@ with DAG(
     max_active_runs=4,
     default_args=RETRYING,
     tags=["lowwater"],
-):
+) as dag:
     find = FindCaptures(task_id="find", lake=settings.lake)
     IngestCapture.partial(
         task_id="ingest", lake=settings.lake, outlets=[PACKETS], map_index_template="{{ map_index_label }}"

@@ -28,5 +28,5 @@ with DAG(
     max_active_runs=1,
     default_args=RETRYING,
     tags=["lowwater"],
-):
+) as dag:
     MaintainLake(task_id="maintain", lake=settings.lake)

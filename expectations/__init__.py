@@ -11,6 +11,8 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from lowwater.extras import require
+
 from .entries import Entry, SuiteFile, read_suite
 from .findings import SUITES, Finding, Report, Severity, Validation, Verdict, once, verdict
 from .lazy import load_lazily
@@ -44,6 +46,7 @@ load_lazily()
 
 def validate(frames: Mapping[str, pandas.DataFrame], run: str) -> tuple[Validation, ...]:
     """Runs every suite on its measure frame; see `validation.validate`."""
+    require("an audit", "quality")
     from .validation import validate
 
     return validate(frames, run)

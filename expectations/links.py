@@ -52,7 +52,7 @@ class ExpectLinkToExcludeNothing(LinkRule):
 
 
 class ExpectLinkRecordsToBeAccountedFor(LinkRule):
-    """Read = malformed + violating + duplicates + sane + outside, counted from the packets (SEMANTICS A1)."""
+    """Read = malformed + violating + duplicates + sane + outside, counted from the table (SEMANTICS A1)."""
 
     rule = "The ledgers count every record of the link once"
     measures = ("read", "malformed", "violating", "duplicates", "sane", "outside", "unaccounted")
@@ -70,9 +70,9 @@ class ExpectLinkRecordsToBeAccountedFor(LinkRule):
         parts += f"; {row['strays']}" if row["strays"] else ""
         read, stray = f"read {count(row['read'])}", row["unaccounted"]
         if stray > 0:
-            return f"the ledgers lack {count(stray, 'record')} of packets/; {read}, counted: {parts}"
+            return f"the ledgers lack {count(stray, 'record')} of the table; {read}, counted: {parts}"
         if stray < 0:
-            return f"packets/ lacks {count(-stray, 'record')} that the ledgers count; {read}, counted: {parts}"
+            return f"the table lacks {count(-stray, 'record')} that the ledgers count; {read}, counted: {parts}"
         return f"{read}, but the outcomes add up to {count(self._outcomes(row))}: {parts}"
 
 

@@ -1,3 +1,3 @@
 """Lowwater replays packet captures through stream queries, exactly."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

@@ -143,6 +143,10 @@ class ConfigError(LowwaterError):
     """`lowwater.toml` or an option is wrong."""
 
 
+class AbsentExtraError(LowwaterError, ModuleNotFoundError):
+    """A package of an extra (`lowwater[spark]`) is not installed. Callers may also catch it as ModuleNotFoundError."""
+
+
 class LakeError(LowwaterError):
     """The lake cannot be read or written."""
 

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from lowwater.capture.tables.reader import RECORD_KINDS
 from lowwater.instants import format_duration, format_instant, parse_instant
 from lowwater.lake.tables import interval_label, safe_name
 from lowwater.quality.lateness.counts import bound_of
@@ -125,7 +126,7 @@ def _templates() -> Environment:
         "safe_name": safe_name,
         "file": lambda path: Path(path).name,
     }
-    environment.globals |= {"signs": SIGNS}
+    environment.globals |= {"signs": SIGNS, "record_kinds": RECORD_KINDS}
     return environment
 
 

@@ -95,7 +95,7 @@ class Home:
         return {
             "core": {
                 "dags_folder": ROOT / "dags",
-                "plugins_folder": ROOT / "plugins",
+                "plugins_folder": self.folder / "plugins",  # ours is an entry point of the package
                 "load_examples": False,
                 "executor": "LocalExecutor",
                 "parallelism": 2 * cores,

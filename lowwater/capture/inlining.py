@@ -58,6 +58,15 @@ def _digest() -> str:
     return hashlib.sha256(b"\0".join(module.read_bytes() for module in inlined())).hexdigest()[:16]
 
 
+def kernel_name(function: Callable[..., object]) -> str:
+    """Returns the name of a kernel for numba's cache.
+
+    Numba finds cached kernels by this name, and recompiles only if the kernel's own module has changed. So the name
+    includes a digest of the inlined modules.
+    """
+    return f"{function.__qualname__}_{_digest()}"
+
+
 def kernel(function: _Function, arguments: tuple[Any, ...] | None = None) -> _Function:
     """Compiles a kernel, cached on disk until one of the `inlined` modules changes.
 
@@ -66,9 +75,7 @@ def kernel(function: _Function, arguments: tuple[Any, ...] | None = None) -> _Fu
         arguments: numba types of its arguments, for a kernel that is compiled once and now; None to compile it for
             the types of each first call.
     """
-    # Numba finds cached kernels by this name, and recompiles only if the kernel's own module has changed. So the name
-    # includes a digest of the inlined modules.
-    function.__qualname__ += f"_{_digest()}"
+    function.__qualname__ = kernel_name(function)
     return cached_njit(arguments, nogil=True, **_UNCOUNTED)(function)
 
 

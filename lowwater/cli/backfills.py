@@ -62,7 +62,7 @@ def show_plan(selection: IntervalSelection, form: str) -> None:
     if not work:
         say("nothing is due")
     else:
-        _show_table(work)
+        _show_table(work, _counted(jobs))
     for job in jobs:
         if others := outdated_audits(job, DueSelection(selection.start, selection.end)):
             where, first, last = (
@@ -77,8 +77,14 @@ def show_plan(selection: IntervalSelection, form: str) -> None:
             )
 
 
-def _show_table(work: Sequence[Due]) -> None:
-    table = Table("interval", "query set", "state", "packets", "seconds", "why", box=None)
+def _counted(jobs: Sequence[Job]) -> str:
+    """Names what the links of query sets hold: packets, or records where some links hold others."""
+    kinds = {job.config.link(link).kind for job in jobs for link in job.plan.links}
+    return "packets" if kinds <= {"pcap"} else "records"
+
+
+def _show_table(work: Sequence[Due], counted: str) -> None:
+    table = Table("interval", "query set", "state", counted, "seconds", "why", box=None)
     for interval in work:
         seconds = "?" if interval.seconds is None else f"{interval.seconds:,.1f}"
         cells = (
@@ -91,7 +97,7 @@ def _show_table(work: Sequence[Due]) -> None:
         )
         table.add_row(*(styled(cell) for cell in cells))
     open_console().print(table)
-    say(_total(work))
+    say(_total(work, counted))
 
 
 def _as_json(work: Sequence[Due]) -> str:
@@ -136,19 +142,19 @@ def _why(interval: Due) -> str:
     return f"{text}. Cannot start: {interval.blocked}" if interval.blocked else text
 
 
-def _left_out(work: Sequence[Due]) -> str:
+def _left_out(work: Sequence[Due], counted: str) -> str:
     """Describes the intervals that cannot start because captures begin or end inside them; empty if there are none."""
     edges = [interval for interval in work if interval.at_edge]
     if not edges:
         return ""
     packets = _packets(sum(interval.packets for interval in edges), all(interval.exact for interval in edges))
     return (
-        f"; not run: {_intervals(len(edges))}, {packets} packets, in which captures begin or end: "
+        f"; not run: {_intervals(len(edges))}, {packets} {counted}, in which captures begin or end: "
         "add since and until to the links, or --through-end"
     )
 
 
-def _total(work: Sequence[Due]) -> str:
+def _total(work: Sequence[Due], counted: str) -> str:
     startable = [interval for interval in work if not interval.blocked]
     packets = _packets(sum(interval.packets for interval in startable), all(interval.exact for interval in startable))
     durations = [interval.seconds for interval in startable if interval.seconds is not None]
@@ -159,8 +165,8 @@ def _total(work: Sequence[Due]) -> str:
     spent += f", about {_bytes(sum(written))} between the stages" if sum(written) else ""
     waiting = len(work) - len(startable)
     rest = f"; {waiting} cannot start" if waiting else ""
-    rest += _left_out([interval for interval in work if interval.blocked])
-    return f"{_intervals(len(startable))} to run, {packets} packets, {spent}{rest}"
+    rest += _left_out([interval for interval in work if interval.blocked], counted)
+    return f"{_intervals(len(startable))} to run, {packets} {counted}, {spent}{rest}"
 
 
 def _bytes(count: int) -> str:
@@ -196,20 +202,20 @@ def run_backfill(selection: IntervalSelection, workers: int, order: str) -> bool
     if not work:
         say("nothing is due")
         return sound
-    say(_total(work), err=True)
+    say(_total(work, _counted(jobs)), err=True)
     with _watched(work, workers) as watch:
         results = backfill(jobs, work, workers, Order(order), watch)
-    _summary(results)
+    _summary(results, _counted(jobs))
     return sound and all(result.published for result in results)
 
 
-def _summary(results: Sequence[IntervalResult]) -> None:
+def _summary(results: Sequence[IntervalResult], counted: str) -> None:
     for result in sorted(results, key=lambda result: (result.due.query_set, result.due.start)):
         if not result.published:
             say(f"{_name(result.due)}: {result.state}: {result.reason}", err=True)
     counts = Counter(result.state for result in results)
     counts_text = ", ".join(f"{state} {count:,}" for state, count in sorted(counts.items()))
-    say(counts_text + _left_out([result.due for result in results if result.state == WAITING]))
+    say(counts_text + _left_out([result.due for result in results if result.state == WAITING], counted))
 
 
 @contextmanager

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
 import re
 import shutil
@@ -20,12 +19,18 @@ from pathlib import Path
 import psutil
 from rich.table import Table
 
+from lowwater.cli.versions import version_of
 from lowwater.errors import ConfigError
+from lowwater.extras import EXTRAS, absent
+from lowwater.places import checkout
+from lowwater.tempfolders import make_folder, remove_folder
 from lowwater.terminal import Terminal, styled
 
-ROOT = Path(__file__).resolve().parents[2]
 GIB = 1 << 30
 JAVA = 17
+LOCKED = [(3, 11)]
+PYTHONS = [(3, 11), (3, 12), (3, 13)]
+"""Minor versions of Python of the lock, and those that pyproject.toml admits (docs/installation.md)."""
 MEMORY = 4 * GIB
 DISK = 5 * GIB
 _PIN = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)==([^\s\\;]+)", re.MULTILINE)
@@ -65,11 +70,13 @@ def checks() -> list[Check]:
     Returns:
         One `Check` for each requirement. No check raises or needs the network.
     """
+    spark = [check_java(), check_jars()] if not absent("spark") else []
     return [
         check_python(),
-        check_java(),
-        check_packages(ROOT),
-        check_jars(),
+        check_packages(checkout()),
+        check_extras(),
+        *spark,
+        check_kernels(),
         check_memory(),
         check_disk(Path.cwd()),
         check_port(),
@@ -100,11 +107,13 @@ def doctor(console: Terminal) -> int:
 
 
 def check_python() -> Check:
-    """Checks for Python 3.11, the version of the package lock."""
+    """Checks for the Python of the package lock in a checkout, and else for any that the package supports."""
     version = "{}.{}.{}".format(*sys.version_info[:3])
-    if sys.version_info[:2] == (3, 11):
-        return Check("Python 3.11", State.OK, version)
-    return Check("Python 3.11", State.MISSING, version, "make clean && rm -rf .venv && make PYTHON=python3.11 setup")
+    name, supported = ("Python 3.11", LOCKED) if checkout() else ("Python 3.11 to 3.13", PYTHONS)
+    if sys.version_info[:2] in supported:
+        return Check(name, State.OK, version)
+    mend = "make clean && rm -rf .venv && make PYTHON=python3.11 setup" if checkout() else "uv venv --python 3.13"
+    return Check(name, State.MISSING, version, mend)
 
 
 def check_java() -> Check:
@@ -141,18 +150,18 @@ def java_version(text: str) -> int | None:
     return int(match.group(1)) if match else None
 
 
-def check_packages(root: Path) -> Check:
+def check_packages(root: Path | None) -> Check:
     """Checks that the packages have their locked versions; ok in an installation without a lock.
 
     Args:
-        root: folder of the checkout, which holds `requirements.txt`.
+        root: folder of the checkout, which holds `requirements.txt`; None where Lowwater is an installed package.
     """
-    lock = root / "requirements.txt"
-    if not lock.is_file():
+    lock = (root or Path()) / "requirements.txt"
+    if root is None or not lock.is_file():
         return Check("packages", State.OK, "no lock here: not a checkout")
     pins = dict(_PIN.findall(lock.read_text(encoding="utf-8")))
     wrong = [
-        f"{name} {_installed(name) or 'absent'}, not {pin}" for name, pin in pins.items() if _installed(name) != pin
+        f"{name} {version_of(name) or 'absent'}, not {pin}" for name, pin in pins.items() if version_of(name) != pin
     ]
     if not wrong:
         return Check("packages", State.OK, f"{len(pins)} as locked")
@@ -162,25 +171,37 @@ def check_packages(root: Path) -> Check:
     return Check("packages", State.MISSING, "; ".join(wrong[:3]) + more, mend)
 
 
-def _installed(name: str) -> str | None:
-    try:
-        return importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        return None
+def check_extras() -> Check:
+    """Says which extras are installed; none is required."""
+    present = [extra for extra in EXTRAS if not absent(extra)]
+    rest = [extra for extra in EXTRAS if extra not in present]
+    missing = f"; not installed: pip install 'lowwater[{','.join(rest)}]'" if rest else ""
+    return Check("extras", State.OK, (", ".join(present) or "none: the light core") + missing)
+
+
+def check_kernels() -> Check:
+    """Says whether the code that reads headers is compiled on this machine; without, few packets are interpreted."""
+    from lowwater.capture.formats.header import ETHERNET
+    from lowwater.capture.headers.packet import compiled
+
+    if compiled(ETHERNET):
+        return Check("compiled kernels", State.OK, "for Ethernet, and the link types that were met")
+    return Check("compiled kernels", State.OK, "none yet: compiled at first use, or now by lowwater doctor --prepare")
 
 
 def check_jars() -> Check:
-    """Checks for the Delta jars, which a Spark session needs to start without network."""
+    """Checks for the Delta jars. Spark needs them to read tables of a lake, and tests of a checkout do; no run does."""
     fetch = f"{sys.executable} -m lowwater.high.session --fetch"
+    state = State.MISSING if checkout() else State.WARNING
     try:
         # Imported here, because the doctor must also run without PySpark.
-        from lowwater.high.session import delta_jars, jars_folder
+        from lowwater.high.jars import delta_jars, jars_folder
 
         jars = delta_jars()
     except ImportError as error:
         return Check("Delta jars", State.MISSING, f"the session cannot be imported: {error}", "make setup")
     except ConfigError as error:
-        return Check("Delta jars", State.MISSING, error.message, fetch)
+        return Check("Delta jars", state, error.message, fetch)
     return Check("Delta jars", State.OK, f"{len(jars)} in {jars_folder()}")
 
 
@@ -228,3 +249,33 @@ def check_writable(folder: Path) -> Check:
     except OSError as error:
         return Check("working directory", State.MISSING, f"{folder}: {error.strerror}", f"chmod u+w {folder}")
     return Check("working directory", State.OK, f"{folder} is writable")
+
+
+def prepare(console: Terminal) -> None:
+    """Does what the first use would do: compiles kernels; with Spark, fetches Delta's jars; records its classes.
+
+    Args:
+        console: terminal to print to.
+
+    Raises:
+        LowwaterError: a step fails.
+    """
+    from lowwater.replay.setup.kernels import compile_kernels
+
+    console.print("compiling the kernels of every link type: about half a minute, once on this machine")
+    folder = make_folder("lowwater-kernels-")
+    try:
+        compile_kernels(folder)
+    finally:
+        remove_folder(folder)
+    if absent("spark"):
+        return
+    from lowwater.high.jars import fetch_jars, jars_folder
+    from lowwater.replay.setup.training import train
+
+    console.print("fetching the jars of Delta")
+    fetch_jars()
+    if absent("quality"):
+        return
+    console.print("recording the classes of Spark, so that every session starts seconds sooner")
+    train(jars_folder().parent)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,12 +18,30 @@ from rich.table import Table
 
 from lowwater.capture.content.packet_hashes import CONTENT
 from lowwater.capture.headers.tunnels import NAMES
-from lowwater.capture.inspect import QUANTILES, CaptureFacts, InterfaceFacts, inspect
+from lowwater.capture.inspect import QUANTILES, STDIN, CaptureFacts, InterfaceFacts, inspect
 from lowwater.capture.records.copies import CopyCounter
 from lowwater.capture.records.lateness import GAPS, QUANTILE_ERROR
 from lowwater.capture.records.sanity import END_OF_TIME
+from lowwater.cli.inspected_records import (
+    TableFacts,
+    as_interface,
+    inspect_table,
+    is_table,
+    table_document,
+    table_sheet,
+)
+from lowwater.cli.inspected_values import (
+    counts_text,
+    duration_text,
+    duration_twice,
+    instant_text,
+    instant_twice,
+    order,
+    quantile_name,
+    rate_text,
+)
 from lowwater.errors import LowwaterError
-from lowwater.instants import SECOND, format_duration, format_instant
+from lowwater.instants import SECOND, format_duration
 from lowwater.replay.command.row_files import spreadsheet_cell
 from lowwater.terminal import Terminal, open_console, say, styled
 
@@ -41,10 +59,11 @@ FAMILIES = {4: "ipv4", 6: "ipv6"}
 
 @dataclass(frozen=True)
 class Inspection:
-    """Result of inspecting one file: its facts, or the error."""
+    """Result of inspecting one file: its facts, those of records that are no packets, or the error."""
 
     path: Path
     facts: CaptureFacts | None = None
+    table: TableFacts | None = None
     error: LowwaterError | None = None
 
 
@@ -68,9 +87,9 @@ def inspect_files(
         window: longest time from a packet to its copies, ns; None to count no copies.
         compared: bytes that are equal in copies: `content` or `packet`.
     """
-    skew = min(skew, END_OF_TIME)
+    given, skew = max_jump is not None, min(skew, END_OF_TIME)
     max_jump = min(skew + 60 * SECOND if max_jump is None else max_jump, END_OF_TIME)
-    inspected = _inspect(files, max_jump, skew, window, compared)
+    inspected = _inspect(files, max_jump, skew, window, compared, given)
     if form == "json":
         say(json.dumps(document(inspected, max_jump, skew), indent=2))
     elif form == "csv":
@@ -85,7 +104,19 @@ def inspect_files(
     return all(capture.error is None for capture in inspected)
 
 
-def _inspect(files: Sequence[Path], max_jump: int, skew: int, window: int | None, compared: str) -> list[Inspection]:
+def _inspect(
+    files: Sequence[Path], max_jump: int, skew: int, window: int | None, compared: str, given: bool
+) -> list[Inspection]:
+    """Inspects files one after the other.
+
+    Args:
+        files: captures, and files of other records.
+        max_jump: how far a timestamp may be ahead of its neighbours, ns.
+        skew: disorder that is admitted, ns.
+        window: longest time from a packet to its copies, ns; None to count no copies.
+        compared: bytes that are equal in copies.
+        given: whether the user gave max_jump; else the disorder of other records is added to it.
+    """
     captures: list[Inspection] = []
     with Terminal(stderr=True).working("inspecting") as working:
         for path in files:
@@ -93,11 +124,30 @@ def _inspect(files: Sequence[Path], max_jump: int, skew: int, window: int | None
             def progress(packets: int, name: str = path.name) -> None:
                 working(f"inspecting {name}: {packets:,} packets")
 
-            try:
-                captures.append(Inspection(path, inspect(path, max_jump, skew, progress, window, compared)))
-            except LowwaterError as error:
-                captures.append(Inspection(path, error=error))
+            captures.append(_of_file(path, max_jump, skew, progress, window, compared, given))
     return captures
+
+
+def _of_file(
+    path: Path,
+    max_jump: int,
+    skew: int,
+    progress: Callable[[int], None],
+    window: int | None,
+    compared: str,
+    given: bool,
+) -> Inspection:
+    """Inspects one file; see `_inspect`."""
+    try:
+        return Inspection(path, inspect(path, max_jump, skew, progress, window, compared))
+    except LowwaterError as error:
+        if path == STDIN:
+            return Inspection(path, error=error)
+        refused = error
+    try:
+        return Inspection(path, table=inspect_table(path, max_jump, skew, progress, given))
+    except LowwaterError as error:
+        return Inspection(path, error=error if is_table(path) else refused)
 
 
 def _show(inspections: Sequence[Inspection], skew: int) -> None:
@@ -111,6 +161,8 @@ def _show(inspections: Sequence[Inspection], skew: int) -> None:
     elif interfaces:
         console.print(_list(interfaces))
     for inspection in inspections:
+        if inspection.table:
+            console.print(table_sheet(inspection.table, skew))
         if inspection.error:
             say(f"error: {inspection.error}", err=True)
 
@@ -144,28 +196,29 @@ def _sheet(facts: CaptureFacts, skew: int) -> Table:
 def _facts(facts: InterfaceFacts, skew: int) -> dict[str, str]:
     """Returns the facts of one interface as text, by label."""
     late, packets = facts.lateness, facts.packets
-    quantiles = ", ".join(f"{100 * share:g} % {_duration(late.quantile(share))}" for share in QUANTILES)
+    quantiles = ", ".join(f"{100 * share:g} % {duration_text(late.quantile(share))}" for share in QUANTILES)
     lines = {
         "interface": f"{facts.interface.index} {facts.interface.name}".strip(),
         "link type": f"{facts.interface.link_type} ({facts.interface.link_number})",
         "snaplen": f"{facts.interface.snaplen:,}",
         "packets": f"{packets:,}",
-        "malformed": _counts(facts.malformed.items()),
-        "first": _instant(facts.summary.first if facts.summary else None),
-        "last": _instant(facts.summary.last if facts.summary else None),
-        "duration": _duration(facts.duration),
-        "rate": f"{_rate(facts.rate(packets))} packets/s, {_rate(facts.rate(8 * facts.wire))} bits/s on the wire",
+        "malformed": counts_text(facts.malformed.items()),
+        "first": instant_text(facts.summary.first if facts.summary else None),
+        "last": instant_text(facts.summary.last if facts.summary else None),
+        "duration": duration_text(facts.duration),
+        "rate": f"{rate_text(facts.rate(packets))} packets/s, "
+        f"{rate_text(facts.rate(8 * facts.wire))} bits/s on the wire",
         "bytes": f"{facts.captured:,} captured, {facts.wire:,} on the wire",
         "truncated": f"{facts.truncated:,}",
         "out of order": f"{late.late:,}",
         "lateness": quantiles,
-        "skew that admits all": _duration(late.largest if packets else None),
+        "skew that admits all": duration_text(late.largest if packets else None),
         f"refused by {format_duration(skew)}": f"{late.refused:,}",
     }
     if facts.copies is not None:
         share = facts.copies.copies / (facts.copies.compared or 1)
         lines[f"duplicates within {format_duration(facts.copies.window)}"] = f"{facts.copies.copies:,} ({share:.2%})"
-    gaps = [f"{_duration(length)} from {_instant(start)}" for start, length in facts.gaps.longest()]
+    gaps = [f"{duration_text(length)} from {instant_text(start)}" for start, length in facts.gaps.longest()]
     for number in range(GAPS):
         lines[f"gap {number + 1}"] = gaps[number] if number < len(gaps) else "-"
     undecoded = facts.summary.undecoded if facts.summary else 0
@@ -196,55 +249,35 @@ def _list(interfaces: Sequence[tuple[CaptureFacts, InterfaceFacts]]) -> Table:
             f"{summary.format} {summary.compression}".strip(),
             interface.interface.link_type,
             f"{interface.packets:,}",
-            _instant(interface.summary.first if interface.summary else None)[:19],
-            _duration(interface.duration),
-            _rate(interface.rate(interface.packets)),
-            _rate(interface.rate(8 * interface.wire)),
+            instant_text(interface.summary.first if interface.summary else None)[:19],
+            duration_text(interface.duration),
+            rate_text(interface.rate(interface.packets)),
+            rate_text(interface.rate(8 * interface.wire)),
             f"{interface.truncated:,}",
             f"{late.late:,}",
-            _duration(late.largest if interface.packets else None),
+            duration_text(late.largest if interface.packets else None),
             f"{late.refused:,}",
             *([f"{interface.copies.copies:,}"] if interface.copies else [""] if counted else []),
-            _counts(interface.malformed.items()),
+            counts_text(interface.malformed.items()),
             f"{facts.path.name} {interface.interface.name}".strip(),
         ]
         table.add_row(*(styled(cell) for cell in cells))
     return table
 
 
-def _instant(value: int | None) -> str:
-    return "-" if value is None else format_instant(value)
-
-
-def _duration(value: int | None) -> str:
-    """Formats a duration (ns) in the largest unit in which it is at least 1."""
-    if value is None:
-        return "-"
-    for size, unit in ((3_600_000_000_000, "h"), (1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")):
-        if value >= size:
-            return f"{value / size:,.6g} {unit}"
-    return f"{value} ns" if value else "0 s"
-
-
-def _rate(value: float | None) -> str:
-    return "-" if value is None else f"{value:,.4g}" if value < 1000 else f"{value:,.0f}"
-
-
 def _shares(counts: Iterable[tuple[str, int]], packets: int) -> str:
     return ", ".join(f"{name} {count:,} ({count / packets:.2%})" for name, count in counts if count) or "-"
 
 
-def _counts(counts: Iterable[tuple[str, int]]) -> str:
-    return ", ".join(f"{name} {count:,}" for name, count in sorted(counts)) or "0"
-
-
 def document(captures: list[Inspection], max_jump: int, skew: int) -> dict[str, Any]:
     """Builds the JSON document of `--format json`."""
-    settings = {"max_jump": _duration_twice(max_jump), "skew": _duration_twice(skew), "quantile_error": QUANTILE_ERROR}
+    settings = {"max_jump": duration_twice(max_jump), "skew": duration_twice(skew), "quantile_error": QUANTILE_ERROR}
     return {"settings": settings, "captures": [_capture(capture) for capture in captures]}
 
 
 def _capture(capture: Inspection) -> dict[str, Any]:
+    if capture.table is not None:
+        return table_document(capture.table)
     if capture.facts is None:
         message, hint = (capture.error.message, capture.error.hint) if capture.error else ("", "")
         return {"file": str(capture.path), "error": {"message": message, "hint": hint}}
@@ -284,18 +317,17 @@ def _interface(facts: InterfaceFacts) -> dict[str, Any]:
         "packets": facts.packets,
         "undecoded": summary.undecoded if summary else 0,
         "malformed": dict(sorted(facts.malformed.items())),
-        **{name: _instant_twice(value) for name, value in instants.items()},
-        "duration": _duration_twice(facts.duration),
+        **{name: instant_twice(value) for name, value in instants.items()},
+        "duration": duration_twice(facts.duration),
         "packets_per_second": facts.rate(facts.packets),
         "bits_per_second": facts.rate(8 * facts.wire),
         "bytes_captured": facts.captured,
         "bytes_on_wire": facts.wire,
         "truncated": facts.truncated,
         **_duplicates(facts.copies),
-        "order": _order(facts),
+        "order": order(facts),
         "gaps": [
-            {"start": _instant_twice(start), "length": _duration_twice(length)}
-            for start, length in facts.gaps.longest()
+            {"start": instant_twice(start), "length": duration_twice(length)} for start, length in facts.gaps.longest()
         ],
         "ip": {name: facts.families[version] for version, name in FAMILIES.items()},
         "protocols": {name: facts.protocols[name] for name in ("tcp", "udp", "icmp", "arp", "other")},
@@ -311,31 +343,8 @@ def _duplicates(copies: CopyCounter | None) -> dict[str, Any]:
     """Returns the copies of packets, if they were counted."""
     if copies is None:
         return {}
-    window = _duration_twice(copies.window)
+    window = duration_twice(copies.window)
     return {"duplicates": {"window": window, "compared": copies.compared, "packets": copies.copies}}
-
-
-def _order(facts: InterfaceFacts) -> dict[str, Any]:
-    lateness = facts.lateness
-    quantiles = {_name(share): _duration_twice(lateness.quantile(share)) for share in QUANTILES}
-    return {
-        "strict": not lateness.late,
-        "out_of_order": lateness.late,
-        "refused": lateness.refused,
-        "lateness": {**quantiles, "max": _duration_twice(lateness.largest if facts.packets else None)},
-    }
-
-
-def _name(share: float) -> str:
-    return f"p{100 * share:g}".replace(".", "_")
-
-
-def _instant_twice(value: int | None) -> dict[str, Any] | None:
-    return None if value is None else {"ns": value, "iso": format_instant(value)}
-
-
-def _duration_twice(value: int | None) -> dict[str, Any] | None:
-    return None if value is None else {"ns": value, "text": format_duration(value)}
 
 
 def rows(captures: list[Inspection], max_jump: int, skew: int) -> Iterator[list[Any]]:
@@ -344,14 +353,14 @@ def rows(captures: list[Inspection], max_jump: int, skew: int) -> Iterator[list[
     columns = _COLUMNS | ({"duplicates": "duplicates.packets"} if counted else {})
     yield list(columns)
     for capture in document(captures, max_jump, skew)["captures"]:
-        for interface in capture.get("interfaces", [{}]):
+        for interface in capture.get("interfaces", [as_interface(capture)]):
             tree = {"capture": capture, **interface}
             yield [_cell(tree, path) for path in columns.values()]
 
 
 _INSTANTS = ("first", "last", "smallest", "largest")
 _DURATIONS = {"duration": "duration"} | {
-    f"lateness_{name}": f"order.lateness.{name}" for name in (*map(_name, QUANTILES), "max")
+    f"lateness_{name}": f"order.lateness.{name}" for name in (*map(quantile_name, QUANTILES), "max")
 }
 _COLUMNS = {
     "file": "capture.file",

@@ -14,16 +14,31 @@ from typing import Any
 
 import click
 
-from lowwater import __version__
 from lowwater.cli.commands import CommandFolder
 from lowwater.errors import LowwaterError
 from lowwater.terminal import say, say_refused
 
 
+def _show_versions(context: click.Context, parameter: click.Parameter, wanted: bool) -> None:
+    if wanted:
+        from lowwater.cli.versions import versions
+
+        for line in versions():
+            say(line)
+        context.exit()
+
+
 @click.group(
     commands=CommandFolder(), context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110}
 )
-@click.version_option(__version__, prog_name="lowwater")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_versions,
+    help="Show the versions of Lowwater, Python and the packages that matter, and exit.",
+)
 def cli() -> None:
     """Replays packet captures through GSQL stream queries, exactly.
 
@@ -58,6 +73,12 @@ def _guarded(command: Callable[[], Any]) -> int:
             raise
         say(f"error: {error}", err=True)
         return 1
+    except ModuleNotFoundError as error:
+        refusal = _absent(error)
+        if refusal is None or os.environ.get("LOWWATER_DEBUG"):
+            raise
+        say(f"error: {refusal}", err=True)
+        return 1
     except click.ClickException as error:
         say_refused(error)
         return error.exit_code
@@ -67,6 +88,14 @@ def _guarded(command: Callable[[], Any]) -> int:
         # The reader of the output closed the pipe, so Python must not flush into it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+
+
+def _absent(error: ModuleNotFoundError) -> LowwaterError | None:
+    """Translates the failed import of a package of an extra, where no command asked for the extra before."""
+    from lowwater.extras import absent_error, extra_of
+
+    extra = extra_of(error.name or "")
+    return absent_error("this command", [str(error.name)], [extra]) if extra else None
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -13,11 +14,13 @@ from os.path import relpath
 from pathlib import Path, PurePath
 from tempfile import TemporaryDirectory
 
+from lowwater.cli.proposed_records import SCHEMA, SCHEMA_HEAD, commented, record_settings, toml_text, undecided
 from lowwater.config import FILE_NAME, load_config, section_of
 from lowwater.errors import ConfigError
 from lowwater.instants import HOUR, format_duration, format_instant
 from lowwater.lake.files.names import LinkFiles
-from lowwater.lake.files.proposal import LinkProposal, Proposal, propose
+from lowwater.lake.files.proposal import LinkProposal, Proposal, files_below, propose
+from lowwater.lake.ingestion.record_options import record_options
 from lowwater.storage import paths
 from lowwater.storage.object_paths import ObjectPath
 from lowwater.terminal import Terminal, say, shown
@@ -44,38 +47,75 @@ QUERIES = """
 """
 
 
-def init_lake(folder: Path, lake: PurePath, queries: Sequence[Path], sample: int) -> None:
-    """Writes the settings of a lake and prints the links that it found.
+def init_lake(given: Sequence[Path], lake: PurePath, queries: Sequence[Path], sample: int) -> None:
+    """Writes the settings of a lake, and the protocols of its links, and prints the links that it found.
 
     Args:
-        folder: folder that holds the captures, at any depth.
+        given: files, and folders that hold files at any depth.
         lake: folder of the lake, created if absent.
         queries: query files, each of which becomes a query set.
         sample: number of captures of each link that are read completely.
 
     Raises:
-        ConfigError: the lake has settings already, or the folder has no captures.
+        ConfigError: the lake has settings already, or there are no captures.
     """
     target = lake / FILE_NAME
     if paths.exists(target):
         raise ConfigError(f"{target}: already exists", "change it, or remove it and run init again")
+    folder, names = _folder(given)
     with Terminal(stderr=True).working("looking") as working:
-        proposal = propose(folder, sample, lambda name: working(f"reading {name}"))
+        proposal = propose(folder, sample, lambda name: working(f"reading {name}"), names)
     text = settings(proposal, folder, lake, queries)
+    schemas = _schemas(proposal, paths.settings_folder(target))
+    for path, data in schemas.items():
+        if paths.exists(path) and paths.read(path) != data:
+            raise ConfigError(f"{path}: already exists", "remove it or give it another name, and run init again")
+        paths.make_folders(path.parent)
+        paths.write(path, data)
     with TemporaryDirectory() as scratch:
         proposed = Path(scratch, FILE_NAME)
         proposed.write_text(text, encoding="utf-8")
-        load_config(lake, proposed)  # fails before the lake has it if the proposal is not valid
+        for path, data in schemas.items():
+            Path(scratch, path.name).write_bytes(data)
+        config = load_config(lake, proposed)  # fails before the lake has it if the proposal is not valid
+        for link in proposal.links:
+            record_options(config, link.named.link)
     paths.write(target, text.encode())
     for line in _several(proposal.links):
         say(line)
     for link in proposal.links:
-        packets = sum(interface.packets for interface in link.interfaces)
-        read = f"{len(link.facts)} of {len(link.named.names)} files read, {packets:,} packets"
+        read = f"{len(link.facts)} of {len(link.named.names)} files read, {_count(link)}"
         say(f"{link.named.link}: {link.named.pattern}, skew {format_duration(link.skew)}; {read}")
+        for line in undecided(link.records) if link.records else ():
+            say(f"  {line}")
     for name, why in proposal.skipped.items():
         say(f"left out: {name}: {why}", err=True)
     say(f"wrote {target}: read it, then lowwater ingest --lake {shlex.quote(str(lake))}")
+
+
+def _folder(given: Sequence[Path]) -> tuple[Path, list[str] | None]:
+    """Returns the folder of all files, and their names relative to it; None for all files of a single folder."""
+    if len(given) == 1 and given[0].is_dir():
+        return given[0], None
+    places = [path.absolute() for path in given]
+    folder = Path(os.path.commonpath([path if path.is_dir() else path.parent for path in places]))
+    files = [place / name for place in places if place.is_dir() for name in files_below(place)]
+    files += [place for place in places if not place.is_dir()]
+    return folder, sorted({path.relative_to(folder).as_posix() for path in files})
+
+
+def _schemas(proposal: Proposal, folder: Path) -> dict[Path, bytes]:
+    """Returns the file of the PROTOCOL block of each link of records, in the folder from which settings name files."""
+    return {
+        folder / f"{link.named.link}{SCHEMA}": (SCHEMA_HEAD + link.records.block).encode()
+        for link in proposal.links
+        if link.records is not None
+    }
+
+
+def _count(link: LinkProposal) -> str:
+    count = sum(interface.packets for interface in link.interfaces)
+    return f"{count:,} {'packets' if link.records is None else 'records'}"
 
 
 def _from(path: Path, lake: PurePath) -> str:
@@ -93,13 +133,15 @@ def settings(proposal: Proposal, folder: Path, lake: PurePath, queries: Sequence
         queries: query files, each of which becomes a query set.
     """
     parts = [HEAD.format(folder=_comment(str(folder)), interval=format_duration(proposal.interval))]
-    parts += [_link(link, _from(folder, lake)) for link in proposal.links]
+    # Of a lake in an object store, settings name local files by their whole paths.
+    schemas = f"{paths.settings_folder(lake / FILE_NAME)}/" if isinstance(lake, ObjectPath) else ""
+    parts += [_link(link, _from(folder, lake), schemas) for link in proposal.links]
     names = [link.named.link for link in proposal.links]
     if len(names) > 1:
         parts.append(f"\n[sets]\nall = {json.dumps(names)}\n")
     if queries:
         headers = [section_of(path.stem, of="query_sets") for path in queries]
-        files = [_text(_from(path, lake)) for path in queries]
+        files = [toml_text(_from(path, lake)) for path in queries]
         parts += [f"\n{header}\nfiles = [{file}]\n" for header, file in zip(headers, files, strict=True)]
     else:
         parts.append(QUERIES)
@@ -120,30 +162,26 @@ def _several(links: Sequence[LinkProposal]) -> Iterator[str]:
         yield f"{pattern}: {several}, told apart by name: {names}"
 
 
-def _link(link: LinkProposal, folder: str) -> str:
+def _link(link: LinkProposal, folder: str, schemas: str) -> str:
     name = link.named.link
-    packets = sum(interface.packets for interface in link.interfaces)
     lines = ["", section_of(name)]
-    lines.append(f"# {_files(link.named)}, of which {len(link.facts)} were read: {packets:,} packets")
+    lines.append(f"# {_files(link.named)}, of which {len(link.facts)} were read: {_count(link)}")
     if link.of:
         lines.append(f"# one of the links of {_comment(link.of)}: files that overlap in time belong to several links")
     elif len(link.named.names) > 1:
         rule = MIXED if link.mixed else "one link: its files follow one another in time, and differ in a date or number"
         lines.append(f"# {rule}")
-    if any(len(capture.interfaces) > 1 for capture in link.facts):
+    if link.records is None and any(len(capture.interfaces) > 1 for capture in link.facts):
         inside = sorted({interface.interface.name for interface in link.interfaces if interface.interface.name})
         lines.append(f"# its captures have several interfaces, each a link {name}/NAME: {_comment(', '.join(inside))}")
-    lines.append(f"captures = {_text(_joined(folder, link.named.pattern))}")
+    lines += record_settings(link, f"{schemas}{name}{SCHEMA}") if link.records else []
+    lines.append(f"captures = {toml_text(_joined(folder, link.named.pattern))}")
     lines += [*_rotation(link), *_skew(link), *_life(link)]
     if link.tolerance:
         tolerance = f'gap_tolerance = "{format_duration(link.tolerance)}"'
-        lines.append(_commented(tolerance, "pauses between its files: silences inside the files are as long"))
-    lines.append(_commented('policy = "fail"', "what a gap in its captures does to a run: fail, wait or publish"))
+        lines.append(commented(tolerance, "pauses between its files: silences inside the files are as long"))
+    lines.append(commented('policy = "fail"', "what a gap in its captures does to a run: fail, wait or publish"))
     return "\n".join(lines) + "\n"
-
-
-def _commented(setting: str, comment: str) -> str:
-    return f"{setting:<36} # {comment}"
 
 
 def _rotation(link: LinkProposal) -> list[str]:
@@ -155,13 +193,13 @@ def _rotation(link: LinkProposal) -> list[str]:
         return lines
     comment = "how long a file covers from the instant in its name"
     comment = "a guess: there is one file, which fills it" if dates.guessed else comment
-    lines = [_commented(f'rotation = "{format_duration(dates.rotation)}"', comment)]
+    lines = [commented(f'rotation = "{format_duration(dates.rotation)}"', comment)]
     if dates.ahead:
         hours, rest = divmod(abs(dates.ahead), HOUR)
         side = "ahead of" if dates.ahead > 0 else "behind"
         lines.append(f"# the names are {format_duration(abs(dates.ahead))} {side} the records: is it their time zone?")
         zone = "..." if rest else f"Etc/GMT{'-' if dates.ahead > 0 else '+'}{hours}"
-        lines.append(_commented(f'{"# " if rest else ""}timezone = "{zone}"', 'better by its name, as "Europe/Berlin"'))
+        lines.append(commented(f'{"# " if rest else ""}timezone = "{zone}"', 'better by its name, as "Europe/Berlin"'))
     return lines
 
 
@@ -171,7 +209,7 @@ def _skew(link: LinkProposal) -> list[str]:
     lines = [f"# how late its records are: {shares}, at most {_late(link.latest)}"]
     if link.latest > link.skew:
         lines.append(f'# some are later than the skew and will be refused: "{_late(link.latest)}" would admit all')
-    return [*lines, _commented(f'skew = "{format_duration(link.skew)}"', "what is later is refused and recorded")]
+    return [*lines, commented(f'skew = "{format_duration(link.skew)}"', "what is later is refused and recorded")]
 
 
 def _life(link: LinkProposal) -> list[str]:
@@ -179,8 +217,8 @@ def _life(link: LinkProposal) -> list[str]:
     if link.since is None or link.until is None:
         return []
     return [
-        _commented(f'since = "{format_instant(link.since)}"', "nothing is missing before it"),
-        _commented(f'# until = "{format_instant(link.until)}"', "nor after this, once no more captures come"),
+        commented(f'since = "{format_instant(link.since)}"', "nothing is missing before it"),
+        commented(f'# until = "{format_instant(link.until)}"', "nor after this, once no more captures come"),
     ]
 
 
@@ -197,11 +235,6 @@ def _files(named: LinkFiles) -> str:
 
 def _joined(folder: str, pattern: str) -> str:
     return f"{folder.replace('%', '%%')}/{pattern}" if folder != "." else pattern
-
-
-def _text(value: str) -> str:
-    """Returns a TOML string; the escapes of JSON are valid in TOML."""
-    return json.dumps(value, ensure_ascii=True)
 
 
 def _comment(text: str) -> str:

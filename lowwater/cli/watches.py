@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path, PurePath
 from types import FrameType
 
+from lowwater.capture.tables.reader import RECORD_KINDS
 from lowwater.config import Config, load_config
 from lowwater.errors import LakeError, LowwaterError
 from lowwater.instants import SECOND, format_instant
@@ -153,5 +154,6 @@ def _lines(result: IngestResult) -> Iterator[str]:
         covered = f"{format_instant(row.covers_from)}/{format_instant(row.covers_to)}"
         notes = [text for text in (result.note, left_out_words(row.left_out_counts)) if text]
         note = "".join(f"; {text}" for text in notes)
-        numbers = f"{row.packets:,} packets, {row.malformed:,} malformed"
+        counted = "records" if row.format in RECORD_KINDS else "packets"
+        numbers = f"{row.packets:,} {counted}, {row.malformed:,} malformed"
         yield f"{row.link}: {result.path.name} {result.state}, {numbers}, covers {covered}{note}"

@@ -13,7 +13,7 @@ from lark import Token, v_args
 
 from lowwater.gsql.build_expressions import ExpressionBuilder, checked_name, link_name
 from lowwater.gsql.literals import fault, number_of, place_of, unquoted
-from lowwater.gsql.nodes import Extent, FieldDecl, Name, ProtocolDecl, SourceRef, Watchlist, Window
+from lowwater.gsql.nodes import Expression, Extent, FieldDecl, Name, ProtocolDecl, SourceRef, Watchlist, Window
 from lowwater.gsql.words import WINDOW_FORM
 
 Part = tuple[str, Any]
@@ -89,11 +89,15 @@ class SourceBuilder(ExpressionBuilder):
             parts_by_kind.get("SLIDE"),
             parts_by_kind.get("WA"),
             tuple(partition),
+            parts_by_kind.get("WHERE"),
             first.place,
         )
 
     def part(self, keyword: Token, *value: Any) -> Part:
         return str(keyword.type), value[-1]
+
+    def counted(self, condition: Expression) -> Part:
+        return "WHERE", condition
 
     def more_partition(self, column: Name) -> Part:
         return "", column

@@ -267,12 +267,13 @@ class Extent:
 
 @dataclass(frozen=True)
 class Window:
-    """`[RANGE 5 min, SLIDE 1 min, WA ts, PARTITION BY a]`. Parts that the query does not write are None or empty."""
+    """`[RANGE 5 min, SLIDE 1 min, WA ts, PARTITION BY a, WHERE c]`. Parts that are not written are None or empty."""
 
     range: Extent | None = None
     slide: Extent | None = None
     attribute: Name | None = None
     partition: tuple[Name, ...] = ()
+    counted: Expression | None = None
     place: Place = _place()
 
 

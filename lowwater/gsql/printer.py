@@ -235,6 +235,8 @@ def _window(window: Window) -> str:
         parts.append(f"WA {print_expression(window.attribute)}")
     if window.partition:
         parts.append(f"PARTITION BY {', '.join(print_expression(name) for name in window.partition)}")
+    if window.counted:
+        parts.append(f"WHERE {print_expression(window.counted)}")
     return f"[{', '.join(parts)}]"
 
 

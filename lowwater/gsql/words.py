@@ -88,7 +88,7 @@ BLOCKS = ("STREAM", "TABLE", "FTA", "UNPACK_FCNS", "OPERATOR_VIEW", "PRED")
 DECLARATIONS = ("FUN", "PRED", "UDAF", "EXTR", "SFUN", "STATE")
 WINDOW_WORDS = {"RANGE": "RANGE", "SLIDE": "SLIDE", "WA": "WA", "WATTR": "WA", "PARTITION": "PARTITION"}
 WINDOW_FORM = (
-    "a window is `[RANGE 5 min, SLIDE 1 min, WA time]`, or `[RANGE 100 ROWS, SLIDE 10 ROWS, PARTITION BY a]`; "
+    "a window is `[RANGE 5 min, SLIDE 1 min, WA time]`, or `[RANGE 100 ROWS, SLIDE 10 ROWS, PARTITION BY a, WHERE c]`; "
     "only RANGE is needed"
 )
 """The hint of an error in a window."""
@@ -153,7 +153,8 @@ class _Reading:
         done: the tokens with their final types.
         clause: the type of the latest token that starts a clause.
         cases: the number of open CASE expressions.
-        window: whether the current token is inside a window.
+        window: whether the current token is inside a window, before its WHERE.
+        counted: the number of brackets open inside a window after its WHERE, the window's own included; 0 elsewhere.
     """
 
     def __init__(self, given: Sequence[Token]) -> None:
@@ -163,6 +164,8 @@ class _Reading:
         self.clause = ""
         self.cases = 0
         self.window = False
+        self.counted = 0
+        self._outer = ""
 
     def tokens(self) -> list[Token]:
         while self.at < len(self.given):
@@ -196,11 +199,17 @@ class _Reading:
         return after in ("NAME", "STRING") or (after == "LSQB" and not self.opens_window(1))
 
     def _next(self, token: Token) -> Token:
+        if token.type == "LSQB" and self.counted:
+            self.counted += 1
+            return token
         if token.type == "LSQB":
-            self.window = self.opens_window(0)
+            self.window, self._outer = self.opens_window(0), self.clause
             return token.update(type="_WINDOW") if self.window else token
         if token.type == "RSQB":
             self.window = False
+            if self.counted == 1:
+                self.clause = self._outer
+            self.counted = max(self.counted - 1, 0)
         if token.type == "QUOTED":
             return token.update(type="NAME", value=token.value[1:-1])
         if token.type != "NAME" or self.before == "DOT":
@@ -212,6 +221,8 @@ class _Reading:
             return self._merged(token, KEYWORDS[pair], pair, 1)
         if token.value in _BY_SPELLING:
             kind, word = _BY_SPELLING[token.value]
+            if kind == "_WHERE" and self.window:
+                self.window, self.counted = False, 1
             return token.update(type=kind, value=word)
         if token.value.upper() in _SOFT and self.before != "_AS":
             return self._soft(token, token.value.upper())

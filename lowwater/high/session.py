@@ -7,38 +7,26 @@ from __future__ import annotations
 
 import argparse
 import atexit
-import hashlib
 import os
 import shlex
-import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
-import pyspark
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 import lowwater
-from lowwater.errors import ConfigError, LowwaterError
+from lowwater.errors import LowwaterError
+from lowwater.high.jars import delta_jars, fetch_jars, jars_folder
 from lowwater.tempfolders import make_folder, remove_folder
 from lowwater.terminal import say
-
-DELTA = "io.delta:delta-spark_4.2_2.13:4.4.0"
-NEEDED = {
-    "delta-spark_4.2_2.13": "27d4fd8b1f879535c573ed1c718177d6a27f24d3e626ba02e216369725721ead",
-    "delta-storage": "c46735481fa8e326b0957be02b4420cbcab4b325bb08009b7f2045a95133f1cc",
-    "delta-kernel-api": "ee9b5a14ac3b7efdff4d61a58478fe8eb0e5a3fbca43889dca7290795fe79a11",
-    "delta-kernel-defaults": "225c975199e4718b38ee5b7e6da7f19e9585024262b2cec2656b32151a856b0b",
-}
-"""Jars that Delta needs, with their sha256. Its other dependencies are older copies of jars in Spark."""
 
 _STARTING = Lock()
 _HOME = "lowwater-spark-"
@@ -105,11 +93,6 @@ class _Jvm:
 _waiting: _Jvm | None = None
 
 
-def jars_folder() -> Path:
-    """The folder of the Delta jars of this installation."""
-    return Path(sys.prefix) / "share" / "lowwater" / "jars"
-
-
 def class_archive(folder: Path | None = None) -> Path | None:
     """The archive of Java classes that makes sessions start sooner; None where it was not recorded.
 
@@ -124,65 +107,6 @@ def class_archive(folder: Path | None = None) -> Path | None:
 def archive_of(recorded: Path, folder: Path) -> Path:
     """The file name that `class_archive` accepts for a recorded archive."""
     return folder / f"classes-{recorded.stat().st_size}.jsa"
-
-
-def delta_jars() -> list[Path]:
-    """The jars that a session needs to read Delta tables.
-
-    Raises:
-        ConfigError: if they were never fetched.
-    """
-    jars = [jar for name in NEEDED for jar in sorted(jars_folder().glob(f"{name}-[0-9]*.jar"))]
-    if len(jars) < len(NEEDED):
-        raise ConfigError(f"the Delta jars are not in {jars_folder()}", "run `make setup` once, with network access")
-    return jars
-
-
-def fetch_jars() -> list[Path]:
-    """Downloads the Delta jars through Spark's package resolution; jars that exist are only checked.
-
-    Raises:
-        LowwaterError: if the download fails, with its last lines, or a jar has another checksum.
-    """
-    try:
-        return _checked(delta_jars())
-    except ConfigError:
-        jars_folder().mkdir(parents=True, exist_ok=True)
-    home = Path(pyspark.__file__).parent
-    with tempfile.TemporaryDirectory(prefix="lowwater-ivy-") as ivy:
-        script = Path(ivy) / "nothing.py"
-        script.write_text("")
-        command = [
-            str(home / "bin" / "spark-submit"),
-            "--packages",
-            DELTA,
-            "--conf",
-            f"spark.jars.ivy={ivy}",
-            str(script),
-        ]
-        environment = {**os.environ, "SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable}
-        finished = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-        if finished.returncode != 0:
-            tail = "\n".join((finished.stdout + finished.stderr).splitlines()[-12:])
-            raise LowwaterError(f"Spark could not resolve {DELTA}:\n{tail}", "is there a way to a Maven repository?")
-        for name in NEEDED:
-            for jar in (Path(ivy) / "jars").glob(f"*_{name}-[0-9]*.jar"):
-                shutil.copy(jar, jars_folder() / jar.name[jar.name.index(name) :])
-    return _checked(delta_jars())
-
-
-def _checked(jars: list[Path]) -> list[Path]:
-    """Checks the sha256 of each jar: a repository may answer with anything."""
-    for jar, (name, expected) in zip(jars, NEEDED.items(), strict=True):
-        with jar.open("rb") as file:
-            actual = hashlib.file_digest(file, "sha256").hexdigest()
-        if actual != expected:
-            jar.unlink()  # no session is to load it
-            raise LowwaterError(
-                f"{jar}: is not the {name} that Lowwater was built with: sha256 {actual}, not {expected}",
-                "look at where it came from, then run `make setup` again",
-            )
-    return jars
 
 
 LOOPBACK = "127.0.0.1"

@@ -104,6 +104,9 @@ VIOLATIONS = pa.schema(
 OUTCOMES = ("not_of_protocol", "filtered", "failed", "sampled_out", "shed", "accepted")
 """Outcomes of a sane record in an LFTA; each record has one of them (A1)."""
 
+LATER_OUTCOMES = ("sampled_out", "shed")
+"""Outcomes that lakes of 0.1 have no columns for. Readers take NULL as 0."""
+
 HEARTBEATS = pa.schema(
     [
         _required("query_set", _TEXT),
@@ -112,7 +115,7 @@ HEARTBEATS = pa.schema(
         _required("start", _INT),  # begin of the part of a minute that lies in the interval, ns
         _required("end", _INT),
         _required("sane", _INT),
-        *(_required(outcome, _INT) for outcome in OUTCOMES),
+        *(pa.field(outcome, _INT, outcome in LATER_OUTCOMES) for outcome in OUTCOMES),
         # The next columns depend on tables, chunks and the machine, and no result on them; NULL if nothing was counted.
         pa.field("rows_out", _INT),
         pa.field("ejections", _INT),

@@ -167,9 +167,11 @@ def with_columns(path: PurePath, table: DeltaTable, schema: pa.Schema) -> DeltaT
     """Adds missing columns to a table, NULL in its rows, and returns it."""
     from deltalake import Schema
 
+    wanted = Schema.from_arrow(pa.schema([field.with_nullable(True) for field in schema])).fields
+
     def missing(table: DeltaTable) -> list[Any]:
         names = {field.name for field in table.schema().fields}
-        return [field for field in Schema.from_arrow(schema).fields if field.name not in names]
+        return [field for field in wanted if field.name not in names]
 
     def widen(newest: DeltaTable, properties: CommitProperties) -> None:
         if fields := missing(newest):  # else another process was first

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from lowwater.errors import LowwaterError
+from lowwater.extras import require
 from lowwater.replay.progress import Progress
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ class Sessions:
             return self._building.result()
 
     def _build(self, soon: bool) -> Session:
+        require(self._app, "spark")
         from lowwater.high.session import SessionSettings, build_session
 
         return build_session(self._app, SessionSettings(**self._sizes, quick_start=soon))

@@ -56,6 +56,9 @@ class GroupOperator(StreamOperator):
         self._groups: dict[Values, OpenGroup] = {}
         self._ends: dict[tuple[str, Values], list[tuple[int, int, Values]]] = {}
         self._order = count()
+        self._temporal = [at for at, key_field in enumerate(node.key_fields) if key_field.temporal is not None]
+        # Many groups have the epochs of the group before.
+        self._latest: tuple[Values, dict[str, int]] = (), {}
 
     def row(self, port: int, row: Row) -> None:
         """Adds a row to its group."""
@@ -66,6 +69,18 @@ class GroupOperator(StreamOperator):
         if group is None:
             group = self._open_group(key)
         self._aggregates.add(group.aggregates, self._aggregates.arguments(row.values), row.order)
+
+    def add_equal(self, values: Values, rows: int) -> None:
+        """Adds equal rows at once, where every aggregate counts rows.
+
+        Args:
+            values: the values of each of the rows.
+            rows: their number, above 0.
+        """
+        key = evaluate(self._keys, values)
+        for accumulator in (self._groups.get(key) or self._open_group(key)).aggregates:
+            number, nothing = accumulator.state
+            accumulator.state = number + rows, nothing
 
     def groupwise_below(self) -> bool:
         """Whether the keys contain the columns whose values have their own promises."""
@@ -104,7 +119,10 @@ class GroupOperator(StreamOperator):
 
     def _open_group(self, key: Values) -> OpenGroup:
         of = tuple([key[at] for at in self._groupwise_places])
-        ends = last_values(self._node.key_fields, key)
+        epochs = tuple([key[at] for at in self._temporal])
+        if not self._latest[1] or epochs != self._latest[0]:
+            self._latest = epochs, last_values(self._node.key_fields, key)
+        ends = self._latest[1]
         for origin, last in ends.items():
             heapq.heappush(self._ends.setdefault((origin, of), []), (last, next(self._order), key))
         opened = OpenGroup(self._aggregates.fresh(), ends[""] + self._life.late if "" in ends else None)

@@ -77,34 +77,60 @@ class PlaceOperator(StreamOperator):
 class BucketOperator(StreamOperator):
     """Assigns windows: emits a row once for each of its windows (WID; 002, figure A-2).
 
-    Rows of a window of rows bring their number. With PARTITION BY they are counted here in order of arrival, and each
-    partition has its own promises.
+    Rows of a window of rows bring their number. With PARTITION BY or a condition they are counted here in order of
+    arrival, and each partition has its own promises.
     """
 
     def __init__(self, node: Bucket, below: StreamOperator) -> None:
         super().__init__()
         names = names_of(node.input.fields)
         self._attribute = compile_expr(node.attribute, names, Faults())
+        self._rows, self._counts_here = node.rows, node.rows and not node.every_record
+        self._counted = compile_expr(node.counted, names, Faults()) if node.counted is not None else None
         self._partition = compile_keys(node.partition, names)
         self._range, self._slide = node.range, node.slide
         self._counts: dict[Values, int] = {}
+        self._told: int | None = None
         self.groupwise = tuple(item.expr for item in node.partition) or below.groupwise
 
     def row(self, port: int, row: Row) -> None:
         """Emits the row once for each of its windows."""
-        if not self._partition:
+        if not self._counts_here:
             self._tag(row, self._attribute(row.values))
+            return
+        if self._counted is not None and self._counted(row.values) is not True:
             return
         of = evaluate(self._partition, row.values)
         number = self._counts.get(of, 0)
         self._counts[of] = number + 1
         self._tag(row, number)
-        self.emit(Promise(number + 1, ROWS, of, row.last))
+        if self._first_open(number + 1) != self._first_open(number):
+            self.emit(Promise(number + 1, ROWS, of, row.last))
 
     def promise(self, port: int, promise: Promise) -> None:
-        """Passes a promise on. With PARTITION BY a promise about all rows is dropped until the links have ended."""
-        if not self._partition or promise.origin != ROWS or promise.instant == MOST:
-            super().promise(port, promise)
+        """Passes a promise on.
+
+        A promise about all records is dropped where rows are counted here, until the links end. Elsewhere it passes
+        only where it closes a window: a promise a record through all operators above would cost more than the rows.
+        """
+        if self._rows and promise.origin == ROWS and promise.instant != MOST:
+            if self._counts_here or self._first_open(promise.instant) == self._told:
+                return
+            self._told = self._first_open(promise.instant)
+        super().promise(port, promise)
+
+    def _first_open(self, number: int) -> int:
+        """The first window that a row of this number or a later one may be in."""
+        return (number - self._range) // self._slide + 1
+
+    @property
+    def counted(self) -> int:
+        """The number of rows so far, of windows without a partition."""
+        return self._counts.get((), 0)
+
+    @counted.setter
+    def counted(self, rows: int) -> None:
+        self._counts[()] = rows
 
     def saved_state(self) -> Any:
         """The number of rows of each partition."""
@@ -117,8 +143,7 @@ class BucketOperator(StreamOperator):
     def _tag(self, row: Row, value: int | None) -> None:
         if value is None:
             return
-        # The first window that ends behind the value.
-        number = (value - self._range) // self._slide + 1
+        number = self._first_open(value)
         while number * self._slide <= value:
             self.emit(row._replace(values=(*row.values, number)))
             number += 1

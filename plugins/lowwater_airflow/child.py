@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from lowwater import errors
-from lowwater_airflow.settings import ROOT
+from lowwater.places import shared
 
 log = logging.getLogger(__name__)
 DIES_WITH_PARENT = 1  # PR_SET_PDEATHSIG of prctl(2)
@@ -59,7 +59,7 @@ class Child:
     """A child process: `run` starts it and waits, `stop` ends it from another thread or a signal handler."""
 
     def __init__(self, app: str, arguments: Sequence[str], environment: dict[str, str] | None = None) -> None:
-        self._command = [sys.executable, str(ROOT / "spark_apps" / f"{app}.py"), *arguments]
+        self._command = [sys.executable, str(shared("spark_apps") / f"{app}.py"), *arguments]
         self._environment = {**passed(os.environ), **(environment or {})}
         self._process: subprocess.Popen[str] | None = None
 
@@ -79,7 +79,7 @@ class Child:
                 stderr=subprocess.STDOUT,
                 text=True,
                 errors="replace",
-                cwd=ROOT,
+                cwd=shared("spark_apps").parent,
                 env=self._environment,
                 start_new_session=True,  # so that `stop` reaches the JVM too
                 preexec_fn=_die_with_parent,
@@ -115,5 +115,6 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def _die_with_parent() -> None:
-    # The task may be killed with SIGKILL and then runs no code, so the kernel must end the child.
-    _LIBC.prctl(DIES_WITH_PARENT, signal.SIGKILL)
+    # The task may be killed with SIGKILL and then runs no code, so the kernel must end the child. Only Linux can.
+    if sys.platform == "linux":
+        _LIBC.prctl(DIES_WITH_PARENT, signal.SIGKILL)

@@ -92,12 +92,14 @@ class IngestCapture(Lineage, BaseOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Returns the result of the ingest, which is also the metadata of the event."""
+        from lowwater.capture.tables.reader import RECORD_KINDS
         from lowwater.lake.ingestion.ingest import ingest
         from lowwater.lake.layout import open_lake
 
         context["map_index_label"] = f"{self.link} {Path(self.path).name}"  # type: ignore[typeddict-unknown-key]
         config = load_config(lake_path(self.lake))
-        (result,) = ingest(open_lake(lake_path(self.lake)), self.link, [Path(self.path)], config)
+        lake = open_lake(lake_path(self.lake))
+        (result,) = ingest(lake, self.link, [Path(self.path)], config)
         row = result.capture
         report: dict[str, Any] = {
             "link": self.link,
@@ -117,7 +119,7 @@ class IngestCapture(Lineage, BaseOperator):
             report["malformed"],
             result.note,
         )
-        self.datasets = [str(Path(self.path).absolute())], [str(lake_path(self.lake) / "packets")]
+        self.datasets = [str(Path(self.path).absolute())], [str(lake.table_of(self.link, row.format in RECORD_KINDS))]
         context["outlet_events"][PACKETS].extra = report
         return report
 
@@ -152,7 +154,10 @@ class ReplayStages(Lineage, BaseOperator):
             (outcome,) = self._child.run()
         report: dict[str, Any] = outcome
         self.log.info("%s %s: %s %s", self.query_set, start, report["state"], report["reason"])
-        self.datasets = [str(lake_path(self.lake) / "packets")], tables(self.lake, "streams", report["rows"])
+        self.datasets = (
+            [str(lake_path(self.lake) / "packets")],
+            tables(self.lake, "streams", report["rows"]),
+        )
         return report
 
     def on_kill(self) -> None:

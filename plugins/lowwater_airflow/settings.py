@@ -14,9 +14,9 @@ from lowwater.config import Config, load_config
 from lowwater.errors import ConfigError
 from lowwater.instants import HOUR, SECOND, format_duration
 from lowwater.lake.chains import is_chained
+from lowwater.places import checkout
 from lowwater.storage.paths import lake_path
 
-ROOT = Path(__file__).resolve().parents[2]
 POOL = "lowwater"
 """The Airflow pool that limits the number of Spark processes; a computing task takes one slot."""
 
@@ -39,7 +39,7 @@ class Settings:
 
     @staticmethod
     def load() -> Settings:
-        """Reads LOWWATER_LAKE and LOWWATER_QUERIES (default: `queries/` beside `dags/`).
+        """Reads LOWWATER_LAKE and LOWWATER_QUERIES; see `query_folder` for its default.
 
         Raises:
             ConfigError: the lake is not named, or its settings are wrong; Airflow shows it as an import error.
@@ -51,7 +51,7 @@ class Settings:
             lake = lake_path(named)
         except ValueError as error:
             raise ConfigError(f"LOWWATER_LAKE: {error}", "name a folder, or s3://BUCKET/PREFIX") from None
-        return Settings(lake, Path(os.environ.get("LOWWATER_QUERIES") or ROOT / "queries"), load_config(lake))
+        return Settings(lake, query_folder(lake), load_config(lake))
 
     def query_sets(self) -> list[str]:
         """The names of the query sets: files in the folder, and sets with files in the settings."""
@@ -110,6 +110,17 @@ class Settings:
     def patience(self) -> timedelta:
         """The time that a run waits for a link that has not reported."""
         return _duration(self.config.replay.patience)
+
+
+def query_folder(lake: PurePath) -> Path:
+    """The folder of the query sets: LOWWATER_QUERIES, else `queries/` of the checkout, else `queries/` in the lake.
+
+    The queries of an installed package are samples, which a lake of other links would refuse. Queries are local files:
+    for a lake in an object store the last choice is `queries/` in the folder of the process.
+    """
+    named = os.environ.get("LOWWATER_QUERIES")
+    home = lake if isinstance(lake, Path) else Path.cwd()
+    return Path(named) if named else (checkout() or home) / "queries"
 
 
 def cron(length: int) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from functools import cache, cached_property
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from airflow.plugins_manager import AirflowPlugin
@@ -80,8 +80,9 @@ def make_app(root: PurePath) -> FastAPI:
     from lowwater_review import Board
     from lowwater_review.app import create
 
-    queries = Path(os.environ.get("LOWWATER_QUERIES") or Path(__file__).resolve().parents[2] / "queries")
-    board = Board(root, queries)
+    from lowwater_airflow.settings import query_folder
+
+    board = Board(root, query_folder(root))
     allowed = [Depends(get_user), Depends(requires_access_view(AccessView.PLUGINS))]
     visibility = _query_set_visibility()
     return create(board, allowed, _redirects(board, visibility), visibility)

@@ -47,6 +47,21 @@ policy = "{policy}"
 """
 
 
+LOG = """
+[links.log]
+kind = "csv"
+schemas = "log.schema"
+captures = "../captures/log/log_%Y%m%dT%H%M%SZ.csv"
+rotation = "1h"
+since = "{since}"
+until = "{until}"
+"""
+SCHEMA = "PROTOCOL LOG { uint time get_csv_uint (increasing); IP src get_csv_ip; uint bytes get_csv_uint; }"
+LOGGED = """
+DEFINE { query_name 'logged'; }
+SELECT tb, src, count(*) AS cnt, sum(bytes) AS bytes FROM log.LOG GROUP BY time/10 AS tb, src"""
+
+
 def script(name: str) -> ModuleType:
     """A module of `scripts/`, which is no package."""
     spec = importlib.util.spec_from_file_location(f"lowwater_script_{name}", ROOT / "scripts" / f"{name}.py")
@@ -191,9 +206,20 @@ def _webhook() -> tuple[ThreadingHTTPServer, list[dict[str, str]]]:
 def _captures(folder: Path) -> None:
     generate(folder, START, HOURS, LINKS, rate=2.0, seed=7)
     generate(folder, START, LATE_HOURS, ["late"], rate=0.5, seed=9)
+    _log(folder / "log")
     (folder / "missing").mkdir()
     for path in sorted((folder / "late").glob("*T0[1-9]*")):  # its first hour is there, the second comes later
         shutil.move(path, folder / "missing" / path.name)
+
+
+def _log(folder: Path) -> None:
+    """Records of a link that has no packets, a file an hour, as a program writes them."""
+    folder.mkdir()
+    for hour in range(HOURS):
+        begin = START + hour * HOUR
+        lines = [f"{begin // 10**9 + at * 4},10.0.0.{at % 7},{at * 31 % 1500}\n" for at in range(900)]
+        path = folder / f"log_{format_instant(begin).replace('-', '').replace(':', '')}.csv"
+        path.write_text("".join(["time,src,bytes\n", *lines]), encoding="ascii")
 
 
 def _nodes(folder: Path, request: pytest.FixtureRequest) -> str:
@@ -211,7 +237,7 @@ def _nodes(folder: Path, request: pytest.FixtureRequest) -> str:
 def _queries(folder: Path, nodes: bool) -> None:
     folder.mkdir()
     pair = [("flows", "[both]", ""), ("left", "[both]", "visibility 'internal';"), ("right", "main2", "")]
-    _query_set(folder / "pair.gsql", pair, JOIN.format(name="joined", left="left", right="right"))
+    _query_set(folder / "pair.gsql", pair, JOIN.format(name="joined", left="left", right="right"), LOGGED)
     _query_set(folder / "late.gsql", [("late_flows", "late", "")])
     _query_set(folder / "careful.gsql", [("careful_flows", "control", "")])
     if nodes:
@@ -239,6 +265,8 @@ def _settings(path: Path, nodes: str, hook: str) -> None:
             until=format_instant(END if name != "late" else START + LATE_HOURS * (END - START) // HOURS),
             policy="exclude" if name == "control" else "fail",
         )
+    text += LOG.format(since=format_instant(START), until=format_instant(END))
+    path.with_name("log.schema").write_text(SCHEMA, encoding="utf-8")
     path.write_text(text + nodes, encoding="utf-8")
 
 

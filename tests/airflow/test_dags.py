@@ -71,7 +71,7 @@ def load(folder: Path, lake: Path | None) -> dict[str, Any]:
     """What Airflow makes of a folder of DAGs, in a process of its own."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW", "LOWWATER"))}
     environment |= {"AIRFLOW_HOME": str(folder), "AIRFLOW__CORE__LOAD_EXAMPLES": "false"}
-    environment |= {"AIRFLOW__CORE__PLUGINS_FOLDER": str(ROOT / "plugins")}
+    environment |= {"AIRFLOW__CORE__PLUGINS_FOLDER": str(ROOT / "var" / "no-plugins")}
     if lake is not None:
         environment["LOWWATER_LAKE"] = str(lake)
     done = subprocess.run(

@@ -33,7 +33,7 @@ NODES_HOUR = parse_instant("2021-09-29T10:00:00Z")
 
 def test_reverse_and_parallel_with_kills(platform: Platform, spark: SparkSession, tmp_path: Path) -> None:
     """Backfill backwards, two runs at once, one process of each run killed at random: the tables of a clean run."""
-    assert ingested(platform) == dict.fromkeys(LINKS, HOURS) | {"late": 1}
+    assert ingested(platform) == dict.fromkeys((*LINKS, "log"), HOURS) | {"late": 1}
     untouched = copy_lake(platform.lake, tmp_path / "clean")
     seed = random.randrange(1 << 30)
     print(f"seed of the kills: {seed}")
@@ -44,8 +44,9 @@ def test_reverse_and_parallel_with_kills(platform: Platform, spark: SparkSession
     tries = [platform.task("replay_pair", START + hour * HOUR, "evaluate")["try_number"] for hour in range(HOURS)]
     assert min(tries) >= 2
     replay(Job.open(untouched, "pair", platform.home.queries), START, END, None, Progress(quiet=True), spark)
-    for query in PAIR:
+    for query in (*PAIR, "logged"):
         assert table_rows(platform.lake, query) == table_rows(untouched, query) != []
+    assert logged(platform.lake) == records(platform.captures / "log")
     assert leftovers(platform.lake) == []
     found = states(platform, "pair")
     assert [found[START + hour * HOUR, "joined"] for hour in range(HOURS)] == ["done", "incomplete", "done"]
@@ -239,6 +240,20 @@ def test_six_nodes_as_hourly_files(platform: Platform, captures_dir: Path) -> No
     published = open_table(platform.lake / "tables" / "node_flows")
     assert published is not None
     assert sum(published.to_pyarrow_table().column("cnt").to_pylist()) == with_ip > 0
+
+
+def logged(lake: Path) -> list[tuple[Any, ...]]:
+    """The published rows over the link of records."""
+    table = open_table(lake / "tables" / "logged")
+    assert table is not None
+    rows = table.to_pyarrow_table().to_pylist()
+    return sorted((row["tb"], row["src"], row["cnt"], row["bytes"]) for row in rows)
+
+
+def records(folder: Path) -> list[tuple[Any, ...]]:
+    """The same rows by DuckDB, from the files."""
+    query = f"SELECT time // 10, src, count(*), sum(bytes)::BIGINT FROM read_csv('{folder}/*.csv') GROUP BY ALL"
+    return sorted(duckdb.sql(query).fetchall())
 
 
 def answer(platform: Platform, path: str, option: str) -> None:

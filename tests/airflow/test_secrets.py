@@ -91,7 +91,7 @@ print("RESULT", json.dumps([DagSerialization.to_dict(dag) for dag in bag.dags.va
     environment = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW")}
     environment |= {
         "AIRFLOW_HOME": str(home),
-        "AIRFLOW__CORE__PLUGINS_FOLDER": str(ROOT / "plugins"),
+        "AIRFLOW__CORE__PLUGINS_FOLDER": str(ROOT / "var" / "no-plugins"),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         "LOWWATER_LAKE": str(root),
         "LOWWATER_QUERIES": str(QUERIES),

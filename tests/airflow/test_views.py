@@ -259,7 +259,7 @@ def _of_airflow(folder: Path, root: Path, queries: Path) -> dict[str, str]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW__")}
     return environment | {
         "AIRFLOW_HOME": str(folder / "airflow"),
-        "AIRFLOW__CORE__PLUGINS_FOLDER": str(ROOT / "plugins"),
+        "AIRFLOW__CORE__PLUGINS_FOLDER": str(ROOT / "var" / "no-plugins"),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": "admin:viewer",
         "AIRFLOW__API_AUTH__JWT_SECRET": "s" * 64,

@@ -393,7 +393,7 @@ def test_kernels_are_compiled_anew_when_any_of_their_parts_changes() -> None:
         pcapng_scan.scan,
         pcapng_search.search,
         decode.bitmaps,
-        decode._kernel(LAYERS[0], True),
+        decode._kernel(LAYERS[0], True).machine,
     ]
     digests = {kernel.py_func.__qualname__.rpartition("_")[2] for kernel in kernels}  # type: ignore[attr-defined]
     assert len(digests) == 1 and len(digests.pop()) == 16

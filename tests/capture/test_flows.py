@@ -16,6 +16,9 @@ from lowwater.catalog.builtin import CATALOG
 from lowwater.catalog.builtin.flows import PORTED, community_id, community_id_without_ports
 from lowwater.catalog.packets import COLUMNS
 from lowwater.catalog.values import pack_ip, words_from_ip
+from lowwater.errors import QueryError
+from lowwater.plan.context import Links
+from lowwater.plan.queryset import plan_texts
 from tests import capturemaker as maker
 
 ND, LL = "fe80::200:86ff:fe05:80da", "fe80::260:97ff:fe07:69ea"
@@ -79,6 +82,13 @@ def test_queries_have_it_by_name_and_not_at_the_low_level() -> None:
     gre = known[3].value
     assert gre is not None
     assert gre(pack_ip("10.1.12.1"), pack_ip("10.1.12.2"), 46) == "1:KHlLkgoJW7ifUTyTSgyVfkFHzKw="
+
+
+def test_a_query_may_give_the_seed() -> None:
+    plan = "SELECT community_id(srcIP, destIP, protocol, srcPort, destPort, {}) AS flow FROM TCP"
+    assert plan_texts([("q.gsql", plan.format(65_535))], Links()).queries
+    with pytest.raises(QueryError, match="a seed has 16 bits, 65536 has not"):
+        plan_texts([("q.gsql", plan.format(65_536))], Links())
 
 
 ADDRESS = st.sampled_from(("10.0.0.1", "10.0.0.2", "255.255.255.255")) | st.sampled_from(

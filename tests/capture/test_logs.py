@@ -265,6 +265,7 @@ def test_bad_lines_of_zeek_are_named(tmp_path: Path) -> None:
         ("ZEEK_CONN", b"#separator \\x09\\x09\n", "a separator is one character"),
         ("ZEEK_CONN", b"#fields\tts\t\xff\n", "its line #fields is not UTF-8"),
         ("ZEEK_CONN", b"#fields\tts" + b"\ta" * 5000 + b"\n", "has 5,001 columns"),
+        ("ZEEK_CONN", b"#fields\tts\t" + b"a" * 140_000 + b"\n", "has a header of more than 131,072 characters"),
         ("NFDUMP", b"2026-01-01 00:00:00,1\n", "begins with .* the names of its columns"),
         ("NFDUMP", b"ts,te,td,pr,val,fl\n2026-01-01 00:00:00,,,,,\n", "has statistics of nfdump"),
     ],

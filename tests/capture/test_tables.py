@@ -10,11 +10,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lowwater.capture.tables import blocks
+from lowwater.capture.tables import blocks, columnar
 from lowwater.capture.tables.delimited import TextOptions
 from lowwater.capture.tables.reader import RecordReader, TableOptions
 from lowwater.catalog.values import format_ip, ip_from_words
 from lowwater.errors import CaptureError, ConfigError
+from tests.capture import fuzz_tables
 from tests.capture.tablemaker import (
     BEGIN,
     BY_NAME,
@@ -356,3 +357,31 @@ def test_noise_is_counted(seed: int, tmp_path: Path) -> None:
         assert count == reader.summary.packets
         lengths = sum(row["length"] for row in reader.malformed.to_pylist())
         assert reader.summary.record_bytes + lengths + reader.summary.overhead == len(data)
+
+
+@pytest.mark.parametrize(("maker", "count"), [("lines", 3), ("headers", 12), ("files", 12)])
+def test_hostile_files_are_read_or_refused(maker: str, count: int, tmp_path: Path) -> None:
+    """A part of `make fuzz`: every byte is in an account, and errors are our own."""
+    outcomes = {
+        fuzz_tables.read(tmp_path / "file", fuzz_tables.MAKERS[maker](Random(f"{maker} 0 {number}")))
+        for number in range(count)
+    }
+    assert {outcome.partition(",")[0] for outcome in outcomes} >= (
+        {"read"} if maker == "lines" else {"read", "refused"}
+    )
+
+
+def test_texts_of_a_dictionary_are_read_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One long text that a dictionary repeats would fill the memory; a longer one than a record may be is malformed."""
+    monkeypatch.setattr(columnar, "DECODED_BYTES", 5000)
+    monkeypatch.setattr(columnar, "MOST_VALUE", 1500)
+    texts = ["x", "y" * 1000, "z" * 2000, None]
+    hosts = [texts[at % 4] for at in range(400)]
+    path = tmp_path / "file"
+    pq.write_table(pa.table({"time": [BEGIN + at for at in range(400)], "host": hosts}), path)
+    fields = layout("PROTOCOL P { uint time get_csv_uint (increasing); string host get_csv_string; }")
+    reader = RecordReader(path, TableOptions("parquet", fields), 1 << 40, "")
+    rows = pa.Table.from_batches([*reader], reader.schema)
+    kept = [at for at in range(400) if at % 4 != 2]
+    assert rows["position"].to_pylist() == kept and rows["string:host"].to_pylist() == [hosts[at] for at in kept]
+    assert set(reader.malformed["reason"].to_pylist()) == {"length"} and reader.malformed.num_rows == 100

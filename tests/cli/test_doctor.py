@@ -14,6 +14,7 @@ from lowwater.cli import doctor as module
 from lowwater.cli.doctor import (
     State,
     check_disk,
+    check_extras,
     check_jars,
     check_java,
     check_packages,
@@ -87,7 +88,7 @@ def test_java_home_without_java(bare: Path, tmp_path: Path, monkeypatch: pytest.
 
 
 def test_packages_against_a_lock(tmp_path: Path) -> None:
-    version = module._installed("lark")
+    version = module.version_of("lark")
     assert version
     lock = tmp_path / "requirements.txt"
     lock.write_text(f"# a lock\nlark=={version} \\\n    --hash=sha256:00\n    # via -r requirements.in\n")
@@ -101,11 +102,16 @@ def test_packages_against_a_lock(tmp_path: Path) -> None:
 
 
 def test_packages_outside_a_checkout(tmp_path: Path) -> None:
-    assert check_packages(tmp_path).state is State.OK
+    assert check_packages(None).state is State.OK
+
+
+def test_extras() -> None:
+    assert check_extras().state is State.OK
+    assert "spark" in check_extras().found
 
 
 def test_jars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from lowwater.high.session import NEEDED
+    from lowwater.high.jars import NEEDED
 
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
     folder = tmp_path / "share" / "lowwater" / "jars"
@@ -134,7 +140,7 @@ def test_disk_names_a_command_exactly_when_short(tmp_path: Path, monkeypatch: py
 
 def test_every_check_that_is_not_ok_has_a_command(bare: Path) -> None:
     found = checks()
-    assert len({check.name for check in found}) == len(found) == 8
+    assert len({check.name for check in found}) == len(found) == 10
     assert all(bool(check.mend) == (check.state is not State.OK) for check in found)
 
 

@@ -12,12 +12,16 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import jsonschema
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner, Result
 
 from lowwater.cli.main import cli
 from lowwater.instants import SECOND
+from tests.capture import tablemaker
+from tests.capture.tablemaker import NAMES, as_csv, as_parquet, flows, write
 from tests.capturemaker import arp, ethernet, pcap_bytes, udp
 
 SCHEMA = Path(__file__).resolve().parents[2] / "docs" / "inspect.schema.json"
@@ -164,3 +168,41 @@ def test_names_cannot_steer_the_terminal(folder: Path) -> None:
         result = called(evil, bad, "--format", form)
         assert "\x1b" not in result.output
     assert "[red]b.pcap" in called(evil).stdout
+
+
+def test_files_of_other_records(tmp_path: Path, folder: Path) -> None:
+    rows = flows(11, 400, disorder=2)
+    bad = as_csv(rows, ";", header=True).replace(b"\n", b"\nwhat\n", 1)
+    write(tmp_path / "a.csv.gz", bad, "gzip")
+    write(tmp_path / "b.jsonl", tablemaker.as_json(rows))
+    write(tmp_path / "c.parquet", as_parquet(rows))
+    write(tmp_path / "d.csv", b"a,b\n1,2\n")
+    files = [tmp_path / name for name in ("a.csv.gz", "b.jsonl", "c.parquet", "d.csv")]
+    found = as_json(*files, folder / "good.pcap")
+    jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text(encoding="utf-8"))).validate(found)
+    text, lines, table, none, _ = found["captures"]
+    assert [each.get("format") for each in found["captures"]] == ["csv", "json", "parquet", None, "pcap"]
+    assert (
+        none["error"]["message"].startswith(f"{files[3]}: its records have no clock")
+        and "a column of times" in none["error"]["hint"]
+    )
+    assert text["compression"] == "gzip" and text["bytes"]["accounted"] and text["malformed"] == {"columns": 1}
+    assert text["text"] == {"separator": ";", "quote": '"', "header": True, "null": [""]} and lines["text"] is None
+    late = duckdb_lateness(rows)
+    for each in (text, lines, table):
+        assert (each["records"], each["clock"]) == (400, "time")
+        assert each["order"]["out_of_order"] == sum(value > 0 for value in late)
+        assert each["order"]["lateness"]["max"]["ns"] == max(late) * SECOND
+        kinds = {column["field"]: column["type"] for column in each["columns"]}
+        assert kinds == dict(zip(NAMES, ("int", "ip", "int", "string", "float", "bool"), strict=True))
+    shown = called(*files[:1])
+    assert "refused by 1s" in shown.stdout and "PROTOCOL A {" in shown.stdout and shown.exit_code == 0
+    as_table = list(csv.DictReader(called(*files[:2], "--format", "csv").stdout.splitlines()))
+    assert [row["packets"] for row in as_table] == ["400", "400"]
+
+
+def duckdb_lateness(rows: list[dict[str, Any]]) -> list[int]:
+    """How far each record is behind the largest time before it, s, by SQL."""
+    written = pa.table({"place": range(len(rows)), "time": [row["time"] for row in rows]})
+    query = "SELECT max(time) OVER (ORDER BY place) - time FROM written ORDER BY place"
+    return [row[0] for row in duckdb.sql(query).fetchall()] if written.num_rows else []

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import platform
 import subprocess
 import sys
 from pathlib import Path
 
 import click
+import pyarrow
 import pytest
 
 from lowwater import __version__
@@ -222,7 +224,14 @@ def test_help_teaches_every_command() -> None:
         assert said.code == 0 and f"Usage: lowwater {name}" in said.out
         options = [each for each in command.params if isinstance(each, click.Option)]
         assert all(each.help for each in options), name
-    assert lowwater("--version").out.strip().endswith(__version__)
+
+
+def test_version_names_the_packages_that_matter() -> None:
+    lines = lowwater("--version").out.splitlines()
+    assert lines[0] == f"lowwater {__version__}"
+    assert lines[1].startswith(f"CPython {platform.python_version()} on ")
+    assert f"pyarrow {pyarrow.__version__}" in lines[2].split(", ")
+    assert lines[3].startswith("extras: ") and "spark" in lines[3]
 
 
 def test_debug_raises_the_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

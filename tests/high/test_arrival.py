@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 from lowwater.catalog.streams import ROW, TICK
 from lowwater.errors import LawError
 from lowwater.high.slices.canonical_order import links_of
+from lowwater.high.slices.physical import arrival
 from lowwater.high.slices.physical.arrival import ArrivalChain, row_leaves
 from lowwater.high.source.row_groups import LINK_BITS
-from lowwater.high.state_handover import StateHandover
+from lowwater.high.state_handover import StateHandover, state_file
 from lowwater.low import Bounds, LowSettings, Policy, run_link
 from lowwater.plan.operators import Lfta
 from lowwater.plan.properties.ranges import read_from
@@ -49,12 +50,20 @@ BRANCHED = tuple(
 )
 """Queries with windows of rows in which an operator asks for the order of packets that come over two branches."""
 
+COUNTS = (
+    INNER.format("n")
+    + "SELECT wid, srcIP, destPort/2 AS d, count(*) AS c FROM SOURCE.DataProtocol [RANGE 7 ROWS, WHERE len > 55] "
+    + "GROUP BY srcIP, destPort/2 AS d;\n"
+    + "DEFINE { query_name 'q'; } SELECT wid, count(*) AS links, sum(c) AS packets, max(c) AS most FROM n GROUP BY wid"
+)
+"""A query that only counts, so that Arrow counts equal rows."""
+
 TEXTS = st.one_of(
     FAMILIES["row_windows"]().map(lambda question: question.text),
     with_rows().map(lambda question: question.text),
     st.builds(
         lambda text, source: text.replace("SOURCE", source).replace("WINDOW", "[RANGE 4 ROWS, SLIDE 4 ROWS]"),
-        st.sampled_from(BRANCHED),
+        st.sampled_from((*BRANCHED, COUNTS)),
         st.sampled_from(("main1", "[pair]")),
     ),
 )
@@ -159,7 +168,10 @@ def test_rows_are_those_of_the_reference_engine(number: int) -> None:
     for seed in range(SEEDS):
         chance = Random(SEEDS * number + seed)
         reach, slide = chance.choice(((5, 2), (4, 4), (3, 5), (20, 10)))
-        window = f"[RANGE {reach} ROWS, SLIDE {slide} ROWS{chance.choice(('', ', PARTITION BY srcIP'))}]"
+        more = chance.choice(
+            ("", ", PARTITION BY srcIP", ", WHERE len > 60", ", PARTITION BY srcIP, WHERE srcPort < 9")
+        )
+        window = f"[RANGE {reach} ROWS, SLIDE {slide} ROWS{more}]"
         source = chance.choice(("main1", "[pair]"))
         query = planned((WITH_ROWS + BRANCHED)[number].replace("SOURCE", source).replace("WINDOW", window))
         made = arriving(world(chance.randrange(1 << 20), LINKS, catalog=CONTEXT.catalog))
@@ -195,6 +207,32 @@ def test_intervals_are_the_whole_with_the_state_before_or_with_everything_before
         seen += len(found)
 
     check()
+    assert seen
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("source", ["main1", "[pair]"])
+def test_rows_that_are_counted_at_once_are_counted_as_one_by_one(
+    source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query, seen = planned(COUNTS.replace("SOURCE", source)), 0
+    for seed in range(SEEDS):
+        made = arriving(world(seed, LINKS, catalog=CONTEXT.catalog))
+        end, states = made.latest - 5 * SECOND, []
+        for at_once in (True, False):
+            if not at_once:
+                monkeypatch.setattr(arrival, "window_counts", lambda *_: None)
+            low = LowSettings(SKEW, chunk_rows=5, compiled=False)
+            left = StateHandover(0, end, made.latest, SKEW, None, tmp_path / f"{seed}{at_once}")
+            assert (ArrivalChain(query.high, left)._window_counts is not None) == at_once
+            found = evaluated(query, made, (0, end), low, Random(seed), left, True)
+            states.append((found, state_file(tmp_path / f"{seed}{at_once}", "q").read_bytes()))
+            monkeypatch.undo()
+        assert states[0] == states[1]
+        carry = StateHandover(0, END_OF_TIME, made.latest, SKEW)
+        found = evaluated(query, made, (0, END_OF_TIME), low, Random(seed), carry, handed=False)
+        assert ended(found) == owned_rows(whole(query.logical, made))
+        seen += len(found)
     assert seen
 
 

@@ -13,7 +13,8 @@ import psutil
 import pytest
 
 from lowwater.errors import LowwaterError
-from lowwater.high.session import class_archive, fetch_jars, jars_folder
+from lowwater.high.jars import fetch_jars, jars_folder
+from lowwater.high.session import class_archive
 from tests.replay.support import ROOT, table_rows
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from lowwater import extras
 from lowwater.cli.commands.expect import _suggestions
 from lowwater.cli.commands.skew import _review
 from lowwater.config import load_config
@@ -191,7 +192,20 @@ def _initialised(desk: Desk, anew: bool) -> Said:
     return desk.run("init", desk.folder, "--lake", desk.lake)
 
 
+def _without(desk: Desk, *packages: str) -> None:
+    """Asks for the extra of Spark where these packages are not installed."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(extras, "find_spec", lambda name: None if name in packages else object())
+        extras.require("lowwater run --engine spark", "spark")
+
+
 CASES = [
+    Case(
+        "an extra that is not installed",
+        lambda desk: _without(desk, "pyspark"),
+        "pip install 'lowwater[spark]'",
+        lambda desk: _without(desk),
+    ),
     Case(
         "a story of other hours",
         lambda desk: desk.run("generate", "--story", "--out", desk.folder / "made", "--hours", 2),

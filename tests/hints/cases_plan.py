@@ -95,6 +95,8 @@ RIGHT: dict[str, str | Text] = {
     "window_unit": "SELECT count(*) FROM main1.TCP [RANGE 5 mins, WA time]",
     "window_unknown_unit": LOG.replace("(increasing)", "(increasing, unit 's')")
     + "SELECT count(*) FROM web.LOG [RANGE 5 min, WA t]",
+    "window_where": "SELECT count(*) FROM main1.TCP [RANGE 5 min, WA time] WHERE len > 60",
+    "window_where_type": "SELECT count(*) FROM main1.TCP [RANGE 10 ROWS, WHERE (len + 1) <> 0]",
     "window_partition": "SELECT srcIP, count(*) FROM main1.TCP [RANGE 5 min, WA time] GROUP BY srcIP",
     "window_rows_of_query": "SELECT count(*) FROM main1.TCP [RANGE 10 ROWS]",
     "window_rows_slide": "SELECT count(*) FROM main1.TCP [RANGE 100 ROWS, SLIDE 10 ROWS]",

@@ -26,13 +26,13 @@ def _parquet(name: str = "size") -> bytes:
     return out.getvalue()
 
 
-def _damaged() -> bytes:
+def damaged() -> bytes:
     data = bytearray(_parquet())
     data[4:200] = bytes(196)
     return bytes(data)
 
 
-def _run(
+def run_over(
     protocol: str, data: bytes, *settings: str, kind: str = "csv", query: str = "SELECT time FROM log.LOG"
 ) -> Callable[[Desk], Said]:
     """Runs a query over a file of records."""
@@ -50,13 +50,13 @@ def _run(
 def _too_many(desk: Desk) -> Said:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reader, "MOST_ROWS", 1)
-        return _run(BY_POSITION, LINES.replace(b",1", b"").replace(b",2", b"") * 3 + LINES * 4)(desk)
+        return run_over(BY_POSITION, LINES.replace(b",1", b"").replace(b",2", b"") * 3 + LINES * 4)(desk)
 
 
 REFUSED = BY_POSITION.replace(" (increasing)", "")
 
 
-def _in_a_lake(*settings: str, schema: str = BY_POSITION) -> Callable[[Desk], Said]:
+def in_a_lake(*settings: str, schema: str = BY_POSITION) -> Callable[[Desk], Said]:
     """Ingests a file of records into a lake whose settings of the link are these."""
 
     def ran(desk: Desk) -> Said:
@@ -76,21 +76,8 @@ def _planned(block: str) -> Callable[[Desk], Said]:
 
     def ran(desk: Desk) -> Said:
         query = desk.write("logs.gsql", f"{block}\nDEFINE {{ query_name 'logs'; }}\nSELECT time FROM log.LOG\n")
-        _in_a_lake(SCHEMAS, f'[query_sets.logs]\nfiles = ["{query}"]')(desk)
+        in_a_lake(SCHEMAS, f'[query_sets.logs]\nfiles = ["{query}"]')(desk)
         return desk.run("plan", "--lake", desk.lake, "--query-set", "logs")
-
-    return ran
-
-
-def _exported(link: str) -> Callable[[Desk], Said]:
-    """Exports a link from a lake that has packets and other records."""
-
-    def ran(desk: Desk) -> Said:
-        assert _in_a_lake(SCHEMAS)(desk).code == 0
-        desk.settings('skew = "1s"', 'skew = "1s"\npayload = "all"')
-        assert desk.run("ingest", "--lake", desk.lake, "--link", "main1", desk.capture).code == 0
-        out = ("--out", desk.folder / f"{link}.pcap", "--force")
-        return desk.run("export", "--lake", desk.lake, "--link", link, *out)
 
     return ran
 
@@ -103,10 +90,10 @@ NFDUMP = b"ts,sa\n2026-01-01 00:00:00,10.0.0.1\n"
 
 def _log(data: bytes, kind: str = "zeek", query: str = CONN) -> Callable[[Desk], Said]:
     """Runs a query over the log of a tool."""
-    return _run("", data, kind=kind, query=query)
+    return run_over("", data, kind=kind, query=query)
 
 
-def _kept_log(*settings: str) -> Callable[[Desk], Said]:
+def kept_log(*settings: str) -> Callable[[Desk], Said]:
     """Ingests a log of Zeek into a lake."""
 
     def ran(desk: Desk) -> Said:
@@ -134,111 +121,107 @@ BOTH = "SELECT time FROM log.LOG;\nDEFINE { query_name 'r'; }\nSELECT time FROM 
 CASES = [
     Case(
         "a first line that has no names",
-        _run(BY_POSITION, b"\xff,\n" + LINES, "header = true"),
+        run_over(BY_POSITION, b"\xff,\n" + LINES, "header = true"),
         "write header = false",
-        _run(BY_POSITION, b"\xff,\n" + LINES, "header = false"),
+        run_over(BY_POSITION, b"\xff,\n" + LINES, "header = false"),
     ),
     Case(
         "another separator",
-        _run(BY_POSITION, LINES.replace(b",", b";")),
+        run_over(BY_POSITION, LINES.replace(b",", b";")),
         "check separator in the settings of the link",
-        _run(BY_POSITION, LINES.replace(b",", b";"), 'separator = ";"'),
+        run_over(BY_POSITION, LINES.replace(b",", b";"), 'separator = ";"'),
     ),
     Case(
         "names without a header",
-        _run(BY_NAME, NAMED, "header = false"),
+        run_over(BY_NAME, NAMED, "header = false"),
         "write header = true in the settings of the link",
-        _run(BY_NAME, NAMED, "header = true"),
+        run_over(BY_NAME, NAMED, "header = true"),
     ),
     Case(
         "a name that no column has",
-        _run(BY_NAME, NAMED.replace(b"size", b"bytes")),
+        run_over(BY_NAME, NAMED.replace(b"size", b"bytes")),
         "its columns are: time, bytes",
-        _run(BY_NAME.replace("uint size get_csv_uint", "uint bytes get_csv_uint"), NAMED.replace(b"size", b"bytes")),
+        run_over(
+            BY_NAME.replace("uint size get_csv_uint", "uint bytes get_csv_uint"), NAMED.replace(b"size", b"bytes")
+        ),
     ),
     Case(
         "JSON by position",
-        _run("PROTOCOL LOG { uint time get_csv_uint_pos1 (increasing); }", JSON, kind="json"),
+        run_over("PROTOCOL LOG { uint time get_csv_uint_pos1 (increasing); }", JSON, kind="json"),
         "write a name: time get_csv_int (name 'time')",
-        _run("PROTOCOL LOG { int time get_csv_int (name 'time', increasing); }", JSON, kind="json"),
+        run_over("PROTOCOL LOG { int time get_csv_int (name 'time', increasing); }", JSON, kind="json"),
     ),
     Case(
         "text as parquet",
-        _run(BY_POSITION, LINES, kind="parquet"),
+        run_over(BY_POSITION, LINES, kind="parquet"),
         "check kind of the link",
-        _run(BY_POSITION, LINES),
+        run_over(BY_POSITION, LINES),
     ),
     Case(
         "a damaged parquet file",
-        _run(BY_NAME, _damaged(), kind="parquet"),
+        run_over(BY_NAME, damaged(), kind="parquet"),
         "write the file again",
-        _run(BY_NAME, _parquet(), kind="parquet"),
+        run_over(BY_NAME, _parquet(), kind="parquet"),
     ),
     Case(
         "a position beyond the columns of parquet",
-        _run(BY_POSITION.replace("pos2", "pos3"), _parquet(), kind="parquet"),
+        run_over(BY_POSITION.replace("pos2", "pos3"), _parquet(), kind="parquet"),
         "check the positions in the PROTOCOL",
-        _run(BY_POSITION, _parquet(), kind="parquet"),
+        run_over(BY_POSITION, _parquet(), kind="parquet"),
     ),
     Case(
         "a name that no column of parquet has",
-        _run(BY_NAME, _parquet("bytes"), kind="parquet"),
+        run_over(BY_NAME, _parquet("bytes"), kind="parquet"),
         "its columns are: time, bytes",
-        _run(BY_NAME, _parquet(), kind="parquet"),
+        run_over(BY_NAME, _parquet(), kind="parquet"),
     ),
     Case(
         "too many bad records",
         _too_many,
         "check kind, separator and header of the link",
-        _run(BY_POSITION, LINES),
+        run_over(BY_POSITION, LINES),
     ),
     Case(
         "a link of another protocol",
-        _run(OTHER, LINES, 'protocol = "OTHER"'),
+        run_over(OTHER, LINES, 'protocol = "OTHER"'),
         "name OTHER in FROM, or change protocol in [links.log]",
-        _run(OTHER, LINES, 'protocol = "OTHER"', query="SELECT time FROM log.OTHER"),
+        run_over(OTHER, LINES, 'protocol = "OTHER"', query="SELECT time FROM log.OTHER"),
     ),
     Case(
         "a link of two protocols",
-        _run(OTHER, LINES, query=BOTH),
+        run_over(OTHER, LINES, query=BOTH),
         "a link has the records of one protocol",
-        _run(OTHER, LINES, query=BOTH.replace("OTHER", "LOG")),
+        run_over(OTHER, LINES, query=BOTH.replace("OTHER", "LOG")),
     ),
     Case(
         "records of no protocol for a lake",
-        _in_a_lake(),
+        in_a_lake(),
         "write protocol = 'NAME' and schemas = ['FILE'] in [links.log]",
-        _in_a_lake("protocol = 'LOG'", "schemas = ['../log.schema']"),
+        in_a_lake("protocol = 'LOG'", "schemas = ['../log.schema']"),
     ),
     Case(
         "records of a protocol that no schema has",
-        _in_a_lake(SCHEMAS, 'protocol = "LOGS"'),
+        in_a_lake(SCHEMAS, 'protocol = "LOGS"'),
         "did you mean LOG?",
-        _in_a_lake(SCHEMAS, 'protocol = "LOG"'),
+        in_a_lake(SCHEMAS, 'protocol = "LOG"'),
     ),
     Case(
         "records of a protocol of packets",
-        _in_a_lake(SCHEMAS, 'protocol = "TCP"'),
+        in_a_lake(SCHEMAS, 'protocol = "TCP"'),
         "name another protocol in [links.log]",
-        _in_a_lake(SCHEMAS, 'protocol = "LOG"'),
+        in_a_lake(SCHEMAS, 'protocol = "LOG"'),
     ),
     Case(
         "records without a clock for a lake",
-        _in_a_lake(SCHEMAS, schema=REFUSED),
+        in_a_lake(SCHEMAS, schema=REFUSED),
         "declare an increasing field of the record",
-        _in_a_lake(SCHEMAS),
+        in_a_lake(SCHEMAS),
     ),
     Case(
         "a query with a block of other fields than the lake keeps",
         _planned(BY_POSITION.replace("size", "length")),
         "leave it out of the query file",
         _planned(""),
-    ),
-    Case(
-        "an export of records that are no packets",
-        _exported("log"),
-        "name links of packets",
-        _exported("main1"),
     ),
     Case("a log without a header", _log(b"1767225600.5\tC1\n"), "give the log as Zeek wrote it", _log(ZEEK)),
     Case(
@@ -258,13 +241,13 @@ CASES = [
         "no header of Zeek's",
         _log(b"#fields\tts\t\xff\n"),
         "check kind of the link",
-        _run(BY_POSITION, LINES),
+        run_over(BY_POSITION, LINES),
     ),
     Case(
         "a header of too many columns",
         _log(b"#fields\tts" + b"\ta" * 5000 + b"\n"),
         "check kind of the link",
-        _run(BY_POSITION, LINES),
+        run_over(BY_POSITION, LINES),
     ),
     Case(
         "flows without a header",
@@ -281,15 +264,15 @@ CASES = [
     Case("a log under another kind", _log(ZEEK, "csv"), "write kind = 'zeek' in [links.log]", _log(ZEEK)),
     Case(
         "a log of no protocol for a lake",
-        _kept_log(),
+        kept_log(),
         "write protocol = 'ZEEK_CONN' in [links.log]",
-        _kept_log("protocol = 'ZEEK_CONN'"),
+        kept_log("protocol = 'ZEEK_CONN'"),
     ),
     Case(
         "a log of another tool for a lake",
-        _kept_log("protocol = 'NFDUMP'"),
+        kept_log("protocol = 'NFDUMP'"),
         "name another protocol in [links.log]",
-        _kept_log("protocol = 'ZEEK_CONN'"),
+        kept_log("protocol = 'ZEEK_CONN'"),
     ),
     Case("a kind of no link", _kind("logs=zeek"), "there are: log", _kind("log=zeek")),
     Case("a kind that there is not", _kind("log=bro"), "kinds are: pcap, csv", _kind("log=zeek")),

@@ -18,7 +18,7 @@ from lowwater.capture.formats.write import WrittenInterface, pcapng_header, pcap
 from lowwater.catalog.expr import Type
 from lowwater.catalog.streams import ROW
 from lowwater.config import Config, load_config
-from lowwater.high import session
+from lowwater.high import jars
 from lowwater.high.query_runs import _files
 from lowwater.high.source.stored_streams import StoredStream
 from lowwater.instants import HOUR, SECOND
@@ -179,15 +179,15 @@ def _jars(desk: Desk, *given: str, check: bool = False) -> None:
     """Looks for the jars in a folder with these of them, the last of which is another one where they are checked."""
     folder = desk.folder / "share" / "lowwater" / "jars"
     folder.mkdir(parents=True, exist_ok=True)
-    whole = session.delta_jars()
+    whole = jars.delta_jars()
     for jar in whole if not given else ():
         if not (folder / jar.name).exists():
             (folder / jar.name).symlink_to(jar)
     for name in given:
         (folder / name).write_bytes(b"another")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(session, "jars_folder", lambda: folder)
-        assert session._checked(session.delta_jars()) if check or not given else session.delta_jars()
+        patch.setattr(jars, "jars_folder", lambda: folder)
+        assert jars._checked(jars.delta_jars()) if check or not given else jars.delta_jars()
 
 
 def _wrong_jar(desk: Desk) -> None:
@@ -369,10 +369,10 @@ CASES = [
     Case(
         "jars that were never fetched",
         lambda desk: _jars(desk, "another.jar"),
-        "run `make setup` once",
+        "run `lowwater doctor --prepare` once",
         lambda desk: _jars(desk),
     ),
-    Case("a jar that is another one", _wrong_jar, "run `make setup` again", lambda desk: _jars(desk)),
+    Case("a jar that is another one", _wrong_jar, "then run `lowwater doctor --prepare`", lambda desk: _jars(desk)),
     Case(
         "Airflow without a lake",
         lambda desk: _airflow(desk, ""),
@@ -448,7 +448,8 @@ CASES = [
 ]
 LEFT: dict[Site, str] = {
     ("lowwater/high/failures.py", "translate"): "Spark fails where the machine does: tests/high/test_failures.py",
-    ("lowwater/high/session.py", "fetch_jars"): "a repository that does not answer",
+    ("lowwater/high/jars.py", "fetch_jars"): "a repository that does not answer",
+    ("lowwater/high/jars.py", "_make_folder"): "a Python whose folders belong to another user",
     ("lowwater/high/session.py", "_unstarted"): "a machine without Java: tests/replay/test_sessions.py",
     ("lowwater/high/session.py", "end_jvm"): "a JVM of another process: nothing of ours starts one",
     ("lowwater/reference/execution/graph.py", "_refused"): "of the model, in Python: tests/reference/test_execution.py",

@@ -176,3 +176,43 @@ def test_a_file_that_cannot_be_read_leaves_the_others(tmp_path: Path) -> None:
     assert len(_kept(lake)) == 10
     said = lowwater("status", "--lake", tmp_path)
     assert said.code == 0, said
+
+
+def test_a_growing_file_is_read_to_its_last_whole_line(tmp_path: Path) -> None:
+    lake, rows = _lake(tmp_path), flows(8, 60)
+    data = as_csv([{**row, "host": "a"} for row in rows], header=True)
+    data = data[: data.rindex(b"\n", 0, -1) + 1] + b"1767225900,10.0.0.1,12,a,0.5,true"
+    link, config = [tmp_path / "log_0"], load_config(tmp_path)
+    link[0].write_bytes(data)  # its last line can be read, and yet it may go on
+    (result,) = ingest(lake, "log", link, config, growing=True)
+    assert (result.state, result.capture.packets, result.capture.growing) == ("added", 59, True)
+    ledger = read_rows(lake.malformed, MALFORMED).to_pylist()
+    assert [(row["reason"], row["line"]) for row in ledger] == [("cut", 61)]
+    (result,) = ingest(lake, "log", link, config)  # it did not go on: now the line counts
+    assert (result.state, result.capture.packets, result.capture.malformed) == ("replaced", 60, 0)
+    assert [each.state for each in ingest(lake, "log", link, config)] == ["known"]
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])
+def test_an_export_gives_back_the_records(form: str, tmp_path: Path) -> None:
+    lake, rows = _lake(tmp_path), flows(9, 500, disorder=2)
+    write(tmp_path / "log_0", as_csv(rows, header=True))
+    _take(lake, "log_0")
+    out = tmp_path / f"out.{form}"
+    given = ("--lake", tmp_path, "--out", out, "--from", "2026-01-01T00:00:10Z", "--to", "2026-01-01T00:01:00Z")
+    said = lowwater("export", *given, "--where", "bytes > 5 AND src = '10.0.0.1'")
+    chosen = [
+        row
+        for row in rows
+        if BEGIN + 10 <= row["time"] < BEGIN + 60 and (row["bytes"] or 0) > 5 and row["src"] == "10.0.0.1"
+    ]
+    assert said.code == 0 and f"{len(chosen)} records to {out}" in said.err and chosen, said
+    reader = {"csv": f"read_csv('{out}', allow_quoted_nulls=false)", "jsonl": f"read_json('{out}')"}
+    source = reader.get(form, f"read_parquet('{out}')")
+    columns = "time::BIGINT, src, bytes::BIGINT, host, rtt::DOUBLE, up::BOOLEAN"
+    read = duckdb.sql(f"SELECT {columns} FROM {source}").fetchall()
+    assert read == [tuple(row[name] for name in NAMES) for row in chosen]
+    (tmp_path / "again").mkdir()
+    again = _lake(tmp_path / "again", "json" if form == "jsonl" else form)
+    (result,) = ingest(again, "log", [out], load_config(again.root))
+    assert (result.capture.packets, result.capture.malformed) == (len(chosen), 0)

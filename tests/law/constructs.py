@@ -39,7 +39,7 @@ def sliding(draw: st.DrawFn) -> Question:
 
 @st.composite
 def rows(draw: st.DrawFn) -> Question:
-    """Windows of rows, of all records or of those of each source address."""
+    """Windows of rows: of all records, of those of each source address, of those that a condition takes."""
     source, links = _from(draw)
     reach, slide = draw(st.sampled_from(((5, 2), (4, 4), (3, 5), (20, 10))))
     window = f"[RANGE {reach} ROWS, SLIDE {slide} ROWS]"
@@ -51,6 +51,10 @@ def rows(draw: st.DrawFn) -> Question:
             "SELECT *, row_number() OVER (PARTITION BY src ORDER BY arrival, link, position) - 1 AS n FROM records "
             f"WHERE {links} AND admitted AND flags IS NOT NULL"
         )
+    elif draw(st.booleans()):
+        where, condition = draw(st.sampled_from([(where, sql) for where, sql in PREDICATES.items() if where]))
+        text = text.replace("ROWS]", f"ROWS, {where}]")
+        numbered = numbered.replace(links, f"{links} AND admitted AND flags IS NOT NULL AND ({condition})")
     keys = "w, src, dport" if "PARTITION" in text else "w, dport"
     tagged = f"SELECT *, unnest(generate_series((n - {reach} + {slide * 100}) // {slide} - 99, n // {slide})) AS w"
     sql = (
@@ -197,7 +201,8 @@ def with_rows(draw: st.DrawFn) -> Question:
     """Windows of rows with whatever may stand beside and above them, all of it by arrival."""
     source, _ = _from(draw)
     reach, slide = draw(st.sampled_from(((5, 2), (4, 4), (3, 5), (20, 10), (1, 1))))
-    window = f"[RANGE {reach} ROWS, SLIDE {slide} ROWS{draw(st.sampled_from(('', ', PARTITION BY srcIP')))}]"
+    more = draw(st.sampled_from(("", ", PARTITION BY srcIP", ", WHERE len > 60")))
+    window = f"[RANGE {reach} ROWS, SLIDE {slide} ROWS{more}]"
     text = draw(st.sampled_from(WITH_ROWS)).replace("SOURCE", source).replace("WINDOW", window)
     return Question("q", text, "")
 

@@ -193,7 +193,10 @@ def last_of(fields: Sequence[Field], values: Sequence[Any]) -> int:
 def _bucket(batch: Batch, node: Bucket) -> list[Row]:
     attribute, partition = compiled(node.attribute), compiled_items(node.partition)
     numbered = [(attribute(row.values), row) for row in batch.read(node, node.input)]
-    if node.partition:
+    if node.counted is not None:
+        counted = compiled(node.counted)
+        numbered = [(value, row) for value, row in numbered if counted(row.values) is True]
+    if node.partition or node.counted is not None:
         counts: dict[tuple[Any, ...], int] = {}
         ranked = []
         for _, row in sorted(numbered, key=lambda pair: pair[0]):

@@ -196,21 +196,25 @@ def _windowed(tagged: str, slide: int, keys: Sequence[Pair], found: Sequence[Pai
 
 @st.composite
 def row_windows(draw: st.DrawFn) -> Question:
-    """Windows of rows: all records of the links are numbered, late ones too; with PARTITION BY those of the source."""
+    """Windows of rows: all records of the links are numbered, late ones too.
+
+    With PARTITION BY or a condition only those of the source are, and that the condition takes.
+    """
     source, rows = draw(sources())
     where, condition = draw(conditions())
     reach, slide = draw(st.sampled_from(((5, 2), (4, 4), (3, 5), (20, 20), (10, 3))))
     key, partitioned = draw(pick(KEYS[:4])), draw(st.booleans())
     found = draw(measures())
     partition = ", PARTITION BY srcIP" if partitioned else ""
+    counted, taken = draw(conditions())
+    partition += f", {counted}" if counted else ""
     shown = "srcIP, " if partitioned else ""
     text = f"SELECT wid, {shown}k0, {', '.join(a for a, _ in found)} FROM {source} "
     text += f"[RANGE {reach} ROWS, SLIDE {slide} ROWS{partition}] {where} GROUP BY {key[0]} AS k0"
     links = next(sql for name, sql in FROM.items() if source.startswith(f"{name}."))
-    if partitioned:
-        numbered = (
-            f"(SELECT *, row_number() OVER (PARTITION BY srcIP ORDER BY arrival, link, position) - 1 AS n FROM {rows})"
-        )
+    if partitioned or counted:
+        over = f"{'PARTITION BY srcIP ' if partitioned else ''}ORDER BY arrival, link, position"
+        numbered = f"(SELECT *, row_number() OVER ({over}) - 1 AS n FROM {rows} AND ({taken}))"
     else:
         every = f"SELECT *, row_number() OVER (ORDER BY arrival, link, position) - 1 AS n FROM records WHERE {links}"
         numbered = f"(SELECT * FROM ({every}) {rows[1:]} AND admitted)"

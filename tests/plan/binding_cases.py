@@ -105,6 +105,8 @@ CASES = {
     "window_fraction": "SELECT count(*) FROM main1.TCP [RANGE 100 ms, WA time]",
     "window_unknown_unit": LOG + "SELECT count(*) FROM web.LOG [RANGE 5 min, WA t]",
     "window_partition": "SELECT count(*) FROM main1.TCP [RANGE 5 min, WA time, PARTITION BY srcIP]",
+    "window_where": "SELECT count(*) FROM main1.TCP [RANGE 5 min, WA time, WHERE len > 60]",
+    "window_where_type": "SELECT count(*) FROM main1.TCP [RANGE 10 ROWS, WHERE len + 1]",
     "window_rows_of_query": "Query a: SELECT time FROM main1.TCP;\nQuery b: SELECT count(*) FROM a [RANGE 10 ROWS]",
     "window_rows_wa": "SELECT count(*) FROM main1.TCP [RANGE 10 ROWS, WA time]",
     "window_rows_slide": "SELECT count(*) FROM main1.TCP [RANGE 10 ROWS, SLIDE 5]",

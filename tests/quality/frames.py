@@ -165,7 +165,7 @@ CASES: dict[str, tuple[Case, ...]] = {
         Case(
             "expect_link_records_to_be_accounted_for",
             {"unaccounted": 3, "strays": "2026-01-01T00:17:00Z 3 more in packets/ (a.pcap records 120 to 190)"},
-            "the ledgers lack 3 records of packets/; read 1,000, counted: malformed 1 + violating 2 + sane 997 + "
+            "the ledgers lack 3 records of the table; read 1,000, counted: malformed 1 + violating 2 + sane 997 + "
             "outside 0; 2026-01-01T00:17:00Z 3 more in packets/ (a.pcap records 120 to 190)",
         ),
         Case(

@@ -20,6 +20,7 @@ from lowwater_expectations import SUITES, Finding, Severity, Validation, offline
 from lowwater_expectations.entries import Entry, SuiteFile, parse_suite, read_suite, stable_id
 
 from lowwater.errors import LawError
+from lowwater.places import SHARED
 from tests.quality.frames import CASES, GOOD, INTERVAL, LINK, RUN, SECOND, Case, frames
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -95,7 +96,11 @@ def test_a_wrong_suite_file_is_refused_with_the_remedy() -> None:
 def test_the_packages_of_the_project_are_its_folders() -> None:
     listed = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]["packages"]
     found = {".".join(path.parent.relative_to(ROOT).parts) for path in (ROOT / "lowwater").rglob("__init__.py")}
-    assert set(listed) == found | {"lowwater_expectations", "lowwater_review"}
+    assert set(listed) == found | {f"lowwater.share.{name}" for name in SHARED} | {
+        "lowwater_airflow",
+        "lowwater_expectations",
+        "lowwater_review",
+    }
 
 
 def test_importing_the_package_is_light() -> None:
@@ -146,7 +151,7 @@ def test_a_frame_breaks_only_the_rule_that_it_is_made_to_break() -> None:
 @pytest.mark.parametrize(
     ("broken", "says"),
     [
-        ({"unaccounted": -3}, "packets/ lacks 3 records that the ledgers count"),
+        ({"unaccounted": -3}, "the table lacks 3 records that the ledgers count"),
         ({"sane": 990}, "read 1,000, but the outcomes add up to 993: malformed 1 + violating 2 + sane 990 + outside 0"),
     ],
 )

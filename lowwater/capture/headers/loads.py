@@ -5,6 +5,7 @@ The kernels of `capture` use them. They do not check bounds; the caller must.
 
 from __future__ import annotations
 
+import operator
 import sys
 from collections.abc import Callable
 from typing import Any, cast
@@ -90,6 +91,28 @@ def _with_bits(typingctx: Any, numbers: Any, at: Any, bits: Any) -> Any:
     return types.int64(numbers, types.int64, types.int64), generate
 
 
+def _python_load(bits: int, big: bool) -> Callable[[Any, int], int]:
+    size, order, signed = bits // 8, "big" if big else "little", bits == 64
+
+    def load(memory: Any, at: int) -> int:
+        return int.from_bytes(memory[at : at + size], order, signed=signed)  # type: ignore[arg-type]
+
+    return load
+
+
+def _python_store(bits: int, big: bool) -> Callable[[Any, int, int], None]:
+    size, order, mask = bits // 8, "big" if big else "little", (1 << bits) - 1
+
+    def store(memory: Any, at: int, number: int) -> None:
+        memory[at : at + size] = (int(number) & mask).to_bytes(size, order)  # type: ignore[arg-type]
+
+    return store
+
+
+def _python_bits(numbers: Any, at: int, bits: int) -> int:
+    return sum(1 << lane for lane in range(8) if numbers[at + lane] & bits)
+
+
 prefetch = cast("Callable[[Any, int], None]", _prefetch)
 with_bits = cast("Callable[[Any, int, int], int]", _with_bits)
 byte = _load(8, big=False)
@@ -103,3 +126,20 @@ put_big32 = _store(32, big=True)
 put_big64 = _store(64, big=True)
 put_little32 = _store(32, big=False)
 put_little64 = _store(64, big=False)
+
+PYTHON: dict[Any, Callable[..., Any]] = {
+    prefetch: lambda memory, at: None,
+    with_bits: _python_bits,
+    byte: operator.getitem,
+    big16: _python_load(16, big=True),
+    big32: _python_load(32, big=True),
+    big64: _python_load(64, big=True),
+    little16: _python_load(16, big=False),
+    little32: _python_load(32, big=False),
+    put_big16: _python_store(16, big=True),
+    put_big32: _python_store(32, big=True),
+    put_big64: _python_store(64, big=True),
+    put_little32: _python_store(32, big=False),
+    put_little64: _python_store(64, big=False),
+}
+"""The same in plain Python, over a `memoryview` (capture.interpretation)."""

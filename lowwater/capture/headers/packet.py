@@ -7,7 +7,6 @@ compiled at its first record. It lists the few records with ARP or a tunnel, whi
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache
 from types import FunctionType
 from typing import Any
@@ -51,6 +50,7 @@ from lowwater.capture.headers.plain import plain
 from lowwater.capture.headers.registry import LinkLayer
 from lowwater.capture.headers.transport import ICMP, ICMPV6, transport
 from lowwater.capture.inlining import kernel, part, rare
+from lowwater.capture.interpretation import Kernel
 
 __all__ = ["BATCH", "EVERY", "NARROW", "NULLABLE", "WIDE", "Columns", "bitmaps", "decode"]
 
@@ -122,8 +122,8 @@ def _above(
 
 
 @cache
-def _kernel(layer: LinkLayer, whole: bool, quick: bool = True) -> Callable[..., tuple[int, int, int, int]]:
-    """Compiles the kernel of a link layer.
+def _kernel(layer: LinkLayer, whole: bool, quick: bool = True) -> Kernel:
+    """Makes the kernel of a link layer.
 
     `whole` and `straight` are constants inside the kernel, so that numba removes unused branches.
 
@@ -184,12 +184,12 @@ def _kernel(layer: LinkLayer, whole: bool, quick: bool = True) -> Callable[..., 
     bound_rows.__qualname__ = (
         f"rows_{layer.name}_{whole}_{quick}"  # kernels with a cache file in common could be mixed up by two processes
     )
-    return kernel(bound_rows, _ARGUMENTS)
+    return Kernel(bound_rows, f"read headers of {layer.name}", _ARGUMENTS)
 
 
 @cache
-def _carrier_kernel() -> Callable[..., int]:
-    """Compiles the kernel of records with ARP or a tunnel."""
+def _carrier_kernel() -> Kernel:
+    """Makes the kernel of records with ARP or a tunnel."""
 
     def decode_carriers(buffer: Any, carriers: Any, listed: int, out: Any, present: Any) -> int:
         anywhere = 0
@@ -201,7 +201,12 @@ def _carrier_kernel() -> Callable[..., int]:
             anywhere |= bits
         return anywhere
 
-    return kernel(decode_carriers)
+    return Kernel(decode_carriers, "read ARP and tunnels")
+
+
+def compiled(link: int) -> bool:
+    """Whether machine code for the headers of a link type is on disk."""
+    return _kernel(LINK_TYPES.get(link, UNKNOWN), False).compiled
 
 
 def decode(
@@ -223,11 +228,11 @@ def decode(
     Returns:
         The clock after the records, ns; the bits that all masks of `present` have, and the bits that any has.
     """
-    rows = _kernel(LINK_TYPES.get(link, UNKNOWN), out.wanted == EVERY)
+    rows = _kernel(LINK_TYPES.get(link, UNKNOWN), out.wanted == EVERY).of(count)
     carriers = np.empty((count, 4), np.int64)  # pages that are never written use no memory
     clock, everywhere, anywhere, listed = rows(buffer, records, count, positions, clock, out, present, carriers)
     if listed and out.wanted & _CARRIER_COLUMNS:
-        anywhere |= _carrier_kernel()(buffer, carriers, listed, out, present)
+        anywhere |= _carrier_kernel().of(listed)(buffer, carriers, listed, out, present)
     return clock, everywhere, anywhere
 
 

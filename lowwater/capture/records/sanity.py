@@ -34,6 +34,19 @@ def _next_drop(stamps: Any, at: int, last: int, largest: int, ahead: int) -> tup
     return at, largest
 
 
+@njit(nogil=True)
+def _median(stamps: Any, begin: int, end: int) -> int:
+    """Returns the median of an odd number of timestamps. Few are asked for, and numba takes a second for a sort."""
+    for candidate in range(begin, end):
+        below, same = 0, 0
+        for other in range(begin, end):
+            below += stamps[other] < stamps[candidate]
+            same += stamps[other] == stamps[candidate]
+        if below <= (end - begin) // 2 < below + same:
+            return int(stamps[candidate])
+    return int(stamps[begin])
+
+
 @cached_njit(nogil=True)
 def _judge(stamps: Any, begin: int, end: int, max_jump: int, ahead: int, smallest: int, jumps: Any) -> tuple[int, int]:
     """Marks in `jumps` the time jumps of stamps[begin:end]; `stamps` includes the context on both sides."""
@@ -63,8 +76,7 @@ def _judge(stamps: Any, begin: int, end: int, max_jump: int, ahead: int, smalles
                 after += stamps[other] < limit
             if after <= before:
                 continue
-            window = np.sort(stamps[index - side : index + side + 1])
-            lead = stamps[index] - window[side]
+            lead = stamps[index] - _median(stamps, index - side, index + side + 1)
             if lead > max_jump:
                 jumps[index - begin] = True
                 smallest = min(smallest, lead)

@@ -19,6 +19,9 @@ from lowwater.machine_code import cached_njit
 BLOCK_BYTES = 4 << 20
 """Bytes of a file that are parsed at a time."""
 
+BLOCK_RECORDS = 1 << 17
+"""Most records that are parsed at a time: short ones take far more memory than their bytes."""
+
 MOST_RECORD = 1 << 20
 """Longest record, bytes. A quote that never ends makes a record of all that follows."""
 
@@ -52,6 +55,17 @@ class Block:
     def __len__(self) -> int:
         return len(self.begins)
 
+    def parts(self) -> Iterator[Block]:
+        """Yields the block in parts of at most BLOCK_RECORDS records."""
+        if len(self) <= BLOCK_RECORDS:
+            yield self
+            return
+        for first in range(0, len(self), BLOCK_RECORDS):
+            end = first + BLOCK_RECORDS
+            begins, ends, lines = (column[first:end] for column in (self.begins, self.ends, self.lines))
+            last = self.last and end >= len(self)
+            yield Block(self.data, self.offset, begins, ends, lines, self.long[first:end], last)
+
     def record(self, index: int) -> bytes:
         """Returns the bytes of a record."""
         return self.data[self.begins[index] : self.ends[index]]
@@ -67,8 +81,9 @@ class Block:
         """Returns the bytes of some records, ascending, one after another; each ends with an end of line."""
         if not len(chosen):
             return b""
-        if len(chosen) == len(self):
-            return _closed(self.data[self.begins[0] : self.ends[-1]])
+        first, last = int(chosen[0]), int(chosen[-1])
+        if last - first + 1 == len(chosen):
+            return _closed(self.data[self.begins[first] : self.ends[last]])
         return b"".join(_closed(self.record(index)) for index in chosen.tolist())
 
 
@@ -157,7 +172,7 @@ class TextBlocks:
             if data or last:
                 block, used = self._block(data, offset, last)
                 if len(block) or last:
-                    yield block
+                    yield from block.parts()
                 rest, offset = data[used:], offset + used
             if last:
                 return

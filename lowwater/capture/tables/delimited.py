@@ -6,14 +6,16 @@ is malformed.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numba import njit
+from numpy.typing import NDArray
 
 from lowwater.capture.formats.sources import Source
 from lowwater.capture.tables.blocks import Block, TextBlocks
@@ -24,6 +26,9 @@ from lowwater.errors import CaptureError
 
 SAMPLED = 1000
 """First records of a file without a header, whose most frequent number of values is that of the file."""
+
+MOST_COLUMNS = 10_000
+"""Most columns of a file. Each costs memory, whatever is in it."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +64,7 @@ class DelimitedParser:
     Attributes:
         blocks: the blocks of the file.
         overhead: bytes of the header line.
+        width: number of values of a record; 0 before the first block.
     """
 
     def __init__(
@@ -69,49 +75,49 @@ class DelimitedParser:
         self.overhead = 0
         self._path, self._layout, self._options = path, layout, options
         self._header = any(field.path for field in layout.fields) if options.header is None else options.header
-        self._width = 0
+        self.width = 0
         self._splitter = Splitter(options.separator, options.quote, options.null, 0, (0,) * len(layout.fields))
 
     def __iter__(self) -> Iterator[Callable[[], Piece]]:
         """Yields the work on each block, in order; a thread may do it while the next block is read."""
         for block in self.blocks:
             first = 0
-            if not self._width and len(block):
+            if not self.width and len(block):
                 first = self._begin(block)
             yield partial(self._piece, block, first)
 
     def _begin(self, block: Block) -> int:
-        """Finds the columns of the file. Returns the number of records of the block that are its header."""
+        """Finds the columns of the file. Returns the number of records of the block that are its header.
+
+        Raises:
+            CaptureError: there are too many columns, or the file lacks a column of the layout.
+        """
         names: list[str] | None = None
+        sampled = block.joined(np.arange(1 if self._header else min(len(block), SAMPLED)))
+        widths = block_widths(sampled, ord(self._options.separator), ord(self._options.quote or "\n"))
+        self.width = _most_frequent(widths)
+        if self.width > MOST_COLUMNS:
+            raise CaptureError(
+                f"{self._path}: has {self.width:,} columns, and at most {MOST_COLUMNS:,} are read",
+                "check separator and quote in the settings of the link",
+            )
+        self._splitter = replace(self._splitter, width=self.width, chosen=tuple(range(self.width)))
         if self._header:
             names = self._names(block.record(0))
             self.overhead = int(block.ends[0] - block.begins[0])
-        self._width = len(names) if names else self._most_frequent_width(block)
         chosen = tuple(self._index(field, names) for field in self._layout.fields)
-        self._splitter = replace(self._splitter, width=self._width, chosen=chosen)
+        self._splitter = replace(self._splitter, chosen=chosen)
         return int(self._header)
 
     def _names(self, line: bytes) -> list[str]:
         try:
             line.decode("utf-8")
-            table = read_values(line, self._splitter)
+            table = read_values(line if line.endswith(b"\n") else line + b"\n", self._splitter)
             return [(column[0].as_py() or b"").decode("utf-8").strip() for column in table.columns]
-        except (pa.ArrowInvalid, UnicodeDecodeError) as error:
+        except (pa.ArrowInvalid, IndexError, UnicodeDecodeError) as error:
             raise CaptureError(
                 f"{self._path}: its first line has no names of columns: {error}", "write header = false"
             ) from error
-
-    def _most_frequent_width(self, block: Block) -> int:
-        first = np.arange(min(len(block), SAMPLED))
-        sample = block.joined(first[~np.isin(first, block.no_utf8())])
-        widths: list[int] = []
-        try:
-            table = read_values(sample, self._splitter, widths=widths)
-        except pa.ArrowInvalid:
-            return max((field.position or 1 for field in self._layout.fields), default=1)
-        counts: Counter[int] = Counter({table.num_columns: table.num_rows})
-        counts.update(widths)
-        return max(counts, key=lambda width: (counts[width], width))
 
     def _index(self, field: RecordField, names: list[str] | None) -> int:
         """Returns the index of a field's column.
@@ -120,10 +126,10 @@ class DelimitedParser:
             CaptureError: the file does not have it.
         """
         if field.position is not None:
-            if field.position <= self._width:
+            if field.position <= self.width:
                 return field.position - 1
             raise CaptureError(
-                f"{self._path}: has {self._width} columns, and {field.name} of {self._layout.protocol} reads column "
+                f"{self._path}: has {self.width} columns, and {field.name} of {self._layout.protocol} reads column "
                 f"{field.position}",
                 "check separator in the settings of the link, and the positions in the PROTOCOL",
             )
@@ -148,3 +154,50 @@ class DelimitedParser:
         refusals.add(unreadable[unreadable >= 0], ENCODING)
         indices, raw = self._splitter.split(block, np.flatnonzero(refusals.codes == 0), first, refusals)
         return make_piece(self._layout, places, indices, raw, refusals)
+
+
+@njit(nogil=True, cache=True)
+def _count_values(data: Any, separator: int, quote: int, counts: Any) -> int:
+    """Counts the values of each record, as Arrow splits them; returns the number of records."""
+    records, values, start, quoted, at = 0, 1, True, False, 0
+    while at < len(data) and records < len(counts):
+        byte = data[at]
+        if quoted:
+            if byte == quote:
+                if at + 1 < len(data) and data[at + 1] == quote:
+                    at += 1
+                else:
+                    quoted = False
+        elif byte == 10:
+            counts[records] = values
+            records += 1
+            values, start = 1, True
+        elif byte == separator:
+            values += 1
+            start = True
+        elif start and byte == quote:
+            quoted, start = True, False
+        else:
+            start = False
+        at += 1
+    return records
+
+
+def block_widths(data: bytes, separator: int, quote: int) -> NDArray[np.int64]:
+    """Returns the number of values of each whole record of some bytes, SAMPLED at most.
+
+    Args:
+        data: records, each with its end of line.
+        separator: the byte between two values.
+        quote: the byte around a quoted value; a line feed for none.
+    """
+    counts = np.zeros(SAMPLED, np.int64)
+    return counts[: _count_values(np.frombuffer(data, np.uint8), separator, quote, counts)]
+
+
+def _most_frequent(widths: NDArray[np.int64]) -> int:
+    """Returns the most frequent number of values, of several the largest; 1 without a record."""
+    if not len(widths):
+        return 1
+    values, counts = np.unique(widths, return_counts=True)
+    return int(values[counts == counts.max()].max())

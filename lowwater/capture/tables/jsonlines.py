@@ -34,6 +34,13 @@ class _Decimal(str):
     __slots__ = ()
 
 
+DECODED_BYTES = 1 << 18
+"""Bytes of lines whose objects are in memory at a time: they take many times as much."""
+
+_BLANKS = " \t\n\r"
+_COMPOUND = object()
+"""Stands for a list or an object, which no field reads."""
+
 _TYPES: dict[Type, tuple[tuple[type, ...], pa.DataType]] = {
     Type.BOOL: ((bool,), pa.bool_()),
     Type.INT: ((int,), pa.int64()),
@@ -83,7 +90,8 @@ class JsonParser:
         self.blocks = TextBlocks(source, damaged=damaged)
         self._layout = layout
         exact = any(field.form in (SECONDS, INSTANT) for field in layout.fields)
-        self._decoder = json.JSONDecoder(parse_float=_Decimal if exact else None, parse_constant=_refuse)
+        decoder = json.JSONDecoder(parse_float=_Decimal if exact else None, parse_constant=_refuse)
+        self._scan: Callable[[str, int], tuple[Any, int]] = decoder.scan_once  # type: ignore[attr-defined]
 
     def __iter__(self) -> Iterator[Callable[[], Piece]]:
         """Yields the work on each block, in order."""
@@ -98,7 +106,9 @@ class JsonParser:
         refusals.add(block.no_utf8(), ENCODING)
         parsed: list[int] = []
         unread: list[int] = []
+        values: list[list[Any]] = [[] for _ in self._layout.fields]
         objects: list[dict[str, Any]] = []
+        size = 0
         left_out: Counter[str] = Counter()
         overhead = 0
         for index in np.flatnonzero(refusals.codes == 0).tolist():
@@ -112,16 +122,33 @@ class JsonParser:
             else:
                 parsed.append(index)
                 objects.append(found)
+                size += int(places.lengths[index])
+                if size > DECODED_BYTES:
+                    self._extend(values, objects)
+                    objects, size = [], 0
+        self._extend(values, objects)
         refusals.add(np.array(unread, np.int64), SYNTAX)
-        columns = [_column(self._values(objects, field), field) for field in self._layout.fields]
+        columns = [_column(column, field) for column, field in zip(values, self._layout.fields, strict=True)]
         raw, refused = [column for column, _ in columns], [flags for _, flags in columns]
         if self._layout.format:
             raw = with_ends(self._layout, raw)
         piece = make_piece(self._layout, places, np.array(parsed, np.int64), raw, refusals, refused)
         return replace(piece, left_out=tuple(left_out.items()), overhead=overhead)
 
+    def _extend(self, values: list[list[Any]], objects: list[dict[str, Any]]) -> None:
+        """Adds the values of objects to the columns."""
+        for column, field in zip(values, self._layout.fields, strict=True):
+            told = self._values(objects, field)
+            if not {list, dict}.isdisjoint(map(type, told)):
+                # A block of lists would be many times larger in memory than in its file, and no field reads one.
+                told = [_COMPOUND if isinstance(value, (list, dict)) else value for value in told]
+            column += told
+
     def _values(self, objects: list[dict[str, Any]], field: RecordField) -> list[Any]:
         if not self._layout.format:
+            if len(field.path) == 1:
+                (name,) = field.path
+                return [found.get(name) for found in objects]
             return [_value(found, field.path) for found in objects]
         paths = (field.path, *field.others)
         values = [_first(found, paths) for found in objects]
@@ -139,10 +166,11 @@ class JsonParser:
 
     def _object(self, line: bytes) -> dict[str, Any] | None:
         try:
-            found = self._decoder.decode(line.decode("utf-8"))
-        except (ValueError, RecursionError):
+            text = line.decode("utf-8").strip(_BLANKS)
+            found, end = self._scan(text, 0)
+        except (ValueError, RecursionError, StopIteration):
             return None
-        return found if isinstance(found, dict) else None
+        return found if end == len(text) and isinstance(found, dict) else None
 
 
 def _refuse(constant: str) -> NoReturn:

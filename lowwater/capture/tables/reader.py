@@ -5,12 +5,12 @@ The counterpart of `capture.reader` for `tables`. Times are judged as those of p
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -96,6 +96,17 @@ _SETTLED = 2 * SIDE
 """Records that wait for others at least, since few records are not worth a batch."""
 
 
+class _Part(NamedTuple):
+    """Whole records of a piece, whose times may not be judged yet: positions, timestamps (ns), places and columns."""
+
+    positions: NDArray[np.int64]
+    stamps: NDArray[np.int64]
+    located: pa.RecordBatch
+
+
+_NONE = np.empty(0, np.int64)
+
+
 class RecordReader:
     """Reads a file in one pass and bounded memory; iterate it once.
 
@@ -104,6 +115,7 @@ class RecordReader:
         options: how its records are read.
         max_jump: how far ahead of the median of its neighbours a timestamp may be, ns (SEMANTICS T3).
         sha256: digest of the file.
+        growing: whether the file is still being written: a last line without an end is then cut, since it may go on.
 
     Attributes:
         schema: schema of the batches.
@@ -113,13 +125,15 @@ class RecordReader:
         CaptureError: the file cannot be read, or lacks a column of the layout.
     """
 
-    def __init__(self, path: Path, options: TableOptions, max_jump: int, sha256: str) -> None:
+    def __init__(self, path: Path, options: TableOptions, max_jump: int, sha256: str, growing: bool = False) -> None:
         self.schema = pa.schema([*IDENTITY, *options.layout.schema])
         self.summary: CaptureSummary | None = None
         self._path, self._options, self._sha256 = path, options, sha256
+        self._growing = growing
         self._judge = Judge(max_jump)
         self._tally = Tally(0)
-        self._waiting: list[tuple[NDArray[np.int64], NDArray[np.int64], pa.RecordBatch]] = []
+        self._waiting: deque[_Part] = deque()
+        self._jumps = np.empty(0, np.bool_)
         self._bad: list[NDArray[Any]] = []
         self._rows: list[NDArray[Any]] = []
         self._reasons: list[str] = []
@@ -174,7 +188,7 @@ class RecordReader:
         self, source: Source, compression: str, unpacked: DecompressedSource | None
     ) -> Iterator[pa.RecordBatch]:
         def damaged() -> bool:
-            return unpacked is not None and bool(unpacked.damage)
+            return self._growing or (unpacked is not None and bool(unpacked.damage))
 
         parser: TextParser
         if self._options.kind in ("json", "suricata"):
@@ -212,7 +226,8 @@ class RecordReader:
         located = pa.RecordBatch.from_arrays(
             [*columns, *piece.columns.columns], names=["offset", "length", "line", *piece.columns.schema.names]
         )
-        self._waiting.append((whole + self._position, piece.stamps, located))
+        if len(whole):
+            self._waiting.append(_Part(whole + self._position, piece.stamps, located))
         self._position += len(places)
 
     def _add(
@@ -246,34 +261,43 @@ class RecordReader:
         return self._reasons.index(reason)
 
     def _settled(self, final: bool) -> Iterator[pa.RecordBatch]:
-        """Judges the times of the waiting records, and yields the sane ones."""
-        positions = np.concatenate([np.empty(0, np.int64), *(part[0] for part in self._waiting)])
-        stamps = np.concatenate([np.empty(0, np.int64), *(part[1] for part in self._waiting)])
-        if not final and len(positions) <= _SETTLED:
-            if not len(positions):
-                self._settle_bad(positions, stamps, self._tally.clock, None)
+        """Judges the times of the waiting records, and yields the sane ones of the pieces that are judged whole."""
+        waiting = sum(len(part.positions) for part in self._waiting) - len(self._jumps)
+        if not self._waiting:
+            self._settle_bad(_NONE, _NONE, self._tally.clock, None)
+        if not waiting or (not final and waiting <= _SETTLED):
             return
-        jumps = self._judge.settle(stamps, final)
-        count = len(jumps)
-        located = pa.Table.from_batches([part[2] for part in self._waiting]).combine_chunks() if count else None
-        settled = located.slice(0, count).to_batches()[0] if located is not None else None
+        stamps = np.concatenate([part.stamps for part in self._waiting])[len(self._jumps) :]
+        self._jumps = np.concatenate([self._jumps, self._judge.settle(stamps, final)])
+        while self._waiting and len(self._jumps) >= len(self._waiting[0].positions):
+            part = self._waiting.popleft()
+            jumps, self._jumps = np.split(self._jumps, [len(part.positions)])
+            yield from self._judged(part, jumps, int(self._waiting[0].positions[0]) if self._waiting else None)
+
+    def _judged(self, part: _Part, jumps: NDArray[np.bool_], before: int | None) -> Iterator[pa.RecordBatch]:
+        """Yields the sane records of a piece.
+
+        Args:
+            part: whole records.
+            jumps: flags of those whose time is a jump.
+            before: position of the first record behind the piece; None without one.
+        """
+        located, clock = part.located, self._tally.clock
         sane = np.flatnonzero(~jumps)
-        clock = self._tally.clock
-        arrivals = np.maximum.accumulate(np.maximum(stamps[sane], clock)) if len(sane) else stamps[:0]
-        if settled is not None and len(sane) < count:
+        arrivals = np.maximum.accumulate(np.maximum(part.stamps[sane], clock)) if len(sane) else _NONE
+        if len(sane) < len(jumps):
             jumped = np.flatnonzero(jumps)
-            offset, length, line = (settled.column(name).to_numpy()[jumped] for name in ("offset", "length", "line"))
-            self._add(positions[jumped], offset, length, line, np.full(len(jumped), self._code(TIME_JUMP)))
-        self._settle_bad(positions[sane], arrivals, clock, None if final else int(positions[count]))
-        if located is not None:
-            rest = located.slice(count).to_batches()
-            self._waiting = [(positions[count:], stamps[count:], rest[0])] if rest and len(positions) > count else []
-        if settled is not None and len(sane):
-            self._tally.add(stamps[sane])
-            chosen = settled if len(sane) == count else settled.take(pa.array(sane))
-            self._record_bytes += int(np.sum(chosen.column("length").to_numpy()))
-            identity = [pa.array(values) for values in (positions[sane], arrivals, stamps[sane])]
-            yield pa.RecordBatch.from_arrays([*identity, *chosen.columns[3:]], schema=self.schema)
+            offset, length, line = (located.column(name).to_numpy()[jumped] for name in ("offset", "length", "line"))
+            code = np.full(len(jumped), self._code(TIME_JUMP))
+            self._add(part.positions[jumped], offset, length, line, code)
+            located = located.take(pa.array(sane))
+        positions, stamps = part.positions[sane], part.stamps[sane]
+        self._settle_bad(positions, arrivals, clock, before)
+        if len(sane):
+            self._tally.add(stamps)
+            self._record_bytes += int(np.sum(located.column("length").to_numpy()))
+            identity = [pa.array(values) for values in (positions, arrivals, stamps)]
+            yield pa.RecordBatch.from_arrays([*identity, *located.columns[3:]], schema=self.schema)
 
     def _settle_bad(
         self, positions: NDArray[np.int64], arrivals: NDArray[np.int64], clock: int, before: int | None

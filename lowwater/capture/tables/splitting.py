@@ -88,8 +88,10 @@ class Splitter:
 
 def _with_returns(block: Block, candidates: NDArray[np.int64]) -> NDArray[np.int64]:
     """Returns the records with a carriage return that ends no line: Arrow would take it for an end of line."""
+    if b"\r" not in block.data:
+        return np.empty(0, np.int64)
     array = np.frombuffer(block.data, np.uint8)
-    returns = np.flatnonzero(array[:-1] == 13) if len(array) else np.empty(0, np.int64)
+    returns = np.flatnonzero(array[:-1] == 13)
     bare = returns[array[returns + 1] != 10]
     if not len(bare) or not len(candidates):
         return np.empty(0, np.int64)

@@ -27,6 +27,9 @@ NANOSECONDS = 1_000_000_000
 _LATEST = (1 << 62) // NANOSECONDS
 _TRUE, _FALSE = ("true", "t", "1", "yes"), ("false", "f", "0", "no")
 _DECIMAL = r"^(?P<sign>-?)(?P<whole>[0-9]{1,18})(?:\.(?P<part>[0-9]{0,9}))?$"
+_NUMBER = {pa.int64(): r"^-?(0[xX])?[0-9a-fA-F]+$", pa.float64(): r"^[-+0-9.a-zA-Z]+$"}
+_INSTANT = r"^[-+0-9 :.,TtZz]+$"
+"""Patterns of all texts that Arrow's casts take, and of few others."""
 _MILLISECONDS = r"^([0-9]{9,12})([0-9]{3})$"
 """12 digits and more: in seconds, these are times behind the year 5138."""
 
@@ -41,12 +44,22 @@ def typed(values: pa.Array, field: RecordField) -> Typed:
         field: the field.
     """
     if pa.types.is_dictionary(values.type):
+        if 0 < len(values.dictionary) < len(values) // 2:
+            return _from_dictionary(values, field)
         values = values.dictionary_decode()
     if _is_text(values.type):
         texts, bad = _texts(values)
         column, others = _from_texts(texts, field)
         return column, bad | others
     return _from_values(values, field)
+
+
+def _from_dictionary(values: pa.DictionaryArray, field: RecordField) -> Typed:
+    """Converts each different value once."""
+    column, bad = typed(values.dictionary, field)
+    indices = values.indices
+    refused = bad[indices.fill_null(0).to_numpy()] & values.is_valid().to_numpy(zero_copy_only=False)
+    return column.take(indices), refused
 
 
 def nanoseconds(values: pa.Array, field: RecordField, unit: int) -> tuple[NDArray[np.int64], Flags]:
@@ -100,6 +113,9 @@ def _each(values: pa.Array, cast: Callable[[pa.Array], pa.Array], kind: pa.DataT
 
 
 def _texts(values: pa.Array) -> Typed:
+    # Arrow takes the texts of a parquet file for UTF-8 without a look.
+    if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
+        values = values.cast(pa.large_binary() if pa.types.is_large_string(values.type) else pa.binary())
     return _each(values, lambda part: part.cast(pa.string()), pa.string())
 
 
@@ -127,7 +143,17 @@ def _numbers(texts: pa.Array, kind: pa.DataType) -> Typed:
     try:
         return texts.cast(kind), _no_flags(texts)
     except pa.ArrowInvalid:
-        return _each(pc.utf8_trim_whitespace(texts), lambda part: part.cast(kind), kind)
+        return _plausible(pc.utf8_trim_whitespace(texts), _NUMBER[kind], lambda part: part.cast(kind), kind)
+
+
+def _plausible(texts: pa.Array, pattern: str, cast: Callable[[pa.Array], pa.Array], kind: pa.DataType) -> Typed:
+    """Applies a cast to texts of a pattern; others are refused at once, since to find them by halves is slow."""
+    fits = pc.match_substring_regex(texts, pattern)
+    implausible = pc.invert(pc.fill_null(fits, True)).to_numpy(zero_copy_only=False)
+    if not implausible.any():
+        return _each(texts, cast, kind)
+    column, bad = _each(pc.if_else(fits, texts, pa.scalar(None, pa.string())), cast, kind)
+    return column, bad | implausible
 
 
 def _finite(values: pa.Array, bad: Flags) -> Typed:
@@ -190,7 +216,7 @@ def _instants(texts: pa.Array) -> Typed:
     columns = []
     bad = _no_flags(texts)
     for kind, chosen in kinds:
-        column, failed = _each(pc.if_else(chosen, trimmed, none), partial(_cast, kind=kind), kind)
+        column, failed = _plausible(pc.if_else(chosen, trimmed, none), _INSTANT, partial(_cast, kind=kind), kind)
         columns.append(column.cast(pa.int64()))
         bad |= failed
     return pc.coalesce(*columns), bad

@@ -96,7 +96,7 @@ _SSL = (
     ),
     *plain(_STRING, "subject", "issuer", "client_subject", "client_issuer"),
     *plain(_BOOL, "sni_matches_cert"),
-    *plain(_STRING, "validation_status", "cert"),
+    *plain(_STRING, "validation_status", "ocsp_status", "cert"),
     *plain(_STRING, "requested_client_certificate_authorities", form=LIST),
     *plain(_INT, "server_version", "client_version", "server_supported_version", "server_key_share_group"),
     *plain(_INT, "ticket_lifetime_hint", "dh_param_size", "ech_kdf_id", "ech_aead_id"),

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from lowwater.cli import options
+from lowwater.extras import require
 from lowwater.replay.warmup import launch_jvm_early
 
 
@@ -30,6 +31,7 @@ def backfill(jobs: int, order: str, **selection: Any) -> None:
     Example:
       lowwater backfill --lake var/lake --from 2026-01-01 --to 2026-02-01 --jobs 2
     """
+    require("lowwater backfill", "spark", "quality")
     launch_jvm_early()
     from lowwater.cli.backfills import IntervalSelection, run_backfill
 

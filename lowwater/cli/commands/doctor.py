@@ -8,11 +8,19 @@ import click
 
 
 @click.command()
-def doctor() -> None:
-    """Checks this machine and says which command mends what is missing."""
+@click.option(
+    "--prepare",
+    is_flag=True,
+    help="First do once what the first use would do: compile kernels; with Spark, fetch Delta's jars, record classes.",
+)
+def doctor(prepare: bool) -> None:
+    """Checks this machine and says which command mends what is missing, and which extras are installed."""
     from lowwater.cli.doctor import doctor as examine
+    from lowwater.cli.doctor import prepare as prepare_machine
     from lowwater.terminal import Terminal
 
+    if prepare:
+        prepare_machine(Terminal(stderr=True))
     code = examine(Terminal())
     if code:
         sys.exit(code)

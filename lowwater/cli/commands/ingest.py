@@ -193,6 +193,7 @@ def _show(results: Sequence[IngestResult], lake: Lake, config: Config, whole: bo
         config: settings of the lake.
         whole: whether to print whole paths rather than file names; a common prefix is printed once.
     """
+    from lowwater.capture.tables.reader import RECORD_KINDS
     from lowwater.lake.ledgers.captures import left_out_words
     from lowwater.lake.ledgers.outside import lake_records_outside, outside_words
 
@@ -203,7 +204,9 @@ def _show(results: Sequence[IngestResult], lake: Lake, config: Config, whole: bo
     }
     names = [str(result.path) if whole else result.path.name for result in results]
     shared = options.shared_beginning(names)
-    table = Table("capture", "link", "state", "packets", "malformed", "outside", "covers", "note", box=None)
+    records = any(row.format in RECORD_KINDS for result in results for row in result.captures)
+    counted = "records" if records else "packets"
+    table = Table("capture", "link", "state", counted, "malformed", "outside", "covers", "note", box=None)
     for column in table.columns:
         column.overflow = "fold"  # truncation could remove the part in which names differ
         column.no_wrap = column.header == "covers"

@@ -1,4 +1,4 @@
-"""The command `init`: proposes the settings of a lake from a folder of captures."""
+"""The command `init`: proposes the settings of a lake from captures and files of other records."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lowwater.cli import options
 
 
 @click.command()
-@click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="CAPTURES")
+@click.argument("given", type=click.Path(exists=True, path_type=Path), metavar="CAPTURES...", nargs=-1, required=True)
 @click.option("--lake", required=True, type=options.LAKE, help="The new lake's folder; made if it is not there.")
 @click.option("--query", "queries", multiple=True, type=options.FILE, metavar="FILE.gsql", help="A query set; repeats.")
 @click.option(
@@ -20,16 +20,17 @@ from lowwater.cli import options
     help="Files of each link that are read whole; two at least.",
     show_default=True,
 )
-def init(folder: Path, lake: PurePath, queries: tuple[Path, ...], sample: int) -> None:
-    """Proposes the settings of a lake from a folder of captures, and writes LAKE/lowwater.toml with comments.
+def init(given: tuple[Path, ...], lake: PurePath, queries: tuple[Path, ...], sample: int) -> None:
+    """Proposes the settings of a lake from folders or files of captures, and writes LAKE/lowwater.toml with comments.
 
     \b
     Files that differ in a date, a counter or their compression are one link, unless they overlap in time: then a number
     in their names tells several links apart. The pattern, how long a file covers and the zone of the dates come from
-    the names where no record contradicts them, the skew from the disorder of a sample. Nothing is ingested.
+    the names where no record contradicts them, the skew from the disorder of a sample. Files of CSV, JSON lines and
+    parquet become links with a PROTOCOL block in LAKE/LINK.schema. Nothing is ingested.
     Example:
       lowwater init captures --lake var/lake --query queries/flows.gsql
     """
     from lowwater.cli.proposals import init_lake
 
-    init_lake(folder, lake, queries, sample)
+    init_lake(given, lake, queries, sample)

@@ -8,6 +8,7 @@ import click
 from rich.table import Table
 
 from lowwater.cli import options
+from lowwater.extras import require
 from lowwater.instants import format_instant
 from lowwater.replay.warmup import launch_jvm_early
 from lowwater.terminal import open_console
@@ -29,6 +30,7 @@ def replay(query_set: str, lake: PurePath, start: int, end: int, stage: str | No
     """
     if stage and hold:
         raise click.UsageError("--stage runs one stage, --hold all but publishing; give one of them")
+    require("lowwater replay", "spark", "quality")
     if stage in (None, "high"):
         launch_jvm_early()
     _replay(query_set, lake, start, end, stage, hold, queries)

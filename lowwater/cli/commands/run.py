@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from lowwater.cli import options
+from lowwater.extras import require
 from lowwater.replay.warmup import launch_jvm_early
 
 
@@ -65,6 +66,7 @@ def run(files: tuple[Path, ...], **arguments: Any) -> None:
       lowwater run queries/flows.gsql --capture main1=a.pcap --capture main2=b.pcap --out results
     """
     if arguments["engine"] == "spark":
+        require("lowwater run --engine spark", "spark", instead="add --engine reference")
         launch_jvm_early()
     from lowwater.cli.queries import run_files
 

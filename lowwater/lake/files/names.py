@@ -153,7 +153,8 @@ def _links(bare: dict[str, str]) -> dict[str, str]:
 
 
 def _stem(name: str) -> str:
-    return re.sub(r"\.(?:pcap|pcapng|cap|dump|dmp|ntar|snoop|trc)[^.]*(?:\..*)?$", "", name)
+    suffixes = "pcap|pcapng|cap|dump|dmp|ntar|snoop|trc|csv|tsv|jsonl|ndjson|json|parquet|log|txt"
+    return re.sub(rf"\.(?:{suffixes})[^.]*(?:\..*)?$", "", name)
 
 
 def _word(text: str) -> str:

@@ -18,6 +18,7 @@ from lowwater.instants import HOUR, SECOND
 from lowwater.lake.files.dates import LENGTHS, NameDates, check_dates
 from lowwater.lake.files.names import LinkFiles, NameGroup, group_names, name_links
 from lowwater.lake.files.parting import LinkGroup, overlap, pause, split_by_link
+from lowwater.lake.files.protocols import RecordProposal
 from lowwater.lake.files.sample import Sample, earliest, largest
 
 MOST_FILES = 200_000
@@ -48,6 +49,7 @@ class LinkProposal:
         mixed: whether its own files overlap in time.
         tolerance: proposed gap tolerance, ns, if pauses between files exceed the default, but not the silences within
             files; else 0.
+        records: protocol of the records; None for packets.
     """
 
     named: LinkFiles
@@ -60,6 +62,7 @@ class LinkProposal:
     of: str = ""
     mixed: bool = False
     tolerance: int = 0
+    records: RecordProposal | None = None
 
     @property
     def interfaces(self) -> tuple[InterfaceFacts, ...]:
@@ -82,12 +85,18 @@ class Proposal:
     skipped: dict[str, str] = field(default_factory=dict)
 
 
-def propose(folder: Path, sample: int, progress: Callable[[str], None] = lambda text: None) -> Proposal:
-    """Proposes settings for a folder of captures.
+def propose(
+    folder: Path,
+    sample: int,
+    progress: Callable[[str], None] = lambda text: None,
+    names: Sequence[str] | None = None,
+) -> Proposal:
+    """Proposes settings for a folder of captures, and of other records.
 
     Args:
         folder: folder with the files of all links, in subfolders or side by side.
         sample: number of files of every link that are read to the end.
+        names: the files, relative to the folder; None for all files in it, at any depth.
         progress: called with the name of the file that is being read.
 
     Raises:
@@ -96,10 +105,13 @@ def propose(folder: Path, sample: int, progress: Callable[[str], None] = lambda 
     read = Sample(folder, sample, progress)
 
     def read_group(group: NameGroup) -> list[LinkGroup]:
+        (named,) = name_links([group])
+        read.describe(group.names, named.link)
         return split_by_link(group, read)
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        groups = [part for parts in pool.map(read_group, group_names(_files(folder))) for part in parts]
+        named_groups = group_names(files_below(folder) if names is None else names)
+        groups = [part for parts in pool.map(read_group, named_groups) for part in parts]
     by_names = {part.group.names: part for part in groups}
     links = [
         link
@@ -107,13 +119,17 @@ def propose(folder: Path, sample: int, progress: Callable[[str], None] = lambda 
         if (link := _link(read, named, by_names[named.names])) is not None
     ]
     if not links:
-        raise ConfigError(f"{folder}: the folder has no captures", "name the folder in which the capture files lie")
+        reasons = "; ".join(f"{name}: {why}" for name, why in sorted(read.skipped.items())[:3])
+        raise ConfigError(
+            f"{folder}: the folder has no captures{f' ({reasons})' if reasons else ''}",
+            "name the folder in which the capture files lie",
+        )
     lengths = [length for link in links if (length := link.dates.rotation) in LENGTHS and length and length > HOUR]
     links.sort(key=lambda link: link.named.link)
     return Proposal(tuple(links), max(lengths, default=HOUR), dict(sorted(read.skipped.items())))
 
 
-def _files(folder: Path) -> list[str]:
+def files_below(folder: Path) -> list[str]:
     """Lists relative names of the files below a folder, without hidden ones; does not follow links to folders."""
     names_found: list[str] = []
     for where, folders, file_names in os.walk(folder):
@@ -147,8 +163,9 @@ def _link(sample: Sample, named: LinkFiles, part: LinkGroup) -> LinkProposal | N
     silence = max((length for interface in interfaces for _, length in interface.gaps.longest()), default=0)
     tolerance = _usual(between) if Link().gap_tolerance < between <= silence else 0
     return LinkProposal(
-        named, dates, skew, max(latest, behind), tuple(facts), since, until, part.of, part.mixed, tolerance
-    )
+        named, dates, skew, max(latest, behind), tuple(facts), since, until, part.of, part.mixed, tolerance,
+        sample.records.get(facts[0].path.relative_to(sample.folder).as_posix()),
+    )  # fmt: skip
 
 
 def _skew(interfaces: Sequence[InterfaceFacts]) -> int:

@@ -1,13 +1,14 @@
 """Sample of a folder of captures before a lake exists: first timestamps of all files, and facts of some.
 
-Below the proposal. A file is read at most once for every question.
+Below the proposal. A file is read at most once for every question. Files of records that are no packets are read by a
+protocol that is proposed for all files of like names.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
@@ -15,8 +16,12 @@ from lowwater.capture.formats.header import open_capture
 from lowwater.capture.formats.scan import STAMP
 from lowwater.capture.inspect import CaptureFacts, inspect_times
 from lowwater.capture.reader import read
+from lowwater.capture.tables.facts import first_timestamp, inspect_records, refused_fields
+from lowwater.capture.tables.sniffing.kinds import BEARABLE, Kind
+from lowwater.capture.tables.sniffing.tables import SniffedTable, sniff
 from lowwater.config import Link
 from lowwater.errors import CaptureError
+from lowwater.lake.files.protocols import RecordProposal, propose_protocol, weaker
 
 BEGINNING = 1 << 16
 """Bytes read at a time to find the first record of a capture."""
@@ -31,35 +36,127 @@ class Sample:
         count: number of files of a link to read to the end, at least 2: the first, the last, and some between them.
         progress: called with the name of the file that is being read.
         skipped: file that is no capture -> reason.
+        records: file of records that are no packets -> the protocol by which it is read.
     """
 
     folder: Path
     count: int
     progress: Callable[[str], None] = lambda text: None
     skipped: dict[str, str] = field(default_factory=dict)
+    records: dict[str, RecordProposal] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.first = cache(self._first)
-        self.facts = cache(self._facts)
+        self._read_before: dict[str, CaptureFacts | None] = {}
+
+    def facts(self, name: str) -> CaptureFacts | None:
+        """Returns the facts of a file; None if it is no capture."""
+        if name not in self._read_before:
+            self._read_before[name] = self._facts(name)
+        return self._read_before[name]
+
+    def describe(self, names: Sequence[str], link: str) -> None:
+        """Proposes a protocol for files of like names that hold records, but no packets; reads some of them.
+
+        A type that a file read whole refuses for more than a few values gives way to a wider one.
+
+        Args:
+            names: the files.
+            link: name of their link, after which the protocol is called.
+        """
+        chosen = self.spread(names)
+        table = self._table(chosen)
+        if table is None:
+            return
+        others: dict[str, Kind | None] = {}
+        try:
+            for _ in range(len(table.columns)):
+                proposal = propose_protocol(table, link, others)
+                self._settle(names, proposal)
+                if not (wider := self._refusing(chosen, proposal)):
+                    break
+                others |= wider
+            facts = [capture for name in chosen if (capture := self.facts(name)) is not None]
+            self._settle(names, replace(proposal, refused=refused_fields(facts)), clear=False)
+        except CaptureError as error:
+            for name in names:
+                self.records.pop(name, None)
+            self.skipped |= dict.fromkeys(names, error.message)
+
+    def _table(self, names: Sequence[str]) -> SniffedTable | None:
+        """Returns what the first file with records holds; None if there are captures among the files, or no records."""
+        reasons: dict[str, str] = {}
+        for name in names:
+            self.progress(name)
+            try:
+                open_capture(self.folder / name)
+                return None
+            except CaptureError as error:
+                reasons[name] = error.message
+        for name in names:
+            try:
+                return sniff(self.folder / name)
+            except CaptureError as error:
+                reasons[name] = error.message
+        self.skipped |= reasons
+        return None
+
+    def _settle(self, names: Sequence[str], proposal: RecordProposal, clear: bool = True) -> None:
+        """Reads files by a proposal from now on."""
+        self.records |= dict.fromkeys(names, proposal)
+        for name in names if clear else ():
+            self._read_before.pop(name, None)
+
+    def _refusing(self, names: Sequence[str], proposal: RecordProposal) -> dict[str, Kind | None]:
+        """Returns wider types for the columns whose type refuses too many values of the files.
+
+        Raises:
+            CaptureError: the clock is among them.
+        """
+        facts = [capture for name in names if (capture := self.facts(name)) is not None]
+        records = sum(
+            capture.interfaces[0].packets + sum(capture.interfaces[0].malformed.values()) for capture in facts
+        )
+        refused = {name: count for name, count in refused_fields(facts).items() if count > BEARABLE * records}
+        if proposal.clock in refused:
+            raise CaptureError(
+                f"its records have no clock: {refused[proposal.clock]:,} of {records:,} values of {proposal.clock} are "
+                "no times"
+            )
+        return {
+            each.column.label: weaker(each.column, proposal.table.kind)
+            for each in proposal.fields
+            if each.name in refused
+        }
+
+    def _jump(self, proposal: RecordProposal) -> int:
+        """Returns how far a timestamp may be ahead, ns, so that the disorder of the sample passes."""
+        assert proposal.table.clock is not None
+        found = proposal.table.disorders.get(proposal.table.clock)
+        return Link().jump + (found.largest if found else 0)
 
     def _first(self, name: str) -> int | None:
         """Returns the first sane timestamp of a file, ns; None without one."""
         self.progress(name)
         try:
+            if proposal := self.records.get(name):
+                return first_timestamp(self.folder / name, proposal.options, self._jump(proposal))
             with closing(read(self.folder / name, Link().jump, BEGINNING, sha256="").spans()) as spans:
                 return next((int(span.records[STAMP, span.sane[0]]) for span in spans if len(span.sane)), None)
         except CaptureError as error:
-            self.skipped[name] = error.message
+            self.skipped.setdefault(name, error.message)
             return None
 
     def _facts(self, name: str) -> CaptureFacts | None:
-        """Returns the facts of a file; None if it is no capture."""
         self.progress(name)
         try:
+            if proposal := self.records.get(name):
+                path = self.folder / name
+                return inspect_records(path, proposal.options, self._jump(proposal), Link().skew)
             open_capture(self.folder / name)
             return inspect_times(self.folder / name, Link().jump, Link().skew)
         except CaptureError as error:
-            self.skipped[name] = error.message
+            self.skipped.setdefault(name, error.message)
             return None
 
     def spread(self, names: Sequence[str]) -> list[str]:

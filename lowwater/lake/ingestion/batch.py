@@ -15,7 +15,7 @@ from pathlib import Path, PurePath
 from lowwater.capture.content.retention import ContentOptions
 from lowwater.capture.formats.division import CaptureChunk
 from lowwater.capture.records.facts import CaptureSummary, InterfaceSummary
-from lowwater.capture.tables.reader import TableOptions
+from lowwater.capture.tables.reader import RECORD_KINDS, TableOptions
 from lowwater.config import Link
 from lowwater.errors import LowwaterError
 from lowwater.instants import format_instant
@@ -156,6 +156,9 @@ class Batch:
         same = self._ledger.same(file_survey.sha256, self._coverage[number])
         if same is None or not same.fits(self._settings, self._content):
             return False
+        cut = isinstance(self._content, TableOptions) and same.row.growing and not same.row.ended_cleanly
+        if cut and not self._is_growing(number, file_survey):
+            return False  # its last line has no end, and none comes
         self._redeclare(number, file_survey, same)
         return True
 
@@ -185,7 +188,8 @@ class Batch:
     def _tasks_of(self, number: int, file_survey: Survey) -> Iterator[PackTask]:
         if file_survey.index is None:
             self._works[number] = work = _Work(uuid.uuid4().hex[:12], tasks=1)
-            yield replace(self._task(number, work, None, 0), sha256=file_survey.sha256, bytes=file_survey.bytes)
+            task = replace(self._task(number, work, None, 0), sha256=file_survey.sha256, bytes=file_survey.bytes)
+            yield replace(task, growing=self._is_growing(number, file_survey))
         else:
             yield from self._parts(number, file_survey.index.chunks)
         self._surveyed(number, file_survey)
@@ -346,7 +350,8 @@ def _note(ledger_file: LedgerFile) -> str:
     if row.covers_from == row.covers_to:
         if row.declared is not None:
             return "it covers nothing: it is cut before the time that it is declared to cover"
-        why = "its first packet has its largest time" if ledger_file.packets else "it has no packet"
+        record = "record" if row.format in RECORD_KINDS else "packet"
+        why = f"its first {record} has its largest time" if ledger_file.packets else f"it has no {record}"
         return f"it covers nothing: {why}, and no coverage is declared; ingest it with --covers FROM/TO"
     return "" if row.ended_cleanly else f"it is cut: it covers {span(row)} only"
 

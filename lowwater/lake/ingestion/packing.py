@@ -75,6 +75,8 @@ class PackTask:
         number: number of the first chunk.
         sha256: digest of a compressed file.
         bytes: size of a compressed file.
+        growing: whether the file is still being written; of other records, the last line is then left out if it has no
+            end, since it may go on.
     """
 
     packets: PurePath
@@ -89,6 +91,7 @@ class PackTask:
     number: int = 0
     sha256: str = ""
     bytes: int = 0
+    growing: bool = False
 
 
 @dataclass(frozen=True)
@@ -177,7 +180,7 @@ def _pack(task: PackTask) -> PackResult:
 
 def _pack_records(task: PackTask, options: TableOptions) -> PackResult:
     name = f"link={safe_name(task.link)}/hour={{hour}}/000000-{{number:06}}-{task.attempt}.parquet"
-    written = write_records(task.path, options, task.max_jump, task.sha256, task.packets, name)
+    written = write_records(task.path, options, task.max_jump, task.sha256, task.packets, name, task.growing)
     if written.summary.bytes != task.bytes:
         raise CaptureError(f"{task.path}: changed while it was read", "ingest it again")
     return PackResult(task.file, tuple((0, file) for file in written.files), {}, written.summary, written.damage)

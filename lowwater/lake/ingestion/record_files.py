@@ -67,7 +67,7 @@ class WrittenRecords(NamedTuple):
 
 
 def write_records(
-    path: Path, options: TableOptions, max_jump: int, sha256: str, table: PurePath, name: str
+    path: Path, options: TableOptions, max_jump: int, sha256: str, table: PurePath, name: str, growing: bool = False
 ) -> WrittenRecords:
     """Reads a file and writes its records.
 
@@ -78,12 +78,13 @@ def write_records(
         sha256: digest of the file.
         table: directory of the table.
         name: name of the files relative to the table, with `{hour}` and `{number}`.
+        growing: whether the file is still being written.
 
     Raises:
         CaptureError: the file cannot be read.
         OSError: a file cannot be written.
     """
-    reader = RecordReader(path, options, max_jump, sha256)
+    reader = RecordReader(path, options, max_jump, sha256, growing)
     files: list[RecordFile] = []
     with ThreadPoolExecutor(1) as pool:
         writer: _Writer | None = None

@@ -81,5 +81,6 @@ def _protocol_of(
     said = f"its schemas have several: {', '.join(declared)}" if declared else "its settings name none"
     raise ConfigError(
         f"link {link!r} has {settings.kind} records, and a lake keeps them by a protocol: {said}",
-        f"write protocol = 'NAME' and schemas = ['FILE'] in {section}, as docs/records.md shows",
+        f"write protocol = 'NAME' and schemas = ['FILE'] in {section}, as docs/records.md shows; `lowwater init` "
+        "proposes both",
     )

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as pads
 
-from lowwater.lake.layout import HEARTBEATS, QUALITY, QUARANTINE, REPLAYS, VIOLATIONS, Lake
+from lowwater.lake.layout import HEARTBEATS, LATER_OUTCOMES, QUALITY, QUARANTINE, REPLAYS, VIOLATIONS, Lake
 from lowwater.lake.tables import (
     append_rows,
     compact,
@@ -91,7 +91,7 @@ def read_heartbeats(lake: Lake, query_set: str, start: int, end: int) -> pa.Tabl
         end: end, ns, exclusive.
     """
     where = (pads.field("start") >= start) & (pads.field("start") < end)
-    return read_rows(lake.heartbeats, HEARTBEATS, (pads.field("query_set") == query_set) & where)
+    return _counted(read_rows(lake.heartbeats, HEARTBEATS, (pads.field("query_set") == query_set) & where))
 
 
 def read_statistics(lake: Lake, lftas: Sequence[str], most: int) -> pa.Table:
@@ -113,7 +113,15 @@ def read_statistics(lake: Lake, lftas: Sequence[str], most: int) -> pa.Table:
         return HEARTBEATS.empty_table()
     latest = pc.max(when.column("start")).as_py()
     rows = read_rows(lake.heartbeats, HEARTBEATS, chosen & (pads.field("start") > latest - most))
-    return rows.filter(pc.is_valid(rows.column("records")))
+    return _counted(rows.filter(pc.is_valid(rows.column("records"))))
+
+
+def _counted(rows: pa.Table) -> pa.Table:
+    """Takes outcomes that an older version did not know as 0."""
+    for name in LATER_OUTCOMES:
+        index = rows.schema.get_field_index(name)
+        rows = rows.set_column(index, rows.schema.field(index), pc.fill_null(rows.column(name), 0))
+    return rows
 
 
 def with_constants(rows: pa.Table, schema: pa.Schema, constants: dict[str, str | int]) -> pa.Table:

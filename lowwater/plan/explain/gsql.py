@@ -266,7 +266,8 @@ def _window(bucket: Bucket) -> gsql.Window:
     if bucket.rows:
         unit = "ROWS"
         partition = tuple(gsql.Name(field_name(item.name)) for item in bucket.partition)
-        return gsql.Window(gsql.Extent(bucket.range, unit), gsql.Extent(bucket.slide, unit), None, partition)
+        reach, slide = gsql.Extent(bucket.range, unit), gsql.Extent(bucket.slide, unit)
+        return gsql.Window(reach, slide, None, partition, syntax.condition(bucket.counted))
     column, scale = bucket.attribute, 1
     if isinstance(column, Binary) and column.op == "*" and isinstance(column.right, Const):
         scale, column = int(column.right.value or 1), column.left

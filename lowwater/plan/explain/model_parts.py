@@ -100,6 +100,7 @@ class Sliding:
         slide: distance between the starts of two windows, in units of the attribute.
         rows: whether the attribute counts rows.
         partition: columns of the partition; every partition counts its rows separately.
+        counted: condition of the rows that are counted; empty for all rows.
     """
 
     attribute: str
@@ -107,3 +108,4 @@ class Sliding:
     slide: int
     rows: bool = False
     partition: tuple[str, ...] = ()
+    counted: str = ""

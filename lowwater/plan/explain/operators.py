@@ -146,7 +146,7 @@ def _map(node: Map) -> dict[str, Any]:
 
 def _bucket(node: Bucket) -> dict[str, Any]:
     names = tuple(item.name for item in node.partition)
-    return {"window": Sliding(high(node.attribute), node.range, node.slide, node.rows, names)}
+    return {"window": Sliding(high(node.attribute), node.range, node.slide, node.rows, names, high(node.counted))}
 
 
 def _expand(node: Expand) -> dict[str, Any]:

@@ -189,6 +189,7 @@ def _both(match: Match) -> tuple[str, str]:
 def _window(window: Sliding) -> str:
     unit = " rows" if window.rows else ""
     parts = f" per {', '.join(window.partition)}" if window.partition else ""
+    parts += f" where {window.counted}" if window.counted else ""
     return f"window of {window.range}{unit} of {window.attribute}{parts}, a new one every {window.slide}{unit}"
 
 

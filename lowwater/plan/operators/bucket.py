@@ -25,6 +25,8 @@ class Bucket(Unary, facts=Facts("windows", passes=True, waits=False, outlives=""
         name: output column with the number of the window; the other output columns are the input's.
         rows: whether the attribute counts rows.
         partition: expressions over the input row; every partition counts its rows separately.
+        counted: condition over the input row; only rows for which it is true are counted and are in windows. None for
+            a window of rows counts every record of the links, unless there is a partition.
         place: line and column in the text of the query.
     """
 
@@ -34,7 +36,13 @@ class Bucket(Unary, facts=Facts("windows", passes=True, waits=False, outlives=""
     name: str
     rows: bool = False
     partition: tuple[Item, ...] = ()
+    counted: Expr | None = None
     place: Place = field(default=(0, 0), compare=False)
+
+    @property
+    def every_record(self) -> bool:
+        """Whether the windows count every record of the links, also those that the source does not take."""
+        return self.rows and not self.partition and self.counted is None
 
     @property
     def pane(self) -> int:
@@ -42,8 +50,8 @@ class Bucket(Unary, facts=Facts("windows", passes=True, waits=False, outlives=""
         return gcd(self.range, self.slide)
 
     def exprs(self) -> tuple[Expr, ...]:
-        """Returns the attribute and the expressions of the partition."""
-        return written(self.attribute, *exprs_of(self.partition))
+        """Returns the attribute, the expressions of the partition and the condition of what is counted."""
+        return written(self.attribute, *exprs_of(self.partition), self.counted)
 
     def physical(self) -> Physical:
         """Returns a stateless expansion of rows."""

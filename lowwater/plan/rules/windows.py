@@ -59,7 +59,7 @@ def split_bucket(node: Node, setting: Setting) -> Node | None:
     selection = Selection.of(source, node.query, setting)
     stored = [field for field in source.fields if field.name != ROW]
     items = {field.name: selection.column(Column(field.type, field.name), field.name) for field in stored}
-    leaf = selection.leaf(node.query, lfta_name(node.query, source, setting), None, node.rows and not node.partition)
+    leaf = selection.leaf(node.query, lfta_name(node.query, source, setting), None, node.every_record)
     if node.rows:
         # The projection drops the additional columns of the LFTA.
         same = tuple(Item(f.name, items.get(f.name, Column(f.type, f.name))) for f in source.fields)
@@ -87,15 +87,18 @@ def tagged(node: A, bucket: Bucket, source: Source, setting: Setting) -> A:
         (None if a.argument is None else selection.over(a.argument), tuple(selection.over(e) for e in a.more))
         for a in node.aggregates
     ]
-    if bucket.partition:
-        # A partition counts its rows before WHERE, so the high level needs all rows.
-        low, high = None, selection.over(node.predicate) if node.predicate else None
+    counted = bucket.counted
+    if bucket.rows and not bucket.every_record:
+        # Rows are counted before WHERE, so the high level needs all of those that are counted.
+        high = selection.over(node.predicate) if node.predicate else None
+        low, rest = selection.predicate(counted)
+        counted = (rest or Const(Type.BOOL, True)) if counted is not None else None
     else:
         low, high = selection.predicate(node.predicate)
-    numbered = bucket.rows and not bucket.partition
-    leaf = selection.leaf(node.query, lfta_name(node.query, source, setting), low, numbered)
+    leaf = selection.leaf(node.query, lfta_name(node.query, source, setting), low, bucket.every_record)
     number = Field(bucket.name, Type.INT, next(f.temporal for f in bucket.fields if f.name == bucket.name))
-    tagged = replace(bucket, fields=(*leaf.fields, number), input=leaf, attribute=attribute, partition=partition)
+    fields = (*leaf.fields, number)
+    tagged = replace(bucket, fields=fields, input=leaf, attribute=attribute, partition=partition, counted=counted)
     aggregates = tuple(
         replace(a, argument=argument, more=more) for a, (argument, more) in zip(node.aggregates, arguments, strict=True)
     )

@@ -88,11 +88,13 @@ class Selection:
 
 
 def exported_links(lake: Lake, config: Config, names: Sequence[str]) -> list[str]:
-    """Resolves names of links, sets and captures with interface links; no name stands for all links with captures.
+    """Resolves names of links, sets and captures with interface links; no name stands for all links of packets.
+
+    A link of other records than packets is alone in the list.
 
     Raises:
         LakeError: the lake has no captures.
-        ConfigError: a name stands for no link with captures, or for a link of other records than packets.
+        ConfigError: a name stands for no link with captures, or there are several links, and one has other records.
     """
     ingested = ingested_links(lake)
     if not ingested:
@@ -106,10 +108,10 @@ def exported_links(lake: Lake, config: Config, names: Sequence[str]) -> list[str
         selected += matches
     chosen = list(dict.fromkeys(selected or packets or ingested))
     others = [link for link in chosen if link not in packets]
-    if others:
+    if others and len(chosen) > 1:
         raise ConfigError(
-            f"--link: link {others[0]!r} has {config.link(others[0]).kind} records, and a capture holds packets",
-            "name links of packets; `lowwater rows` writes the rows of a query over other records as csv or json",
+            f"--link: link {others[0]!r} has {config.link(others[0]).kind} records, and they are exported alone",
+            f"name one of them: --link {others[0]}",
         )
     return chosen
 

@@ -25,7 +25,7 @@ from lowwater.low.evaluate import ExpressionKernel
 from lowwater.low.runtime.chunk_columns import ChunkColumns
 from lowwater.low.runtime.host_columns import Host, gate_of
 from lowwater.low.settings import LowSettings
-from lowwater.plan.context import Links
+from lowwater.plan.context import Context, Links
 from lowwater.plan.operators import Map, Source
 from lowwater.plan.queryset import plan_texts
 from lowwater.plan.text import nearest
@@ -34,7 +34,7 @@ Test = Callable[[pa.RecordBatch], NDArray[np.bool_]]
 """Returns which rows of a batch are selected."""
 
 OPTION = "--where"
-QUERY_START = "SELECT timestamp FROM packets.{} "
+QUERY_START = "SELECT 1 AS chosen FROM packets.{} "
 
 
 @dataclass(frozen=True)
@@ -65,17 +65,26 @@ class Predicate:
         return _compiled_test(self.member, self.condition, link)
 
 
-def read_predicate(text: str | None, protocol: str = "ETH") -> Predicate:
+def read_predicate(
+    text: str | None, protocol: str = "ETH", context: Context | None = None, kind: str = "pcap"
+) -> Predicate:
     """Binds the text of a WHERE clause over the columns of a protocol.
+
+    Args:
+        text: the clause; None for every record.
+        protocol: name of the protocol.
+        context: its protocols; None for the built-in ones.
+        kind: kind of the records, as in the settings of a link.
 
     Raises:
         QueryError: the clause is wrong, marked in the text; QueryErrors for several errors.
         ConfigError: there is no such protocol.
     """
-    if protocol not in PROTOCOLS:
-        raise ConfigError(f"--protocol {protocol}: there is no such protocol", nearest(protocol, PROTOCOLS))
+    protocols = PROTOCOLS if context is None else context.protocols
+    if protocol not in protocols:
+        raise ConfigError(f"--protocol {protocol}: there is no such protocol", nearest(protocol, protocols))
     if text is None:
-        return Predicate(PROTOCOLS[protocol].member, None)
+        return Predicate(protocols[protocol].member, None)
     source = text.replace("\r\n", "\n").replace("\r", "\n")
     query = QUERY_START.format(protocol)
     try:
@@ -84,7 +93,8 @@ def read_predicate(text: str | None, protocol: str = "ETH") -> Predicate:
             *parse(query).statements
         ]:
             raise QueryError("more than one condition", "write one expression, for example: srcPort = 53", "", 2, 1)
-        plan = plan_texts([("export", query + "WHERE\n" + source)], Links(("packets",)))
+        links = Links(("packets",), kinds={} if kind == "pcap" else {"packets": kind})
+        plan = plan_texts([("export", query + "WHERE\n" + source)], links, context=context)
     except QueryError as error:
         raise_all([_in_text(cause, source) for cause in (error.errors if isinstance(error, QueryErrors) else (error,))])
     node = plan.queries[0].logical

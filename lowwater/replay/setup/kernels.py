@@ -1,7 +1,8 @@
-"""Compiles the kernels of the reader and the audit at set-up, by reading a small capture of each kind of link.
+"""Compiles the kernels of the readers and the audit at set-up, by reading a small capture of each kind of link.
 
-`make setup` runs `python -m lowwater.replay.setup.kernels`. Otherwise the first capture of a kind of link waits ten to
-twenty seconds for the compiler. All kinds together take thirty, since they share most code."""
+`make setup` runs `python -m lowwater.replay.setup.kernels`, and `lowwater doctor --prepare` does the same. Otherwise
+the first capture of more than a few packets waits ten seconds for the compiler, once for each kind of link. All kinds
+together take thirty, since they share most code."""
 
 from __future__ import annotations
 
@@ -15,10 +16,14 @@ from lowwater.capture.formats.header import ETHERNET
 from lowwater.capture.formats.write import WrittenInterface, pcap_header, pcap_record, pcapng_header, pcapng_record
 from lowwater.capture.headers.links import LAYERS
 from lowwater.capture.inspect import inspect
+from lowwater.capture.interpretation import compiling
+from lowwater.capture.tables.facts import inspect_records
+from lowwater.capture.tables.sniffing.tables import sniff
 from lowwater.catalog.skews import Skews
 from lowwater.config import Config, Link
 from lowwater.errors import LowwaterError
 from lowwater.instants import HOUR
+from lowwater.lake.files.protocols import propose_protocol
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.captures import read_captures
@@ -37,12 +42,21 @@ DAMAGE = bytes(range(1, 61))
 """Bytes that are no record; the reader searches for the next record after them."""
 
 
+RECORDS = b'time,src,of\n1767225600,10.0.0.1,"a"\n1767225601,10.0.0.2,b\n'
+"""Records that are no packets, with a quoted value and addresses."""
+
+
 def compile_kernels(folder: Path) -> None:
-    """Reads a small capture of each kind of link and format, through `inspect`, `ingest` and the audit.
+    """Reads a small capture of each kind of link and format, through `inspect`, `ingest` and the audit, and a table.
 
     Raises:
         LowwaterError: if the folder cannot be written.
     """
+    with compiling():
+        _read_captures(folder)
+
+
+def _read_captures(folder: Path) -> None:
     lake = open_lake(folder / "lake")
     for name, content in _captures():
         path = folder / f"{name}.{'pcapng' if name == 'ng' else 'pcap'}"
@@ -52,6 +66,9 @@ def compile_kernels(folder: Path) -> None:
             raise LowwaterError(f"{path} cannot be written: {error.strerror}", "make room on the disk") from None
         inspect(path, Link().jump, Link().skew)
         ingest(lake, name, [path], Config(), (0, HOUR))
+    table = folder / "records.csv"
+    table.write_bytes(RECORDS)
+    inspect_records(table, propose_protocol(sniff(table), "records").options, Link().jump, Link().skew)
     link = f"link{UNKNOWN_LINK}"
     read = packet_files(PacketFiles.of(lake), link, read_captures(lake, [link])[link], Link(), 0, 0, HOUR)
     scan_link(read, Skews(0))

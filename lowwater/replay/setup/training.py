@@ -90,7 +90,7 @@ def _replay(spark: Session, folder: Path) -> None:
 
 def main() -> None:
     """Entry of `python -m lowwater.replay.setup.training`."""
-    from lowwater.high.session import jars_folder
+    from lowwater.high.jars import jars_folder
 
     try:
         say(str(train(jars_folder().parent)))

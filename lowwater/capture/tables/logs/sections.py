@@ -30,6 +30,9 @@ MOST_SECTIONS = 1000
 MOST_COLUMNS = 4096
 """Most columns of a header."""
 
+MOST_HEADER = 1 << 17
+"""Most characters of the names in a header: all headers of a file stay in memory."""
+
 _NO_RECORD, _NO_HEADER = -1, -2
 Numbers = NDArray[np.int16]
 """For each line of a block, the number of the section by which it is read; _NO_RECORD or _NO_HEADER without one."""
@@ -194,9 +197,14 @@ class SectionedParser(ABC):
             CaptureError: too many columns or headers, or the file lacks the clock.
         """
         if key not in self._headers:
-            if len(names) > MOST_COLUMNS or len(self._headers) == MOST_SECTIONS:
-                wide = len(names) > MOST_COLUMNS
-                many = f"{len(names):,} columns" if wide else f"more than {MOST_SECTIONS:,} different headers"
+            many = ""
+            if len(names) > MOST_COLUMNS:
+                many = f"{len(names):,} columns"
+            elif sum(map(len, names)) > MOST_HEADER:
+                many = f"a header of more than {MOST_HEADER:,} characters"
+            elif len(self._headers) == MOST_SECTIONS:
+                many = f"more than {MOST_SECTIONS:,} different headers"
+            if many:
                 raise CaptureError(f"{self._path}: has {many}, which no log has", "check kind of the link")
             self._headers[key] = len(self._sections)
             self._sections.append(self._placed(names, section))

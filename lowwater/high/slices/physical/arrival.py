@@ -18,6 +18,7 @@ from lowwater.errors import LawError
 from lowwater.high.slices.canonical_order import links_of
 from lowwater.high.slices.evaluate import Counts, Leaves
 from lowwater.high.slices.physical.chained_operators import frame_of
+from lowwater.high.slices.physical.window_counts import WindowCounts, window_counts
 from lowwater.high.slices.values import Frame
 from lowwater.high.source.row_groups import LINK_BITS, PLACE
 from lowwater.high.state_handover import StateHandover, state_file, write_state_file
@@ -83,6 +84,7 @@ class ArrivalChain:
         self._leaves = [(leaf, self._plan.fed[leaf.lfta.name]) for leaf in row_leaves(node)]
         self._progress = [LeafProgress(leaf, self._plan.origins, carry.disorder) for leaf, _ in self._leaves]
         self._links = links_of(node)
+        self._window_counts = window_counts(node, [leaf for leaf, _ in self._leaves], self._plan)
         self._waiting: list[ArrivedRow] = []
         # Number of records of each leaf.
         self._numbers: dict[int, int] = {}
@@ -95,6 +97,9 @@ class ArrivalChain:
 
     def take(self, name: str, frame: Frame) -> int:
         """Stores rows of an LFTA until their arrival is passed; returns their number."""
+        if self._window_counts is not None:
+            self._window_counts.take(frame)
+            return frame.rows
         number, leaf = next((at, leaf) for at, (leaf, _) in enumerate(self._leaves) if leaf.lfta.name == name)
         values = zip(*(frame[f.name].to_pylist() for f in leaf.lfta.stored), strict=True)
         rows = zip(frame[LAST].to_pylist(), frame[PLACE].to_pylist(), values, strict=True)
@@ -115,6 +120,8 @@ class ArrivalChain:
         ):
             self._given.arrival = arrived[0]
             self._feed(*arrived)
+        if self._window_counts is not None:
+            self._count_windows(self._window_counts, until)
         self._given.arrival = END_OF_TIME
         self._waiting = [waiting for waiting in self._waiting if waiting[0] >= until]
         if promise >= END_OF_TIME and self._over <= self._carry.end:
@@ -130,7 +137,8 @@ class ArrivalChain:
     def held(self) -> int:
         """The number of stored rows and groups."""
         in_operators = sum(1 for operator in self._plan.named.values() for _ in operator.state_rows())
-        return len(self._waiting) + len(self._given.later) + in_operators
+        stored = self._window_counts.held if self._window_counts is not None else 0
+        return stored + len(self._waiting) + len(self._given.later) + in_operators
 
     def _state(self) -> list[Any]:
         records = dict(self._records)
@@ -169,6 +177,15 @@ class ArrivalChain:
         if counted:
             self._numbers[number] = at + 1
             fed.emit(Promise(at + 1, ROWS, (), arrival))
+
+    def _count_windows(self, counts: WindowCounts, until: int) -> None:
+        def arrived(arrival: int) -> None:
+            self._given.arrival = arrival
+
+        for link, rows in counts.advance(until, arrived).items():
+            key = 0, self._links[link]
+            self._records[key] = self._records.get(key, 0) + rows
+            self._numbers[0] = self._numbers.get(0, 0) + rows
 
     def _before(self, leaf: LftaInput, link: str, number: int, place: int) -> int:
         """The number of rows (or of records, where several leaves read the link) before a row on its link."""

@@ -225,7 +225,7 @@ def _windowed(left: Side, right: Side, text: Text, names: Names) -> list[Expr]:
     attributes, reaches = [], []
     for side, window in zip((left, right), windows, strict=True):
         assert window is not None
-        if window.range is None or window.slide is not None or window.partition:
+        if window.range is None or window.slide is not None or window.partition or window.counted:
             hint = "write [RANGE 2 min, WA ts]"
             raise text.error(window.place, "a window of a join has a RANGE and no SLIDE: it slides by itself", hint)
         scope = Scope(text, {side.source.alias: side.before}, where="a window", names=names)

@@ -133,7 +133,7 @@ def make_map(query: str, source: Node, predicate: Expr | None, items: Sequence[I
 def narrow(node: Node, *exprs: Expr | None) -> Node:
     """Removes unused columns from a packet source, also below a Bucket. Returns any other stream unchanged."""
     if isinstance(node, Bucket):
-        below = narrow(node.input, *exprs, node.attribute, *(item.expr for item in node.partition))
+        below = narrow(node.input, *exprs, node.attribute, *(item.expr for item in node.partition), node.counted)
         names = {f.name for f in below.fields}
         input_width = len(node.input.fields)
         fields = tuple(f for at, f in enumerate(node.fields) if at >= input_width or f.name in names)

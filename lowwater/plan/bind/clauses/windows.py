@@ -20,7 +20,7 @@ from lowwater.plan.fields import temporals
 from lowwater.plan.operators import Bucket, Field, Item, Node, Source
 from lowwater.plan.properties.state import ROW
 from lowwater.plan.temporal import Step, Temporal, infer
-from lowwater.plan.text import Text, nearest, spot
+from lowwater.plan.text import Text, nearest, place_of, spot
 
 NUMBER = "_window"
 """Name of the column with the number of the window."""
@@ -64,6 +64,11 @@ def bind_window(query: str, window: syntax.Window, source: BoundSource, scope: S
         return _rows(query, window, source, scope)
     if window.partition:
         raise text.error(window.place, "PARTITION BY goes with windows of rows", "write the columns into GROUP BY")
+    if window.counted is not None:
+        place = place_of(window.counted)
+        raise text.error(
+            place, "WHERE in a window goes with windows of rows", "write the condition into the WHERE behind FROM"
+        )
     attribute, time = bind_attribute(window, source, scope)
     reach = length(window.range, attribute, time, source, text)
     slide = length(window.slide, attribute, time, source, text) if window.slide else reach
@@ -120,10 +125,11 @@ def _rows(query: str, window: syntax.Window, source: BoundSource, scope: Scope) 
     reach, slide = _count(window.range, text), _count(window.slide or window.range, text)
     node = replace(source.node, fields=(*source.node.fields, Field(ROW, Type.INT, Temporal(((),), "rows"))))
     partition = tuple(Item(name.name, scope.bind(name)) for name in window.partition)
+    counted = scope.predicate(window.counted, "WHERE in a window") if window.counted is not None else None
     number = Field(NUMBER, Type.INT, numbered(Temporal(((),), "rows"), reach, slide))
     attribute = Column(Type.INT, ROW)
     fields = (*node.fields, number)
-    tagged = Bucket(query, fields, node, attribute, reach, slide, NUMBER, True, partition, spot(window))
+    tagged = Bucket(query, fields, node, attribute, reach, slide, NUMBER, True, partition, counted, spot(window))
     return Windowed(tagged, Item(NUMBER, Column(Type.INT, NUMBER)), _visible(slide, reach), partition)
 
 

@@ -1,0 +1,144 @@
+"""Runs kernels as plain Python while records are few, so that the first capture of a machine waits for no compiler.
+
+Between the kernels of the reader and `inlining`. numba takes ten seconds for the kernel of a link layer; plain Python
+takes some 10 microseconds a record (docs/adr/0068). Both run the same functions: `interpreted` replaces each
+compiled function that a kernel calls by the function it was compiled from.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache, cached_property
+from pathlib import Path
+from threading import Lock
+from types import CellType, CodeType, FunctionType
+from typing import Any, cast
+
+import numpy as np
+from numba import config
+from numba.core.caching import FunctionCache
+
+from lowwater.capture.headers.loads import PYTHON
+from lowwater.capture.inlining import kernel, kernel_name
+from lowwater.terminal import say
+
+FEW = 50_000
+"""Records that a process interprets with one kernel before it compiles it: about half a second."""
+
+_LOCK = Lock()
+_few = FEW
+
+
+@contextmanager
+def compiling() -> Iterator[None]:
+    """Compiles every kernel that the block uses, however few the records are: for work that is done at set-up."""
+    global _few
+    _few = 0
+    try:
+        yield
+    finally:
+        _few = FEW
+
+
+class Kernel:
+    """A kernel in two forms: machine code, and plain Python for few records.
+
+    Machine code is used where any process compiled the kernel before, or once this process has more than `FEW` records.
+    """
+
+    def __init__(self, function: Callable[..., Any], task: str, arguments: tuple[Any, ...] | None = None) -> None:
+        """Makes both forms lazily.
+
+        Args:
+            function: Python function of the kernel.
+            task: what the kernel does, for the message that it is compiled: `read headers of ethernet`.
+            arguments: as for `inlining.kernel`.
+        """
+        self._function, self._task, self._arguments = cast("FunctionType", function), task, arguments
+        self._records = 0
+
+    def of(self, records: int) -> Callable[..., Any]:
+        """Returns the form for the next records of this process.
+
+        Args:
+            records: number of records of the next call.
+        """
+        if config.DISABLE_JIT:  # type: ignore[attr-defined]
+            return self._function
+        if "machine" in self.__dict__:
+            return self.machine
+        with _LOCK:
+            self._records += records
+            return self.machine if self._records > _few or self.compiled else self.python
+
+    @cached_property
+    def machine(self) -> Callable[..., Any]:
+        """The kernel as machine code."""
+        if not self.compiled and sys.stderr.isatty():
+            say(f"compiling code to {self._task}, once on this machine: about 10 s", err=True)
+        return kernel(self._function, self._arguments)
+
+    @cached_property
+    def python(self) -> Callable[..., Any]:
+        """The kernel as plain Python, over the memory of the same arrays."""
+        function = interpreted(self._function)
+
+        def over_memory(*arguments: Any) -> Any:
+            return function(*map(_memory, arguments))
+
+        return over_memory
+
+    @cached_property
+    def compiled(self) -> bool:
+        """Whether machine code of an earlier process is on disk."""
+        return _compiled_before(self._function)
+
+
+def _compiled_before(function: FunctionType) -> bool:
+    """Whether numba has machine code of a kernel on disk. It may be stale, then numba compiles again."""
+    folder = Path(FunctionCache(function).cache_path)  # type: ignore[no-untyped-call]
+    name, version = kernel_name(function).rpartition(".")[2], "{}{}".format(*sys.version_info[:2])
+    return any(folder.glob(f"*{name}-*.py{version}.nbi"))
+
+
+def _memory(argument: Any) -> Any:
+    """Returns an array, or a tuple with arrays, as memory: its elements are Python's numbers, which are quicker."""
+    if isinstance(argument, np.ndarray):
+        return argument.data
+    if isinstance(argument, tuple):
+        return type(argument)(*map(_memory, argument))
+    return argument
+
+
+@cache
+def interpreted(function: FunctionType) -> FunctionType:
+    """Returns a function with the same code that calls plain Python wherever this one calls compiled functions.
+
+    Args:
+        function: a Python function whose globals and closure may hold functions of numba.
+
+    Example:
+        >>> from lowwater.capture.headers.fields import u16
+        >>> interpreted(u16.py_func)(memoryview(b"abc"), 1, 3)
+        25187
+    """
+    names = {name for code in _codes(function.__code__) for name in code.co_names}
+    space = {name: _plain(function.__globals__[name]) for name in names & function.__globals__.keys()}
+    closure = function.__closure__ and tuple(CellType(_plain(cell.cell_contents)) for cell in function.__closure__)
+    return FunctionType(function.__code__, space, function.__name__, function.__defaults__, closure)
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _codes(constant)
+
+
+def _plain(value: Any) -> Any:
+    compiled_from = getattr(value, "py_func", None)
+    if compiled_from is not None:
+        return interpreted(compiled_from)
+    return PYTHON.get(value, value) if callable(value) else value

@@ -1,0 +1,202 @@
+"""What `lowwater inspect` shows of files of records that are no packets: form, columns, clock, times, disorder, damage.
+
+Beside `inspected`, which shows captures. The columns are those that `lowwater init` would propose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from lowwater.capture.inspect import QUANTILES, CaptureFacts, InterfaceFacts
+from lowwater.capture.reader import digest
+from lowwater.capture.records.lateness import GAPS
+from lowwater.capture.tables.facts import inspect_records
+from lowwater.capture.tables.sniffing.tables import sniff
+from lowwater.cli.inspected_values import (
+    counts_text,
+    duration_text,
+    duration_twice,
+    instant_text,
+    instant_twice,
+    order,
+    rate_text,
+)
+from lowwater.errors import CaptureError
+from lowwater.instants import format_duration
+from lowwater.lake.files.protocols import RecordProposal, propose_protocol
+from lowwater.terminal import styled
+
+_SUFFIXES = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet")
+
+
+@dataclass(frozen=True)
+class TableFacts:
+    """Facts of a file of records.
+
+    Attributes:
+        facts: its bytes, times and order.
+        proposal: how its records were read.
+        max_jump: how far ahead of its neighbours a timestamp may be, ns.
+    """
+
+    facts: CaptureFacts
+    proposal: RecordProposal
+    max_jump: int
+
+    @property
+    def records(self) -> InterfaceFacts:
+        """Facts of the records."""
+        return self.facts.interfaces[0]
+
+
+def is_table(path: Path) -> bool:
+    """Whether a file says by its name or first bytes that it is no capture but a table."""
+    try:
+        with path.open("rb") as file:
+            parquet = file.read(4) == b"PAR1"
+    except OSError:
+        return False
+    return parquet or any(suffix in _SUFFIXES for suffix in path.suffixes)
+
+
+def inspect_table(path: Path, max_jump: int, skew: int, progress: Callable[[int], None], given: bool) -> TableFacts:
+    """Proposes a protocol for the records of a file, and reads all of them by it.
+
+    Args:
+        path: path of the file.
+        max_jump: how far ahead of its neighbours a timestamp may be, ns.
+        skew: disorder that is admitted, ns.
+        progress: called after each batch with the number of records so far.
+        given: whether the user gave max_jump; else the disorder of the sample is added to it.
+
+    Raises:
+        CaptureError: the file cannot be read, is no table, or has no clock.
+    """
+    table = sniff(path)
+    try:
+        proposal = propose_protocol(table, path.name.partition(".")[0])
+    except CaptureError as error:
+        raise CaptureError(f"{path}: {error.message}", error.hint) from error
+    assert table.clock is not None
+    found = table.disorders.get(table.clock)
+    jump = max_jump if given or found is None else max_jump + found.largest
+    return TableFacts(inspect_records(path, proposal.options, jump, skew, progress, digest(path)), proposal, jump)
+
+
+def table_sheet(table: TableFacts, skew: int) -> Table:
+    """Formats a file with a line for each fact, and the protocol of its records."""
+    sheet = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    for name, text in {**_file_lines(table), **_record_lines(table.records, skew)}.items():
+        sheet.add_row(name, styled(text, fold=True))
+    whole = Table.grid()
+    whole.add_row(sheet)
+    whole.add_row(styled(table.proposal.block, fold=True))
+    return whole
+
+
+def _file_lines(table: TableFacts) -> dict[str, str]:
+    facts, summary = table.facts, table.facts.summary
+    packed = f", unpacked {summary.unpacked:,}" if summary.compression else ""
+    parts = f"records {summary.record_bytes:,} + malformed {facts.malformed_bytes:,} + overhead {summary.overhead:,}"
+    text = table.proposal.options.text
+    header = "a header" if table.proposal.table.text.header else "no header"
+    form = f"separator {text.separator!r}, quote {text.quote!r}, {header}"
+    nulls = f", NULL {', '.join(repr(null) for null in text.null if null)}" if len(text.null) > 1 else ""
+    return {
+        "file": str(facts.path),
+        "format": f"{summary.format} {summary.compression}".strip(),
+        **({"text": form + nulls} if summary.format == "csv" else {}),
+        "sha256": summary.sha256,
+        "bytes": f"{summary.bytes:,}{packed}" + ("" if summary.format == "parquet" else f": {parts}"),
+        "end": "ends where a record ends" if summary.ended_cleanly else f"damaged {summary.damage}".strip(),
+    }
+
+
+def _record_lines(facts: InterfaceFacts, skew: int) -> dict[str, str]:
+    late, summary = facts.lateness, facts.summary
+    lines = {
+        "records": f"{facts.packets:,}",
+        "malformed": counts_text(facts.malformed.items()),
+        "first": instant_text(summary.first if summary else None),
+        "last": instant_text(summary.last if summary else None),
+        "duration": duration_text(facts.duration),
+        "rate": f"{rate_text(facts.rate(facts.packets))} records/s",
+        "out of order": f"{late.late:,}",
+        "lateness": ", ".join(f"{100 * share:g} % {duration_text(late.quantile(share))}" for share in QUANTILES),
+        "skew that admits all": duration_text(late.largest if facts.packets else None),
+        f"refused by {format_duration(skew)}": f"{late.refused:,}",
+    }
+    gaps = [f"{duration_text(length)} from {instant_text(start)}" for start, length in facts.gaps.longest()]
+    return lines | {f"gap {number + 1}": gaps[number] for number in range(min(GAPS, len(gaps)))}
+
+
+def table_document(table: TableFacts) -> dict[str, Any]:
+    """Builds the entry of the JSON document for a file of records."""
+    facts, summary, records, proposal = table.facts, table.facts.summary, table.records, table.proposal
+    text, totals = proposal.options.text, records.summary
+    return {
+        "file": str(facts.path),
+        "error": None,
+        "format": summary.format,
+        "compression": summary.compression,
+        "sha256": summary.sha256,
+        "bytes": {
+            "file": summary.bytes,
+            "unpacked": summary.unpacked,
+            "skipped": summary.skipped,
+            "records": summary.record_bytes,
+            "malformed": facts.malformed_bytes,
+            "overhead": summary.overhead,
+            "accounted": facts.accounted,
+        },
+        "ended_cleanly": summary.ended_cleanly,
+        "damage": summary.damage,
+        "text": {
+            "separator": text.separator,
+            "quote": text.quote,
+            "header": bool(proposal.table.text.header),
+            "null": [*text.null],
+        }
+        if summary.format == "csv"
+        else None,
+        "protocol": proposal.block,
+        "clock": proposal.clock,
+        "columns": [
+            {
+                "field": proposed.name,
+                "column": proposed.column.label,
+                "position": proposed.column.position,
+                "type": str(proposed.column.kind.type),
+                "declaration": proposed.declaration,
+                "notes": [*proposed.notes],
+            }
+            for proposed in proposal.fields
+        ],
+        "left_out": dict(proposal.table.left_out),
+        "max_jump": duration_twice(table.max_jump),
+        "records": records.packets,
+        "malformed": dict(sorted(records.malformed.items())),
+        **{
+            name: instant_twice(getattr(totals, name) if totals else None)
+            for name in ("first", "last", "smallest", "largest")
+        },
+        "duration": duration_twice(records.duration),
+        "records_per_second": records.rate(records.packets),
+        "order": order(records),
+        "gaps": [
+            {"start": instant_twice(start), "length": duration_twice(length)}
+            for start, length in records.gaps.longest()
+        ],
+    }
+
+
+def as_interface(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the entry of a file without interfaces under the names that the columns of the CSV have."""
+    if "records" not in entry:
+        return {}
+    return {**entry, "packets": entry["records"], "packets_per_second": entry["records_per_second"]}

@@ -1,0 +1,68 @@
+"""Extras: which optional packages belong to which extra of `pip install 'lowwater[...]'`, and which are absent.
+
+Below every stage. The light core imports none of these packages; a command that needs them asks `require` first.
+"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from lowwater.errors import AbsentExtraError
+
+EXTRAS = {
+    "spark": ("pyspark",),
+    "quality": ("great_expectations", "pandas"),
+    "serve": ("fastapi", "uvicorn"),
+    "s3": ("obstore",),
+    "airflow": ("airflow",),
+}
+"""Extra -> import names of its packages. pyproject.toml lists the packages themselves; `all` has every extra."""
+
+
+def extra_of(module: str) -> str | None:
+    """Returns the extra that installs a module; None for a module of no extra.
+
+    Example:
+        >>> extra_of("pyspark.sql"), extra_of("numpy")
+        ('spark', None)
+    """
+    package = module.partition(".")[0]
+    return next((extra for extra, packages in EXTRAS.items() if package in packages), None)
+
+
+def absent(extra: str) -> list[str]:
+    """Returns the packages of an extra that are not installed; imports none."""
+    return [package for package in EXTRAS[extra] if find_spec(package) is None]
+
+
+def require(task: str, *extras: str, instead: str = "") -> None:
+    """Checks that extras are installed, before anything that needs them has begun.
+
+    Args:
+        task: what needs the extras, as the message names it: `lowwater backfill`.
+        extras: names of extras, keys of `EXTRAS`.
+        instead: what does without them, for the hint: `add --engine reference`.
+
+    Raises:
+        AbsentExtraError: a package of an extra is not installed; the message names all that are needed.
+    """
+    packages = {extra: absent(extra) for extra in extras}
+    missing = [extra for extra in extras if packages[extra]]
+    if missing:
+        raise absent_error(task, [package for extra in missing for package in packages[extra]], missing, instead)
+
+
+def absent_error(task: str, packages: list[str], extras: list[str], instead: str = "") -> AbsentExtraError:
+    """Makes the error for packages that are not installed.
+
+    Args:
+        task: as for `require`.
+        packages: import names of the packages.
+        extras: the extras that install them.
+        instead: as for `require`.
+    """
+    plural = "packages that are" if len(packages) > 1 else "a package that is"
+    return AbsentExtraError(
+        f"{task} needs {plural} not installed: {', '.join(packages)}",
+        f"pip install 'lowwater[{','.join(extras)}]'" + (f", or {instead}" if instead else ""),
+    )

@@ -1,0 +1,118 @@
+"""Zeek's own logs beside the captures that it made them of, in the tests of Zeek's repository.
+
+`LOWWATER_ZEEK` names a checkout of github.com/zeek/zeek; the tests skip without it. Its logs have no times: one second
+replaces each of them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from lowwater.capture.content.community_id import community_ids
+from lowwater.capture.reader import read as read_capture
+from lowwater.catalog.builtin.flows import community_id
+from lowwater.catalog.logs import READY
+from lowwater.catalog.values import pack_ip
+from lowwater.errors import LowwaterError
+from tests.capture.logmaker import BEGIN
+from tests.capture.tablemaker import write
+from tests.capture.test_logs import accounted, read
+
+pytestmark = pytest.mark.captures
+
+EXEC = re.compile(r"^[#@% ]*TEST-EXEC:\s*(zeek .*)$", re.MULTILINE)
+TRACE = re.compile(r"-r\s+\$TRACES/(\S+)")
+
+ASIDE = ("core.", "scripts.base.frameworks.netcontrol.", "scripts.base.protocols.ftp.gridftp")
+"""Tests about encapsulations, of whose connections Zeek logs the inner ones, and about packets that Zeek drops."""
+
+
+@pytest.fixture(scope="module")
+def btest() -> Path:
+    folder = Path(os.environ.get("LOWWATER_ZEEK", "no-checkout")) / "testing" / "btest"
+    if not folder.is_dir():
+        pytest.skip("no checkout of Zeek (set LOWWATER_ZEEK)")
+    return folder
+
+
+def logs(btest: Path, name: str) -> list[Path]:
+    """The baselines of a log with Zeek's header."""
+    paths = sorted(path for path in btest.glob(f"Baseline/*/{name}*.log") if path.is_file())
+    return [path for path in paths if b"\n#fields\tts\t" in path.read_bytes()]
+
+
+def timed(path: Path) -> bytes:
+    return path.read_bytes().replace(b"XXXXXXXXXX.XXXXXX", f"{BEGIN}.000000".encode())
+
+
+@pytest.mark.parametrize("name", ["conn", "dns", "http", "ssl"])
+def test_every_record_of_zeek_is_read(name: str, btest: Path, tmp_path: Path) -> None:
+    protocol = f"ZEEK_{name.upper()}"
+    layout = READY[protocol].layout
+    assert layout is not None
+    plain = {field.path[0]: field.name for field in layout.fields if not field.form and field.type == "string"}
+    count = 0
+    for path in logs(btest, name):
+        data = timed(path)
+        if f"\n#path\t{name}\n".encode() not in data:
+            continue
+        rows, reader = read(write(tmp_path / "log", data), protocol)
+        assert not reader.malformed.num_rows, path
+        assert accounted(reader, len(data))
+        lines = [line.split("\t") for line in data.decode().split("\n") if line and not line.startswith("#")]
+        (names, *others) = [line.split("\t")[1:] for line in data.decode().split("\n") if line.startswith("#fields")]
+        assert len(rows) == len(lines), path
+        for row, values in zip(rows, lines, strict=True) if not others else ():
+            for column, value in zip(names, values, strict=True):
+                if column in plain and "\\" not in value:
+                    assert row[plain[column]] == {"-": None, "(empty)": ""}.get(value, value), path
+        count += len(rows)
+    assert count > 50
+
+
+def flows_of(path: Path) -> Counter[str]:
+    """Packets of a capture by Community ID."""
+    counts: Counter[str] = Counter()
+    for batch in read_capture(path, 1 << 62):
+        counts.update(name for name in community_ids(batch).to_pylist() if name is not None)
+    return counts
+
+
+def test_packets_join_zeeks_connections(btest: Path, tmp_path: Path) -> None:
+    equal = different = 0
+    for path in logs(btest, "conn"):
+        script = next((file for file in scripts(btest, path.parent.name) if file.is_file()), None)
+        commands = EXEC.findall(script.read_text(encoding="utf-8", errors="replace")) if script is not None else []
+        traces = [TRACE.findall(command) for command in commands]
+        if path.name != "conn.log" or len(commands) != 1 or len(traces[0]) != 1 or " -f " in commands[0]:
+            continue
+        if path.parent.name.startswith(ASIDE):
+            continue
+        trace = btest / "Traces" / traces[0][0]
+        rows, _ = read(write(tmp_path / "log", timed(path)), "ZEEK_CONN")
+        if not trace.is_file() or not rows or None in (rows[0]["orig_pkts"], rows[0]["srcIP"]):
+            continue
+        logged: Counter[str] = Counter()
+        for row in rows:
+            ends = pack_ip(row["srcIP"]), pack_ip(row["destIP"])
+            name = community_id(*ends, row["protocol"] or row["ip_proto"] or 0, row["srcPort"], row["destPort"])
+            logged[str(name)] += (row["orig_pkts"] or 0) + (row["resp_pkts"] or 0)
+        try:
+            packets = flows_of(trace)
+        except LowwaterError:
+            continue
+        same = sum(logged[name] == packets[name] for name in logged)
+        equal, different = equal + same, different + len(logged) - same
+    assert equal > 50
+    assert not different
+
+
+def scripts(btest: Path, name: str) -> list[Path]:
+    """Files that the test of a baseline may be in."""
+    stem = btest / name.replace(".", "/")
+    return [stem.with_name(stem.name + ending) for ending in (".zeek", ".test", ".bro", ".sh", "")]

@@ -1,0 +1,71 @@
+"""A lake of 0.1 is opened, says what to do, and gives the rows of 0.1 again.
+
+`lake-0.1.tar.xz` was made by the code of 0.1 (commit 751dec1): two hours of one link that its `generate` made, ingested
+and replayed. It also holds the two captures and the query file.
+"""
+
+from __future__ import annotations
+
+import tarfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lowwater.config import load_config
+from lowwater.errors import LowwaterError
+from lowwater.instants import HOUR
+from lowwater.lake.ingestion.ingest import ingest
+from lowwater.lake.layout import open_lake
+from lowwater.lake.ledgers.runs import read_heartbeats
+from lowwater.replay.interval import replay
+from lowwater.replay.job import Job
+from lowwater.replay.progress import Progress
+from tests.replay.support import START, Rows, lowwater, table_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+QUERIES = ("talkers", "loud")
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> Path:
+    with tarfile.open(Path(__file__).with_name("lake-0.1.tar.xz")) as archive:
+        archive.extractall(tmp_path, filter="data")
+    return tmp_path
+
+
+def published(lake: Path) -> dict[str, Rows]:
+    return {query: table_rows(lake, query) for query in QUERIES}
+
+
+@pytest.mark.slow
+def test_a_lake_of_0_1_is_read_and_says_what_to_do(old: Path) -> None:
+    lake = old / "lake"
+    assert {query: len(rows) for query, rows in published(lake).items()} == {"talkers": 50, "loud": 22}
+    said = lowwater("status", "--lake", lake, "--queries", old / "queries")
+    assert said.code == 0 and "cannot start" in said.out and "ingest it again" in " ".join(said.out.split())
+    said = lowwater("rows", "talkers", "--lake", lake, "--format", "csv", "--limit", 100)
+    assert said.code == 0 and len(said.out.splitlines()) == 51
+    job = Job.open(lake, "talkers", old / "queries")
+    with pytest.raises(LowwaterError, match="decoded by version 1") as refused:
+        replay(job, START, START + HOUR, None, Progress(quiet=True))
+    assert "ingest" in str(refused.value)
+    counts = read_heartbeats(open_lake(lake), "talkers", START, START + 2 * HOUR).to_pylist()
+    assert counts and {row["shed"] for row in counts} == {0}
+
+
+@pytest.mark.spark
+def test_a_lake_of_0_1_gives_its_rows_again(old: Path, spark: SparkSession) -> None:
+    lake = old / "lake"
+    before = published(lake)
+    opened, config = open_lake(lake), load_config(lake)
+    for hour, capture in enumerate(sorted((old / "captures" / "main1").iterdir())):
+        covers = (START + hour * HOUR, START + (hour + 1) * HOUR)
+        (result,) = ingest(opened, "main1", [capture], config, covers)
+        assert result.state == "replaced"
+    job = Job.open(lake, "talkers", old / "queries")
+    outcomes = replay(job, START, START + 2 * HOUR, None, Progress(quiet=True), spark)
+    assert [outcome.state for outcome in outcomes] == ["done", "provisional"]
+    assert published(lake) == before

@@ -1,0 +1,237 @@
+"""Lowwater as its users have it: wheel and source distribution are built, installed into an environment of their own,
+and used there. `python -m tests.packaging.installed --python python3.12 --extras airflow` is a line of the matrix.
+
+Nothing of the checkout is on the path of these processes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from tests import capturemaker as maker
+
+ROOT = Path(__file__).resolve().parents[2]
+UV = Path(sys.prefix) / "bin" / "uv"
+SECOND = 1_000_000_000
+BEGIN = 1_767_225_600
+QUERY = """DEFINE { query_name 'talkers'; }
+SELECT tb, srcIP, destPort, count(*) AS packets, sum(len) AS bytes FROM main1.TCP
+GROUP BY time/10 AS tb, srcIP, destPort HAVING count(*) > 1;
+"""
+ABSENT = {"spark": "pyspark", "quality": "great_expectations", "airflow": "airflow"}
+FOREIGN = ("AIRFLOW", "LOWWATER", "NUMBA", "PYTHON", "SPARK", "VIRTUAL_ENV")
+"""Beginnings of variables that would tell an installation of the checkout; mirrors, proxies and Java pass through."""
+
+
+def run(command: Sequence[object], folder: Path, *, code: int = 0, **variables: str) -> str:
+    """Runs a command and returns its output.
+
+    Args:
+        command: program and arguments.
+        folder: working directory.
+        code: the exit code that is expected.
+        variables: further variables of the environment, which has none of `FOREIGN`.
+
+    Raises:
+        AssertionError: the exit code is another one; the message has the whole output.
+    """
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(FOREIGN)} | variables
+    words = [str(word) for word in command]
+    done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, timeout=540)
+    assert done.returncode == code, f"{' '.join(words)}: exit code {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return done.stdout + done.stderr
+
+
+def build(folder: Path) -> tuple[Path, Path]:
+    """Builds the source distribution, and the wheel from it. Returns both."""
+    options = ("--no-build-isolation", "--python", sys.executable, "--out-dir", folder)
+    run([UV, "build", "--quiet", "--offline", "--sdist", *options, ROOT], folder)
+    (sdist,) = folder.glob("*.tar.gz")
+    run([UV, "build", "--quiet", "--offline", "--wheel", *options, sdist], folder)
+    (wheel,) = folder.glob("*.whl")
+    return sdist, wheel
+
+
+class Installation:
+    """An environment with the wheel, and a folder to work in.
+
+    Attributes:
+        folder: the folder; its parents hold no checkout.
+        extras: the extras that were asked for.
+    """
+
+    def __init__(self, folder: Path, wheel: Path, extras: Iterable[str] = (), python: str = sys.executable) -> None:
+        """Installs the wheel with the packages of the lock of its extras, from uv's cache where that is enough.
+
+        Args:
+            folder: an empty folder.
+            wheel: the built wheel.
+            extras: one extra, or none for the light core.
+            python: interpreter of the environment: a path, or a name for uv.
+        """
+        self.folder, self.extras = folder, tuple(extras)
+        lock = ROOT / "requirements" / f"{self.extras[0] if self.extras else 'core'}.txt"
+        self.bin = folder / "environment" / "bin"
+        run([UV, "venv", "--quiet", "--python", python, self.bin.parent], folder)
+        install = [UV, "pip", "install", "--quiet", "--python", self.bin / "python"]
+        locked = ["--require-hashes", "-r", lock]
+        try:
+            run([*install, "--offline", *locked], folder)
+        except AssertionError:
+            run([*install, *locked], folder)
+        run([*install, "--offline", "--no-deps", wheel], folder)
+
+    def lowwater(self, *words: object, code: int = 0, **variables: str) -> str:
+        """Runs `lowwater` of the environment in the folder; its caches begin empty."""
+        caches = {"NUMBA_CACHE_DIR": str(self.folder / "numba"), "LOWWATER_CACHE": str(self.folder / "kernels")}
+        return run([self.bin / "lowwater", *words], self.folder, code=code, **caches, **variables)
+
+    def imported(self, *modules: str) -> dict[str, str]:
+        """Returns the files from which modules are imported."""
+        code = "import importlib, json, sys; m = {n: importlib.import_module(n).__file__ for n in sys.argv[1:]}"
+        printed = run([self.bin / "python", "-c", f"{code}; print(json.dumps(m))", *modules], self.folder)
+        files: dict[str, str] = json.loads(printed)
+        return files
+
+
+def write_capture(folder: Path) -> Path:
+    """Writes a capture of 600 packets of one minute, and the query `talkers.gsql` beside it. Returns the capture."""
+    capture = folder / "a.pcap"
+    packets = (
+        (BEGIN * SECOND + number * SECOND // 10, maker.tcp(f"10.0.0.{number % 7}", "10.0.1.1", 1024, 80 + number % 3))
+        for number in range(600)
+    )
+    capture.write_bytes(maker.pcap_bytes(packets))
+    (folder / "talkers.gsql").write_text(QUERY, encoding="utf-8")
+    return capture
+
+
+def expected_rows() -> list[tuple[int, ...]]:
+    """The rows of `QUERY` over the capture, counted by hand: tb, last byte of srcIP, destPort, packets, bytes."""
+    groups: dict[tuple[int, int, int], int] = {}
+    for number in range(600):
+        key = (BEGIN + number // 10) // 10, number % 7, 80 + number % 3
+        groups[key] = groups.get(key, 0) + 1
+    size = len(maker.tcp("10.0.0.1", "10.0.1.1", 1024, 80))
+    return sorted((*key, count, count * size) for key, count in groups.items() if count > 1)
+
+
+def rows_of(table: Path) -> list[tuple[int, ...]]:
+    """Reads a CSV of `QUERY` in the form of `expected_rows`."""
+    rows = csv.DictReader(io.StringIO(table.read_text(encoding="utf-8")))
+    columns = ("tb", "srcIP", "destPort", "packets", "bytes")
+    return sorted(tuple(int(row[name].rpartition(".")[2]) for name in columns) for row in rows)
+
+
+def check_light(place: Installation, version: str) -> None:
+    """Uses what every installation has: the commands of the light core, and the rows of the reference engine."""
+    capture = write_capture(place.folder)
+    assert place.lowwater("--version").startswith(f"lowwater {version}\n")
+    facts = json.loads(place.lowwater("inspect", capture, "--format", "json"))
+    assert facts["captures"][0]["interfaces"][0]["packets"] == 600, facts
+    query = place.folder / "talkers.gsql"
+    assert "1 file, no error" in place.lowwater("check", query)
+    assert "LFTA" in place.lowwater("explain", query)
+    rest = ("--capture", f"main1={capture}", "--engine", "reference", "--out", "rows")
+    place.lowwater("run", query, *rest)
+    assert rows_of(place.folder / "rows" / "talkers.csv") == expected_rows()
+    files = place.imported("lowwater", "lowwater_review", "lowwater_expectations")
+    assert all(str(place.folder) in file for file in files.values()), files
+
+
+def check_absent(place: Installation) -> None:
+    """Asks an installation without extras for what it has not: one message with the extra, and no traceback."""
+    capture = ("--capture", f"main1={place.folder / 'a.pcap'}")
+    said = place.lowwater("run", "talkers.gsql", *capture, "--out", "other", code=1)
+    assert "pip install 'lowwater[spark]', or add --engine reference" in said and "Traceback" not in said, said
+    said = place.lowwater("backfill", "--lake", "lake", code=1)
+    assert "pip install 'lowwater[spark,quality]'" in said and "Traceback" not in said, said
+    assert "none: the light core" in re.sub(r"[^\S ]+", "", place.lowwater("doctor", COLUMNS="200"))
+
+
+def check_spark(place: Installation) -> None:
+    """Runs the query on Spark, twice from one installation without a checkout: rows as counted."""
+    query, capture = place.folder / "talkers.gsql", place.folder / "a.pcap"
+    place.lowwater("run", query, "--capture", f"main1={capture}", "--out", "spark")
+    assert rows_of(place.folder / "spark" / "talkers.csv") == expected_rows()
+
+
+def check_airflow(place: Installation) -> None:
+    """Lets an Airflow of one's own find the plugin by its entry point, and the DAGs by one line and by a bundle."""
+    lake, home = place.folder / "lake", place.folder / "airflow"
+    (home / "dags").mkdir(parents=True)
+    (home / "dags" / "lowwater.py").write_text("from lowwater_airflow.dags import *\n", encoding="utf-8")
+    place.lowwater("ingest", "--lake", lake, "--link", "main1", place.folder / "a.pcap")
+    (lake / "queries").mkdir()
+    (place.folder / "talkers.gsql").rename(lake / "queries" / "talkers.gsql")
+    bundle = {"name": "lowwater", "classpath": "lowwater_airflow.bundle.LowwaterDags", "kwargs": {}}
+    settings = {
+        "AIRFLOW_HOME": str(home),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "LOWWATER_LAKE": str(lake),
+    }
+    code = """
+import json, sys
+from airflow.dag_processing.bundles.manager import DagBundlesManager
+from airflow.dag_processing.dagbag import DagBag
+from airflow import plugins_manager
+from importlib.metadata import entry_points
+found = {"plugins": [point.value for point in entry_points(group="airflow.plugins") if point.name == "lowwater"]}
+found["loaded"] = [plugin["name"] for plugin in plugins_manager.get_plugin_info(["name"])]
+bundles = list(DagBundlesManager().get_all_dag_bundles())
+for bundle in bundles:
+    bag = DagBag(dag_folder=str(bundle.path), bundle_path=bundle.path)
+    found[bundle.name] = [sorted(bag.dags), {str(key): text for key, text in bag.import_errors.items()}]
+print("FOUND", json.dumps(found))
+"""
+    bundles = [
+        {"name": "mine", "classpath": "airflow.dag_processing.bundles.local.LocalDagBundle", "kwargs": {}},
+        bundle,
+    ]
+    settings["AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST"] = json.dumps(bundles)
+    printed = run([place.bin / "python", "-c", code], place.folder, **settings)
+    found = json.loads(printed.partition("FOUND ")[2].splitlines()[0])
+    assert found["plugins"] == ["lowwater_airflow.views:LowwaterReview"], found
+    assert "lowwater_review" in found["loaded"], found
+    dags = ["capture_ingest", "lowwater_maintain", "replay_talkers"]
+    assert found["mine"] == [dags, {}], found
+    assert found["lowwater"] == [dags, {}], found
+
+
+def main() -> None:
+    """Entry of `python -m tests.packaging.installed`."""
+    parser = argparse.ArgumentParser(prog="python -m tests.packaging.installed", description=__doc__)
+    parser.add_argument("--python", default=sys.executable, help="interpreter of the environment; default this one")
+    parser.add_argument("--extras", default="", help="one extra, as airflow or all; default the light core")
+    asked = parser.parse_args()
+    from lowwater import __version__
+
+    with tempfile.TemporaryDirectory(prefix="lowwater-installed-") as name:
+        folder = Path(name)
+        sdist, wheel = build(folder)
+        extras = [asked.extras] if asked.extras else []
+        place = Installation(folder, wheel, extras, asked.python)
+        steps = [lambda: check_light(place, __version__)]
+        if not extras:
+            steps.append(lambda: check_absent(place))
+        if asked.extras in ("spark", "airflow", "all"):
+            steps.append(lambda: check_spark(place))
+        if asked.extras in ("airflow", "all"):
+            steps.append(lambda: check_airflow(place))
+        for step in steps:
+            step()
+        print(place.lowwater("--version").replace("\n", "; "), f"{len(steps)} checks of {wheel.name} and {sdist.name}")
+
+
+if __name__ == "__main__":
+    main()
