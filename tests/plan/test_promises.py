@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lowwater.plan.context import Links
@@ -15,7 +15,6 @@ from lowwater.plan.properties.ranges import horizon, read_from
 from lowwater.plan.queryset import plan_texts
 from lowwater.plan.temporal import END_OF_TIME, Temporal
 from lowwater.plan.tree import walk
-from tests.breadth import examples
 from tests.plan.batch import Batch
 from tests.plan.batch_join_questions import CHAINS
 from tests.plan.batch_plans import plans_of
@@ -98,7 +97,6 @@ def ranged(plan: Node, made: World, number: int) -> int:
 def test_no_row_precedes_a_promise_that_was_made_before_it_was_final(family: str) -> None:
     seen: list[int] = []
 
-    @settings(max_examples=examples(25))
     @given(EVERY[family](), SEEDS)
     def run(question: Question, seed: int) -> None:
         seen.extend(promised(plan, packets(seed)) for plan in plans(question))
@@ -112,7 +110,6 @@ def test_no_row_precedes_a_promise_that_was_made_before_it_was_final(family: str
 def test_nothing_after_its_last_instant_changes_a_row(family: str) -> None:
     seen: list[int] = []
 
-    @settings(max_examples=examples(25))
     @given(EVERY[family](), SEEDS, NUMBERS)
     def run(question: Question, seed: int, number: int) -> None:
         seen.extend(settled(plan, packets(seed), number) for plan in plans(question))
@@ -127,7 +124,6 @@ def test_nothing_after_its_last_instant_changes_a_row(family: str) -> None:
 def test_the_read_range_of_an_instant_is_enough_for_the_rows_from_there_on(family: str) -> None:
     seen: list[int] = []
 
-    @settings(max_examples=examples(25))
     @given(EVERY[family](), SEEDS, NUMBERS)
     def run(question: Question, seed: int, number: int) -> None:
         seen.extend(ranged(plan, packets(seed), number) for plan in plans(question))

@@ -6,10 +6,9 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.breadth import examples
 from tests.plan.batch_join_questions import CHAINS
 from tests.plan.batch_plans import plans_of, same_rows
 from tests.plan.batch_pools import CONTEXT, KNOWN, LINKS
@@ -46,7 +45,6 @@ def check(question: Question, made: World) -> int:
 def test_every_plan_of_a_random_query_has_the_rows_of_sql(family: str) -> None:
     seen: list[int] = []
 
-    @settings(max_examples=examples(30))
     @given({**FAMILIES, **CHAINS}[family](), SEEDS)
     def run(question: Question, seed: int) -> None:
         seen.append(check(question, world(seed, LINKS, catalog=CONTEXT.catalog)))
