@@ -11,6 +11,7 @@ POLICY = ExceptionRetryPolicy(
     rules=[
         RetryRule(
             exception=[
+                "lowwater.errors.AbsentExtraError",
                 "lowwater.errors.GapError",
                 "lowwater.errors.OwnerError",
                 "lowwater.errors.QueryError",

@@ -54,6 +54,7 @@ def test_the_kind_of_error_decides_about_the_retry(tmp_path: Path) -> None:
     undecided = {name for name, action in found.items() if action == "default"}
     assert undecided == {"LowwaterError", "KeyError"}, done.stderr
     for leaf in (
+        "AbsentExtraError",
         "GapError",
         "CaptureError",
         "QueryError",

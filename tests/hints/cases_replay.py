@@ -34,7 +34,8 @@ from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
 from lowwater.replay.setup import kernels, training
 from lowwater.replay.stages.engines import LowInputs, low_stage
-from lowwater_airflow.settings import Settings, cron
+from lowwater.storage.paths import lake_path
+from lowwater_airflow.settings import Settings, cron, query_folder
 from tests.high.plans import group
 from tests.high.streams import FLOWS as FIELDS
 from tests.high.streams import column, leaf
@@ -205,6 +206,13 @@ def _airflow(desk: Desk, lake: str) -> None:
         if lake:
             patch.setenv("LOWWATER_LAKE", str(desk.lake))
         assert Settings.load().lake == desk.lake
+
+
+def _query_folder(desk: Desk, named: str) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("lowwater_airflow.settings.checkout", lambda: None)
+        patch.setenv("LOWWATER_QUERIES", named)
+        assert query_folder(lake_path("s3://lakes/office")) == Path(named)
 
 
 def _cron(minutes: int) -> None:
@@ -378,6 +386,12 @@ CASES = [
         lambda desk: _airflow(desk, ""),
         "LOWWATER_LAKE=<folder of the lake>",
         lambda desk: _airflow(desk, "lake"),
+    ),
+    Case(
+        "Airflow without query sets, over a lake in an object store",
+        lambda desk: _query_folder(desk, ""),
+        "LOWWATER_QUERIES=<folder of the query sets>",
+        lambda desk: _query_folder(desk, "queries"),
     ),
     Case(
         "an interval that cron cannot say",

@@ -138,6 +138,8 @@ def test_the_tables_are_those_of_a_folder(
     write_settings(folder)
     paths.write(root / "lowwater.toml", (folder / "lowwater.toml").read_bytes())
     proxy.breaks(
+        Rule("lost", "PUT", times=2),
+        Rule("500", times=2),
         Rule("500", share=0.02),
         Rule("503", share=0.01),
         Rule("lost", "PUT", share=0.03),
