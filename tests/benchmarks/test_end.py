@@ -65,6 +65,7 @@ def test_whole_query_beside_its_peers(source: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "work").exists()
 
 
+@pytest.mark.slow
 def test_memory_of_all_processes_counts(tmp_path: Path) -> None:
     child = "import time; held = bytearray(60 << 20); held[::4096] = bytes([1]) * len(held[::4096]); time.sleep(1.5)"
     parent = f"import subprocess, sys; held = bytes(1) * (60 << 20); subprocess.run([sys.executable, '-c', {child!r}])"
@@ -73,6 +74,7 @@ def test_memory_of_all_processes_counts(tmp_path: Path) -> None:
     assert done.seconds > 1.5
 
 
+@pytest.mark.slow
 def test_disk_of_a_file_that_is_removed_again_counts(tmp_path: Path) -> None:
     file = tmp_path / "staged"
     text = f"import os, time; open({str(file)!r}, 'wb').write(bytes(1000)); time.sleep(1); os.remove({str(file)!r})"
@@ -100,6 +102,7 @@ def test_what_was_not_measured_is_said() -> None:
     assert not any(text.startswith("tshark") for text in texts)
 
 
+@pytest.mark.slow
 def test_command_has_ended_when_its_last_process_has(tmp_path: Path) -> None:
     """Spark's JVM deletes its files after its driver has ended; who deletes the folder meanwhile fails."""
     child = f"import time; time.sleep(1); open({str(tmp_path / 'late')!r}, 'w')"

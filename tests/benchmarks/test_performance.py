@@ -87,6 +87,7 @@ def test_readme_changes_between_its_markers_only() -> None:
     assert performance.with_table(new, SAMPLE) == new
 
 
+@pytest.mark.slow
 def test_plot_depends_on_the_figures_alone(tmp_path: Path) -> None:
     first, second = tmp_path / "first.svg", tmp_path / "second.svg"
     for path in (first, second):

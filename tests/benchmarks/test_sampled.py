@@ -10,6 +10,8 @@ from pathlib import Path
 from types import FrameType, FunctionType
 from typing import Any
 
+import pytest
+
 from benchmarks.sampled import EXPECTATIONS, IMPORTS, OTHER, SAMPLER, Sampler, part_of
 
 
@@ -53,6 +55,7 @@ def seen_in(name: str) -> FrameType:
     return frame
 
 
+@pytest.mark.slow
 def test_seconds_of_a_busy_thread_are_counted() -> None:
     sampler = Sampler()
     sampler.begin()

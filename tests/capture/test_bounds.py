@@ -108,6 +108,7 @@ def test_records_that_are_not_judged_wait_in_bounded_memory(kind: str, tmp_path:
     assert peak < 9_000_000, "without a bound they take three times the size of the file, 12 MB"
 
 
+@pytest.mark.slow
 def test_malformed_rows_are_a_sequence_of_columns(tmp_path: Path) -> None:
     path = tmp_path / "one"
     path.write_bytes(capture("pcapng", "gg" + "niwrjd" * 30 + "g" * 40))

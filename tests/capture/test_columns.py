@@ -23,6 +23,7 @@ def outcome(path: Path, columns: list[str] | None, content: ContentOptions | Non
     return batches, list(reader.malformed), reader.summary
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", range(len(fuzz_inputs.files())))
 def test_columns_are_those_of_the_whole(number: int, tmp_path: Path) -> None:
     drawn = random.Random(number)

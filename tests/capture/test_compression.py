@@ -112,6 +112,7 @@ def check_accounts(reader: CaptureReader, rows: list[dict[str, Any]], stored: by
     assert summary.ended_cleanly == (not summary.damage and not damaged)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WRITERS)
 @pytest.mark.parametrize("chunk", [24, 1000, 1 << 20])
 def test_a_compressed_capture_is_the_capture(tmp_path: Path, name: str, chunk: int) -> None:
@@ -203,6 +204,7 @@ def test_damage_in_the_middle_keeps_what_precedes_it(tmp_path: Path, name: str, 
         assert len(given) == first_bytes(lzma.LZMADecompressor(), bytes(stored))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SINGLE)
 def test_a_broken_block_is_a_row_and_the_blocks_before_it_are_kept(tmp_path: Path, name: str) -> None:
     data = capture(700, 1000)
@@ -216,6 +218,7 @@ def test_a_broken_block_is_a_row_and_the_blocks_before_it_are_kept(tmp_path: Pat
     assert bad.length == cut - bad.offset + len(following)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WRITERS)
 @pytest.mark.parametrize("garbage", [b"\0", bytes(5), b"garbage", b"\x1f", b"\x1f\x8b", maker.pcap_bytes([])])
 def test_garbage_behind_the_last_member_is_a_row(tmp_path: Path, name: str, garbage: bytes) -> None:
@@ -370,6 +373,7 @@ def query(folder: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SINGLE)
 def test_run_reads_compressed_captures(tmp_path: Path, name: str) -> None:
     data = capture()
@@ -385,6 +389,7 @@ def test_run_reads_compressed_captures(tmp_path: Path, name: str) -> None:
     assert found["plain"] and found["plain"] == found[name]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SINGLE)
 def test_ingest_takes_compressed_captures(tmp_path: Path, name: str) -> None:
     data = capture()

@@ -178,6 +178,7 @@ def test_a_cut_record_is_malformed(tmp_path: Path) -> None:
     assert [(bad.offset, bad.reason) for bad in reader.malformed] == [(begin_of(11, made), "cut")]
 
 
+@pytest.mark.slow
 def test_damaged_captures_keep_every_promise(tmp_path: Path) -> None:
     dice, seeds = random.Random(5), [maker.erf_bytes(records(6, seed)) for seed in range(3)]
     seeds.append(fuzz_inputs.erf(fuzz_inputs.frames()))

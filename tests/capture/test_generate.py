@@ -41,6 +41,7 @@ def of(files: list[GeneratedCapture], link: str, index: int) -> GeneratedCapture
     return [file for file in files if file.link == link][index]
 
 
+@pytest.mark.slow
 def test_files_are_named_by_link_and_hour(made: list[GeneratedCapture]) -> None:
     assert [file.path.name for file in made if file.link == "main2"] == [
         "main2_20200913T130000Z.pcap", "main2_20200913T140000Z.pcap", "main2_20200913T150000Z.pcap",
@@ -125,6 +126,7 @@ def test_an_offset_shifts_the_clock(tmp_path: Path) -> None:
     assert before[before < START + HOUR].tolist() == after[after >= START + 90 * SECOND].tolist()
 
 
+@pytest.mark.slow
 def test_traffic_has_what_it_promises(made: list[GeneratedCapture]) -> None:
     seen = set()
     with of(made, "main1", 0).path.open("rb") as file:

@@ -190,6 +190,7 @@ def test_a_cut_hello_says_no_more_than_the_whole(made: tuple[bytes, dict[str, An
     assert {"hello", "hello_version"} <= found.keys() and not {"ja3", "ja4"} & found.keys()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "payload",
     [

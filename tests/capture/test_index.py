@@ -56,6 +56,7 @@ def test_chunks_hold_what_one_pass_gives(
     assert replace(reader.summary, interfaces=(replace(only, undecoded=0),)) == found.summary
 
 
+@pytest.mark.slow
 def test_a_large_capture_has_many_chunks(tmp_path: Path) -> None:
     path = tmp_path / "many.pcap"
     path.write_bytes(maker.pcap_bytes((START + number, FRAMES[0]) for number in range(200_000)))

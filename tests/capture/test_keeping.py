@@ -66,6 +66,7 @@ def test_fields_of_applications(path: Path) -> None:
     assert not [name for name in rows(path, ContentOptions(None, ("dns",))).schema.names if name.startswith("http")]
 
 
+@pytest.mark.slow
 def test_fields_of_tls_ssh_and_quic(tmp_path: Path) -> None:
     hello = hellomaker.browser("a.example")
     initial = hellomaker.initial(hellomaker.crypto(hellomaker.script("b.example")[5:]), bytes(8))

@@ -97,6 +97,7 @@ def columns(protocol: str) -> dict[str, RecordField]:
     return {field.path[0]: field for field in reversed(layout.fields)}
 
 
+@pytest.mark.slow
 @pytest.mark.hypothesis
 @pytest.mark.parametrize("protocol", ZEEK)
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=examples(12))
@@ -119,6 +120,7 @@ def test_every_column_of_zeek_keeps_its_value(protocol: str, tmp_path: Path, dat
     assert accounted(reader, len(lines))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compression", ["", "gzip", "zstd"])
 def test_zeek_reads_as_duckdb_does(compression: str, tmp_path: Path) -> None:
     rows = conn(talks(5, 400))
@@ -292,6 +294,7 @@ def test_a_log_without_records_is_no_error(protocol: str, tmp_path: Path) -> Non
         assert accounted(reader, len(data))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [64, 777, 4096])
 def test_blocks_change_nothing(size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = conn(talks(7, 120))
@@ -395,6 +398,7 @@ def test_names_of_types_are_safe_to_show(name: str) -> None:
     assert shown.encode()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_noise_is_counted(seed: int, tmp_path: Path) -> None:
     random = Random(seed)

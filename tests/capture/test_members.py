@@ -118,6 +118,7 @@ def test_equal_members_whose_end_falls_between_two_bounded_steps(tmp_path: Path,
     assert said.code == 0 and ",10000," in said.out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WRITERS)
 @pytest.mark.parametrize("sizes", [(0,), (1,), (0, 0, 0), (1, 0, 700), (300, 300), (40, 1, 900, 0, 40)])
 def test_members_split_at_every_byte_of_the_input_buffer(tmp_path: Path, name: str, sizes: tuple[int, ...]) -> None:
@@ -163,6 +164,7 @@ def test_members_of_every_size_beside_the_tool(
     assert len(whole) <= position <= len(whole + behind) and (why or position == len(whole + behind))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("behind", "begins", "whole"),
     [

@@ -109,6 +109,7 @@ def joined(rows: list[tuple[int, int, int]], links: list[int], window: int, othe
         return [n for (n,) in database.execute(JOIN.format(window=window, other=other)).fetchall()]
 
 
+@pytest.mark.slow
 @given(ROWS, st.integers(0, 12), st.data())
 def test_copies_are_those_of_a_self_join(rows: list[tuple[int, int, int]], window: int, data: st.DataObject) -> None:
     found = np.flatnonzero(copies(arrays(rows), window)).tolist()

@@ -68,6 +68,7 @@ def test_times_are_exact_and_rounded_down(
         assert [(bad.reason, bad.position) for bad in reader.malformed] == [("time-range", 0)]
 
 
+@pytest.mark.slow
 @SECTIONS
 def test_every_other_kind_of_block_is_counted(tmp_path: Path, section: Section) -> None:
     blocks = [section.header(options=[(1, b"about"), (4, b"us")]), section.interface("eth0", options=[(1, b"here")])]

@@ -45,6 +45,7 @@ def both(frames: list[bytes], wire: list[int]) -> pa.RecordBatch:
     return quick
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_damaged_frames(seed: int) -> None:
     pool = [frame for frame in fuzz_inputs.frames() if frame[12:14] == b"\x08\x00"] * 3 + fuzz_inputs.frames()

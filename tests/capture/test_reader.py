@@ -127,6 +127,7 @@ def small() -> bytes:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", range(24, len(small()) + 1))
 def test_a_capture_cut_anywhere_is_accounted_for(tmp_path: Path, size: int) -> None:
     reader, rows = whole(saved(tmp_path, small()[:size]), chunk_bytes=64)

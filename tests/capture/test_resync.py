@@ -64,6 +64,7 @@ def kept(rows: Rows) -> list[int]:
     return [row["srcPort"] for row in rows]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FORMATS)
 @pytest.mark.parametrize("size", [24, 1000, 1 << 20])
 def test_a_length_that_cannot_be_loses_one_record(file: Path, name: str, size: int) -> None:

@@ -123,6 +123,7 @@ def test_a_cut_record_and_a_wire_length_of_4_gib_are_malformed(tmp_path: Path) -
     assert [(bad.offset, bad.reason) for bad in reader.malformed] == [(at, "wire-length"), (begin_of(11, made), "cut")]
 
 
+@pytest.mark.slow
 def test_damaged_snoop_captures_keep_every_promise(tmp_path: Path) -> None:
     dice, seeds = random.Random(5), [maker.snoop_bytes(records(6, seed), padding=seed) for seed in range(4)]
     path, kinds = tmp_path / "one.snoop", set()

@@ -75,6 +75,7 @@ FORMS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("form", "compression"),
     [(form, packed) for form in FORMS for packed in ("", "gzip", "zstd") if not packed or "parquet" not in form],
@@ -90,6 +91,7 @@ def test_every_form_gives_the_rows(form: str, compression: str, tmp_path: Path) 
     assert reader.summary.packets == len(rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [64, 1000, 4096])
 def test_blocks_change_nothing(size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = flows(2, 300)
@@ -276,6 +278,7 @@ def test_a_time_out_of_range_at_the_end_is_no_cut(tmp_path: Path) -> None:
     assert [reason for *_, reason in reasons(reader)] == ["time-range"]
 
 
+@pytest.mark.slow
 def test_a_record_that_compression_cut_is_no_record(tmp_path: Path) -> None:
     rows = [f"{BEGIN + at},10.0.0.1,{at},a,1,true\n" for at in range(20_000)]
     packed = gzip.compress("".join(rows).encode())
@@ -346,6 +349,7 @@ def test_an_empty_file_has_no_record(kind: str, tmp_path: Path) -> None:
     assert reader.summary.ended_cleanly
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_noise_is_counted(seed: int, tmp_path: Path) -> None:
     random = Random(seed)
@@ -359,6 +363,7 @@ def test_noise_is_counted(seed: int, tmp_path: Path) -> None:
         assert reader.summary.record_bytes + lengths + reader.summary.overhead == len(data)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("maker", "count"), [("lines", 3), ("headers", 12), ("files", 12)])
 def test_hostile_files_are_read_or_refused(maker: str, count: int, tmp_path: Path) -> None:
     """A part of `make fuzz`: every byte is in an account, and errors are our own."""

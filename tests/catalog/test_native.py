@@ -62,6 +62,7 @@ def _merged(column: PartialColumn, blocks: list[pa.Array]) -> pa.Array:
     return pa.array([int(fold.reduce(filled)) if known else None], pa.int64())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("one", OVER_ONE, ids=lambda one: f"{one.name}-{one.parameters[0]}")
 @given(data=st.data())
 def test_both_forms_give_the_values_of_plain_python(one: AggregateFunction, data: st.DataObject) -> None:

@@ -37,6 +37,7 @@ def called(lake: Path, out: object, *arguments: str) -> int:
     return int(left.value.code or 0)
 
 
+@pytest.mark.slow
 def test_what_it_writes_and_says(kept: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "dns.pcap"
     assert called(kept, out, "--link", "a", "--where", "destPort = 53 OR srcPort = 53", "--from", "2023-11-14") == 0

@@ -68,6 +68,7 @@ def test_the_document_keeps_its_schema(folder: Path) -> None:
         assert all("description" in each for each in definition["properties"].values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("window", ["0s", "9ms", "10ms", "50ms"])
 def test_copies_are_those_of_editcap(tmp_path: Path, window: str) -> None:
     editcap = shutil.which("editcap")
@@ -207,6 +208,7 @@ def test_names_cannot_steer_the_terminal(folder: Path) -> None:
     assert "[red]b.pcap" in called(evil).stdout
 
 
+@pytest.mark.slow
 def test_files_of_other_records(tmp_path: Path, folder: Path) -> None:
     rows = flows(11, 400, disorder=2)
     bad = as_csv(rows, ";", header=True).replace(b"\n", b"\nwhat\n", 1)

@@ -34,6 +34,7 @@ def check(text: str, folder: Path, links: str) -> Said:
     return lowwater("check", folder / "q.gsql", "--links", folder / "links.toml")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", ["TCP", "[backbone].TCP", "main2.TCP"])
 def test_a_link_that_is_read_needs_a_capture(source: str, capture: Path) -> None:
     links = capture.parent / "links.toml"

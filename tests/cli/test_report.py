@@ -94,6 +94,7 @@ def test_every_interval_with_its_verdict(lake: Lake) -> None:
     )
 
 
+@pytest.mark.slow
 def test_one_interval_in_detail(lake: Lake) -> None:
     said = lowwater("report", "--lake", lake.root, "--interval", "2026-01-01T01:00Z")
     assert said.code == 0
@@ -106,6 +107,7 @@ def test_one_interval_in_detail(lake: Lake) -> None:
     assert ["queries", "b", "critical", "holds"] in [line.split() for line in said.out.splitlines()]
 
 
+@pytest.mark.slow
 def test_what_many_links_have_alike_is_said_once(lake: Lake) -> None:
     """Nine links with a gap each: the first, and how many more; one interval in detail has all."""
     messages = [f"link n{number}: a gap" for number in range(1, 10)]

@@ -55,6 +55,7 @@ def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
     return ledgers.make(tmp_path, 3, frozenset({1}))
 
 
+@pytest.mark.slow
 def test_captures(capture: Path, tmp_path: Path) -> None:
     shortened = capture.with_name(f"cut{NAME}.pcap")
     shortened.write_bytes(capture.read_bytes()[:-5])
@@ -114,6 +115,7 @@ def test_queries(query: Path, capture: Path, tmp_path: Path) -> None:
     clean("check", query, "--schema", f"{NAME}none", code=2)
 
 
+@pytest.mark.slow
 def test_a_lake(lake: tuple[Path, Path], tmp_path: Path) -> None:
     root, queries = lake
     (queries / "broken.gsql").write_text(f"SELECT nothing FROM main1.UDP WHERE '{HOSTILE}' = len\n")

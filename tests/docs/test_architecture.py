@@ -62,6 +62,7 @@ def exists(name: str) -> bool:
     return False
 
 
+@pytest.mark.slow
 def test_the_diagram_of_imports_is_that_of_the_code() -> None:
     assert drawn() == reduced(imported())
 
@@ -81,6 +82,7 @@ def test_the_check_of_names_sees_one_that_is_gone() -> None:
     assert not exists("plan.split") and not exists("catalog.packets.GONE")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in FOLDERS if name not in LAKE])
 def test_a_folder_that_is_named_exists(name: str) -> None:
     folders = [path for path in ROOT.glob("*/") if not path.name.startswith((".", "var"))]

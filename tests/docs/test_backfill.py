@@ -50,6 +50,7 @@ def test_every_command_prints_what_follows(tmp_path: Path) -> None:
     assert "passed" in (work / "report.txt").read_text()
 
 
+@pytest.mark.slow
 def test_six_commands_and_one_edited_line_lead_to_the_report(tmp_path: Path) -> None:
     """What the README has for a new machine, then every command up to the report; the edit changes one line."""
     commands, edits = ["make setup"], []

@@ -69,6 +69,7 @@ def page_of_today(page: str) -> str:
     return TABLE.sub(lambda match: match[1] + table() + match[2], page)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["missed", "servers", "names", "volume"])
 def test_an_example_gives_the_rows_of_the_page_which_the_tool_missed(name: str, tmp_path: Path) -> None:
     page = PAGE.read_text(encoding="utf-8")

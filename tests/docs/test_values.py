@@ -27,6 +27,7 @@ def _text(value: Value) -> str:
     return format(value, ".17g") if isinstance(value, float) else str(value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
 def test_every_engine_and_level_gives_the_values_of_the_table(engine: str, tmp_path: Path) -> None:
     capture, out = tmp_path / "a.pcap", tmp_path / "out"

@@ -12,10 +12,12 @@ from lowwater.low import LowSettings, Policy
 from tests.experiments.broken import said, small
 
 
+@pytest.mark.slow
 def test_the_verdicts_of_a_small_run() -> None:
     assert said(h4.EXPERIMENT, small(h4)) == [True, True, True]
 
 
+@pytest.mark.slow
 def test_without_heartbeats_the_verdicts_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     def settings(skew: int, period: int) -> LowSettings:
         return LowSettings(skew=skew, period=period, policy=Policy.DATA_DRIVEN)

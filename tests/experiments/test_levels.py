@@ -20,6 +20,7 @@ CASES: dict[str, tuple[str, dict[str, Stream], dict[str, tuple[str, ...]]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_both_levels_give_the_rows_of_the_model(name: str, tmp_path: Path) -> None:
     text, streams, sets = CASES[name]

@@ -81,6 +81,7 @@ def test_a_result_that_is_there_is_not_measured_again(tmp_path: Path) -> None:
     assert not everything.done(tmp_path / "z2.json", "abc")
 
 
+@pytest.mark.slow
 def test_a_failure_does_not_end_the_run(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """The toy is no module, so its process fails; the next one is measured, and a second run has nothing to do."""
     asked = [TOY, t4.EXPERIMENT]

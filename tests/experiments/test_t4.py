@@ -8,6 +8,7 @@ from experiments import t4
 from tests.experiments.broken import said
 
 
+@pytest.mark.slow
 def test_the_verdicts_of_a_small_run(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = t4.EXPERIMENT.measure(t4.Size.QUICK)
     assert said(t4.EXPERIMENT, rows) == [True] * 4

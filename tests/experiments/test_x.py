@@ -101,6 +101,7 @@ def test_periods_that_make_nothing_turn_the_verdicts() -> None:
     assert held(x3.EXPERIMENT, silent("X3"))[2:] == [False, False]
 
 
+@pytest.mark.slow
 def test_a_union_that_ignores_timestamps_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     """What A would be if the rule of section 2 were not kept: as fast as D, and the verdicts of A do not hold."""
     made = nodes.Node.__init__
@@ -116,11 +117,13 @@ def test_a_union_that_ignores_timestamps_does_not_wait(monkeypatch: pytest.Monke
     assert a.latency == d.latency
 
 
+@pytest.mark.slow
 def test_the_same_rows_leave_in_every_scenario() -> None:
     found = [run(each, SHORT) for each in (A, periodic(10.0), C, D)]
     assert len({tuple(sorted(each.rows)) for each in found}) == 1 and found[0].rows
 
 
+@pytest.mark.slow
 def test_the_share_of_waiting_is_that_of_chance() -> None:
     """1 - (1 - e^-n) / n, n the tuples between two punctuations."""
     for rate in (10.0, 100.0):
@@ -128,10 +131,12 @@ def test_the_share_of_waiting_is_that_of_chance() -> None:
         assert share == pytest.approx(x2.expected(rate), rel=0.1)
 
 
+@pytest.mark.slow
 def test_a_measurement_is_the_same_again() -> None:
     assert measured(C, SHORT) == measured(C, SHORT)
 
 
+@pytest.mark.slow
 def test_verdicts_say_numbers() -> None:
     found = [measured(each, 10.0) for each in (A, periodic(100.0), C, D)]
     assert of(found, "C", "latency_ms") > 0 and len(by_rate(found, "peak")) == 1

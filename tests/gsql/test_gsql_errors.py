@@ -22,6 +22,7 @@ def test_error_text_is_the_golden(name: str, text: str) -> None:
     assert text == (ERRORS / f"{name}.txt").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", [*(text for text, _ in gsql_cases.REFUSED.values()), *gsql_cases.SYNTAX.values()])
 def test_every_error_says_where_what_and_how(text: str) -> None:
     error = gsql_cases.failure(text)

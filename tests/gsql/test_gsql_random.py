@@ -155,6 +155,7 @@ FILES = st.builds(nodes.QueryFile, tuples(selects() | merges() | WATCHLISTS), tu
 )
 
 
+@pytest.mark.slow
 @given(FILES)
 def test_random_trees_print_and_parse_back(tree: nodes.QueryFile) -> None:
     printed = print_file(tree)

@@ -117,6 +117,7 @@ def ended(found: Sequence[tuple[Any, ...]]) -> Rows:
     return Counter((last, *(rounded(value) for value in values)) for *values, last in found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("most", [7, 1 << 22])
 @pytest.mark.parametrize("family", ["aggregations", "windows", "cubes", "runnings"])
 @pytest.mark.hypothesis
@@ -182,6 +183,7 @@ def _by_intervals(
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.hypothesis
 def test_the_sampling_operator_is_that_of_the_reference_engine_whole_and_in_intervals(tmp_path: Path) -> None:
     seen = 0

@@ -184,6 +184,7 @@ def rows_of(node: Node, sources: Leaves) -> list[tuple[Any, ...]]:
     return sorted(found, key=order)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", list(JoinKind))
 @given(
     seed=st.integers(0, 1 << 30),
@@ -251,6 +252,7 @@ def plainly(aggregate: Aggregate, rows: Sequence[dict[str, Any]]) -> Any:
     return natives.FOLDS[aggregate.function](values) if values else None
 
 
+@pytest.mark.slow
 @given(
     seed=st.integers(0, 1 << 30),
     block=st.sampled_from([1, 7, 1 << 20]),
@@ -333,6 +335,7 @@ def test_an_operator_without_arrow_code_goes_row_by_row(name: str, monkeypatch: 
     assert wanted and evaluated(node, rows) == wanted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list(plans()))
 @settings(max_examples=examples(25))
 @given(seed=st.integers(0, 1 << 30))

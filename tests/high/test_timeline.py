@@ -62,6 +62,7 @@ def test_the_ticks_are_multiples_up_to_the_closing_one(first: int, length: int, 
         assert found[:-1].tolist() == [*range(-(-first // step) * step, first + length, step)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", names())
 def test_punctuation_rows_have_the_columns_that_explain_names(name: str, tmp_path: Path) -> None:
     """Those in one row are joint, those in rows of their own individual (SEMANTICS P5)."""

@@ -22,6 +22,7 @@ def test_rows_of_the_reference_engine_are_those_of_the_oracle(seed: int, tmp_pat
     assert compared > CASES_OF_A_WORLD and not different, "\n".join(map(str, different))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("seed", "number"), FOUND)
 def test_what_differed_once(seed: int, number: int, tmp_path: Path) -> None:
     _, different = run_world(seed, "reference", tmp_path, range(number, number + 1))

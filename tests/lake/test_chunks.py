@@ -66,6 +66,7 @@ def facts(lake: Lake) -> list[Any]:
     return [{name: value for name, value in vars(row).items() if name not in told} for row in rows]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("runner", [in_process, on_threads])
 @pytest.mark.parametrize(("chunk", "rows"), [(4096, 1), (10_000, 500), (1 << 20, 1)])
 def test_tasks_make_the_table_that_one_makes(
@@ -101,6 +102,7 @@ def test_workers_of_spark_make_the_same_table(
     assert facts(lake) == facts(whole)
 
 
+@pytest.mark.slow
 def test_a_compressed_capture_makes_the_same_table(lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = many(tmp_path / "a.pcap")
     packed = tmp_path / "a.pcap.gz"
@@ -113,6 +115,7 @@ def test_a_compressed_capture_makes_the_same_table(lake: Lake, tmp_path: Path, m
     assert facts(lake) == facts(plain)
 
 
+@pytest.mark.slow
 def test_a_file_is_one_group_of_about_as_many_rows(lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     small(monkeypatch, 4096, 1000, 64)
     ingest(lake, "a", [many(tmp_path / "a.pcap")], CONFIG)
@@ -131,6 +134,7 @@ def test_every_byte_of_a_file_is_in_the_ledger(lake: Lake, tmp_path: Path) -> No
     assert (row.compression, row.skipped, row.interfaces, row.growing) == ("", 0, 1, False)
 
 
+@pytest.mark.slow
 def test_damage_in_bulk(lake: Lake, tmp_path: Path) -> None:
     count = 100_000
     record = np.zeros(count, np.dtype([("s", "<u4"), ("f", "<u4"), ("caplen", "<u4"), ("wire", "<u4")]))

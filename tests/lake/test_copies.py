@@ -166,6 +166,7 @@ def oracle_elsewhere(records: list[Record]) -> set[int]:
     return {n for n in sane if any(contents[m] == contents[n] and 0 < stamps[n] - stamps[m] <= WINDOW for m in sane)}
 
 
+@pytest.mark.slow
 def test_settings_are_an_input_only_where_they_drop(tmp_path: Path) -> None:
     records = packets(2)
     links = {

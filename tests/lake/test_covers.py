@@ -47,6 +47,7 @@ def ingest_new(root: Path) -> list[IngestResult]:
     return ingest(lake, "a", arrivals(lake, config)["a"].new, config)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("before", "after", "expected"),
     [
@@ -81,6 +82,7 @@ def test_an_empty_file_whose_line_is_removed_covers_nothing(tmp_path: Path) -> N
         assert ingest_new(root) == []
 
 
+@pytest.mark.slow
 def test_what_covers_declared_by_hand_or_before_the_ledger_knew_stands(tmp_path: Path) -> None:
     root = tmp_path / "lake"
     settings(root, {"captures": f"{tmp_path}/a-%Y%m%d%H.pcap"})

@@ -98,6 +98,7 @@ def test_killed_at_any_moment_and_run_again(lake: Lake, tmp_path: Path, monkeypa
     check_clean(lake)
 
 
+@pytest.mark.slow
 def test_two_ingests_at_once(lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     small(monkeypatch, CHUNK, 1, 1 << 18)
     names = files(tmp_path)
@@ -118,6 +119,7 @@ def largest_file(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("room", "what"), [(1000, "packets of .*10000.pcap"), (7000, "captures:")])
 def test_no_room_is_a_lake_error_and_a_retry_works(
     lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: int, what: str

@@ -42,6 +42,7 @@ def clock(seconds: float) -> Any:
     return lambda: at(seconds)
 
 
+@pytest.mark.slow
 def test_a_dump_is_read_again_as_it_grows(lake: Lake, tmp_path: Path) -> None:
     path = tmp_path / "a.pcap"
     whole = capture(path, [1, 5, 9, 20]).read_bytes()
@@ -119,6 +120,7 @@ def test_a_name_that_is_used_again_for_another_time_is_another_capture(lake: Lak
     assert stamps(lake) == [at(1), at(5), at(100), at(105)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plain_first", [True, False], ids=["cut file, whole gz", "cut gz, whole gz"])
 def test_the_whole_compressed_version_replaces_a_cut_one(lake: Lake, tmp_path: Path, plain_first: bool) -> None:
     data = capture(tmp_path / "whole.pcap", range(1, 200)).read_bytes()

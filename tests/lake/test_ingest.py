@@ -81,6 +81,7 @@ def test_the_same_file_again_adds_nothing_and_says_so(lake: Lake, tmp_path: Path
     assert (versions(lake), contents(lake)) == (before, seen)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("files", [1, 2])
 def test_a_file_as_long_as_one_that_is_there_is_told_by_its_digest(lake: Lake, tmp_path: Path, files: int) -> None:
     """The one alike is packed only once it is known to be another; two are surveyed side by side."""
@@ -194,6 +195,7 @@ def test_overlap_proposes_two_links_and_leaves_nothing(lake: Lake, tmp_path: Pat
     assert stored_files(lake) == committed_files(lake)
 
 
+@pytest.mark.slow
 def test_captures_of_several_links_are_one_message(lake: Lake, tmp_path: Path) -> None:
     """Nine nodes in one folder, ingested as one link: said once, with the names, and no skew is proposed."""
     files = [capture(tmp_path / f"n{n}.pcap", [n, 1000 + n]) for n in range(9)]

@@ -96,6 +96,7 @@ def test_a_link_stands_for_its_interfaces_where_it_has_no_captures_of_its_own() 
         read('"a/2".TCP')
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", ["", "[links.a]"], ids=["ingested", "configured"])
 def test_replay_reads_the_interfaces_of_the_lake(lake: Lake, tmp_path: Path, settings: str) -> None:
     (tmp_path / "q.gsql").write_text("DEFINE { query_name 'q'; } SELECT time FROM a.ETH")
@@ -129,6 +130,7 @@ def test_one_interface_is_the_link_itself(lake: Lake, tmp_path: Path) -> None:
     assert contents(lake, "a") == [(0, 1, 1), (1, 2, 2)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["plain", "gzip"])
 def test_several_as_one_in_the_order_of_the_file(lake: Lake, tmp_path: Path, form: str) -> None:
     path = pcapng(tmp_path / "a.pcapng", EACH, PACKETS, cut=5)

@@ -74,6 +74,7 @@ def test_fields_of_tls_ssh_and_quic(lake: Lake, tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_what_is_kept_follows_the_settings(lake: Lake, path: Path) -> None:
     assert take(lake, path) == "added"
     assert take(lake, path, payload=4) == "replaced"
@@ -90,6 +91,7 @@ def test_what_is_kept_follows_the_settings(lake: Lake, path: Path) -> None:
         stored(lake, "frame")
 
 
+@pytest.mark.slow
 def test_another_key_is_other_packets(lake: Lake, path: Path, tmp_path: Path) -> None:
     one, two = (Link(anonymise=key(tmp_path / f"key{byte}", byte)) for byte in (1, 2))
     assert take(lake, path, anonymise=one.anonymise) == "added"

@@ -126,6 +126,7 @@ def test_locks_of_older_lakes_do_not_disturb(lake: Lake) -> None:
         assert folder.is_dir() and held_ranges(lake, "demo") == {(START, START + HOUR): str(os.getpid())}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20))
 def test_a_range_is_given_exactly_if_none_that_overlaps_is_held(lake: Lake, seed: int) -> None:
     chosen = random.Random(seed)

@@ -64,6 +64,7 @@ def listed(root: Path, through_end: bool = False) -> list[tuple[int, bool, bool]
     return [((each.start - BASE) // HOUR, bool(each.blocked), each.at_edge) for each in due(job, DueSelection())]
 
 
+@pytest.mark.slow
 def test_a_record_before_since_is_in_an_interval_and_in_no_row(tmp_path: Path) -> None:
     root = tmp_path / "lake"
     settings(root, {"since": format_instant(at(3600)), "until": format_instant(at(7200))})
@@ -109,6 +110,7 @@ def test_records_outside_of_a_declared_coverage_are_counted_and_read(tmp_path: P
     assert found == OutsideCount(uncovered=2)
 
 
+@pytest.mark.slow
 def test_covers_stands_when_the_file_is_ingested_again(tmp_path: Path) -> None:
     root = tmp_path / "lake"
     settings(root, {"captures": "a-%Y%m%d%H.pcap", "rotation": "1h"})

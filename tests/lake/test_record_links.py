@@ -74,6 +74,7 @@ def _without_sources(rows: list[Row]) -> list[tuple[Any, ...]]:
 FORMS = [(kind, compression) for kind in ("csv", "json") for compression in ("", "gzip", "zstd")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "compression"), [*FORMS, ("parquet", "")])
 def test_a_lake_keeps_every_record(kind: str, compression: str, tmp_path: Path) -> None:
     lake, rows = _lake(tmp_path, kind), flows(1, 3000, disorder=2)
@@ -85,6 +86,7 @@ def test_a_lake_keeps_every_record(kind: str, compression: str, tmp_path: Path) 
     assert arrivals(lake, load_config(tmp_path))["log"].new == (tmp_path / "log_0",)  # written just now
 
 
+@pytest.mark.slow
 def test_a_file_that_grew_replaces_what_was_read(tmp_path: Path) -> None:
     lake, rows = _lake(tmp_path), flows(2, 4000, disorder=2)
     write(tmp_path / "log_0", as_csv(rows[:1500], header=True))
@@ -131,6 +133,7 @@ def test_a_crash_before_the_ledger_leaves_nothing(tmp_path: Path, monkeypatch: p
     assert len(PacketFiles.of(lake).attempts) == 1 and len(_kept(lake)) == 100
 
 
+@pytest.mark.slow
 def test_another_protocol_makes_intervals_wait_for_a_new_ingest(tmp_path: Path) -> None:
     lake, rows = _lake(tmp_path), flows(5, 50)
     write(tmp_path / "log_0", as_csv(rows, header=True))
@@ -147,6 +150,7 @@ def test_another_protocol_makes_intervals_wait_for_a_new_ingest(tmp_path: Path) 
     assert job.inputs(start, start + HOUR, job.captures()).outdated() == []
 
 
+@pytest.mark.slow
 def test_intervals_of_a_lake_have_the_rows_of_duckdb(tmp_path: Path) -> None:
     lake, rows = _lake(tmp_path), flows(6, 9000, disorder=2)
     rows = [row for row in rows if BEGIN <= row["time"] < BEGIN + 2700]
@@ -178,6 +182,7 @@ def test_a_file_that_cannot_be_read_leaves_the_others(tmp_path: Path) -> None:
     assert said.code == 0, said
 
 
+@pytest.mark.slow
 def test_a_growing_file_is_read_to_its_last_whole_line(tmp_path: Path) -> None:
     lake, rows = _lake(tmp_path), flows(8, 60)
     data = as_csv([{**row, "host": "a"} for row in rows], header=True)
@@ -193,6 +198,7 @@ def test_a_growing_file_is_read_to_its_last_whole_line(tmp_path: Path) -> None:
     assert [each.state for each in ingest(lake, "log", link, config)] == ["known"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])
 def test_an_export_gives_back_the_records(form: str, tmp_path: Path) -> None:
     lake, rows = _lake(tmp_path), flows(9, 500, disorder=2)

@@ -175,6 +175,7 @@ CASES = [
 ORACLES = {"csv": "read_csv('{}', header={})", "json": "read_json('{}')", "parquet": "read_parquet('{}')"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", CASES, ids=lambda form: f"{form.kind}-{form.clock}")
 def test_init_ingest_and_run_give_the_rows_of_duckdb(form: Drawn, tmp_path: Path) -> None:
     random, folder, lake = Random(7), tmp_path / "in", tmp_path / "lake"
@@ -268,6 +269,7 @@ def test_names_that_a_terminal_would_obey_are_in_no_file(tmp_path: Path) -> None
     assert lowwater("ingest", "--lake", tmp_path / "lake").code == 0
 
 
+@pytest.mark.slow
 def test_values_behind_the_sample_widen_a_type(tmp_path: Path) -> None:
     """The file is read whole: one odd value stays malformed, many make another type; a sample has neither."""
     lines = [f"{BEGIN + at // 100},{at % 1500},{at % 7}" for at in range(400_000)]

@@ -56,6 +56,7 @@ def rows(lake: Lake, *more: object) -> Any:
     return lowwater("rows", "q", "--lake", lake.root, *more)
 
 
+@pytest.mark.slow
 def test_rows_come_by_time_with_addresses_as_texts(lake: Lake) -> None:
     said = rows(lake, "--format", "csv")
     assert said.code == 0 and numbers(said.out) == [1, 2, 3, 4, 5, 6]
@@ -68,6 +69,7 @@ def test_rows_come_by_time_with_addresses_as_texts(lake: Lake) -> None:
     assert "NULL" in table[3]
 
 
+@pytest.mark.slow
 def test_a_range_and_a_limit_choose(lake: Lake) -> None:
     bounds = "--from", format_instant(at(1800)), "--to", format_instant(at(7199.9))
     assert numbers(rows(lake, *bounds, "--format", "csv").out) == [3, 4]
@@ -77,6 +79,7 @@ def test_a_range_and_a_limit_choose(lake: Lake) -> None:
     assert rows(lake, "--from", format_instant(at(5)), "--to", format_instant(at(5))).code == 2
 
 
+@pytest.mark.slow
 def test_a_table_shows_twenty_rows_and_says_how_many_there_are(lake: Lake) -> None:
     run(lake, 4, [(None, number, 4 * 3600.0 + number) for number in range(100)])
     said = rows(lake)
@@ -107,6 +110,7 @@ def test_what_is_unknown_or_not_published_is_an_error(lake: Lake) -> None:
     )
 
 
+@pytest.mark.slow
 def test_an_hour_with_many_rows_is_read_in_parts(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """No more rows are sorted at a time than allowed, and the order is the same; rows of one instant are not sorted."""
     many = [(None, number, 5 * 3600 + (number * 7 % 3000) / 10) for number in range(3000)]

@@ -98,6 +98,7 @@ def test_a_file_is_complete_once_nobody_writes_and_its_time_is_over(lake: Lake, 
         look(Watch(lake, SETTLE, link="none", clock=clock), config)
 
 
+@pytest.mark.slow
 def test_each_state_of_a_file_is_tried_once(lake: Lake, config: Config, tmp_path: Path) -> None:
     clock = Clock()
     watch = Watch(lake, SETTLE, clock=clock)
@@ -120,6 +121,7 @@ def test_each_state_of_a_file_is_tried_once(lake: Lake, config: Config, tmp_path
     assert take(watch, kept, lake, clock) == []
 
 
+@pytest.mark.slow
 def test_a_growing_file_is_read_as_it_grows_and_once_more_when_it_is_complete(
     lake: Lake, config: Config, tmp_path: Path
 ) -> None:

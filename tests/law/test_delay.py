@@ -51,6 +51,7 @@ def _later(case: RecordCase, engine: str, patch: pytest.MonkeyPatch, spark: Spar
     return later
 
 
+@pytest.mark.slow
 def test_rows_of_the_reference_engine_come_later_and_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sum(_later(_periodic(seed), REFERENCE, monkeypatch) for seed in range(0, 40, 5)) > 50
 

@@ -57,6 +57,7 @@ def test_what_failed_once_on_the_reference_engine(name: str) -> None:
     check(run, REFERENCE)
 
 
+@pytest.mark.slow
 @given(questions(), st.integers(1, 8))
 def test_split_plans_read_the_same_packets_as_whole_ones(question: Question, slots: int) -> None:
     plan = plan_texts([("q.gsql", question.text)], KNOWN, 1 << slots, CONTEXT)

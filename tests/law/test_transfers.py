@@ -25,6 +25,7 @@ def _way(random: Random, engine: str) -> Way:
     return Way(engine, interval, period, random.choice(list(Policy)), order, random.choice((DISORDER, 4 * SECOND, 0)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_every_total_of_the_reference_engine_is_zero(tmp_path: Path, kind: str) -> None:
     random, table = Random(f"transfers {kind}"), transfers(400, 3)

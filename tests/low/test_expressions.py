@@ -62,6 +62,7 @@ def outcome(predicate: Expr, packet: Row, compiled: bool = False) -> str:
     return next(name for name in ("filtered", "failed", "accepted", "not_of_protocol") if minutes[name])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["+", "-", "*", "/", "%", "&", "|", "<<", ">>"])
 @given(a=st.none() | WORDS, b=st.none() | WORDS)
 def test_integer_operators(name: str, a: int | None, b: int | None) -> None:
@@ -144,6 +145,7 @@ def test_addresses_compare_as_their_bytes(a: bytes | None, b: bytes | None, colu
         assert row[name] == (None if a is None or b is None else compare(a, b))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["&", "|"])
 @given(a=ADDRESSES, b=ADDRESSES)
 def test_bits_of_addresses_are_those_of_their_bytes(name: str, a: bytes | None, b: bytes | None) -> None:

@@ -99,6 +99,7 @@ def test_values_are_those_of_the_reference_engine(rows: list[Row], chunk: int, t
     assert [tuple(row[name] for name in VALUES) for row in found] == [tuple(c(row) for c in closures) for row in known]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TESTS)
 @given(rows=st.lists(ROWS, max_size=9))
 def test_outcomes_are_those_of_the_reference_engine(rows: list[Row], name: str) -> None:

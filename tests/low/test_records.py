@@ -58,6 +58,7 @@ def test_compiled_kernels_give_the_streams_of_plain_ones(plan: Plan, tmp_path: P
         assert compiled[name].equals(table), name
 
 
+@pytest.mark.slow
 def test_chunks_change_no_row(plan: Plan, tmp_path: Path) -> None:
     path = write(tmp_path / "file", as_csv(flows(4, 300, 3)))
     whole, parts = (ran(plan, path, False, chunk)["rows"] for chunk in (65_536, 7))

@@ -164,6 +164,7 @@ def naive(lfta: Lfta, kept: list[Row], settings: LowSettings, end: int, grain: i
     return [*said(lfta, ticks, grain), (closing, end)]
 
 
+@pytest.mark.slow
 @given(packets=links(), settings=SETTINGS, end=ENDS, cuts=CUTS)
 def test_partials_add_up_whatever_the_settings(
     packets: list[Row], settings: LowSettings, end: int, cuts: list[int]
@@ -183,6 +184,7 @@ def test_partials_add_up_whatever_the_settings(
         assert (stats.rows_out, stats.punctuations) == (len(data(stream)), len(promises(stream)))
 
 
+@pytest.mark.slow
 @given(packets=links(), settings=SETTINGS, end=ENDS, cuts=CUTS)
 def test_promises_are_kept_and_are_those_of_every_tick(
     packets: list[Row], settings: LowSettings, end: int, cuts: list[int]
@@ -222,6 +224,7 @@ def test_promises_come_as_often_as_readers_need_them(
     assert merged(data(streams["groups"])) == grouped(kept)
 
 
+@pytest.mark.slow
 @given(packets=links(), settings=SETTINGS, end=ENDS, cuts=CUTS)
 def test_every_record_is_accounted_for(packets: list[Row], settings: LowSettings, end: int, cuts: list[int]) -> None:
     whole = run(ALL, records(packets), settings, START, end, BEFORE)[1]

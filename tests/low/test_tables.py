@@ -88,6 +88,7 @@ CUTS = st.lists(st.integers(1, 50), max_size=4)
 """Where a link is divided into chunks."""
 
 
+@pytest.mark.slow
 @given(packets=links(), settings=SETTINGS, cuts=CUTS)
 def test_partial_rows_add_up_to_the_full_aggregate(packets: list[Row], settings: LowSettings, cuts: list[int]) -> None:
     streams, result = run(ALL, records(packets), settings, cuts=cuts)

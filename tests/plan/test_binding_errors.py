@@ -7,6 +7,7 @@ import pytest
 from tests.plan.binding_cases import CASES, GOLDEN, failure
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_the_error_is_that_of_the_golden(name: str) -> None:
     error = failure(CASES[name])

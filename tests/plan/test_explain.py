@@ -136,6 +136,7 @@ def lines_of(text: str, first: str) -> str:
     return text[text.index(first) :].split("\n\n")[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "form"), cases())
 def test_golden(name: str, form: str) -> None:
     text = golden_text(name, form)
@@ -178,6 +179,7 @@ def test_hostnames_split_as_printed() -> None:
     )
 
 
+@pytest.mark.slow
 def test_gsql_of_both_levels_is_canonical_gsql() -> None:
     for each in plans():
         description = describe(each)
@@ -326,6 +328,7 @@ def test_spark_queries_are_counted_with_the_reason_of_each_cut() -> None:
     assert "  Spark queries: 2, one after another; recomputes ends\n" in shown
 
 
+@pytest.mark.slow
 def test_json_keeps_its_schema(every: Plan) -> None:
     made = schema()
     jsonschema.Draft202012Validator.check_schema(made)
@@ -349,6 +352,7 @@ _NODE = re.compile(rf"(\w+)(?:\[/{_LABEL}/\]|\[{_LABEL}\]|\(\[{_LABEL}\]\))")
 _EDGE = re.compile(rf"(\w+) (?:-- {_LABEL} )?--> (\w+)")
 
 
+@pytest.mark.slow
 def test_mermaid_is_well_formed() -> None:
     for each in plans():
         first, *lines = explain(each, "mermaid").splitlines()
@@ -398,6 +402,7 @@ def test_a_chain_of_150_queries(visibility: str) -> None:
     assert max(len(line) for line in explain(found).splitlines()) <= 120
 
 
+@pytest.mark.slow
 def test_shared_queries_are_visited_once() -> None:
     first = "DEFINE { query_name 'q0'; } SELECT tb, count(*) AS c FROM TCP GROUP BY time/60 AS tb;\n"
     step = "DEFINE {{ query_name 'q{0}'; {2} }} SELECT tb, max(c) AS c FROM q{1} UNION q{1} GROUP BY tb;\n"

@@ -52,6 +52,7 @@ def run(folder: Path, query: Path, *options: object) -> Said:
     return lowwater("run", query, *options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", QUERIES)
 def test_a_file_outside_is_refused_and_nothing_of_it_is_shown(tmp_path: Path, name: str) -> None:
     secret = tmp_path / "secret.txt"
@@ -68,6 +69,7 @@ def test_a_file_outside_is_refused_and_nothing_of_it_is_shown(tmp_path: Path, na
     assert said.code == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", QUERIES)
 def test_a_file_beside_the_query_or_in_a_folder_of_the_settings_is_read(tmp_path: Path, name: str) -> None:
     beside = tmp_path / "queries" / "lists" / "x.txt"
@@ -89,6 +91,7 @@ def test_a_file_beside_the_query_or_in_a_folder_of_the_settings_is_read(tmp_path
     assert "7" in (tmp_path / "out" / "q.csv").read_text() or "dns" in (tmp_path / "out" / "q.csv").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", QUERIES)
 def test_the_settings_of_a_lake_name_folders_too(tmp_path: Path, name: str) -> None:
     named = tmp_path / "tables" / "x.txt"

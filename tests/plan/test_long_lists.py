@@ -40,6 +40,7 @@ def planned(op: str) -> Plan:
     return plan_texts([("q.gsql", text(op))], Links(("a",)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("op", ["AND", "OR"])
 def test_a_list_of_thousands_is_printed_as_it_is_written(op: str) -> None:
     tree = parse(text(op))

@@ -56,6 +56,7 @@ def test_a_link_stands_in_brackets_once() -> None:
     assert "lists main1 twice" in _error("SELECT time FROM [main1, main1].TCP")
 
 
+@pytest.mark.slow
 def test_a_capture_is_given_to_a_link_once(tmp_path: Path) -> None:
     data = pcap_bytes([(10**9, tcp("10.0.0.1", "10.0.0.2", 1024, 80))])
     first, alias, copy = (tmp_path / name for name in ("a.pcap", "alias.pcap", "copy.pcap"))

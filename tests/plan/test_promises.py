@@ -92,6 +92,7 @@ def ranged(plan: Node, made: World, number: int) -> int:
     return len(whole)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", CLOCKED)
 @pytest.mark.hypothesis
 def test_no_row_precedes_a_promise_that_was_made_before_it_was_final(family: str) -> None:
@@ -105,6 +106,7 @@ def test_no_row_precedes_a_promise_that_was_made_before_it_was_final(family: str
     assert any(seen)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", CLOCKED)
 @pytest.mark.hypothesis
 def test_nothing_after_its_last_instant_changes_a_row(family: str) -> None:
@@ -132,6 +134,7 @@ def test_the_read_range_of_an_instant_is_enough_for_the_rows_from_there_on(famil
     assert any(seen)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", READABLE, ids=lambda path: path.stem)
 def test_time_in_the_plans_of_the_repository(path: Path) -> None:
     for found in plans_of(path.read_text(), QUERY_LINKS, DECLARED, (path.parent,)):

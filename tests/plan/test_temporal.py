@@ -25,6 +25,7 @@ def _value(steps: tuple[Step, ...], instant: int) -> int:
     return instant
 
 
+@pytest.mark.slow
 @given(st.lists(STEPS, max_size=4))
 def test_last_and_first_are_the_adjoints_of_the_value(steps: list[Step]) -> None:
     temporal = Temporal(((),)).then(*steps)

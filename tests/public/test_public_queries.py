@@ -78,6 +78,7 @@ def _own(folder: Path) -> QuerySet:
     return query_set("ours", "own", [("own", QUERIES)], SCHEMA, [recorded])
 
 
+@pytest.mark.slow
 def test_a_set_of_our_own_is_adapted_run_and_compared(tmp_path: Path) -> None:
     queries = _own(tmp_path)
     names, why = planned(queries)
@@ -90,6 +91,7 @@ def test_a_set_of_our_own_is_adapted_run_and_compared(tmp_path: Path) -> None:
     assert (outcome.files, outcome.lines, outcome.different) == ((1, 1), (2, 2), [])
 
 
+@pytest.mark.slow
 def test_other_rows_than_those_of_sql_or_of_a_recording_are_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

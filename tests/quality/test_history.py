@@ -242,6 +242,7 @@ def test_a_proposed_limit_lets_few_intervals_beyond(values: list[float]) -> None
     assert sum(value > limit for value in values) <= len(values) // 100
 
 
+@pytest.mark.slow
 def test_the_command(lake: Lake) -> None:
     said = lowwater("expect")
     assert said.code == 0 and "link_talkers_as_usual" in said.out and "query_keys_to_be_unique" in said.out

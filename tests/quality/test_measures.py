@@ -231,6 +231,7 @@ def test_whether_keys_are_distinct(tmp_path: Path) -> None:
     assert not distinct_keys(files, FIELDS, ("addr", "n"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bits", [64, 3, 0])
 def test_distinct_keys_whatever_their_digests(bits: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beside Python's sets; digests of few bits are those of an attacker, for whom all rows share theirs."""
@@ -330,6 +331,7 @@ def test_a_capture_of_another_day_is_named_where_it_claims_to_be(tmp_path: Path)
     )
 
 
+@pytest.mark.slow
 def test_a_capture_that_contradicts_its_coverage_in_part_is_named_in_every_interval_that_it_claims(
     tmp_path: Path,
 ) -> None:
@@ -422,6 +424,7 @@ def test_links_and_lftas_from_the_ledgers(lake: Lake) -> None:
     assert (y["named"], y["failed"]) == (4, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sane", "violating", "stray"), [(3, 1, 1), (5, 1, -1), (4, 0, 1), (5, 0, 1), (0, 0, 5), (6, 1, -2)]
 )
@@ -435,6 +438,7 @@ def test_a_record_that_the_accounts_lack_or_invent(lake: Lake, sane: int, violat
     assert ("2027-01-15T08:00:00Z" in a["strays"]) == (sane != 3)  # of the four, three are in the first minute
 
 
+@pytest.mark.slow
 def test_unaccounted_records_are_named_by_capture_and_position(lake: Lake) -> None:
     record_violations(lake, "a", SECOND, BASE, BASE + HOUR, late_rows(lake))
     account(lake, ("q.x", "a", (1, 0, 0, 0, 0, 0, 1)))
@@ -512,6 +516,7 @@ def test_queries(lake: Lake) -> None:
     assert (second["keys"], second["changed"], second["example"]) == ("none", 0, "")
 
 
+@pytest.mark.slow
 def test_long_lists_are_cut(lake: Lake, tmp_path: Path) -> None:
     frame = tcp("10.0.0.1", "10.0.0.2", 1024, 80)
     for number in range(7):

@@ -251,6 +251,7 @@ def test_what_no_single_interval_makes_is_no_outlier() -> None:
         assert "without" not in headline(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shuffled", [0, 3, 6])
 def test_a_capture_in_the_wrong_order_is_named(shuffled: int, tmp_path: Path) -> None:
     """One shuffled hour of seven, of a capture each: the capture is named, and the others are advised."""

@@ -88,6 +88,7 @@ def last(promises: list[tuple[int, int]], value: int) -> int:
     return next((arrival for arrival, promise in promises if promise > value), promises[-1][0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("cuts", [(), (70 * SECOND,), (30 * SECOND + 1, 31 * SECOND, 150 * SECOND)])
 @pytest.mark.parametrize(("column", "sign"), [("seq", 1), ("down", -1)])

@@ -136,6 +136,7 @@ def compare(query: str, links: Mapping[str, Link]) -> tuple[int, int, int]:
     return ticks, sum(len(of) - 1 for of in left.values()), sum(model.made.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("query", QUERIES)
 @settings(max_examples=examples(16))
 @given(links=random_links())

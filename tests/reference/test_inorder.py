@@ -42,6 +42,7 @@ def of(found: ReferenceResult, kind: str) -> list[OperatorMeasures]:
     return [each for each in found.observed if each.operator.split("/")[1] == kind]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
 @settings(max_examples=examples(8))
 @given(links=random_links(), period=PERIODS, policy=POLICIES)
@@ -68,6 +69,7 @@ QUERIES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("query", QUERIES)
 @settings(max_examples=examples(12))
 @given(links=random_links(), policy=POLICIES)

@@ -276,6 +276,7 @@ def test_what_people_expect_of_rows_decides_by_its_severity(lake: Path, spark: S
     assert (all_tables(lake), commits(lake)) == before
 
 
+@pytest.mark.slow
 def test_a_wrong_suite_is_refused_before_anything_runs(lake: Path) -> None:
     assert lowwater("expect", "--lake", lake, "--query-set", "demo", "--queries", QUERIES, "--write").code == 0
     path = lake / "expectations" / "demo" / "full_flow.json"

@@ -75,6 +75,7 @@ def run_flows(folder: Path, *captures: str, out: Path | None = None) -> Said:
     return lowwater("run", QUERIES / "flows.gsql", "--engine", "reference", "--out", out or folder / "out", *given)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("data", "says"),
     [
@@ -94,6 +95,7 @@ def test_a_file_that_is_no_capture(data: bytes, says: str, tmp_path: Path) -> No
     assert not (tmp_path / "out" / "flows.csv").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("data", "sane"),
     [(GOOD[:-20], 4), (GOOD[: 24 + 2 * RECORD + 7], 2), (lengthened(3), 4), (lengthened(0), 4), (strayed(2), 4)],
@@ -124,6 +126,7 @@ def test_an_unknown_column(good: Path, tmp_path: Path) -> None:
     assert said.err == f"error: {where}: unknown column lenn\n         lenn\n         ^\n  hint: did you mean len?\n"
 
 
+@pytest.mark.slow
 def test_the_skew_that_admits_all_is_the_largest_lateness(good: Path, tmp_path: Path) -> None:
     """As `inspect` says: 0 of a link in order, whatever its skew; of another one what its latest record needs."""
     late = tmp_path / "late.pcap"
@@ -215,6 +218,7 @@ def test_a_link_that_never_reported(captures: list[GeneratedCapture], tmp_path: 
     assert "it has no capture at all" in said.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "says"),
     [
@@ -231,6 +235,7 @@ def test_a_replay_of_nothing(options: tuple[str, str, str], says: str, packets: 
     assert says in said.err
 
 
+@pytest.mark.slow
 def test_a_stage_before_its_turn(lake: Path) -> None:
     span = ("--from", format_instant(START + 2 * HOUR), "--to", format_instant(END))
     for stage, earlier in (("publish", "audit"), ("audit", "high")):

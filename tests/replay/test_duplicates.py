@@ -78,6 +78,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("interval", ["1h", "7s"])
 def test_the_reference_engine_reads_no_copies(folder: Path, interval: str) -> None:
     out = folder / "out"

@@ -85,6 +85,7 @@ def listed(lake: Path) -> list[tuple[int, int]]:
     return [((each.start - START) // MINUTE, (each.end - START) // MINUTE) for each in found]
 
 
+@pytest.mark.slow
 def test_intervals_are_listed_up_to_the_last_row_that_can_be(capture: Path, tmp_path: Path) -> None:
     """The last one is cut by `until`; windows of 10 minutes and bands of 200 s end behind it."""
     lake = lake_of(tmp_path / "short", capture, "6 min")

@@ -87,6 +87,7 @@ def blocks(data: bytes) -> Iterator[tuple[int, bytes]]:
         at += size
 
 
+@pytest.mark.slow
 def test_whole_captures_come_back(made: tuple[Path, dict[str, list[Path]]]) -> None:
     root, captures = made
     for link, paths in captures.items():
@@ -203,6 +204,7 @@ def test_cut_frames_are_counted_and_absent_ones_refused(tmp_path: Path) -> None:
     assert records(written(found)) == [(stamp, len(frame), frame[:50]) for stamp, frame in given]
 
 
+@pytest.mark.slow
 def test_links_by_name_set_and_interface(tmp_path: Path) -> None:
     root = tmp_path / "lake"
     root.mkdir()
@@ -313,6 +315,7 @@ def test_conditions_select_what_tshark_does(
     assert records(written(found)) == [record for record in wanted if record[0] < START + HOUR]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("where", "chosen"),
     [

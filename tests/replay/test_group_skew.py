@@ -171,6 +171,7 @@ def test_what_packets_do_not_have_is_refused(column: str, text: str) -> None:
         Skews.parse("a", 9, column, {text: 1})
 
 
+@pytest.mark.slow
 def test_shed_load_is_of_packets_of_one_skew(folder: Path) -> None:
     (folder / "lake" / "lowwater.toml").write_text(
         SETTINGS.replace("[links.a]", "[links.a]\nsampling = true\nshed = 9")

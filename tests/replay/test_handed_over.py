@@ -192,6 +192,7 @@ def planned(lake: Path, first: int = 0, last: int = HOURS, *kinds: str) -> list[
     return [((each.start - START) // HOUR, each.state, said) for each, said in zip(found, told, strict=True)]
 
 
+@pytest.mark.slow
 def test_plan_tells_of_the_hours_that_become_stale_while_those_before_them_run(recorded: Path) -> None:
     """Nothing of hours 1 and 2 has changed yet; their states will, one after another, once hour 0 is made anew."""
     assert planned(recorded) == []
@@ -210,6 +211,7 @@ def test_plan_tells_of_the_hours_that_become_stale_while_those_before_them_run(r
     assert planned(recorded) == []
 
 
+@pytest.mark.slow
 def test_a_failed_hour_that_will_be_published_as_it_was_changes_nothing_behind_it(recorded: Path) -> None:
     lake = open_lake(recorded)
     failure = ReplayRow("chain", "", START, START + HOUR, HIGH, FAILED, time_ns(), "no room")
@@ -220,6 +222,7 @@ def test_a_failed_hour_that_will_be_published_as_it_was_changes_nothing_behind_i
     assert [each[:2] for each in planned(recorded)] == [(0, "failed"), (1, "stale"), (2, "stale")]
 
 
+@pytest.mark.slow
 def test_an_hour_whose_state_is_gone_is_made_again_and_changes_nothing_behind_it(recorded: Path) -> None:
     """Every other part of an hour is made anew with it; a state was not, so that no later hour could ever run."""
     (folder,) = (recorded / "state" / "chain" / "hosts").glob(f"{START}-*")
@@ -229,6 +232,7 @@ def test_an_hour_whose_state_is_gone_is_made_again_and_changes_nothing_behind_it
     assert planned(recorded) == []
 
 
+@pytest.mark.slow
 def test_an_hour_that_cannot_start_changes_nothing_behind_it(captures: list[GeneratedCapture], tmp_path: Path) -> None:
     lake = lake_of(tmp_path / "gap", [each for each in captures if each.start != START + HOUR], "1h", TEXT)
     record(lake, 0)
@@ -237,6 +241,7 @@ def test_an_hour_that_cannot_start_changes_nothing_behind_it(captures: list[Gene
     assert only.start == START + HOUR and only.state == "stale" and only.blocked
 
 
+@pytest.mark.slow
 def test_the_lake_keeps_whether_a_set_is_chained(recorded: Path) -> None:
     """For DAG files, which plan no queries; tests/airflow/test_dags.py has what they make of it."""
     names = ("chain", "demo", "..", "")
@@ -328,6 +333,7 @@ def publish(lake: Path, digest: str) -> Path:
     return state_folder(open_lake(lake), "chain", "hosts", START, START + HOUR, digest)
 
 
+@pytest.mark.slow
 def test_an_interval_rests_on_the_publication_before(captures: list[GeneratedCapture], tmp_path: Path) -> None:
     lake = lake_of(tmp_path / "lake", captures, "1h")
 
@@ -359,6 +365,7 @@ def test_an_interval_rests_on_the_publication_before(captures: list[GeneratedCap
     assert [path.name for path in other.parent.iterdir()] == [other.name]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", [START, -HOUR, -2 * HOUR])
 def test_states_of_other_inputs_go_before_1970_too(tmp_path: Path, start: int) -> None:
     lake = open_lake(tmp_path / "lake")

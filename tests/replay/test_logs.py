@@ -97,6 +97,7 @@ def check(folder: Path, spark: SparkSession | None, interval: int | None = None)
     assert "left_out" not in summary["links"]["conn"]
 
 
+@pytest.mark.slow
 def test_the_reference_engine_joins_logs_with_packets(tmp_path: Path) -> None:
     check(tmp_path, None)
 
@@ -146,6 +147,7 @@ def lake_of_logs(folder: Path) -> Path:
     return lake
 
 
+@pytest.mark.slow
 def test_a_lake_keeps_logs_and_counts_what_it_leaves_out(tmp_path: Path) -> None:
     lake = lake_of_logs(tmp_path)
     seen = [talk for talk in pair()[0] if talk.number not in LOST]

@@ -15,6 +15,7 @@ START = 1_767_225_600_000_000_000
 SECOND = 1_000_000_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["reference", pytest.param("spark", marks=pytest.mark.spark)])
 @pytest.mark.parametrize("count", [MOST_COLUMNS, MOST_COLUMNS + 1])
 def test_many_sums(tmp_path: Path, count: int, engine: str) -> None:

@@ -37,6 +37,7 @@ def ran(folder: Path, engine: str, text: str, *options: str) -> Said:
     return lowwater("run", folder / "set.gsql", *files, "--engine", engine, *options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("options", [(), ("--interval", "1min")])
 def test_the_other_queries_of_the_set_are_written(engine: str, options: tuple[str, ...], tmp_path: Path) -> None:

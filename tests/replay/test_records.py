@@ -148,6 +148,7 @@ class World:
             same(got[f"{name}_rows"], expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", MAKERS)
 @pytest.mark.parametrize("seed", range(2))
 def test_the_reference_engine_gives_the_rows_of_sql(kind: str, seed: int, tmp_path: Path) -> None:
@@ -156,6 +157,7 @@ def test_the_reference_engine_gives_the_rows_of_sql(kind: str, seed: int, tmp_pa
     world.check(got, QUERIES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("interval", [20 * SECOND, 60 * SECOND])
 def test_intervals_change_nothing(interval: int, tmp_path: Path) -> None:
     world = World("csv", 77, tmp_path / "files", disorder=3)
@@ -188,6 +190,7 @@ def test_late_records_are_violations(tmp_path: Path) -> None:
     assert len(table(tmp_path / "out" / "skew_violations.csv")) == link["violating"]
 
 
+@pytest.mark.slow
 def test_packets_and_records_join(tmp_path: Path) -> None:
     random = Random(9)
     packets, records = [], []
@@ -287,6 +290,7 @@ def test_internal_timestamps_are_arrivals_on_spark(tmp_path: Path, spark: SparkS
     check_internal(tmp_path, spark)
 
 
+@pytest.mark.slow
 def test_several_files_are_one_link(tmp_path: Path) -> None:
     rows = flows(8, 300)
     files = [write(tmp_path / f"{at}.csv", as_csv(rows[at : at + 100])) for at in (200, 0, 100)]

@@ -85,6 +85,7 @@ BURSTS = st.lists(
 ).map(lambda bursts: [max(0, at + rest) for at, part in sorted(bursts) for rest in part])
 
 
+@pytest.mark.slow
 @given(
     a=BURSTS,
     b=BURSTS,
@@ -107,6 +108,7 @@ def test_rows_and_accounts_are_those_of_all_intervals(
     assert sum(map(len, found.violations)) == sum(map(len, every.violations))
 
 
+@pytest.mark.slow
 def test_few_packets_under_a_long_window_take_few_evaluations() -> None:
     text = "SELECT wid, window_start, count(*) AS n FROM a.UDP [RANGE 400 d, WA time]"
     found = gathered(asked((text,), HOUR), [("a", packets([0, 5 * SECOND, 3 * HOUR]))])
@@ -115,6 +117,7 @@ def test_few_packets_under_a_long_window_take_few_evaluations() -> None:
     assert rows(found) == rows(gathered(asked((text,), None), [("a", packets([0, 5 * SECOND, 3 * HOUR]))]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("interval", "hours", "count", "first"),
     [

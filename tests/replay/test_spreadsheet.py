@@ -42,6 +42,7 @@ def run(written: tuple[Path, Path], out: Path, *options: str) -> list[list[str]]
         return sorted(csv.reader(file), key=lambda row: (row[0].isdigit(), row[0].zfill(3)))[1:]
 
 
+@pytest.mark.slow
 def test_run_writes_for_spreadsheets_when_it_is_asked(written: tuple[Path, Path], tmp_path: Path) -> None:
     plain = run(written, tmp_path / "plain")
     safe = run(written, tmp_path / "safe", "--spreadsheet")

@@ -135,6 +135,7 @@ def shown(table: pa.Table) -> Rows:
     return Counter(tuple(format_ip(v) if isinstance(v, bytes) else v for v in row) for row in rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", QUERIES)
 def test_rows_of_the_reference_engine_are_those_of_sql(lake: Lake, name: str) -> None:
     asked = inputs(lake, {name: QUERIES[name][0]})
@@ -173,6 +174,7 @@ def test_what_no_link_of_a_query_keeps_is_said(lake: Lake, text: str, says: list
     assert len(lines) == len(says) and all(part in line for part, line in zip(says, lines, strict=True))
 
 
+@pytest.mark.slow
 def test_run_keeps_what_its_queries_read_unless_the_link_is_anonymised(tmp_path: Path) -> None:
     make_lake(3, tmp_path)
     (tmp_path / "q.gsql").write_text("SELECT time, TCP_data, http_host FROM bare.TCP", encoding="utf-8")

@@ -67,6 +67,7 @@ def test_the_ledger_of_an_earlier_lake_has_no_statistics(tmp_path: Path) -> None
     assert read_statistics(opened, ["flows"], HOUR).num_rows == 0
 
 
+@pytest.mark.slow
 @given(groups=st.integers(0, MOST_SLOTS // SLOTS_PER_GROUP), slots=st.integers(4, 22).map(lambda power: 1 << power))
 def test_a_table_that_was_recommended_stays(groups: int, slots: int) -> None:
     found, lfta_statistics = slots, LftaStatistics(0, 1)

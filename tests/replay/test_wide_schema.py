@@ -68,6 +68,7 @@ def rows(capture: Path, query: str, tmp_path: Path, protocol: str = "") -> list[
         return list(csv.reader(file))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("query", QUERIES)
 def test_rows_of_a_query(capture: Path, tmp_path: Path, query: str) -> None:
     assert [",".join(row) for row in rows(capture, query, tmp_path)[1:]] == QUERIES[query]
@@ -98,6 +99,7 @@ SHOWN = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", SHOWN)
 def test_what_a_star_shows(capture: Path, tmp_path: Path, protocol: str) -> None:
     """The outermost headers, and what the protocol is about."""

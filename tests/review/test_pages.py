@@ -87,6 +87,7 @@ def read(board: Board) -> dict[str, Reader]:
     return pages(board)
 
 
+@pytest.mark.slow
 def test_an_interval_is_running_while_its_range_is_held(board: Board) -> None:
     def running() -> list[int]:
         known = board.now().part(START, START + HOURS * HOUR)
@@ -104,6 +105,7 @@ def test_an_interval_is_running_while_its_range_is_held(board: Board) -> None:
     killed.parent.rmdir()
 
 
+@pytest.mark.slow
 def test_every_interval_and_link_has_its_page(read: dict[str, Reader]) -> None:
     assert {interval(at) for at in range(HOURS)} <= set(read)
     assert {f"skew/{link}.html" for link in LINKS} <= set(read)
@@ -282,6 +284,7 @@ def test_the_site_is_the_pages_with_the_docs(board: Board, tmp_path: Path, read:
     assert lowwater("report", "--lake", board.root, "--html", tmp_path, "--interval", "2025-01-01").code == 2
 
 
+@pytest.mark.slow
 def test_the_site_takes_regular_files_of_the_reports_only(tmp_path: Path) -> None:
     root, queries = make(tmp_path, 1)
     outside = tmp_path / "outside"
@@ -384,6 +387,7 @@ def two_sets(tmp_path: Path) -> FastAPI:
     return create(Board(root, queries), permissions=lambda: lambda name: name == "q")
 
 
+@pytest.mark.slow
 def test_who_may_see_one_query_set_sees_no_other(two_sets: FastAPI) -> None:
     seen = ("index.html", "set/q.html", "query/q/flows.html", interval(1), "skew/main1.html", "docs/q/page.html")
     for address in (*seen, "docs/suites/page.html", "assets/review.css"):

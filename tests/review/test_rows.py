@@ -46,6 +46,7 @@ def page(board: Board, hour: int) -> str:
     return found
 
 
+@pytest.mark.slow
 def test_an_interval_shows_its_first_rows(board: Board) -> None:
     text = page(board, 1)
     rows = text.partition('aria-label="rows of flows"')[2].partition("</table>")[0]
@@ -62,6 +63,7 @@ def test_a_query_shows_the_first_rows_of_its_newest_interval(board: Board) -> No
     assert "Rows of 2025-01-01T02:00:00Z to 2025-01-01T03:00:00Z" in text and "0 rows, by time" in text
 
 
+@pytest.mark.slow
 def test_a_query_that_was_never_published_shows_none(tmp_path: Path) -> None:
     text = render(Board(*make(tmp_path, 3)).now(), "query/q/flows.html") or ""
     assert "Rows of" not in text.partition("<h2>Rows</h2>")[2].partition("<h2>")[0].replace("Rows of each", "")

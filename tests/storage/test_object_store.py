@@ -46,6 +46,7 @@ def test_a_file_address_is_a_folder() -> None:
     assert parse("file:///lakes/a%20b") == Path("/lakes/a b")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", ["lost", "500", "503"])
 def test_a_commit_whose_request_fails_is_there_once(root: ObjectPath, proxy: Proxy, fault: str) -> None:
     path = root / "table"
@@ -58,6 +59,7 @@ def test_a_commit_whose_request_fails_is_there_once(root: ObjectPath, proxy: Pro
     assert values(path) == [0, 1, 2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", ["cut", "slow", "500"])
 def test_a_file_is_read_whole_though_its_connection_breaks(
     root: ObjectPath, proxy: Proxy, fault: str, tmp_path: Path
@@ -68,6 +70,7 @@ def test_a_file_is_read_whole_though_its_connection_breaks(
     assert FileCache(tmp_path).fetch(root / "file").read_bytes() == content
 
 
+@pytest.mark.slow
 def test_a_holder_that_lives_is_not_taken_over_and_a_silent_one_is_fenced_off(root: ObjectPath) -> None:
     path, lock = root / "table", root / "lock"
     create(path, SCHEMA)
@@ -88,6 +91,7 @@ def test_a_holder_that_lives_is_not_taken_over_and_a_silent_one_is_fenced_off(ro
     assert values(path) == [1, 2]
 
 
+@pytest.mark.slow
 def test_a_lease_lost_between_look_and_commit_stops_the_commit(root: ObjectPath) -> None:
     path = root / "table"
     create(path, SCHEMA)
@@ -111,6 +115,7 @@ def test_a_lease_lost_between_look_and_commit_stops_the_commit(root: ObjectPath)
     assert values(path) == [2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fault", "message"), [("keys", "refuses the keys"), ("403", "does not allow it"), ("skewed", "clock")]
 )
@@ -121,6 +126,7 @@ def test_a_refusal_is_named_and_shows_no_key(root: ObjectPath, proxy: Proxy, fau
     assert SECRET not in said.out + said.err and "AKIA" not in said.out + said.err
 
 
+@pytest.mark.slow
 def test_keys_that_may_not_write_make_no_lake(root: ObjectPath, proxy: Proxy, tmp_path: Path) -> None:
     proxy.breaks(Rule("403", "PUT|POST|DELETE"))
     capture = tmp_path / "a.pcap"
