@@ -286,6 +286,12 @@ def with_table(readme: str, figures: Mapping[str, Any]) -> str:
     return MARKERS.sub(lambda _: short(figures), readme)
 
 
+def committed() -> list[Any]:
+    """The figures in docs/, in the order of the arguments of `page`; None for a file that is not there."""
+    files = (FIGURES, PROFILE, INTERVAL)
+    return [json.loads(file.read_text(encoding="utf-8")) if file.is_file() else None for file in files]
+
+
 def main() -> None:
     """Writes the page, the plots and the table."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -297,7 +303,7 @@ def main() -> None:
     for given, kept in taken:
         if given:
             shutil.copyfile(given, kept)
-    figures, *more = (json.loads(kept.read_text(encoding="utf-8")) if kept.is_file() else None for _, kept in taken)
+    figures, *more = committed()
     PAGE.write_text(page(figures, *more), encoding="utf-8")
     for size in figures["sizes"]:
         draw(size, PAGE.parent / "images" / f"performance-{size['millions']}m.svg")
