@@ -6,7 +6,9 @@ exists: a third of a processor second in each process, which no loaded function 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from numba import njit
@@ -22,6 +24,18 @@ class _Cache(FunctionCache):
         rtsys.initialize(target_context)
         with self._guard_against_spurious_io_errors():
             return self._load_overload(sig, target_context)  # type: ignore[no-untyped-call]
+
+
+def has_machine_code(function: Callable[..., object], name: str) -> bool:
+    """Whether machine code of a function is on disk. It may be stale, then numba compiles again.
+
+    Args:
+        function: a Python function.
+        name: its qualified name when it was compiled.
+    """
+    folder = Path(_Cache(function).cache_path)  # type: ignore[no-untyped-call]
+    version = "{}{}".format(*sys.version_info[:2])
+    return any(folder.glob(f"*{name.rpartition('.')[2]}-*.py{version}.nbi"))
 
 
 def cached_njit(arguments: tuple[Any, ...] | None = None, **options: Any) -> Callable[[_Function], _Function]:

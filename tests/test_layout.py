@@ -72,6 +72,12 @@ def upward(order: list[str]) -> Iterator[str]:
                 yield f"{path.relative_to(ROOT)} imports {target}"
 
 
+def test_machine_code_is_kept_in_one_way() -> None:
+    """numba's own cache costs each process a third of a processor second, see `machine_code`."""
+    others = [path for path in MODULES if path.name != "machine_code.py"]
+    assert [path for path in others if re.search(r"cache=True[,)]|numba\.core\.caching", path.read_text("utf-8"))] == []
+
+
 def test_every_folder_stands_in_the_order() -> None:
     assert {area(module_name(path)) for path in MODULES} <= set(folder_order())
 

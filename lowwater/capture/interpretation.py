@@ -11,17 +11,16 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache, cached_property
-from pathlib import Path
 from threading import Lock
 from types import CellType, CodeType, FunctionType
 from typing import Any, cast
 
 import numpy as np
 from numba import config
-from numba.core.caching import FunctionCache
 
 from lowwater.capture.headers.loads import PYTHON
 from lowwater.capture.inlining import kernel, kernel_name
+from lowwater.machine_code import has_machine_code
 from lowwater.terminal import say
 
 FEW = 50_000
@@ -93,14 +92,7 @@ class Kernel:
     @cached_property
     def compiled(self) -> bool:
         """Whether machine code of an earlier process is on disk."""
-        return _compiled_before(self._function)
-
-
-def _compiled_before(function: FunctionType) -> bool:
-    """Whether numba has machine code of a kernel on disk. It may be stale, then numba compiles again."""
-    folder = Path(FunctionCache(function).cache_path)  # type: ignore[no-untyped-call]
-    name, version = kernel_name(function).rpartition(".")[2], "{}{}".format(*sys.version_info[:2])
-    return any(folder.glob(f"*{name}-*.py{version}.nbi"))
+        return has_machine_code(self._function, kernel_name(self._function))
 
 
 def _memory(argument: Any) -> Any:

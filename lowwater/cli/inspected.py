@@ -35,6 +35,9 @@ from lowwater.cli.inspected_values import (
     counts_text,
     duration_text,
     duration_twice,
+    file_entry,
+    gap_texts,
+    gaps,
     instant_text,
     instant_twice,
     order,
@@ -228,9 +231,9 @@ def _facts(facts: InterfaceFacts, skew: int) -> dict[str, str]:
         if facts.elsewhere is not None:
             share = facts.elsewhere / (facts.copies.compared or 1)
             lines[f"elsewhere {window} before"] = f"{facts.elsewhere:,} ({share:.2%})"
-    gaps = [f"{duration_text(length)} from {instant_text(start)}" for start, length in facts.gaps.longest()]
+    longest = gap_texts(facts)
     for number in range(GAPS):
-        lines[f"gap {number + 1}"] = gaps[number] if number < len(gaps) else "-"
+        lines[f"gap {number + 1}"] = longest[number] if number < len(longest) else "-"
     undecoded = facts.summary.undecoded if facts.summary else 0
     families = [(name, facts.families[version]) for version, name in FAMILIES.items()]
     return lines | {
@@ -298,24 +301,8 @@ def _capture(capture: Inspection) -> dict[str, Any]:
         message, hint = (capture.error.message, capture.error.hint) if capture.error else ("", "")
         return {"file": str(capture.path), "error": {"message": message, "hint": hint}}
     facts, summary = capture.facts, capture.facts.summary
-    sizes = {
-        "file": summary.bytes,
-        "unpacked": summary.unpacked,
-        "skipped": summary.skipped,
-        "records": summary.record_bytes,
-        "malformed": facts.malformed_bytes,
-        "overhead": summary.overhead,
-        "accounted": facts.accounted,
-    }
     return {
-        "file": str(capture.path),
-        "error": None,
-        "format": summary.format,
-        "compression": summary.compression,
-        "sha256": summary.sha256,
-        "bytes": sizes,
-        "ended_cleanly": summary.ended_cleanly,
-        "damage": summary.damage,
+        **file_entry(facts),
         "blocks": dict(summary.blocks),
         "interfaces": [_interface(interface) for interface in facts.interfaces],
     }
@@ -342,9 +329,7 @@ def _interface(facts: InterfaceFacts) -> dict[str, Any]:
         "truncated": facts.truncated,
         **_duplicates(facts),
         "order": order(facts),
-        "gaps": [
-            {"start": instant_twice(start), "length": duration_twice(length)} for start, length in facts.gaps.longest()
-        ],
+        "gaps": gaps(facts),
         "ip": {name: facts.families[version] for version, name in FAMILIES.items()},
         "protocols": {name: facts.protocols[name] for name in ("tcp", "udp", "icmp", "arp", "other")},
         "vlans": [{"vlan_id": vlan, "packets": count} for vlan, count in sorted(facts.vlans.items())],

@@ -21,6 +21,9 @@ from lowwater.cli.inspected_values import (
     counts_text,
     duration_text,
     duration_twice,
+    file_entry,
+    gap_texts,
+    gaps,
     instant_text,
     instant_twice,
     order,
@@ -131,8 +134,7 @@ def _record_lines(facts: InterfaceFacts, skew: int) -> dict[str, str]:
         "skew that admits all": duration_text(late.largest if facts.packets else None),
         f"refused by {format_duration(skew)}": f"{late.refused:,}",
     }
-    gaps = [f"{duration_text(length)} from {instant_text(start)}" for start, length in facts.gaps.longest()]
-    return lines | {f"gap {number + 1}": gaps[number] for number in range(min(GAPS, len(gaps)))}
+    return lines | {f"gap {number}": text for number, text in enumerate(gap_texts(facts)[:GAPS], 1)}
 
 
 def table_document(table: TableFacts) -> dict[str, Any]:
@@ -140,22 +142,7 @@ def table_document(table: TableFacts) -> dict[str, Any]:
     facts, summary, records, proposal = table.facts, table.facts.summary, table.records, table.proposal
     text, totals = proposal.options.text, records.summary
     return {
-        "file": str(facts.path),
-        "error": None,
-        "format": summary.format,
-        "compression": summary.compression,
-        "sha256": summary.sha256,
-        "bytes": {
-            "file": summary.bytes,
-            "unpacked": summary.unpacked,
-            "skipped": summary.skipped,
-            "records": summary.record_bytes,
-            "malformed": facts.malformed_bytes,
-            "overhead": summary.overhead,
-            "accounted": facts.accounted,
-        },
-        "ended_cleanly": summary.ended_cleanly,
-        "damage": summary.damage,
+        **file_entry(facts),
         "text": {
             "separator": text.separator,
             "quote": text.quote,
@@ -188,10 +175,7 @@ def table_document(table: TableFacts) -> dict[str, Any]:
         "duration": duration_twice(records.duration),
         "records_per_second": records.rate(records.packets),
         "order": order(records),
-        "gaps": [
-            {"start": instant_twice(start), "length": duration_twice(length)}
-            for start, length in records.gaps.longest()
-        ],
+        "gaps": gaps(records),
     }
 
 

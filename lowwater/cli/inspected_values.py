@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from lowwater.capture.inspect import QUANTILES, InterfaceFacts
+from lowwater.capture.inspect import QUANTILES, CaptureFacts, InterfaceFacts
 from lowwater.instants import format_duration, format_instant
 
 
@@ -32,6 +32,39 @@ def rate_text(value: float | None) -> str:
 def counts_text(counts: Iterable[tuple[str, int]]) -> str:
     """Formats counts by name, sorted; 0 for none."""
     return ", ".join(f"{name} {count:,}" for name, count in sorted(counts)) or "0"
+
+
+def gap_texts(facts: InterfaceFacts) -> list[str]:
+    """Formats the longest gaps between records, the longest first."""
+    return [f"{duration_text(length)} from {instant_text(start)}" for start, length in facts.gaps.longest()]
+
+
+def gaps(facts: InterfaceFacts) -> list[dict[str, Any]]:
+    """Returns the longest gaps between records as JSON, the longest first."""
+    return [{"start": instant_twice(start), "length": duration_twice(length)} for start, length in facts.gaps.longest()]
+
+
+def file_entry(facts: CaptureFacts) -> dict[str, Any]:
+    """Returns what the JSON says of every file that was read: its name, form and bytes, and how it ended."""
+    summary = facts.summary
+    return {
+        "file": str(facts.path),
+        "error": None,
+        "format": summary.format,
+        "compression": summary.compression,
+        "sha256": summary.sha256,
+        "bytes": {
+            "file": summary.bytes,
+            "unpacked": summary.unpacked,
+            "skipped": summary.skipped,
+            "records": summary.record_bytes,
+            "malformed": facts.malformed_bytes,
+            "overhead": summary.overhead,
+            "accounted": facts.accounted,
+        },
+        "ended_cleanly": summary.ended_cleanly,
+        "damage": summary.damage,
+    }
 
 
 def order(facts: InterfaceFacts) -> dict[str, Any]:

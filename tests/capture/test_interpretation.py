@@ -47,7 +47,7 @@ def test_a_kernel_is_compiled_once_a_process_has_more_than_few_records(monkeypat
     def count(number: int) -> int:
         return number + _one()  # type: ignore[no-any-return]
 
-    monkeypatch.setattr("lowwater.capture.interpretation._compiled_before", lambda function: False)
+    monkeypatch.setattr("lowwater.capture.interpretation.has_machine_code", lambda function, name: False)
     counting = Kernel(count, "count")
     first = counting.of(FEW)
     assert first is counting.python and first(5) == 6
@@ -58,7 +58,7 @@ def test_machine_code_of_an_earlier_process_is_used(monkeypatch: pytest.MonkeyPa
     def count(number: int) -> int:
         return number
 
-    monkeypatch.setattr("lowwater.capture.interpretation._compiled_before", lambda function: True)
+    monkeypatch.setattr("lowwater.capture.interpretation.has_machine_code", lambda function, name: True)
     counting = Kernel(count, "count")
     assert counting.of(1) is counting.machine
 

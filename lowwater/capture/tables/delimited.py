@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numba import njit
 from numpy.typing import NDArray
 
 from lowwater.capture.formats.sources import Source
@@ -23,6 +22,7 @@ from lowwater.capture.tables.pieces import ENCODING, LONG, Piece, Places, Refusa
 from lowwater.capture.tables.splitting import Splitter, read_values
 from lowwater.catalog.records import RecordField, RecordLayout
 from lowwater.errors import CaptureError
+from lowwater.machine_code import cached_njit
 
 SAMPLED = 1000
 """First records of a file without a header, whose most frequent number of values is that of the file."""
@@ -156,7 +156,7 @@ class DelimitedParser:
         return make_piece(self._layout, places, indices, raw, refusals)
 
 
-@njit(nogil=True, cache=True)
+@cached_njit(nogil=True)
 def _count_values(data: Any, separator: int, quote: int, counts: Any) -> int:
     """Counts the values of each record, as Arrow splits them; returns the number of records."""
     records, values, start, quoted, at = 0, 1, True, False, 0
