@@ -14,9 +14,9 @@ from itertools import accumulate
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as pads
 
 from lowwater.config import Link
+from lowwater.lake.datasets import pads
 from lowwater.lake.layout import CAPTURES, MALFORMED, Lake
 from lowwater.lake.opened import cached_value
 from lowwater.lake.tables import append_rows, lake_errors, quote, read_rows, replace_rows

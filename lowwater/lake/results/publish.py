@@ -14,13 +14,13 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.dataset as pads
 import pyarrow.parquet as pq
 
 from lowwater.catalog.streams import PUNCTUATION, ROW
 from lowwater.errors import LakeError, LawError
 from lowwater.high.sink.hours import HourFiles
 from lowwater.instants import HOUR, format_instant
+from lowwater.lake.datasets import pads
 from lowwater.lake.layout import Lake, table_schema
 from lowwater.lake.ledgers.runs import last_published
 from lowwater.lake.results.streams import describe, fingerprint, stream_files

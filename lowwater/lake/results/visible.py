@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as pads
 
 from lowwater.errors import LakeError
 from lowwater.instants import HOUR, format_instant
+from lowwater.lake.datasets import pads
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.runs import DONE, FAILED, PUBLISH, ReplayRow, read_replays
 from lowwater.lake.tables import fetch_rows, lake_errors, open_table, table_dataset
