@@ -98,6 +98,11 @@ def store_error(error: BaseException) -> StoreError:
     return StoreError(f"the object store failed: {redacted(text.splitlines()[0] if text else repr(error))}", ANSWER)
 
 
+def hint_of(error: OSError, otherwise: str) -> str:
+    """Returns what to do about an error: of a store what it says itself, of a disk the text given."""
+    return error.hint if isinstance(error, StoreError) else otherwise
+
+
 def redacted(text: str) -> str:
     """Returns a text without the keys of the environment, and without what an answer of a store tells of them."""
     for name in SECRETS:
