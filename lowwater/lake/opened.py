@@ -38,12 +38,20 @@ _VALUES_LOCK = threading.Lock()
 def newest(path: PurePath) -> DeltaTable | None:
     """Returns a table at its newest version; None without one. The next call in this thread may update the object."""
     from deltalake import DeltaTable
+    from deltalake.exceptions import TableNotFoundError
 
-    table = _update_open(path)
-    if table is None and DeltaTable.is_deltatable(str(path), paths.storage_options(path)):
-        table = DeltaTable(str(path), storage_options=paths.storage_options(path))
-    if table is not None:
-        keep(path, table)
+    table, entry = _OPEN.tables.pop(path, (None, None))
+    if table is not None and (entry is None or entry != _log_entry(path, table)):
+        table = None  # another table may have replaced it
+    if table is None:
+        try:
+            table, entry = DeltaTable(str(path), storage_options=paths.storage_options(path)), None
+        except TableNotFoundError:
+            return None
+    elif paths.exists(_entry(path, table.version() + 1)):
+        table.update_incremental()
+        entry = None
+    keep(path, table, entry)
     return table
 
 
@@ -59,19 +67,9 @@ def existing(path: PurePath) -> DeltaTable:
     return DeltaTable(str(path), storage_options=paths.storage_options(path)) if table is None else table
 
 
-def _update_open(path: PurePath) -> DeltaTable | None:
-    """Returns the open table at its newest version; None if it is not open, or another table has replaced it."""
-    table, entry = _OPEN.tables.pop(path, (None, None))
-    if table is None or entry is None or entry != _log_entry(path, table):
-        return None
-    if paths.exists(_entry(path, table.version() + 1)):
-        table.update_incremental()
-    return table
-
-
-def keep(path: PurePath, table: DeltaTable) -> None:
-    """Caches a table that was just read or committed to."""
-    _OPEN.tables[path] = table, _log_entry(path, table)
+def keep(path: PurePath, table: DeltaTable, entry: _LogEntry | None = None) -> None:
+    """Caches a table that was just read or committed to; `entry` is its log entry, if that is known."""
+    _OPEN.tables[path] = table, entry or _log_entry(path, table)
     while len(_OPEN.tables) > CACHED:
         _OPEN.tables.popitem(last=False)
 

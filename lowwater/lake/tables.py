@@ -157,10 +157,19 @@ def create(
                 ):  # else another process was first
                     raise
         table = existing(path)
+    if table.metadata().partition_columns != list(partition):
+        raise _foreign(path)
     if owner is None:
         return with_columns(path, table, schema)
     check_owner(path, owner)
     return table
+
+
+def _foreign(path: PurePath) -> LakeError:
+    return LakeError(
+        f"{path}: another program made this table, and Lowwater does not write to it",
+        "choose another folder or prefix for the lake, or move the table elsewhere",
+    )
 
 
 def with_columns(path: PurePath, table: DeltaTable, schema: pa.Schema) -> DeltaTable:
@@ -191,6 +200,8 @@ def check_owner(path: PurePath, owner: str) -> None:
     """
     table = open_table(path)
     holder = table.metadata().configuration.get(OWNER) if table else owner
+    if holder is None:
+        raise _foreign(path)
     if holder != owner:
         raise OwnerError(
             f"table {path.name!r} belongs to query set {holder!r}, and {owner!r} claims it too",
