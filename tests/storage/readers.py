@@ -1,7 +1,8 @@
 """Programs of others that read a published table again and again, in a process of their own.
 
-Run as `python tests/storage/readers.py READER ADDRESS`; it stops once its input ends. Each line that it prints is a JSON
-list: smallest `n`, largest `n` and number of rows of a version; an error of the network is a line that begins with `!`.
+Run as `python tests/storage/readers.py READER ADDRESS`; it stops once its input ends. Each line that it prints is a
+JSON list: smallest `n`, largest `n` and number of rows of a version. An error of the network is a line that begins with
+`!`.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ def main(reader: str, address: str) -> None:
     while not select.select([sys.stdin], [], [], 0)[0]:
         try:
             print(json.dumps(look()), flush=True)
-        except Exception as error:  # of the network; what is printed is judged
+        except Exception as error:  # noqa: BLE001 - of the network, in words of each reader; what is printed is judged
             print(f"! {type(error).__name__}: {str(error)[:300]!r}", flush=True)
 
 
