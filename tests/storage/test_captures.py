@@ -144,7 +144,10 @@ def test_commands_take_captures_of_a_store(
             ["inspect", name, "--format", "json"],
             ["export", "--lake", lake, "--link", "main1", "--where", "destPort = 53", "--out", out],
         ]
-        done = [lowwater(*command) for command in commands]
+        done = [lowwater(*commands[0])]
+        text = (lake / "lowwater.toml").read_text()
+        (lake / "lowwater.toml").write_text(text.replace("[links.main1]\n", "[links.main1]\npayload = 64\n"))
+        done += [lowwater(*command) for command in commands[1:]]
         assert [(each.code, each.err) for each in done if each.code] == []
         inspected = json.loads(done[3].out)
         inspected["files"][0].pop("file", None)

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
@@ -22,6 +23,7 @@ from lowwater.lake.results import publish as publishing
 from lowwater.lake.results.publish import publish
 from lowwater.lake.results.streams import fingerprint, stream_files
 from lowwater.lake.tables import append_rows, claim, create, open_table
+from lowwater.replay.interval import _Run
 from lowwater.storage import leases, paths
 from lowwater.storage.object_paths import ObjectPath
 from tests.lake.support import BASE, FIELDS, put_stream, stream
@@ -172,7 +174,8 @@ def test_a_clock_that_is_an_hour_off_changes_neither_order_nor_leases(
     record_replays(lake, rows)
     monkeypatch.setattr(time, "time_ns", lambda: real_ns() + off)
     monkeypatch.setattr(time, "time", lambda: real() + off / 1e9)
-    record_replays(lake, [ReplayRow("set", "q", BASE, BASE + HOUR, "publish", "done", time.time_ns(), "", "second", 2)])
+    run = _Run(SimpleNamespace(lake=lake, query_set="set"), BASE, BASE + HOUR, None, None)  # type: ignore[arg-type]
+    record_replays(lake, [ReplayRow("set", "q", BASE, BASE + HOUR, "publish", "done", run._now(), "", "second", 2)])
     last = last_published(lake, "set", "q", BASE, BASE + HOUR)
     assert last is not None and last.digest == "second"
     with leases.hold(root / "lock", 0, 1, length=1.0) as fence:
