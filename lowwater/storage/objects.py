@@ -221,6 +221,9 @@ def head(path: ObjectPath) -> dict[str, Any] | None:
 
         try:
             return dict(obstore.head(store(path), path.key))
+        except (obstore.exceptions.PermissionDeniedError, obstore.exceptions.UnauthenticatedError):
+            obstore.get(store(path), path.key)  # the answer to a HEAD has no body, which would tell the reason
+            raise
         except FileNotFoundError as error:
             if "NoSuchBucket" in str(error):
                 raise

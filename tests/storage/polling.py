@@ -18,7 +18,7 @@ from pathlib import Path
 
 from lowwater.errors import LakeError
 from lowwater.instants import HOUR
-from lowwater.lake.layout import Lake, open_lake
+from lowwater.lake.layout import Lake
 from lowwater.lake.results.publish import publish
 from lowwater.lake.results.streams import fingerprint, stream_files
 from lowwater.storage.object_paths import ObjectPath
@@ -98,7 +98,7 @@ def reading(reader: str, lake: Lake, proxy: Proxy) -> Iterator[Polled]:
 
 def poll(root: ObjectPath, proxy: Proxy, publishes: int) -> dict[str, Polled]:
     """Publishes so many versions, each until it succeeds, while readers read; returns what each saw."""
-    lake = open_lake(root)
+    lake = Lake(root)
     put_version(lake, 0)
     with reading("deltalake", lake, proxy) as first, reading("duckdb", lake, proxy) as second:
         proxy.breaks(*FAULTS)

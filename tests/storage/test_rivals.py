@@ -15,7 +15,7 @@ from deltalake import DeltaTable, write_deltalake
 from lowwater.capture.generate import GeneratedCapture
 from lowwater.errors import BusyError, LakeError
 from lowwater.instants import HOUR
-from lowwater.lake.layout import Lake, open_lake
+from lowwater.lake.layout import REPLAYS, Lake, open_lake
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.ledgers.runs import ReplayRow, last_published, record_replays
 from lowwater.lake.locks import run_attempt
@@ -85,7 +85,7 @@ def test_two_clusters_that_ingest_the_same_captures_have_them_once(
     command = ["-m", "lowwater.cli.main", "ingest", "--lake", root, "--link", "main1", capture.path]
     ended([program(*command), program(*command)])
     lake = open_lake(root)
-    assert len(read_captures(lake)) == 1
+    assert len(read_captures(lake, ["main1"])) == 1
     table = open_table(lake.packets)
     assert table is not None and table.count() == capture.packets
 
@@ -95,12 +95,14 @@ def test_a_run_on_an_interval_of_another_cluster_says_who_is_at_work(
     root: ObjectPath, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(leases, "LENGTH", 3.0)
-    lake = open_lake(root)
+    lake = Lake(root)
     with run_attempt(lake, "set", BASE, BASE + HOUR) as (_, fence):
         assert fence is not None
-        with pytest.raises(BusyError, match=r"process \d+ on .* is at work on 2027"):
-            with run_attempt(lake, "set", BASE + HOUR // 2, BASE + 2 * HOUR):
-                pass
+        with (
+            pytest.raises(BusyError, match=r"process \d+ on .* is at work on 2027"),
+            run_attempt(lake, "set", BASE + HOUR // 2, BASE + 2 * HOUR),
+        ):
+            pass
 
 
 def put(lake: Lake, number: int) -> str:
@@ -114,23 +116,22 @@ def put(lake: Lake, number: int) -> str:
 def test_a_lease_that_lapses_in_the_middle_of_a_publish_publishes_nothing(
     root: ObjectPath, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lake, lock = open_lake(root), root / "_locks" / "runs of set"
-    copied = publishing._copy_file
+    lake, lock = Lake(root), root / "_locks" / "runs of set"
+    swapped = publishing.swap_files
 
     with leases.hold(lock, BASE, BASE + HOUR, length=1.0) as first:
         audited = put(lake, 1)
 
-        def stopped(*arguments: object) -> object:  # as a process that is stopped between its files and its commit
-            file = copied(*arguments)  # type: ignore[arg-type]
-            monkeypatch.setattr(publishing, "_copy_file", copied)
+        def stopped(*arguments: object) -> None:  # as a process that is stopped between its files and its commit
+            monkeypatch.setattr(publishing, "swap_files", swapped)
             first.lease._over.set()
             with leases.hold(lock, BASE, BASE + HOUR, length=1.0) as second:
                 claim(lake.table("q"), second)
                 publish(Lake(root, second), "set", "q", FIELDS, BASE, BASE + HOUR, "newer", put(lake, 2))
             first.lease._renewed = time.monotonic()  # it has not noticed
-            return file
+            swapped(*arguments)  # type: ignore[arg-type]
 
-        monkeypatch.setattr(publishing, "_copy_file", stopped)
+        monkeypatch.setattr(publishing, "swap_files", stopped)
         with pytest.raises(LakeError, match="no longer the one at work"):
             publish(Lake(root, first), "set", "q", FIELDS, BASE, BASE + HOUR, "older", audited)
     table = open_table(lake.table("q"))
@@ -157,7 +158,7 @@ def test_the_table_of_another_program_is_left_alone(root: ObjectPath, name: str)
     foreign = pa.table({"n": [1, 2, 3]})
     write_deltalake(str(path), foreign, storage_options=paths.storage_options(path))
     with pytest.raises(LakeError, match="another program made this table") as refused:
-        lake = open_lake(root)
+        lake = open_lake(root) if name == "packets" else Lake(root)
         publish(lake, "set", "q", FIELDS, BASE, BASE + HOUR, "digest", put(lake, 1))
     assert "prefix" in refused.value.hint
     table = DeltaTable(str(path), storage_options=paths.storage_options(path))
@@ -169,7 +170,8 @@ def test_the_table_of_another_program_is_left_alone(root: ObjectPath, name: str)
 def test_a_clock_that_is_an_hour_off_changes_neither_order_nor_leases(
     root: ObjectPath, monkeypatch: pytest.MonkeyPatch, off: int
 ) -> None:
-    lake, real, real_ns = open_lake(root), time.time, time.time_ns
+    lake, real, real_ns = Lake(root), time.time, time.time_ns
+    create(lake.replays, REPLAYS, ["query_set"])
     rows = [ReplayRow("set", "q", BASE, BASE + HOUR, "publish", "done", real_ns(), "", "first", 1)]
     record_replays(lake, rows)
     monkeypatch.setattr(time, "time_ns", lambda: real_ns() + off)
@@ -186,19 +188,15 @@ def test_a_clock_that_is_an_hour_off_changes_neither_order_nor_leases(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", ["ingest", "status", "rows", "maintain", "inspect"])
+@pytest.mark.parametrize("command", ["ingest", "status", "inspect"])
 def test_wrong_keys_are_named_and_no_output_shows_them(
-    root: ObjectPath, proxy: Proxy, tmp_path: Path, command: str
+    root: ObjectPath, proxy: Proxy, tmp_path: Path, capfd: pytest.CaptureFixture[str], command: str
 ) -> None:
     (tmp_path / "a.pcap").write_bytes(b"")
     proxy.breaks(Rule("keys"))
-    more = {"ingest": ["--link", "a", tmp_path / "a.pcap"], "rows": ["flows"]}.get(command, [])
+    more = ["--link", "a", tmp_path / "a.pcap"] if command == "ingest" else []
     arguments = [f"{root}/a.pcap"] if command == "inspect" else ["--lake", root, *more]
-    done = subprocess.run(
-        [sys.executable, "-m", "lowwater.cli.main", command, *map(str, arguments)],
-        capture_output=True, text=True, timeout=60, cwd=tmp_path,
-    )  # fmt: skip
-    said = done.stdout + done.stderr
-    assert done.returncode == 1 and "the object store refuses the keys" in said and "AWS_ACCESS_KEY_ID" in said
+    done = lowwater(command, *arguments)
+    said = "".join([done.out, done.err, *capfd.readouterr()])  # what libraries log, too
+    assert done.code == 1 and "the object store refuses the keys" in said and "AWS_ACCESS_KEY_ID" in said
     assert SECRET not in said and "AKIATEST" not in said and "Traceback" not in said
-    assert not [path for path in tmp_path.iterdir() if path.name != "a.pcap"], "no log, no file with a key"
