@@ -139,10 +139,11 @@ def create(
     if owner is not None:
         properties[OWNER] = owner
     with lake_errors(f"{path}: the table cannot be opened"):
-        if newest(path) is None:
+        table = newest(path)
+        if table is None:
             paths.make_folders(path)
             try:
-                DeltaTable.create(
+                table = DeltaTable.create(
                     str(path),
                     schema,
                     storage_options=paths.storage_options(path),
@@ -151,12 +152,10 @@ def create(
                     configuration=properties,
                     raise_if_key_not_exists=False,
                 )
+                keep(path, table)
             except DeltaError:
-                if not DeltaTable.is_deltatable(
-                    str(path), paths.storage_options(path)
-                ):  # else another process was first
+                if (table := newest(path)) is None:  # else another process was first
                     raise
-        table = existing(path)
     if table.metadata().partition_columns != list(partition):
         raise _foreign(path)
     if owner is None:
