@@ -58,7 +58,7 @@ class _Capture(click.ParamType[Path]):
         except ValueError as error:
             self.fail(str(error), param, ctx)
         if not isinstance(path, StoredCapture):
-            return Path(self._local.convert(path, param, ctx))
+            return Path(str(self._local.convert(path, param, ctx)))
         if self._present and not ((self._local.dir_okay and path.is_dir()) or path.is_file()):
             self.fail(f"{path}: there is no such object", param, ctx)
         return path

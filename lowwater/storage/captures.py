@@ -13,7 +13,7 @@ import re
 import stat
 from collections.abc import Iterator
 from fnmatch import translate
-from pathlib import Path, PosixPath
+from pathlib import Path, PosixPath, PurePath
 from typing import Any
 
 from lowwater.storage import objects
@@ -122,7 +122,7 @@ class ObjectFile(io.RawIOBase):
             self._block = memoryview(objects.read_range(self._path, self._at, size, self._version))
 
 
-def capture_path(text: str | Path) -> Path:
+def capture_path(text: str | os.PathLike[str]) -> Path:
     """Returns the path of a capture: a file of this machine, or an object.
 
     Raises:
@@ -132,7 +132,7 @@ def capture_path(text: str | Path) -> Path:
         >>> str(capture_path("s3://taps/main1/a.pcap"))
         's3://taps/main1/a.pcap'
     """
-    path = parse(text)
+    path = parse(text if isinstance(text, PurePath) else os.fspath(text))
     return StoredCapture(*path.parts) if isinstance(path, ObjectPath) else Path(path)
 
 
