@@ -82,10 +82,11 @@ def engines(size: Mapping[str, Any], query: str) -> Iterator[tuple[str, Mapping[
 
 
 def short(figures: Mapping[str, Any]) -> str:
-    """The table of README.md: five-tuple flows at the largest size that has them."""
-    size = next((each for each in reversed(figures["sizes"]) if "flows" in each["queries"]), None)
-    if size is None:
+    """The table of README.md: five-tuple flows at the largest size that most peers were measured at."""
+    sizes = [size for size in figures["sizes"] if "flows" in size["queries"]]
+    if not sizes:
         return ""
+    size = max(sizes, key=lambda size: (len(list(engines(size, "flows"))), size["millions"]))
     machine, packets = figures["machine"], size["packets"]
     warm = size["queries"]["flows"]["lowwater"]["warm"]
     rows = [
@@ -99,7 +100,7 @@ def short(figures: Mapping[str, Any]) -> str:
     sample = f"tshark read {tshark['sample_packets']:,} packets; its seconds are scaled. " if tshark else ""
     return (
         f"Five-tuple flows of {packets:,} packets ({megabytes(size['capture_bytes'])} MB of captures), "
-        f"{machine['cores']} cores, {figures['date']}, one run:\n\n{text}\n"
+        f"{machine['cores']} cores, {size.get('date', figures['date'])}, one run:\n\n{text}\n"
         f"{sample}[All figures](docs/performance.md).\n"
     )
 
@@ -193,7 +194,8 @@ def interval_parts(interval: Mapping[str, Any]) -> Iterator[str]:
 def _size(size: Mapping[str, Any]) -> Iterator[str]:
     packets, millions = size["packets"], size["millions"]
     yield f"## {packets:,} packets\n"
-    yield f"{megabytes(size['capture_bytes'])} MB of captures, `lowwater generate {size['generate']}`.\n"
+    day = f" {size['date']}." if "date" in size else ""
+    yield f"{megabytes(size['capture_bytes'])} MB of captures, `lowwater generate {size['generate']}`.{day}\n"
     yield f"![Seconds of Lowwater by stage](images/performance-{millions}m.svg)\n"
     rows, more = [], []
     for query, found in size["queries"].items():
