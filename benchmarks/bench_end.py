@@ -166,11 +166,13 @@ def one_size(
         say: told what runs.
         peers: those that run too.
     """
+    loaded = round(os.getloadavg()[0], 1)
     found = one_query(query, source, folder / "work", lambda text: say(f"{millions} M, {text}"), peers=peers)
     rate, links = SIZES[millions]
     size |= {
         "millions": millions,
         "date": today(),
+        "load_average": loaded,
         "generate": f"--hours 1 --links {links} --rate {rate} --seed 11",
         "packets": found["lowwater"]["warm"]["packets"],
         "capture_bytes": folder_bytes(source),
@@ -192,7 +194,6 @@ def machine() -> dict[str, Any]:
         "cores": os.cpu_count(),
         "memory_bytes": psutil.virtual_memory().total,
         "system": f"{platform.system()} {platform.release()}",
-        "load_average": round(os.getloadavg()[0], 1),
         "versions": {
             "python": platform.python_version(),
             **{name: version(name) for name in ("pyspark", "duckdb", "deltalake", "numba", "pyarrow")},
@@ -282,7 +283,7 @@ def main() -> None:
     target = options.json or options.folder / "end.json"
     target.parent.mkdir(parents=True, exist_ok=True)
     earlier = json.loads(target.read_text(encoding="utf-8"))["sizes"] if options.add and target.is_file() else []
-    figures: dict[str, Any] = {"date": today(), "machine": machine(), "sizes": earlier}
+    figures: dict[str, Any] = {"machine": machine(), "sizes": earlier}
     for millions in sizes:
         source = captures(millions, options.folder, say)
         size = next((size for size in earlier if size["millions"] == millions), {"millions": millions})
