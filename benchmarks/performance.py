@@ -111,8 +111,9 @@ def _largest(size: Mapping[str, Any]) -> str:
     warm = size["queries"]["flows"]["lowwater"]["warm"]
     peers = [f"{PEERS[name]} {seconds(each['seconds'])} s" for name, each in engines(size, "flows")]
     return (
-        f"For {size['packets']:,} packets Lowwater took {seconds(warm['seconds'])} s ({warm['packets_per_s']:,} packets/s, "
-        f"{megabytes(warm['peak_memory_bytes'])} MB of memory); {', '.join(peers)}."
+        f"For {size['packets']:,} packets Lowwater took {seconds(warm['seconds'])} s "
+        f"({warm['packets_per_s']:,} packets/s, {megabytes(warm['peak_memory_bytes'])} MB of memory); "
+        f"{', '.join(peers)}."
     )
 
 
