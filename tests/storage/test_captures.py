@@ -5,10 +5,12 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from lowwater.capture.generate import GeneratedCapture
@@ -162,3 +164,54 @@ def test_refused_addresses_are_usage_errors(root: ObjectPath, tmp_path: Path) ->
     said = lowwater("inspect", f"{root}/none.pcap")
     assert said.code == 1 and "there is no such object" in said.out + said.err
     assert not objects.below(root) and START
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["a.csv", "a.csv.gz", "a.jsonl", "a.parquet"])
+def test_records_in_a_store_are_those_of_a_file(root: ObjectPath, proxy: Proxy, tmp_path: Path, name: str) -> None:
+    rows = pa.table({"time": [1.7e9 + second for second in range(400)], "bytes": list(range(400))})
+    path = tmp_path / name
+    if name == "a.parquet":
+        pq.write_table(rows, path, row_group_size=100)
+    elif name == "a.jsonl":
+        path.write_text("".join(f"{json.dumps(row)}\n" for row in rows.to_pylist()))
+    else:
+        text = "time,bytes\n" + "".join(f"{row['time']},{row['bytes']}\n" for row in rows.to_pylist())
+        path.write_bytes(gzip.compress(text.encode()) if name.endswith("gz") else text.encode())
+    at = stored(root, name, path.read_bytes())
+    proxy.breaks(Rule("500", "GET", name, times=1), Rule("cut", "GET", name, times=1))
+    said = [lowwater("inspect", where, "--format", "json") for where in (path, at)]
+    assert said[0].code == 0 and said[1].out.replace(str(at), str(path)) == said[0].out
+
+
+@pytest.mark.slow
+def test_run_reads_captures_of_a_store(root: ObjectPath, captures: list[GeneratedCapture], tmp_path: Path) -> None:
+    small = min((capture for capture in captures if capture.packets), key=lambda capture: capture.packets)
+    at = stored(root, "a.pcap", small.path.read_bytes())
+    query = tmp_path / "q.gsql"
+    query.write_text("DEFINE { query_name q; }\nSELECT time, destPort, len FROM main1.DataProtocol\n")
+    rows = []
+    for where in (small.path, at):
+        out = tmp_path / str(len(rows))
+        done = lowwater("run", query, "--capture", f"main1={where}", "--engine", "reference", "--out", out)
+        assert done.code == 0, done.err
+        rows.append((out / "q.csv").read_text())
+    assert rows[0] == rows[1] and rows[0].count("\n") > 1
+    twice = lowwater("run", query, "--capture", f"main1={at}", "--capture", f"main1={at}", "--out", tmp_path / "twice")
+    assert twice.code == 2 and "is given twice" in twice.err
+
+
+@pytest.mark.slow
+def test_a_watch_takes_a_file_of_a_store_once_it_is_complete(root: ObjectPath, tmp_path: Path) -> None:
+    from lowwater.config import Config, Link
+    from lowwater.lake.ingestion.watching import Watch
+    from lowwater.lake.layout import open_lake
+
+    config = Config(links={"main1": Link(captures=(f"{root}/main1/*.pcap",))})
+    now = [time.time_ns()]
+    watch = Watch(open_lake(tmp_path / "lake"), 10 * 10**9, clock=lambda: now[0])
+    assert watch.look(config)[0].complete == ()
+    path = stored(root, "main1/a.pcap", b"")
+    assert watch.look(config)[0].complete == ()
+    now[0] += 60 * 10**9
+    assert [found for found, _ in watch.look(config)[0].complete] == [path]
