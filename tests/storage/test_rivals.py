@@ -85,7 +85,7 @@ def test_two_clusters_that_ingest_the_same_captures_have_them_once(
     command = ["-m", "lowwater.cli.main", "ingest", "--lake", root, "--link", "main1", capture.path]
     ended([program(*command), program(*command)])
     lake = open_lake(root)
-    assert len(read_captures(lake, ["main1"])) == 1
+    assert len(read_captures(lake, ["main1"])["main1"]) == 1
     table = open_table(lake.packets)
     assert table is not None and table.count() == capture.packets
 
