@@ -38,7 +38,7 @@ help:
 	@echo 'bench-ingest  packets/s of ingest beside nfpcapd and tshark, memory, bytes a packet'
 	@echo 'bench-end    captures to audited tables beside nfdump, DuckDB, PySpark and tshark; FULL=--full adds 100 M packets'
 	@echo 'experiments  the papers'"'"' figures, and docs/experiments.md: under 15 minutes; FULL=1 at the papers'"'"' rates, some 15 hours; goes on where it was stopped, and ends with the verdicts'
-	@echo 'endurance  30 days through one backfill and two days through Airflow, with kills, beside a sequential run: hours'
+	@echo 'endurance  30 days through one backfill and two days through Airflow, with kills, beside a sequential run; 50 publishes to a store that fails, while others read: hours'
 	@echo 'wheel      wheel and source distribution into dist/'
 	@echo 'lock       requirements.txt from requirements.in, also of docker/ and website/, and a lock for each extra into requirements/'
 	@echo 'bill       the bill of materials of all extras, var/bill.json (CycloneDX)'
@@ -157,7 +157,7 @@ goldens: setup
 bench: setup
 	$(BIN)/python -m benchmarks
 
-endurance: setup
+endurance: setup $(VENV)/.s3
 	$(BIN)/python scripts/endurance.py backfill
 	$(BIN)/python scripts/endurance.py airflow
 	$(BIN)/python -m tests.storage.polling 50
