@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import pickle
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -91,6 +92,13 @@ def test_a_capture_that_is_replaced_while_it_is_read_is_an_error(root: ObjectPat
         file.seek(2 * LARGEST_READ)
         with pytest.raises(OSError, match="replaced while it was read"):
             file.read(1)
+
+
+def test_a_capture_of_a_store_goes_to_workers() -> None:
+    path = capture_path("s3://taps/main1/a.pcap")
+    other = pickle.loads(pickle.dumps(path))
+    assert type(other) is StoredCapture and other == path and str(other.parent / "b") == "s3://taps/main1/b"
+    assert capture_path("file:///taps/a.pcap") == Path("/taps/a.pcap")
 
 
 @pytest.mark.slow
