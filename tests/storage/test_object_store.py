@@ -61,6 +61,19 @@ def test_a_commit_whose_request_fails_is_there_once(root: ObjectPath, proxy: Pro
 
 
 @pytest.mark.slow
+def test_a_request_without_an_end_is_given_up_and_sent_again(
+    root: ObjectPath, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOWWATER_STORE_TIMEOUT", "1")
+    path = root / "table"
+    create(path, SCHEMA)
+    proxy.breaks(Rule("hang", "PUT", "_delta_log", times=1), Rule("hang", "GET", "parquet", times=1))
+    append_rows(path, row(1))
+    assert values(path) == [1]
+    assert [fault for *_, fault in proxy.seen() if fault] == ["hang", "hang"]
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", ["cut", "slow", "500"])
 def test_a_file_is_read_whole_though_its_connection_breaks(
     root: ObjectPath, proxy: Proxy, fault: str, tmp_path: Path
