@@ -132,7 +132,7 @@ def create(
         OwnerError: if another query set owns the table.
         LakeError: if the table cannot be created.
     """
-    from deltalake import DeltaTable
+    from deltalake import CommitProperties, DeltaTable
     from deltalake.exceptions import DeltaError
 
     properties: dict[str, str | None] = {"delta.enableDeletionVectors": "false"}
@@ -151,6 +151,8 @@ def create(
                     partition_by=list(partition),
                     configuration=properties,
                     raise_if_key_not_exists=False,
+                    # Delta would create it once more, behind the first commits of the process that was faster.
+                    commit_properties=CommitProperties(max_commit_retries=0),
                 )
                 keep(path, table)
             except DeltaError:
