@@ -69,6 +69,14 @@ def test_numbers_come_back(tmp_path: Path, kind: str, counters: bool, share: flo
         assert duckdb.read_parquet(str(path)).to_arrow_table().cast(read.schema).equals(read)
 
 
+def test_the_first_values_of_a_column_may_come_in_a_later_page(tmp_path: Path) -> None:
+    for pages in (1, 2):
+        values = pa.array([None] * 10 * pages + [5, None, 7, 5], pa.int32())
+        path = written(tmp_path / "a.parquet", pa.table({"late": values}), (), 10)
+        assert pq.read_table(path, columns=["late"]).column("late").combine_chunks().equals(values)
+        assert [row[0] for row in duckdb.read_parquet(str(path)).fetchall()] == values.to_pylist()
+
+
 def test_a_full_dictionary_gives_way_to_differences(tmp_path: Path) -> None:
     values = np.random.default_rng(1).integers(0, 1 << 40, 3 * encoding.MOST_ENTRIES)
     values[: encoding.MOST_ENTRIES] %= 100
