@@ -22,6 +22,7 @@ from lowwater.lake.tables import interval_label, safe_name
 from lowwater.quality.lateness.counts import bound_of
 from lowwater.quality.lateness.review import QUANTILES, recommend
 from lowwater.quality.lateness.wording import bound_labels, headline, remarks, share_text
+from lowwater.replay.registry import list_streams, published_text
 from lowwater.storage.paths import has_file
 
 from .board import GRAVITY, Interval, Part, Snapshot
@@ -292,6 +293,12 @@ def _about(
         "falls": waterfall([(name, lag.level, lag.before, lag.typical, lag.most, lag.series) for name, lag in named]),
         "shown": SHOWN,
     }
+
+
+@page("streams", "streams.html", "Streams")
+def _streams(snapshot: Snapshot) -> dict[str, Any]:
+    streams = list_streams(snapshot.lake, list(snapshot.jobs.values()), snapshot.unplanned)
+    return {"streams": streams, "published_text": published_text, "planned": snapshot.jobs}
 
 
 @page("skew/index", "skews.html", "Skew review")

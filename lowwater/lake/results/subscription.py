@@ -5,7 +5,7 @@ Follows the log of a table in `tables/` by `published_log`. `from lowwater impor
 
 from __future__ import annotations
 
-import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 BATCH = 65_536
 """Most rows of a batch."""
 
+LOOK = 0.1
+"""Most seconds until a subscription that waits sees that it is to stop."""
+
 AGAIN = "begin again without a position: each change says which range its rows replace"
 
 
@@ -48,6 +51,7 @@ class Change:
         snapshot: whether the change is a part of what was published before the subscription began.
         promise: temporal attribute -> bound: no row to come has a smaller value (greater, if the attribute decreases),
             unless its change is late. Empty if nothing is promised.
+        furthest: end of all that is published, ns since the epoch; rows to come that are not late are after it.
         position: where the subscription goes on after this change; text for `subscribe(..., after=...)`.
     """
 
@@ -59,6 +63,7 @@ class Change:
     late: bool
     snapshot: bool
     promise: Mapping[str, int]
+    furthest: int
     position: str
     _read: Callable[[], Iterator[pa.RecordBatch]] = field(repr=False, compare=False)
 
@@ -93,7 +98,7 @@ class Subscription:
 
     def __init__(self, lake: Lake, stream: str, keeper: Keeper, since: int | None, history: bool, wait: float) -> None:
         self._path, self.stream, self._keeper, self._wait = lake.table(stream), stream, keeper, wait
-        self._stopped = threading.Event()
+        self._stopped = False
         self._parts: list[tuple[int, list[PurePath]]] | None = None
         table = self._table()
         stored = keeper.load()
@@ -107,17 +112,27 @@ class Subscription:
         self.close()
 
     def __iter__(self) -> Iterator[Change]:
-        while not self._stopped.is_set():
+        while not self._stopped:
             change = self.poll()
             if change is None:
-                self._stopped.wait(self._wait)
+                self._pause()
                 continue
             yield change
             self.done(change)
 
+    def _pause(self) -> None:
+        end = time.monotonic() + self._wait
+        while not self._stopped and (left := end - time.monotonic()) > 0:
+            time.sleep(min(left, LOOK))  # in steps: an event is not safe to set in the handler of a signal
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns of the query, without `_last`."""
+        return tuple(column.name for column in self._table().schema().fields if column.name not in ("_last", "_hour"))
+
     def stop(self) -> None:
         """Ends the iterator at its next look at the log; for other threads and handlers of signals."""
-        self._stopped.set()
+        self._stopped = True
 
     def close(self) -> None:
         """Frees the lock of the position."""
@@ -217,6 +232,7 @@ class Subscription:
             publication.late,
             False,
             publication.promise,
+            publication.ranges[-1][1],
             self._at.text(),
             lambda: self._rows(files, entry.version, start, publication.end),
         )
@@ -248,6 +264,7 @@ class Subscription:
             False,
             True,
             promise,
+            end,
             self._at.text(),
             lambda: self._rows(files, version, within, end),
         )
@@ -354,3 +371,11 @@ def subscribe(
     except BaseException:
         keeper.close()
         raise
+
+
+def newest_begin(lake: str | PurePath, stream: str) -> int | None:
+    """Returns the begin of the last interval of a stream, ns since the epoch, if its log tells; else None."""
+    path = Lake(paths.lake_path(lake)).table(stream)
+    table = open_table(path)
+    note = None if table is None else last_note(path, table.version())
+    return None if note is None else note.ranges[-1][1] - (note.end - note.start)
