@@ -22,6 +22,7 @@ from lowwater.lake.tables import interval_label, safe_name
 from lowwater.quality.lateness.counts import bound_of
 from lowwater.quality.lateness.review import QUANTILES, recommend
 from lowwater.quality.lateness.wording import bound_labels, headline, remarks, share_text
+from lowwater.replay.lags import interval_lags
 from lowwater.replay.registry import list_streams, published_text
 from lowwater.storage.paths import has_file
 
@@ -31,7 +32,6 @@ from .drawing import lateness, waterfall
 from .interval import SHOWN, expectations_of, links_of, operators_of, stages_of
 from .lateness import link_review
 from .queries import cost_history, explained, newest_preview, previews, query_plan, rows_history
-from .trace import trace
 
 _CLOCK = re.compile(r"T(\d\d)(\d\d)(\d\d)")
 HERE = Path(__file__).parent
@@ -277,7 +277,8 @@ def _start(label: str) -> int | None:
 def _about(
     snapshot: Snapshot, part: Part, interval: Interval, beside: tuple[Interval | None, Interval | None]
 ) -> dict[str, Any]:
-    lags = trace(snapshot, interval.key)
+    job = snapshot.jobs.get(interval.query_set)
+    lags = [] if job is None else interval_lags(job, interval.start, interval.end)
     named = [(f"{lag.name} on {lag.on}" if lag.on else lag.name, lag) for lag in lags]
     return {
         "interval": interval,

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import csv
 import json
-import signal
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from lowwater.cli import options
+from lowwater.cli.signals import until_stopped
 from lowwater.terminal import shown
 
 if TYPE_CHECKING:
-    from lowwater.lake.results.subscription import Change, Subscription
+    from lowwater.lake.results.subscription import Change
 
 CONTROL = ("_kind", "_last", "_until", "_version")
 """Columns beside those of the query: row, punctuation or restated; two instants, ns since the epoch; table version."""
@@ -51,28 +50,12 @@ def tail(stream: str, lake: PurePath, start: int | None, follow: bool, form: str
     if every <= 0:
         raise click.BadParameter("--every must be above 0")
     begin = newest_begin(lake, stream) if start is None else start
-    with subscribe(lake, stream, since=begin, wait=every / 1e9) as subscription, _stopped(subscription):
+    with subscribe(lake, stream, since=begin, wait=every / 1e9) as subscription, until_stopped(subscription.stop):
         write: Callable[[Change], None] = (_Csv if form == "csv" else _Json)(subscription.columns)
         changes = iter(subscription) if follow else iter(subscription.poll, None)
         for change in changes:
             write(change)
             sys.stdout.flush()
-
-
-@contextmanager
-def _stopped(subscription: Subscription) -> Iterator[None]:
-    """Ends the subscription at the first signal, between two changes; a second one kills."""
-
-    def stop(number: int, _: object) -> None:
-        signal.signal(number, signal.SIG_DFL)
-        subscription.stop()
-
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 class _Csv:
