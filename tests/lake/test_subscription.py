@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from deltalake import DeltaTable
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lowwater
@@ -129,7 +129,7 @@ steps = st.one_of(
 
 @pytest.mark.slow
 @given(st.lists(steps, max_size=9), st.booleans())
-@examples(12)
+@settings(max_examples=examples(12), deadline=None)
 def test_whatever_dies_a_view_is_the_table(
     tmp_path_factory: pytest.TempPathFactory, script: list[tuple[Any, ...]], history: bool
 ) -> None:
