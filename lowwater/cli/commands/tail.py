@@ -96,7 +96,7 @@ class _Json:
         self._line({**values, "_kind": "punctuation", "_last": last, "_version": change.version})
 
     def _line(self, values: dict[str, Any]) -> None:
-        sys.stdout.write(json.dumps(values) + "\n")
+        sys.stdout.writelines([json.dumps(values) + "\n"])
 
 
 def _values(column: Any) -> list[Any]:
