@@ -54,12 +54,11 @@ class View:
     given: list[tuple[int, int]] = field(default_factory=list)
 
     def apply(self, change: Change) -> None:
-        kept = {row: count for row, count in self.rows.items() if not change.start <= row[-1] < change.end}
-        self.rows = Counter(kept)
+        rows = Counter({row: n for row, n in self.rows.items() if not change.start <= row[-1] < change.end})
         for row in change.rows():
             assert change.start <= row["_last"] < change.end
-            self.rows[row["addr"], row["n"], row["_last"]] += 1
-        self.position = change.position
+            rows[row["addr"], row["n"], row["_last"]] += 1
+        self.rows, self.position = rows, change.position
         self.given.append((change.version, change.start))
 
     def drain(self, lake: Lake, **options: Any) -> list[Change]:
