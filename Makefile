@@ -6,7 +6,7 @@ PYTHON ?=
 CASES ?= 3000
 SPARK_CASES ?= 300
 FULL ?=
-EXTRAS := spark quality airflow s3 serve all
+EXTRAS := spark quality airflow s3 metrics serve all
 VENV := .venv
 BIN := $(VENV)/bin
 
