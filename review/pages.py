@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from lowwater.capture.tables.reader import RECORD_KINDS
-from lowwater.instants import format_duration, format_instant, parse_instant
+from lowwater.instants import SECOND, format_duration, format_instant, parse_instant
 from lowwater.lake.tables import interval_label, safe_name
 from lowwater.quality.lateness.counts import bound_of
 from lowwater.quality.lateness.review import QUANTILES, recommend
@@ -121,6 +121,7 @@ def _templates() -> Environment:
     )
     environment.filters |= {
         "instant": format_instant,
+        "second": lambda value: format_instant(value - value % SECOND),
         "duration": lambda value: format_duration(bound_of(value)) if value >= 0 else f"-{format_duration(-value)}",
         "exact": format_duration,
         "share": share_text,

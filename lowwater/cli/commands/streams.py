@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from lowwater.cli import options
-from lowwater.instants import format_duration, format_instant
+from lowwater.instants import SECOND, format_duration, format_instant
 from lowwater.terminal import open_console, say, styled
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def _show(info: StreamInfo) -> None:
     source = [f"query set {info.owner}"]
     source += [f"queries {', '.join(info.queries)}"] * bool(info.queries)
     source += [f"links {', '.join(info.links)}"] * bool(info.links)
-    when = f", in version {info.version}, {format_instant(info.published_at)}" if info.published_at else ""
+    when = f", in version {info.version}, {_second(info.published_at)}" if info.published_at else ""
     lines = {
         "  columns": ", ".join(f"{column.name} {column.type}" for column in info.columns),
         "  key": key,
@@ -88,6 +88,10 @@ def _readers(info: StreamInfo) -> list[str]:
         text = f"{reader.kind} {reader.name}"
         if reader.until is not None and reader.seen is not None:
             behind = f", {reader.behind} versions behind" if reader.behind else ""
-            text += f" (up to {format_instant(reader.until)}, at {format_instant(reader.seen)}{behind})"
+            text += f" (up to {format_instant(reader.until)}, at {_second(reader.seen)}{behind})"
         shown.append(text)
     return shown
+
+
+def _second(instant: int) -> str:
+    return format_instant(instant - instant % SECOND)
