@@ -324,6 +324,7 @@ class _Run:
             accounting = {
                 "operators": [asdict(operator) for operator in result.operators],
                 "fingerprint": fingerprint(stream_files(job.lake.stream(query.name), self.start, self.end)),
+                "seconds": round(result.seconds, 3),
             }
             state_files = state_folders(job.plan, folder)[query.name]
             if state_files.is_dir():
