@@ -160,6 +160,7 @@ bench: setup
 endurance: setup
 	$(BIN)/python scripts/endurance.py backfill
 	$(BIN)/python scripts/endurance.py airflow
+	$(BIN)/python -m tests.storage.polling 50
 
 bench-high: setup
 	$(BIN)/python benchmarks/bench_high.py

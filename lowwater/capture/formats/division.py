@@ -23,6 +23,7 @@ from lowwater.capture.records.batches import RecordSpan, decode_span, split_by_i
 from lowwater.capture.records.facts import CaptureSummary, Interface
 from lowwater.capture.records.malformed import MalformedRows
 from lowwater.errors import CaptureError
+from lowwater.storage.failures import hint_of
 
 _ROWS = 1 << 16
 """Most records of a batch."""
@@ -193,7 +194,9 @@ def _load(chunk: CaptureChunk, memory: Memory) -> NDArray[np.uint8]:
             while filled < len(buffer) and (count := file.readinto(buffer[filled:].data)):
                 filled += count
     except OSError as error:
-        raise CaptureError(f"{chunk.path}: cannot be read: {error.strerror}", "check the path and the disk") from error
+        raise CaptureError(
+            f"{chunk.path}: cannot be read: {error.strerror}", hint_of(error, "check the path and the disk")
+        ) from error
     if filled < len(buffer):
         raise _changed(chunk)
     return buffer
