@@ -72,6 +72,11 @@ class FileCache:
             shutil.move(source, target)
         self._note(target)
 
+    def follow(self, source: ObjectPath, target: ObjectPath) -> None:
+        """Moves the copy of an object, if there is one, to the place of an equal object."""
+        if self.place_of(source).exists():
+            self.keep(target, self.place_of(source))
+
     def drop(self, path: ObjectPath) -> None:
         """Removes the copy of an object, if there is one."""
         self.place_of(path).unlink(missing_ok=True)

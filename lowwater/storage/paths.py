@@ -108,12 +108,18 @@ def place(path: PurePath) -> None:
         take(file_cache().place_of(path), path)
 
 
-def take(source: Path, target: PurePath) -> None:
-    """Moves a temporary file of the run into the lake.
+def take(source: PurePath, target: PurePath) -> None:
+    """Moves a temporary file of the run, which tasks may have left in the lake, to its place.
 
     Raises:
         OSError: if it cannot be written.
     """
+    if isinstance(source, ObjectPath) and isinstance(target, ObjectPath):
+        objects.copy(source, target)
+        file_cache().follow(source, target)
+        objects.delete([source])
+        return
+    source = Path(source)
     if isinstance(target, ObjectPath):
         objects.upload(target, source)
         file_cache().keep(target, source)

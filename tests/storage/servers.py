@@ -108,8 +108,8 @@ def proxied(server: int) -> Iterator[Proxy]:
             process.kill()
 
 
-def serve(server: int) -> None:
-    """Serves as proxy before the server of a port, and prints its own port."""
+def serve(server: int, port: int = 0) -> None:
+    """Serves as proxy before the server of a port, at a port or any free one, and prints its own port."""
     alone, draw = threading.Lock(), random.Random(7)
     rules: list[tuple[Rule, list[int]]] = []
     seen: list[tuple[str, str, str]] = []
@@ -194,7 +194,7 @@ def serve(server: int) -> None:
 
         do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = forward
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as listener:
+    with ThreadingHTTPServer(("127.0.0.1", port), Handler) as listener:
         listener.daemon_threads = True
         listener.handle_error = lambda *_: None  # type: ignore[method-assign]  # a client that hangs up is no error
         print(listener.server_address[1], flush=True)
@@ -202,4 +202,4 @@ def serve(server: int) -> None:
 
 
 if __name__ == "__main__":
-    serve(int(sys.argv[1]))
+    serve(*map(int, sys.argv[1:]))
