@@ -6,6 +6,7 @@ project is empty for it. Only the programs (Python, Java, the packages) are comm
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import signal
@@ -20,16 +21,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
-import pyspark
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # the S3 server belongs to the tests
 
+from lowwater.storage.object_paths import ObjectPath  # noqa: E402
 from tests.storage.servers import BUCKET, PACKAGES  # noqa: E402
 
-from lowwater.storage.object_paths import ObjectPath  # noqa: E402
-
-KEYS = {"AWS_ACCESS_KEY_ID": "AKIACLUSTERCLUSTER00", "AWS_SECRET_ACCESS_KEY": "cluster/secret", "AWS_REGION": "us-east-1"}
+KEYS = {
+    "AWS_ACCESS_KEY_ID": "AKIACLUSTERCLUSTER00",
+    "AWS_SECRET_ACCESS_KEY": "cluster/secret",
+    "AWS_REGION": "us-east-1",
+}
 """Keys of the S3 server, which accepts any."""
 
 STARTS = 120.0
@@ -139,7 +142,11 @@ class Cluster:
     def _environment_of(self, name: str) -> dict[str, str]:
         """The environment of a part: nothing of its starter but where programs are."""
         common = {key: os.environ[key] for key in ("PATH", "JAVA_HOME", "LANG", "VIRTUAL_ENV") if key in os.environ}
-        common |= {"PYTHONDONTWRITEBYTECODE": "1", "SPARK_NO_DAEMONIZE": "1", "SPARK_HOME": str(Path(_spark()).parents[1])}
+        common |= {
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "SPARK_NO_DAEMONIZE": "1",
+            "SPARK_HOME": str(Path(_spark()).parents[1]),
+        }
         if name == "disk":
             return {**os.environ, "PYTHONPATH": str(PACKAGES)}
         if name == "s3":
@@ -148,7 +155,12 @@ class Cluster:
             kept = self.folder / "master-state"
             kept.mkdir(exist_ok=True)
             options = f"-Dspark.deploy.recoveryMode=FILESYSTEM -Dspark.deploy.recoveryDirectory={kept}"
-            return {**common, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_DAEMON_JAVA_OPTS": options, "SPARK_DAEMON_MEMORY": "256m"}
+            return {
+                **common,
+                "SPARK_LOCAL_IP": "127.0.0.1",
+                "SPARK_DAEMON_JAVA_OPTS": options,
+                "SPARK_DAEMON_MEMORY": "256m",
+            }
         own = {"HOME": "/tmp/home", "TMPDIR": "/tmp", "LOWWATER_CACHE": "/tmp/kernels", "SPARK_DAEMON_MEMORY": "256m"}
         own |= {"SPARK_LOCAL_DIRS": "/tmp/local", "SPARK_WORKER_DIR": "/tmp/work", "SPARK_LOCAL_IP": self._host(name)}
         return {**common, **self.store(), **own}
@@ -234,7 +246,9 @@ def _namespace() -> list[str]:
 
 
 def _spark() -> str:
-    return str(Path(pyspark.__file__).parent / "bin" / "spark-class")
+    found = importlib.util.find_spec("pyspark")  # it is not imported: only its programs are needed
+    assert found is not None and found.origin is not None
+    return str(Path(found.origin).parent / "bin" / "spark-class")
 
 
 def _family(process: psutil.Process) -> list[psutil.Process]:

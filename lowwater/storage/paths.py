@@ -128,6 +128,32 @@ def take(source: PurePath, target: PurePath) -> None:
     os.replace(source, target)
 
 
+def send(source: Path, begin: int, end: int | None, target: PurePath) -> None:
+    """Copies bytes of a local file into the lake.
+
+    Args:
+        source: the file.
+        begin: offset of the first byte.
+        end: offset behind the last byte; None for all that follow.
+        target: new file of the lake.
+
+    Raises:
+        OSError: if it cannot be read or written.
+    """
+    waiting = draft(target)
+    try:
+        with source.open("rb") as file, waiting.open("wb") as part:
+            file.seek(begin)
+            left = (source.stat().st_size if end is None else end) - begin
+            while left > 0 and (data := file.read(min(left, objects.PIECE))):
+                left -= part.write(data)
+        if isinstance(target, ObjectPath):
+            objects.upload(target, waiting)
+    finally:
+        if isinstance(target, ObjectPath):
+            waiting.unlink(missing_ok=True)
+
+
 def copy(source: PurePath, target: PurePath) -> None:
     """Copies a file of the lake to another place in it.
 
