@@ -206,6 +206,19 @@ class Cluster:
                         found.append(process)
         return found
 
+    def computing(self) -> list[str]:
+        """The workers whose executors have Python processes, which run the tasks."""
+        names = []
+        for number in range(self.workers):
+            part = self._parts.get(f"worker{number}")
+            lines = []
+            for process in _family(part) if part is not None and part.poll() is None else ():
+                with suppress(psutil.Error):
+                    lines.append(" ".join(process.cmdline()))
+            if any("pyspark.daemon" in line for line in lines):
+                names.append(f"worker{number}")
+        return names
+
     def stop(self) -> None:
         """Ends all parts."""
         for name in [*self._parts]:
