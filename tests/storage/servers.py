@@ -23,6 +23,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 BUCKET = "lakes"
 CONTROL = "/__proxy__"
+LATE = 0.05
 PACKAGES = Path(sys.prefix) / "s3"
 """Packages of the server, as `make` installs them from `requirements.txt` beside this file."""
 
@@ -60,7 +61,8 @@ class Rule:
     """What happens to some requests.
 
     Attributes:
-        fault: 500, 503, 403, keys, skewed, refused, lost (done, but not answered), cut (half of the body), slow, hang.
+        fault: 500, 503, 403, keys, skewed, refused, lost (done, but not answered), cut (half of the body), slow, hang, late (done
+            after LATE seconds).
         method: pattern of the method.
         path: pattern of the path.
         times: most requests that it breaks.
@@ -146,6 +148,8 @@ def serve(server: int, port: int = 0) -> None:
             if fault == "refused":
                 self.close_connection = True
                 return
+            if fault == "late":
+                time.sleep(LATE)
             # The server looks at a condition and writes in two steps; a real store does both at once.
             with alone:
                 target = http.client.HTTPConnection("127.0.0.1", server, timeout=60)
