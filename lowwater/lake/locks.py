@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path, PurePath
 
+from lowwater.cluster import on_cluster
 from lowwater.errors import BusyError, LakeError
 from lowwater.instants import format_instant
 from lowwater.lake.layout import Lake
@@ -157,12 +158,13 @@ def handed_over(lake: Lake, name: str) -> Iterator[PurePath | None]:
         yield None
         return
     home = lake.work / safe_name(name)
-    paths.remove_tree(home)
+    paths.remove(*paths.files_below(home))
     try:
         yield home / uuid.uuid4().hex[:12]
     finally:
-        with suppress(OSError):  # the next attempt removes it
-            paths.remove_tree(home)
+        if on_cluster():
+            with suppress(OSError):  # the next attempt removes them
+                paths.remove(*paths.files_below(home))
 
 
 @contextmanager

@@ -53,7 +53,7 @@ class FileCache:
         with self._lock:
             busy = self._busy.setdefault(target, threading.Lock())
         with busy:
-            if not target.exists():
+            if target not in self._used or not target.exists():  # a draft that was not placed may be a part
                 target.parent.mkdir(parents=True, exist_ok=True)
                 part = target.with_name(f"{target.name}.part")
                 try:

@@ -61,8 +61,8 @@ class Rule:
     """What happens to some requests.
 
     Attributes:
-        fault: 500, 503, 403, keys, skewed, refused, lost (done, but not answered), cut (half of the body), slow, hang, late (done
-            after LATE seconds).
+        fault: 500, 503, 403, keys, skewed, refused, lost (done, but not answered), cut (half of the body), slow, hang,
+            late (done after LATE seconds).
         method: pattern of the method.
         path: pattern of the path.
         times: most requests that it breaks.
