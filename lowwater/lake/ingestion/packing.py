@@ -96,6 +96,11 @@ class PackTask:
     growing: bool = False
     sent: SentPart | None = None
 
+    @property
+    def weight(self) -> int:
+        """Bytes to read; the heaviest tasks start first."""
+        return self.bytes if self.chunks is None else self.chunks[-1].end - self.chunks[0].begin
+
 
 @dataclass(frozen=True)
 class PackedFile:

@@ -54,6 +54,11 @@ class LowTask:
     number: int = 0
     thinnings: Mapping[str, PacketSampling] = field(default_factory=dict)
 
+    @property
+    def weight(self) -> int:
+        """Packets to read; the heaviest tasks start first."""
+        return self.read.packets
+
 
 @dataclass(frozen=True)
 class LowOutcome:
