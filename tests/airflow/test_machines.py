@@ -17,13 +17,11 @@ import pytest
 from lowwater.capture.generate import GeneratedCapture
 from lowwater.instants import HOUR, format_instant
 from lowwater.storage import paths
+from scripts.machines import Cluster, cluster, environment
 from tests.replay.support import DEMO, QUERIES, ROOT, START, lowwater, table_rows, write_settings
 from tests.storage.servers import PACKAGES
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
-
-sys.path.append(str(ROOT / "scripts"))
-from machines import Cluster, cluster, environment  # noqa: E402
 
 SPAN = ("--from", format_instant(START), "--to", format_instant(START + HOUR))
 SHARED = """

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from lowwater.lake.layout import open_lake
 from lowwater.storage import paths
 from lowwater.storage.object_paths import ObjectPath
+from scripts.machines import cluster
 from tests.law.cases import Case, case
 from tests.law.compare import LAKES, SPARK
 from tests.law.fuzz import DIFFERENT, REFUSED, Outcome, accepted, following, rows_of
@@ -88,9 +89,6 @@ def main() -> int:
     parser.add_argument("--begin", type=int, default=0, help="least seed")
     parser.add_argument("--folder", type=Path, default=ROOT / "var" / "cluster-law", help="for the cluster's logs")
     options = parser.parse_args()
-    sys.path.insert(0, str(ROOT / "scripts"))
-    from machines import cluster
-
     options.ledger.parent.mkdir(parents=True, exist_ok=True)
     ends = time.monotonic() + options.seconds
     with cluster(options.folder.absolute()) as machines:
