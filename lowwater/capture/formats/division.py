@@ -44,6 +44,8 @@ class CaptureChunk:
             chunk are missing.
         insane: positions of its malformed records, ascending.
         scanner: the scanner at its first record.
+        held: file that has the bytes of the chunk; None for the capture itself.
+        base: offset in the capture of the first byte of `held`.
     """
 
     path: Path
@@ -54,6 +56,8 @@ class CaptureChunk:
     clocks: tuple[int, ...]
     insane: NDArray[np.int64]
     scanner: Scanner
+    held: Path | None = None
+    base: int = 0
 
 
 @dataclass(frozen=True)
@@ -189,8 +193,8 @@ def _load(chunk: CaptureChunk, memory: Memory) -> NDArray[np.uint8]:
     buffer = memory.bytes("chunk", chunk.end - chunk.begin)
     filled = 0
     try:
-        with chunk.path.open("rb", buffering=0) as file:
-            file.seek(chunk.begin)
+        with (chunk.held or chunk.path).open("rb", buffering=0) as file:
+            file.seek(chunk.begin - chunk.base)
             while filled < len(buffer) and (count := file.readinto(buffer[filled:].data)):
                 filled += count
     except OSError as error:
