@@ -1,4 +1,4 @@
-"""Packets without a time (T3): `untimed = "file"` of a link, its place in the digest of inputs, and what follows a change."""
+"""Packets without a time (T3): `untimed = "file"` of a link, the digest of inputs, and what follows a change."""
 
 from __future__ import annotations
 
