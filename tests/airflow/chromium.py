@@ -8,8 +8,6 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 import pytest
-from playwright.sync_api import TimeoutError as Late
-from playwright.sync_api import sync_playwright
 
 from lowwater.instants import format_instant
 
@@ -20,6 +18,10 @@ def browser(home: Any) -> Iterator[Any]:
     found = next((path for name in ("chromium", "chromium-browser") if (path := shutil.which(name))), None)
     if found is None:
         pytest.skip("no Chromium")
+    from playwright.sync_api import (
+        sync_playwright,
+    )  # a second of imports, which every worker would take to collect tests
+
     with sync_playwright() as running:
         started = running.chromium.launch(executable_path=found, args=["--no-sandbox"])
         page = started.new_context(viewport={"width": 1500, "height": 950}, timezone_id="UTC").new_page()
@@ -49,6 +51,8 @@ def follow(page: Any, link: Any, heading: str, address: str) -> Any:
     before it has done so can lose: the frame is put back to the page before. So the address of the whole page has to
     follow too, and where it has not the link is followed again, as somebody who reads would.
     """
+    from playwright.sync_api import TimeoutError as Late
+
     inside = frame(page)
     for _ in range(5):
         with suppress(Late):
