@@ -138,7 +138,7 @@ lint: $(VENV)/.packages
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-types: $(VENV)/.packages
+types: $(VENV)/.package
 	$(BIN)/mypy
 
 fuzz: setup
