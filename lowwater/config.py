@@ -148,6 +148,8 @@ class Link(Section):
         duplicate_bytes: bytes above the link layer that are equal in copies (D1); `content`: TTL, hop limit and
             checksums aside.
         anonymise: file with the key that replaces addresses.
+        untimed: time of packets that have none, the simple packet blocks of a pcapng (T3): `malformed`: none; `file`:
+            that of the packet before them in the file, or the begin of the time that the file is declared to cover.
         kind: format of its files, or the tool that wrote them.
         protocol: protocol of its records, if they are no packets; None for the only one of `schemas`, or the one that
             queries name.
@@ -181,6 +183,7 @@ class Link(Section):
     duplicates: Annotated[Duplicates | Literal["keep"], BeforeValidator(_duplicates)] = "keep"
     duplicate_bytes: Literal["content", "packet"] = "content"
     anonymise: str | None = None
+    untimed: Literal["malformed", "file"] = "malformed"
     kind: Kind = "pcap"
     protocol: str | None = None
     schemas: Names = ()
@@ -232,6 +235,8 @@ class Link(Section):
                 raise ValueError(f'{key}: is of a link of kind "pcap"')
         if self.sampling or self.applications:
             raise ValueError('sampling and applications: are of a link of kind "pcap"')
+        if self.untimed != "malformed":
+            raise ValueError('untimed: is of a link of kind "pcap"')
 
     @model_validator(mode="after")
     def _consistent(self) -> Link:

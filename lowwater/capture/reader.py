@@ -72,6 +72,7 @@ class CaptureReader:
         header: facts of the file header.
         malformed: malformed rows so far, in file order.
         summary: summary of the file; None until the iteration has ended.
+        untimed: as `PcapngScanner.untimed` before the first record; None for other formats.
     """
 
     def __init__(
@@ -89,6 +90,9 @@ class CaptureReader:
             self._window = FileWindow(source, max(chunk_bytes, FILE_HEADER), sha256 is None and unpacked is None)
             self._window.fill()
         scanner = _SCANNERS[header.format](header)
+        self.untimed = content.untimed if isinstance(scanner, PcapngScanner) else None
+        if isinstance(scanner, PcapngScanner):
+            scanner.untimed = self.untimed
         self.summary: CaptureSummary | None = None
         self._unpacked = unpacked
         self.malformed = MalformedRows(header.path)

@@ -21,6 +21,7 @@ from lowwater.errors import ConfigError
 from lowwater.instants import HOUR, format_duration, format_instant
 from lowwater.lake.files.names import LinkFiles
 from lowwater.lake.files.proposal import LinkProposal, Proposal, files_below, propose
+from lowwater.lake.files.protocols import RecordProposal
 from lowwater.lake.ingestion.record_options import record_options
 from lowwater.storage import paths
 from lowwater.storage.captures import StoredCapture
@@ -122,7 +123,7 @@ def _schemas(proposal: Proposal, folder: Path) -> dict[Path, bytes]:
     return {
         folder / f"{link.named.link}{SCHEMA}": (SCHEMA_HEAD + link.records.block).encode()
         for link in proposal.links
-        if link.records is not None
+        if isinstance(link.records, RecordProposal)
     }
 
 

@@ -9,14 +9,15 @@ from __future__ import annotations
 import shutil
 import uuid
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path, PurePath
 
+from lowwater.cluster import on_cluster
 from lowwater.errors import BusyError, LakeError
 from lowwater.instants import format_instant
 from lowwater.lake.layout import Lake
 from lowwater.lake.tables import safe_name
-from lowwater.storage import locks
+from lowwater.storage import locks, paths
 from lowwater.storage.failures import hint_of
 from lowwater.storage.locks import Fence, HeldError
 from lowwater.storage.object_paths import ObjectPath
@@ -139,6 +140,30 @@ def _staging(lake: Lake, name: str) -> Iterator[Path]:
         yield folder
     finally:
         shutil.rmtree(home, ignore_errors=True)
+
+
+@contextmanager
+def handed_over(lake: Lake, name: str) -> Iterator[PurePath | None]:
+    """Yields a new folder of a lake in an object store for files that tasks on other machines write and read.
+
+    It is removed at the end; folders of earlier attempts of this name are removed first. None for a lake in a folder,
+    whose staging folder all machines see. The caller holds the lock of the name.
+
+    Args:
+        lake: the lake.
+        name: what the attempt is for.
+    """
+    if not isinstance(lake.root, ObjectPath):
+        yield None
+        return
+    home = lake.work / safe_name(name)
+    paths.remove(*paths.files_below(home))
+    try:
+        yield home / uuid.uuid4().hex[:12]
+    finally:
+        if on_cluster():
+            with suppress(OSError):  # the next attempt removes them
+                paths.remove(*paths.files_below(home))
 
 
 @contextmanager

@@ -339,8 +339,9 @@ def swap_files(
     old: Callable[[DeltaTable], list[dict[str, Any]]],
     rest: Callable[[list[dict[str, Any]]], Iterable[DataFile]] = lambda _: (),
     fence: Fence | None = None,
+    note: Callable[[DeltaTable], Mapping[str, str]] | None = None,
 ) -> None:
-    """Replaces files by others, in one atomic commit; commits nothing without files.
+    """Replaces files by others, in one atomic commit; commits nothing without files and without a note.
 
     Args:
         path: directory of the table.
@@ -348,6 +349,7 @@ def swap_files(
         old: returns the rows of `live_files` to remove from the version that is changed.
         rest: gets these rows; writes and returns files for the part of their content that stays.
         fence: lease of the writer, as for `commit`.
+        note: returns what the commit says of itself, key -> text, for the version that is changed.
     """
     from deltalake.transaction import AddAction, RemoveAction
 
@@ -361,7 +363,8 @@ def swap_files(
             for file in (*new_files, *rest(old_files))
         ]
         removed = [RemoveAction(row["path"], True, now, row["size_bytes"], _partition(row)) for row in old_files]
-        if added or removed:
+        if added or removed or note is not None:
+            properties = properties if note is None else _noted(properties, note(table))
             names = table.metadata().partition_columns
             actions: list[AddAction | RemoveAction] = [*added, *removed]
             table.create_write_transaction(
@@ -369,6 +372,17 @@ def swap_files(
             )
 
     commit(path, change, fence)
+
+
+def _noted(properties: CommitProperties, note: Mapping[str, str]) -> CommitProperties:
+    """Returns properties with a note, which holds for one version: Delta itself does not try again on a newer one."""
+    from deltalake import CommitProperties
+
+    return CommitProperties(
+        custom_metadata={**(properties.custom_metadata or {}), **note},
+        max_commit_retries=0,
+        app_transactions=properties.app_transactions,
+    )
 
 
 def live_files(table: DeltaTable) -> list[dict[str, Any]]:

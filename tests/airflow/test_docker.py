@@ -264,34 +264,35 @@ def test_an_interval_on_the_cluster_of_the_compose_file(
         environment["LOWWATER_SPARK_SECRET"] = said["password"]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
-        assert not {each.result() for each in refused} & {"3"}, "the cluster asks for its secret"
-    assert _counted(environment, 300) == "3"
+        assert [each.result() for each in refused] == [["asked"]] * 2, "the cluster asks for its secret"
     for query in DEMO:
         assert table_rows(lake, query) == table_rows(published, query, START, START + HOUR) != []
 
 
 COUNT = """
 from lowwater.high.session import build_session
+print("asked", flush=True)
 print(build_session().range(3).count(), flush=True)
 """
 
 
-def _counted(environment: dict[str, str], seconds: int = 60) -> str:
-    """What a session of an environment counts; nothing where it is refused, or not answered."""
+def _counted(environment: dict[str, str], seconds: int = 60) -> list[str]:
+    """What a session of an environment says; not what it counts where it is refused, or not answered."""
     command = [sys.executable, "-c", COUNT]
     try:
-        return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=seconds).stdout.strip()
-    except subprocess.TimeoutExpired:
-        return ""
+        said = subprocess.run(command, env=environment, capture_output=True, timeout=seconds).stdout
+    except subprocess.TimeoutExpired as late:
+        said = late.stdout or b""
+    return said.decode().split()
 
 
 def _address() -> str:
-    """An address of this machine by which other containers would know it."""
+    """An address of this machine by which other containers would know it; loopback where it has no other."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(("192.0.2.1", 9))  # a documentation network: nothing is sent
         except OSError:
-            pytest.skip("this machine has no address but loopback")
+            return "127.0.0.1"
         return str(probe.getsockname()[0])
 
 

@@ -56,7 +56,8 @@ def put_stream(path: PurePath, fields: tuple[Field, ...], start: int, end: int, 
     """Writes the stream of a query over [start, end), ns, in files as the high level has them."""
     rows = rows.select(plan_schema(fields).names)
     is_row = pc.equal(rows.column("_kind"), ROW)
-    with tempfile.TemporaryDirectory(dir=path.parents[1] if isinstance(path, Path) else None) as folder:
+    disk = path.parents[1] if isinstance(path, Path) else None  # files are moved there
+    with tempfile.TemporaryDirectory(dir=disk) as folder:
         with HourFiles(Path(folder), "rows", rows.schema) as out:
             out.write(rows.filter(is_row))
         promises = Path(folder) / "punctuation.parquet"

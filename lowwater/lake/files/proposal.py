@@ -17,6 +17,7 @@ from lowwater.config import Link
 from lowwater.errors import ConfigError
 from lowwater.instants import HOUR, SECOND
 from lowwater.lake.files.dates import LENGTHS, NameDates, check_dates
+from lowwater.lake.files.logs import LogProposal
 from lowwater.lake.files.names import LinkFiles, NameGroup, group_names, name_links
 from lowwater.lake.files.parting import LinkGroup, overlap, pause, split_by_link
 from lowwater.lake.files.protocols import RecordProposal
@@ -52,7 +53,7 @@ class LinkProposal:
         mixed: whether its own files overlap in time.
         tolerance: proposed gap tolerance, ns, if pauses between files exceed the default, but not the silences within
             files; else 0.
-        records: protocol of the records; None for packets.
+        records: protocol of the records, or the ready one of a log; None for packets.
     """
 
     named: LinkFiles
@@ -65,7 +66,7 @@ class LinkProposal:
     of: str = ""
     mixed: bool = False
     tolerance: int = 0
-    records: RecordProposal | None = None
+    records: RecordProposal | LogProposal | None = None
 
     @property
     def interfaces(self) -> tuple[InterfaceFacts, ...]:

@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from lowwater.capture.content.retention import NOTHING, ContentOptions
 from lowwater.capture.formats.compression import DecompressedSource, compression_of
 from lowwater.capture.formats.division import CaptureChunk, CaptureIndex, indexing
 from lowwater.capture.formats.header import FILE_HEADER
@@ -62,12 +63,14 @@ class SurveyTask:
         max_jump: max_jump of its link, ns.
         chunk_bytes: approximate size of a chunk, bytes.
         whole: whether the file is one chunk, since its records are no packets.
+        content: content that is stored beside the headers.
     """
 
     path: Path
     max_jump: int
     chunk_bytes: int
     whole: bool = False
+    content: ContentOptions = NOTHING
 
 
 @dataclass(frozen=True)
@@ -128,7 +131,7 @@ def _survey(task: SurveyTask) -> Generator[CaptureChunk, None, Survey]:
     if compressed or task.whole:
         sha256 = digest(task.path)
         return Survey(task.path, sha256, before, task.path.stat().st_size > before, None, DAMAGE.empty_table())
-    capture_index = yield from indexing(task.path, task.max_jump, task.chunk_bytes)
+    capture_index = yield from indexing(task.path, task.max_jump, task.chunk_bytes, content=task.content)
     grew = max(task.path.stat().st_size, capture_index.summary.bytes) > before
     bare = replace(capture_index, malformed=MalformedRows(task.path))
     return Survey(

@@ -21,7 +21,7 @@ from lowwater.storage.failures import hint_of
 TIMES = ("time", "ts", "timestamp", "start", "seconds", "elapsed")
 """Names of a clock whose values are near no instant: times since the begin of a measurement."""
 
-_PARQUET, _ZEEK = b"PAR1", b"#separator "
+_PARQUET = b"PAR1"
 
 
 @dataclass(frozen=True)
@@ -79,10 +79,6 @@ def _of_text(path: Path, sample: TextSample) -> tuple[str, TextOptions, SniffedC
         raise CaptureError(f"{path}: has no records", "wait until it has some, or leave it out")
     if b"\0" in first[: 1 << 16]:
         raise CaptureError(f"{path}: is no text, no parquet file and no capture", "leave it out")
-    if first.startswith(_ZEEK):
-        raise CaptureError(
-            f'{path}: is a log of Zeek, which kind = "zeek" reads', "write its link as docs/logs.md shows"
-        )
     if first.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{") and (objects := json_columns(sample)) is not None:
         return "json", TextOptions(), objects
     candidates = separated_columns(sample)
