@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import io
 import json
 import pickle
 import time
@@ -40,11 +39,7 @@ def plain(data: bytes) -> bytes:
 
 
 def zstandard(data: bytes) -> bytes:
-    out = io.BytesIO()
-    with pa.CompressedOutputStream(out, "zstd") as stream:
-        stream.write(data)
-        stream.flush()
-        return out.getvalue()
+    return bytes(pa.compress(data, "zstd", asbytes=True))
 
 
 @pytest.mark.slow
