@@ -21,6 +21,7 @@ from lowwater.instants import HOUR, SECOND, format_duration, parse_duration, par
 from lowwater.refused import refusals
 from lowwater.sections import Duration, History, LinkThresholds, Positive, Section, Thresholds, nearest
 from lowwater.storage import paths
+from lowwater.storage.captures import is_address
 
 FILE_NAME = "lowwater.toml"
 LINK_NAME = r"[A-Za-z_][A-Za-z0-9_.-]*(?:/[A-Za-z0-9_.-]+)?"
@@ -373,7 +374,7 @@ class Retention(Section):
 class Config(Section):
     """All settings of `lowwater.toml`. `lake` is relative to the file, which is in the lake or beside it."""
 
-    lake: Path | None = None
+    lake: str | PurePath | None = None
     interval: Interval = Interval()
     links: dict[LinkName, Link] = Setting(default={})
     sets: dict[SetName, tuple[str, ...]] = Setting(default={})
@@ -480,12 +481,17 @@ def _refuse(path: PurePath, error: ValidationError, variables: Mapping[str, str]
     raise ConfigError("\n".join(dict.fromkeys(lines)))
 
 
+def _located(folder: Path, value: str) -> str:
+    """Returns a path of the settings from the folder of their file; an address stays as it is."""
+    return value if is_address(value) else normpath(folder / value)
+
+
 def _absolute(config: Config, folder: Path, lake: PurePath | None) -> Config:
     links = {
         name: link.model_copy(
             update={
                 **{
-                    key: tuple(normpath(folder / value) for value in values)
+                    key: tuple(_located(folder, value) for value in values)
                     for key in ("captures", "schemas")
                     if (values := getattr(link, key))
                 },
@@ -503,6 +509,6 @@ def _absolute(config: Config, folder: Path, lake: PurePath | None) -> Config:
         )
         for name, query_set in config.query_sets.items()
     }
-    chosen = lake or (folder / config.lake if config.lake else folder)
+    chosen = lake or (paths.lake_path(_located(folder, str(config.lake))) if config.lake else folder)
     files = Files(folders=tuple(normpath(folder / path) for path in config.files.folders))
     return config.model_copy(update={"lake": chosen, "links": links, "query_sets": query_sets, "files": files})

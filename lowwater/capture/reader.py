@@ -31,6 +31,7 @@ from lowwater.capture.records.facts import CaptureSummary, Interface, InterfaceS
 from lowwater.capture.records.malformed import MalformedRows
 from lowwater.capture.records.stream import RecordStream
 from lowwater.errors import CaptureError
+from lowwater.storage.failures import hint_of
 
 __all__ = [
     "BATCH",
@@ -133,7 +134,9 @@ class CaptureReader:
             yield from self._stream
             self._finish()
         except OSError as error:
-            raise CaptureError(f"{self.header.path}: cannot be read: {error.strerror}", UNREADABLE) from error
+            raise CaptureError(
+                f"{self.header.path}: cannot be read: {error.strerror}", hint_of(error, UNREADABLE)
+            ) from error
         finally:
             self._window.close()
             for tally in self._stream.judge.tallies:

@@ -24,6 +24,7 @@ from lowwater.capture.records.batches import RecordSpan, decode_span, split_by_i
 from lowwater.capture.records.facts import CaptureSummary, Interface
 from lowwater.capture.records.malformed import MalformedRows
 from lowwater.errors import CaptureError
+from lowwater.storage.failures import hint_of
 
 _ROWS = 1 << 16
 """Most records of a batch."""
@@ -44,6 +45,8 @@ class CaptureChunk:
             chunk are missing.
         insane: positions of its malformed records, ascending.
         scanner: the scanner at its first record.
+        held: file that has the bytes of the chunk; None for the capture itself.
+        base: offset in the capture of the first byte of `held`.
     """
 
     path: Path
@@ -54,6 +57,8 @@ class CaptureChunk:
     clocks: tuple[int, ...]
     insane: NDArray[np.int64]
     scanner: Scanner
+    held: Path | None = None
+    base: int = 0
 
 
 @dataclass(frozen=True)
@@ -206,12 +211,14 @@ def _load(chunk: CaptureChunk, memory: Memory) -> NDArray[np.uint8]:
     buffer = memory.bytes("chunk", chunk.end - chunk.begin)
     filled = 0
     try:
-        with chunk.path.open("rb", buffering=0) as file:
-            file.seek(chunk.begin)
+        with (chunk.held or chunk.path).open("rb", buffering=0) as file:
+            file.seek(chunk.begin - chunk.base)
             while filled < len(buffer) and (count := file.readinto(buffer[filled:].data)):
                 filled += count
     except OSError as error:
-        raise CaptureError(f"{chunk.path}: cannot be read: {error.strerror}", "check the path and the disk") from error
+        raise CaptureError(
+            f"{chunk.path}: cannot be read: {error.strerror}", hint_of(error, "check the path and the disk")
+        ) from error
     if filled < len(buffer):
         raise _changed(chunk)
     return buffer

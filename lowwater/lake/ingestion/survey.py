@@ -24,6 +24,7 @@ from lowwater.capture.formats.sources import Source, open_source
 from lowwater.capture.reader import digest
 from lowwater.capture.records.malformed import REASONS, MalformedRows
 from lowwater.errors import CaptureError, LowwaterError
+from lowwater.storage.failures import hint_of
 
 _PIECE = 1 << 20
 
@@ -116,11 +117,11 @@ class SurveyRun:
     def __iter__(self) -> Iterator[CaptureChunk]:
         try:
             self.result = yield from _survey(self._task)
-        except LowwaterError as error:
-            self.result = FailedTask(error)
         except OSError as error:
             text = f"{self._task.path}: cannot be read: {error.strerror}"
-            self.result = FailedTask(CaptureError(text, "check the path"))
+            self.result = FailedTask(CaptureError(text, hint_of(error, "check the path")))
+        except LowwaterError as error:
+            self.result = FailedTask(error)
 
 
 def _survey(task: SurveyTask) -> Generator[CaptureChunk, None, Survey]:
@@ -196,5 +197,7 @@ def starts_with(path: Path, size: int, sha256: str, unpacked: bool) -> bool:
                 hashed.update(memoryview(buffer)[:count])
                 left -= count
     except OSError as error:
-        raise CaptureError(f"{path}: cannot be read: {error.strerror}", "check the path and the disk") from error
+        raise CaptureError(
+            f"{path}: cannot be read: {error.strerror}", hint_of(error, "check the path and the disk")
+        ) from error
     return left == 0 and hashed.hexdigest() == sha256

@@ -16,6 +16,7 @@ from lowwater.capture.tables.sniffing.objects import json_columns, parquet_colum
 from lowwater.capture.tables.sniffing.pieces import TextSample, sample_text
 from lowwater.capture.tables.sniffing.separated import separated_columns
 from lowwater.errors import CaptureError
+from lowwater.storage.failures import hint_of
 
 TIMES = ("time", "ts", "timestamp", "start", "seconds", "elapsed")
 """Names of a clock whose values are near no instant: times since the begin of a measurement."""
@@ -64,7 +65,7 @@ def sniff(path: Path) -> SniffedTable:
         with path.open("rb") as file:
             head = file.read(4)
     except OSError as error:
-        raise CaptureError(f"{path}: cannot be read: {error.strerror}", "check the path") from error
+        raise CaptureError(f"{path}: cannot be read: {error.strerror}", hint_of(error, "check the path")) from error
     if head == _PARQUET:
         return _with_clock("parquet", "", TextOptions(), parquet_columns(path))
     sample = sample_text(path)
