@@ -24,6 +24,7 @@ import numpy as np
 import pyarrow as pa
 
 from lowwater.capture.content.applications import application_fields
+from lowwater.capture.content.retention import ContentOptions
 from lowwater.capture.formats.division import index, read_chunk
 from lowwater.capture.formats.header import RECORD_HEADER
 from lowwater.capture.formats.scan import ROWS
@@ -100,7 +101,8 @@ def check_file(data: bytes, path: Path, random: Random) -> str:
     """
     path.write_bytes(data)
     try:
-        reader = read(path, MAX_JUMP, random.choice((24, 100, 4096, 1 << 20)))
+        content = ContentOptions(untimed=random.choice((None, None, -1, fuzz_inputs.START)))
+        reader = read(path, MAX_JUMP, random.choice((24, 100, 4096, 1 << 20)), content=content)
         batches = list(reader)
     except CaptureError as error:
         assert str(path) in str(error) and error.hint, f"no file or no hint: {error}"
@@ -109,11 +111,11 @@ def check_file(data: bytes, path: Path, random: Random) -> str:
     summary = reader.summary
     assert summary is not None
     if not summary.compression:
-        found = index(path, MAX_JUMP, random.choice((24, 200, 1 << 20)), summary.sha256)
+        found = index(path, MAX_JUMP, random.choice((24, 200, 1 << 20)), summary.sha256, content)
         assert found.malformed == tuple(reader.malformed), "the index has other malformed rows"
         decoded = tuple(replace(each, undecoded=0) for each in summary.interfaces)
         assert found.summary == replace(summary, interfaces=decoded), "the index has another summary"
-        parts = [batch for chunk in found.chunks for _, batch in read_chunk(chunk)]
+        parts = [batch for chunk in found.chunks for _, batch in read_chunk(chunk, content)]
         assert _rows(parts) == _rows(batches), "chunks give other rows than one pass"
     return "read with damage" if reader.malformed else "read"
 

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lowwater.capture import open_capture, read
+from lowwater.capture.content.frames import EVERYTHING
 from lowwater.capture.content.retention import ContentOptions
 from lowwater.capture.formats.division import index, read_chunk
 from lowwater.capture.reader import CaptureReader
@@ -25,6 +26,7 @@ from tests.pcapngmaker import OTHERS, Section
 SECOND = 1_000_000_000
 START = 1_600_000_000 * SECOND
 FRAME = maker.tcp("10.0.0.1", "10.0.0.2", 1, 80)
+FIELDS = (len(FRAME), len(FRAME), 1, 80)
 LITTLE, BIG = Section("little"), Section("big")
 SECTIONS = pytest.mark.parametrize("section", [LITTLE, BIG], ids=["little", "big"])
 
@@ -254,11 +256,21 @@ def test_a_simple_packet_takes_the_time_of_the_packet_before_it_where_the_link_s
     content = ContentOptions(untimed=begin)
     reader, rows = whole(file, *blocks, content=content)
     assert [(interface.name, row["timestamp"]) for interface, row in rows] == expected
+    assert {(row["caplen"], row["len"], row["srcPort"], row["destPort"]) for _, row in rows} <= {FIELDS}
     assert [bad.reason for bad in reader.malformed] == reasons
     parts = index(file, 1 << 62, chunk_bytes, content=content)
     assert parts.malformed == reader.malformed
     chunked = [row for chunk in parts.chunks for _, batch in read_chunk(chunk, content) for row in batch.to_pylist()]
     assert sorted(chunked, key=lambda row: row["position"]) == [row for _, row in rows]
+
+
+@SECTIONS
+def test_a_simple_packet_has_the_bytes_that_the_snaplen_leaves(tmp_path: Path, section: Section) -> None:
+    cut = section.block(3, section.pack("I", len(FRAME)) + FRAME[:37])
+    blocks = [section.header(), section.interface(snaplen=37), cut, section.packet(7, FRAME[:37], wire=len(FRAME))]
+    _, rows = whole(tmp_path / "one", *blocks, content=ContentOptions(untimed=START, payload=EVERYTHING))
+    first, second = ({**row, "timestamp": 0, "arrival": 0, "position": 0} for _, row in rows)
+    assert first == second and (first["caplen"], first["len"], first["frame"]) == (37, len(FRAME), FRAME[:37])
 
 
 def test_a_file_of_simple_packets_alone_has_the_time_that_it_is_given(tmp_path: Path) -> None:

@@ -157,12 +157,13 @@ def test_a_proposal_reads_the_records_back(tmp_path_factory: pytest.TempPathFact
             continue
         parts = [table[part].to_pylist() for part in stored_parts(field.stored)]
         values = parts[0] if len(parts) == 1 else [None if v[0] is None else v for v in zip(*parts, strict=True)]
-        assert values == [_expected(value, len(parts), case) for value in case.columns[name]], (name, proposal.block)
+        # In a text a dash stands for NULL only where it does so in a column of another type.
+        absent = case.null if case.kind == "csv" and case.null not in proposal.text.null else None
+        expected = [_expected(value, len(parts)) if value is not None else absent for value in case.columns[name]]
+        assert values == expected, (name, proposal.block)
 
 
-def _expected(value: Any, parts: int, case: Drawn) -> Any:
-    if value is None:
-        return None
+def _expected(value: Any, parts: int) -> Any:
     return words_from_ip(pack_ip(value)) if parts > 1 else value
 
 

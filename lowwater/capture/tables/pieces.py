@@ -108,14 +108,16 @@ def make_piece(
     timeless = np.zeros(len(parsed), np.bool_)
     for number, (field, values) in enumerate(zip(layout.fields, raw, strict=True)):
         column, bad = typed(values, field)
-        refusals.add(parsed[bad if refused is None else bad | refused[number]], f"value of {field.name}")
+        bad = bad if refused is None else bad | refused[number]
+        if bad.any():
+            refusals.add(parsed[bad], f"value of {field.name}")
         if field.stored == layout.clock:
             stamps, timeless = nanoseconds(column, field, layout.unit)
         columns += stored_columns(column, field)
     refusals.add(parsed[timeless], NO_TIME)
     refusals.add(parsed[stamps < 0], TIME_RANGE)
     batch = pa.RecordBatch.from_arrays(columns, schema=layout.schema)
+    if not refusals.codes.any():
+        return Piece(places, parsed, stamps, batch, refusals)
     good = refusals.codes[parsed] == 0
-    if not good.all():
-        batch = batch.filter(pa.array(good))
-    return Piece(places, parsed[good], stamps[good], batch, refusals)
+    return Piece(places, parsed[good], stamps[good], batch.filter(pa.array(good)), refusals)

@@ -222,10 +222,11 @@ class RecordReader:
         bad = np.flatnonzero(refusals.codes)
         if len(bad):
             codes = np.array([self._code(name) for name in refusals.names], np.int64)
-            placed = (bad + self._position, places.offsets[bad], places.lengths[bad], lines[bad])
-            self._add(*placed, codes[refusals.codes[bad]])
+            where = (bad + self._position, places.offsets[bad], places.lengths[bad], lines[bad])
+            self._add(*where, codes[refusals.codes[bad]])
         whole = piece.whole
-        columns = [pa.array(values) for values in (places.offsets[whole], places.lengths[whole], lines[whole])]
+        placed = (places.offsets, places.lengths, lines)
+        columns = [pa.array(values if len(whole) == len(places) else values[whole]) for values in placed]
         located = pa.RecordBatch.from_arrays(
             [*columns, *piece.columns.columns], names=["offset", "length", "line", *piece.columns.schema.names]
         )
@@ -286,17 +287,18 @@ class RecordReader:
             before: position of the first record behind the piece; None without one.
         """
         located, clock = part.located, self._tally.clock
-        sane = np.flatnonzero(~jumps)
-        arrivals = np.maximum.accumulate(np.maximum(part.stamps[sane], clock)) if len(sane) else _NONE
-        if len(sane) < len(jumps):
+        positions, stamps = part.positions, part.stamps
+        if jumps.any():
+            sane = np.flatnonzero(~jumps)
+            positions, stamps = positions[sane], stamps[sane]
             jumped = np.flatnonzero(jumps)
             offset, length, line = (located.column(name).to_numpy()[jumped] for name in ("offset", "length", "line"))
             code = np.full(len(jumped), self._code(TIME_JUMP))
             self._add(part.positions[jumped], offset, length, line, code)
             located = located.take(pa.array(sane))
-        positions, stamps = part.positions[sane], part.stamps[sane]
+        arrivals = np.maximum.accumulate(np.maximum(stamps, clock)) if len(stamps) else _NONE
         self._settle_bad(positions, arrivals, clock, before)
-        if len(sane):
+        if len(stamps):
             self._tally.add(stamps)
             self._record_bytes += int(np.sum(located.column("length").to_numpy()))
             identity = [pa.array(values) for values in (positions, arrivals, stamps)]

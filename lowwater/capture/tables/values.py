@@ -58,6 +58,8 @@ def _from_dictionary(values: pa.DictionaryArray, field: RecordField) -> Typed:
     """Converts each different value once."""
     column, bad = typed(values.dictionary, field)
     indices = values.indices
+    if not bad.any():
+        return column.take(indices), _no_flags(values)
     refused = bad[indices.fill_null(0).to_numpy()] & values.is_valid().to_numpy(zero_copy_only=False)
     return column.take(indices), refused
 
@@ -70,10 +72,12 @@ def nanoseconds(values: pa.Array, field: RecordField, unit: int) -> tuple[NDArra
         field: the field of the clock.
         unit: length of one unit of an integer, ns.
     """
-    null = values.is_null().to_numpy(zero_copy_only=False)
-    numbers = values.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+    null = _no_flags(values) if values.null_count == 0 else values.is_null().to_numpy(zero_copy_only=False)
+    numbers = values.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
     scale = 1 if field.form in TIMES else unit
     within = (numbers >= 0) & (numbers <= ((1 << 62) - 1) // scale)
+    if within.all():
+        return numbers * scale, null
     return np.where(within, np.where(within, numbers, 0) * scale, -1), null
 
 

@@ -35,14 +35,14 @@ from lowwater.capture.inlining import kernel, part, rare
 STATE = 4
 """Reason why a scan stopped, beside those of `capture.formats.scan`: a section header or an interface description."""
 
-NUMBER, KIND, FACTOR, MOST, ADDED, COLUMNS = range(6)
+NUMBER, KIND, FACTOR, MOST, ADDED, SNAPLEN, COLUMNS = range(7)
 """Columns of the interface table of a section: number in the file (-1 for none), then as in `blocks.Description`."""
 
 NAMES, STATISTICS, SECRETS, JOURNAL, CUSTOM, UNKNOWN, COMMENT, BYTES, TALLIES = range(2, 11)
 """Indices in the tally of blocks that are no packets: as `blocks.COUNTED`, then the bytes of these blocks."""
 
-FIXED = 28
-"""Bytes of a packet block before its frame."""
+FIXED, SIMPLE_FIXED = 28, 12
+"""Bytes of a packet block, and of a simple one, before its frame."""
 
 _SECOND = 1_000_000_000
 _LAST_SECOND = (1 << 63) // _SECOND
@@ -154,9 +154,13 @@ def _simple(buffer: Any, at: int, size: int, big: bool, table: Any, out: Any, co
     """Writes the record of a simple packet block, which has no time and belongs to the first interface."""
     declared = len(table) > 0 and table[0, NUMBER] >= 0
     whole = size >= blocks.LEAST_SIMPLE
-    out[OFFSET, count], out[STAMP, count] = at, NO_TIME if whole else NO_FRAME
-    out[WIRE, count] = word(buffer, at + 8, big) if whole else 0
-    out[CAPTURED, count], out[OF_INTERFACE, count] = 0, table[0, NUMBER] if declared else 0
+    wire = word(buffer, at + 8, big) if whole else 0
+    captured = min(wire, size - blocks.LEAST_SIMPLE) if whole else 0
+    if declared and table[0, SNAPLEN] > 0:
+        captured = min(captured, table[0, SNAPLEN])
+    out[OFFSET, count], out[STAMP, count] = at + SIMPLE_FIXED - RECORD_HEADER, NO_TIME if whole else NO_FRAME
+    out[WIRE, count], out[CAPTURED, count] = wire, captured
+    out[OF_INTERFACE, count] = table[0, NUMBER] if declared else 0
 
 
 @rare

@@ -191,7 +191,7 @@ class PcapngScanner:
         if row == len(table):
             table = np.concatenate([table, _table(max(row, 4))])
         factor = description.factor - (1 << 64) if description.factor >> 63 else description.factor
-        table[row] = number, description.kind, factor, description.most, description.offset
+        table[row] = number, description.kind, factor, description.most, description.offset, description.snaplen
         self._now = _State(after, now.big, table, row + 1, len(self._interfaces))
 
 

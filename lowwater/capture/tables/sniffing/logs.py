@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from lowwater.capture.tables.logs.sections import type_name
 from lowwater.capture.tables.logs.zeek import belongs
 from lowwater.capture.tables.sniffing.pieces import sample_text
 from lowwater.catalog.logs import READY
@@ -114,7 +115,7 @@ def _suricata(path: Path, objects: Sequence[Mapping[str, Any]]) -> SniffedLog | 
     members = _of_kind("suricata")
     counts = {name: types[member] for name, member in members.items() if types[member]}
     if not counts:
-        seen = ", ".join(sorted(types)[:10])[:200]
+        seen = ", ".join(type_name(kind) for kind in sorted(types)[:10])
         raise CaptureError(
             f"{path}: is an EVE log of Suricata with events {seen}; ready are {', '.join(members)}", _HINT
         )
