@@ -20,7 +20,7 @@ LARGEST, MOST = 4_000_000, 40_000
 """Bytes and packets of the captures that are compared with tshark."""
 
 OPENING = 80
-"""So many times the usual examples, packets of a uniform capture are compared: 4,000 in `make test`, all in `make fuzz`."""
+"""So many times the usual examples, packets of a uniform capture are compared: 4,000 in `make test`, else all."""
 
 UNIFORM = (
     "denial6-6",
@@ -137,6 +137,7 @@ def told(found: list[str], known: dict[str, str]) -> set[str]:
     return {f"* {name}" if f"* {name}" in known else f"{number} {name}" for number, name in words}
 
 
+@pytest.mark.hypothesis
 def test_real_captures_equal_tshark(captures_dir: Path) -> None:
     if shutil.which("tshark") is None:
         pytest.skip("no tshark on this machine")
