@@ -15,6 +15,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
+from tests.database import database
 from tests.hostile.scalars import COLUMNS, COMPARE, Scalar, binary, boolean, column, constant, integer, wrapped
 from tests.hostile.traffic import SECOND, Packet, World
 
@@ -165,7 +166,7 @@ def _table(connection: duckdb.DuckDBPyConnection, name: str, columns: dict[str, 
         if pa.types.is_null(array.type):
             arrays[label] = array.cast(TYPES.get(key, pa.int64()) if label == "k0" else pa.int64())
     connection.register(f"{name}_rows", pa.table(arrays))
-    connection.execute(f"CREATE TABLE {name} AS SELECT * FROM {name}_rows")
+    connection.execute(f"CREATE TEMP TABLE {name} AS SELECT * FROM {name}_rows")
 
 
 def _grouped(
@@ -177,7 +178,7 @@ def _grouped(
     columns["t"] = [epoch(packet) for packet in packets]
     columns |= {f"k{n}": [key.of(packet) for packet in packets] for n, key in enumerate(keys)}
     columns |= {f"c{n}": [packet.fields.get(name) for packet in packets] for n, name in enumerate(read)}
-    connection = duckdb.connect()
+    connection = database()
     _table(connection, "r", columns)
     return connection.execute(sql).fetchall()
 
@@ -253,7 +254,7 @@ def window(rng: random.Random, links: list[str]) -> Case:
         spread = [
             (p, w) for p in packets for w in range((p.fields[name] - reach) // step + 1, p.fields[name] // step + 1)
         ]
-        connection = duckdb.connect()
+        connection = database()
         columns = {"o": [*range(len(spread))], "t": [w for _, w in spread], "k0": [key.of(p) for p, _ in spread]}
         columns |= {f"c{n}": [p.fields.get(name) for p, _ in spread] for n, name in enumerate(read)}
         _table(connection, "r", columns)
@@ -349,7 +350,7 @@ def join(rng: random.Random, links: list[str]) -> Case:
     query = f"SELECT {times}, {keys}, A.c0, B.c0 FROM l A {KINDS[kind]} m B ON {match}"
 
     def oracle(world: World) -> Rows:
-        connection = duckdb.connect()
+        connection = database()
         for table, source, key in (("l", left, name), ("m", right, other)):
             packets = source.packets(world)
             if filtered and table == "l":
@@ -514,7 +515,7 @@ def rows(rng: random.Random, links: list[str]) -> Case:
             if (p.link, p.file, p.position) in admitted
             for w in range((number - length) // slide + 1, number // slide + 1)
         ]
-        connection = duckdb.connect()
+        connection = database()
         columns: dict[str, list[Any]] = {
             "t": [w for _, w in spread],
             "k0": [p.fields.get("destPort") for p, _ in spread],

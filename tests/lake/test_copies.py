@@ -8,7 +8,6 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -28,6 +27,7 @@ from lowwater.lake.packets import COPY, DroppedCopies, LinkRead, PacketFiles, ha
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.quality.links.packet_scan import scan_link
 from tests.capturemaker import Record, pcap_bytes, udp
+from tests.database import database
 from tests.lake.support import BASE
 
 SECOND = 1_000_000_000
@@ -61,10 +61,10 @@ def oracle(records: list[Record], since: int = 0, until: int = END_OF_TIME, wind
     content = [frame[14:22] + frame[23:24] + frame[26:40] + frame[42:] for _, frame, *_ in records]
     stamps = [stamp for stamp, *_ in records]
     table = pa.table([range(len(records)), stamps, content], names=["n", "stamp", "content"])
-    with duckdb.connect() as database:
-        database.register("records", table)
+    with database() as connection:
+        connection.register("records", table)
         query = COPIES.format(skew=SKEW, since=since, until=until, window=window)
-        return {n for (n,) in database.execute(query).fetchall()}
+        return {n for (n,) in connection.execute(query).fetchall()}
 
 
 def lake_of(folder: Path, records: list[Record], seed: int, link: Link) -> Lake:

@@ -25,6 +25,7 @@ from lowwater.catalog.values import pack_ip
 from lowwater.config import Config, Link
 from lowwater.plan.context import Links
 from tests.capturemaker import pcap_bytes
+from tests.database import database
 from tests.law.worlds import BASE, SECOND, Packet
 from tests.plan import batch_rows
 
@@ -174,8 +175,8 @@ class RecordWorld:
 
     def oracle(self) -> duckdb.DuckDBPyConnection:
         """A DuckDB with all sane records as `records`, those admitted by an attribute as `p`, `s`, `d`; packets `k`."""
-        connection = duckdb.connect()
-        connection.execute("SET threads = 1; SET error_on_division_by_zero = false")
+        connection = database()
+        connection.execute("SET error_on_division_by_zero = false")
         rows = [row for link in RECORD_LINKS for row in self.judged[link]]
         connection.register("drawn", pa.Table.from_pylist(rows, ORACLE))
         captured = [
@@ -186,9 +187,9 @@ class RecordWorld:
         types = pa.schema([(name, pa.int64()) for name in ("ts", "dport", "len")])
         connection.register("captured", pa.Table.from_pylist(captured, types))
         connection.execute(
-            "CREATE TABLE records AS FROM drawn; CREATE TABLE k AS FROM captured; "
-            "CREATE VIEW p AS FROM records WHERE admitted; "
-            "CREATE VIEW s AS FROM records WHERE in_seq; CREATE VIEW d AS FROM records WHERE in_down"
+            "CREATE TEMP TABLE records AS FROM drawn; CREATE TEMP TABLE k AS FROM captured; "
+            "CREATE TEMP VIEW p AS FROM records WHERE admitted; "
+            "CREATE TEMP VIEW s AS FROM records WHERE in_seq; CREATE TEMP VIEW d AS FROM records WHERE in_down"
         )
         return connection
 

@@ -18,6 +18,7 @@ import pyarrow as pa
 from lowwater.catalog.packets import TYPES
 from lowwater.catalog.values import pack_ip
 from tests.capturemaker import arp, ethernet, ipv4, ipv6, pcap_bytes, tcp_header, udp_header
+from tests.database import database
 from tests.plan import batch_rows
 
 SECOND = 1_000_000_000
@@ -145,8 +146,8 @@ class World:
 
         Addresses of IPv6 begin with ~, since all of them are above those of IPv4; these few order so as text.
         """
-        connection = duckdb.connect()
-        connection.execute("SET threads = 1; SET error_on_division_by_zero = false")
+        connection = database()
+        connection.execute("SET error_on_division_by_zero = false")
         rows = [
             {"link": link, "position": position, "arrival": arrival, "admitted": admitted, **packet.columns}
             for link, position, arrival, admitted, packet in self.records()
@@ -156,11 +157,11 @@ class World:
             f"CASE WHEN {c} LIKE '%:%' THEN '~' || {c} ELSE {c} END AS {c}" for c in ("srcIP", "destIP")
         )
         connection.execute(
-            f"CREATE TABLE records AS SELECT *, timestamp // {SECOND} AS time, timestamp AS ts, srcIP AS src, "
+            f"CREATE TEMP TABLE records AS SELECT *, timestamp // {SECOND} AS time, timestamp AS ts, srcIP AS src, "
             "destIP AS dest, srcPort AS sport, destPort AS dport "
             f"FROM (SELECT * REPLACE ({address}) FROM drawn); "
-            "CREATE VIEW p AS SELECT * FROM records WHERE admitted; "
-            "CREATE TABLE w (address TEXT, id BIGINT, name TEXT)"
+            "CREATE TEMP VIEW p AS SELECT * FROM records WHERE admitted; "
+            "CREATE TEMP TABLE w (address TEXT, id BIGINT, name TEXT)"
         )
         listed = [(f"~{address}" if ":" in address else address, *rest) for address, *rest in WATCH]
         connection.executemany("INSERT INTO w VALUES (?, ?, ?)", listed)

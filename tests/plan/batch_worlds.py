@@ -16,6 +16,7 @@ from lowwater.catalog.builtin import CATALOG
 from lowwater.catalog.functions import Catalog
 from lowwater.catalog.packets import TYPES
 from lowwater.catalog.values import format_ip, pack_ip
+from tests.database import database
 from tests.plan.batch_rows import Packet, World
 
 SECOND = 1_000_000_000
@@ -97,8 +98,8 @@ PLACED += [(name, pa.string()) for name in ("srcIP", "destIP", "payload")]
 
 def oracle(made: World) -> duckdb.DuckDBPyConnection:
     """A DuckDB with all records, and the admitted ones as `p`; addresses as text, those of IPv6 above those of IPv4."""
-    connection = duckdb.connect()
-    connection.execute("SET threads = 1; SET error_on_division_by_zero = false")
+    connection = database()
+    connection.execute("SET error_on_division_by_zero = false")
     columns = ("timestamp", "len", "caplen", "protocol", "srcPort", "destPort", "flags", "ttl", "offset", "ipversion")
     rows = [
         (
@@ -116,7 +117,7 @@ def oracle(made: World) -> duckdb.DuckDBPyConnection:
     ]
     kinds = [(name, pa.int64()) for name in ("time", *columns)]
     insert(connection, "records", pa.schema(PLACED + kinds), rows)
-    connection.execute("CREATE VIEW p AS SELECT * FROM records WHERE admitted")
+    connection.execute("CREATE TEMP VIEW p AS SELECT * FROM records WHERE admitted")
     listed = [(text(entry["address"]), entry["id"], entry["name"]) for entry in made.watch["watch"]]
     insert(connection, "w", pa.schema([("address", pa.string()), ("id", pa.int64()), ("name", pa.string())]), listed)
     return connection
@@ -136,7 +137,7 @@ def insert(
     columns = zip(*rows, strict=True) if rows else [()] * len(schema)
     arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
     connection.register("given", pa.table(arrays, schema=schema))
-    connection.execute(f"CREATE TABLE {name} AS SELECT * FROM given")
+    connection.execute(f"CREATE TEMP TABLE {name} AS SELECT * FROM given")
     connection.unregister("given")
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import dpkt
-import duckdb
 import pyarrow as pa
 import pytest
 
@@ -20,6 +19,7 @@ from lowwater.replay.checks.capabilities import require_lowered
 from lowwater.replay.command.run_command import RunRequest, run
 from lowwater.replay.progress import Progress
 from tests.capturemaker import ACK, FIN, SYN, icmp, pcap_bytes, tcp, udp
+from tests.database import database
 from tests.plan.batch_worlds import insert
 from tests.replay.drawings import packets_of
 from tests.replay.golden import BEGIN, GOLDEN, SEED_SETS, seed_plan, seed_text, seeds
@@ -144,7 +144,7 @@ PACKETS = pa.schema(
 
 def sql(query: str, rows: Sequence[tuple[object, ...]]) -> Counter[tuple[str, ...]]:
     """The rows of a query over packets, as `run` would write them."""
-    with duckdb.connect() as connection:
+    with database() as connection:
         insert(connection, "p", PACKETS, rows)
         found = connection.execute(query).fetchall()
     return Counter(tuple("" if value is None else str(value) for value in row) for row in found)
