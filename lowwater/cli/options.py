@@ -12,6 +12,7 @@ import click
 
 from lowwater.instants import parse_duration, parse_instant, parse_span
 from lowwater.places import shared
+from lowwater.storage.captures import StoredCapture, capture_path
 from lowwater.storage.object_paths import ObjectPath, parse
 
 SHORTEST_PREFIX = 16
@@ -54,6 +55,38 @@ class _Lake(click.ParamType[PurePath]):
 
 LAKE = _Lake()
 LAKE_HELP = "The lake: its folder, or s3://BUCKET/PREFIX."
+
+
+class _Capture(click.ParamType[Path]):
+    """Parameter type of a capture: a file, or its address in an object store.
+
+    Args:
+        local: type of local files.
+        present: whether there must be such a capture.
+    """
+
+    name = "capture"
+
+    def __init__(self, local: click.Path, present: bool = True) -> None:
+        self._local, self._present = local, present
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        try:
+            path = capture_path(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+        if not isinstance(path, StoredCapture):
+            return Path(str(self._local.convert(path, param, ctx)))
+        if self._present and not ((self._local.dir_okay and path.is_dir()) or path.is_file()):
+            self.fail(f"{path}: there is no such object", param, ctx)
+        return path
+
+
+CAPTURE = _Capture(FILE)
+CAPTURES = _Capture(click.Path(exists=True, path_type=Path))
+"""Captures, and folders of them."""
+ANY_CAPTURE = _Capture(click.Path(path_type=Path, allow_dash=True), present=False)
+"""Captures whose absence is an error of each."""
 
 
 class _Parsed(click.ParamType[Any]):
