@@ -121,6 +121,7 @@ class NumberColumn:
         self.present += len(array) - array.null_count
         self._uses.update(uses)
         self._pages.append(pages)
+        self._numbered = False  # DuckDB may read a page of dictionary numbers behind one of differences wrongly
 
     def _widen(self, values: NDArray[Any]) -> None:
         if self._bounded:
