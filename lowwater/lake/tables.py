@@ -139,10 +139,11 @@ def create(
     if owner is not None:
         properties[OWNER] = owner
     with lake_errors(f"{path}: the table cannot be opened"):
-        if newest(path) is None:
+        table = newest(path)
+        if table is None:
             paths.make_folders(path)
             try:
-                DeltaTable.create(
+                table = DeltaTable.create(
                     str(path),
                     schema,
                     storage_options=paths.storage_options(path),
@@ -151,16 +152,23 @@ def create(
                     configuration=properties,
                     raise_if_key_not_exists=False,
                 )
+                keep(path, table)
             except DeltaError:
-                if not DeltaTable.is_deltatable(
-                    str(path), paths.storage_options(path)
-                ):  # else another process was first
+                if (table := newest(path)) is None:  # else another process was first
                     raise
-        table = existing(path)
+    if table.metadata().partition_columns != list(partition):
+        raise _foreign(path)
     if owner is None:
         return with_columns(path, table, schema)
     check_owner(path, owner)
     return table
+
+
+def _foreign(path: PurePath) -> LakeError:
+    return LakeError(
+        f"{path}: another program made this table, and Lowwater does not write to it",
+        "choose another folder or prefix for the lake, or move the table elsewhere",
+    )
 
 
 def with_columns(path: PurePath, table: DeltaTable, schema: pa.Schema) -> DeltaTable:
@@ -191,6 +199,8 @@ def check_owner(path: PurePath, owner: str) -> None:
     """
     table = open_table(path)
     holder = table.metadata().configuration.get(OWNER) if table else owner
+    if holder is None:
+        raise _foreign(path)
     if holder != owner:
         raise OwnerError(
             f"table {path.name!r} belongs to query set {holder!r}, and {owner!r} claims it too",
