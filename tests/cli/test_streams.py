@@ -23,7 +23,8 @@ from lowwater_review import Board, render
 
 from lowwater.catalog.streams import PUNCTUATION, ROW
 from lowwater.instants import HOUR, SECOND, format_instant
-from lowwater.lake.layout import open_lake, result_schema
+from lowwater.lake.layout import HEARTBEATS, open_lake, result_schema
+from lowwater.lake.ledgers.runs import record_heartbeats
 from lowwater.lake.results.publish import publish
 from lowwater.lake.results.streams import fingerprint, stream_files
 from lowwater.lake.results.subscription import subscribe
@@ -35,6 +36,8 @@ from tests.lake.support import put_stream
 from tests.review.ledgers import LINKS, START, make
 
 HOURS = 6
+COUNTS = {"sane": 60, "not_of_protocol": 0, "filtered": 10, "failed": 0, "sampled_out": 0, "shed": 15, "accepted": 35}
+COUNTS |= {"rows_out": 3, "punctuations": 1, "nanoseconds": SECOND // 4}
 
 
 class Desk:
@@ -44,6 +47,14 @@ class Desk:
         self.root, self.queries = make(folder, HOURS, frozenset({4}))
         self.lake = open_lake(self.root)
         (self.query,) = Job.open(self.root, "q", self.queries).plan.queries
+
+        last = START + (HOURS - 1) * HOUR
+        beats = [
+            {"lfta": "flows_low", "link": "main1", "start": last + minute * 60 * SECOND, "end": last, **COUNTS}
+            for minute in range(2)
+        ]
+        rows = pa.Table.from_pylist(beats, schema=HEARTBEATS.remove(0))
+        record_heartbeats(self.lake, "q", last, last + HOUR, rows)
 
     def publish(self, hour: int, count: int, digest: str = "") -> None:
         """Publishes `count` rows of the first minutes of an hour."""
@@ -169,6 +180,8 @@ def test_metrics_are_what_the_ledgers_say(desk: Desk, tmp_path: Path) -> None:
     assert values["lowwater_audit_failed[('query_set', 'q'), ('severity', 'critical')]"] >= 1
     assert values["lowwater_last_audit_failed[('query_set', 'q'), ('severity', 'critical')]"] == 0
     assert values["lowwater_subscriber_behind_versions[('stream', 'flows'), ('subscriber', 'billing')]"] >= 1
+    of_lfta = "('lfta', 'flows_low'), ('link', 'main1'), ('outcome', '{}'), ('query_set', 'q')"
+    assert [values[f"lowwater_lfta_records[{of_lfta.format(name)}]"] for name in ("accepted", "shed")] == [70, 30]
     assert values["lowwater_query_set_broken[('query_set', 'q')]"] == 0
     out = tmp_path / "lowwater.prom"
     clean("metrics", "--lake", desk.root, "--queries", desk.queries, "--textfile", out)
@@ -261,6 +274,10 @@ def test_a_run_is_a_trace(desk: Desk, collector: Collector) -> None:
             assert above.start_time_unix_nano <= span.start_time_unix_nano
             assert span.end_time_unix_nano <= above.end_time_unix_nano
     assert {span.name for span in spans} >= {"run q", "low", "high", "audit", "publish", "query flows", "group flows"}
+    (lfta,) = [span for span in spans if span.name == "lfta flows_low"]
+    facts = {fact.key: fact.value for fact in lfta.attributes}
+    assert (facts["lowwater.shed"].int_value, lfta.end_time_unix_nano - lfta.start_time_unix_nano) == (30, SECOND // 2)
+    assert "heartbeats flows" in {span.name for span in spans}
     assert [root.status.code for root in roots].count(2) == 1  # the failed interval
     clean("traces", *options)
     assert {span.span_id for span in collector.spans()} == set(by_id)  # sent again, it is the same trace

@@ -19,6 +19,7 @@ from lowwater.lake.layout import Lake, open_lake, result_schema, stream_schema
 from lowwater.lake.ledgers import runs as records
 from lowwater.lake.ledgers.runs import ReplayRow, record_replays
 from lowwater.lake.results.publish import publish
+from lowwater.lake.results.published_log import last_note
 from lowwater.lake.results.streams import fingerprint, stream_files, write_stream
 from lowwater.plan.operators import Field
 from tests.lake.support import BASE, FIELDS, at, put_stream, stream
@@ -215,6 +216,8 @@ def test_hours_published_by_processes_in_parallel(tmp_path: Path) -> None:
     lake = open_lake(tmp_path)
     assert [row["n"] for row in table(lake)] == [hour * 100 + n for hour in range(3) for n in range(50)]
     assert len(records.read_replays(lake)) == 6
+    note = last_note(lake.table("q"), version(lake))  # made from that of the commit before it, whoever wrote it
+    assert note is not None and note.ranges == ((BASE, BASE + 3 * HOUR),)
 
 
 def test_streams_take_files_and_replace_their_interval(lake: Lake, tmp_path: Path) -> None:

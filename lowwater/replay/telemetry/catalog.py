@@ -43,6 +43,12 @@ METRICS = (
         ("query_set", "link"),
         "Lateness that 99.9 % of the records do not exceed, in the last audited interval.",
     ),
+    Metric(
+        "lowwater_lfta_records",
+        "records",
+        ("query_set", "lfta", "link", "outcome"),
+        "Sane records of the interval whose low stage ran last, by outcome: `accepted`, `filtered`, `shed` and others.",
+    ),
     Metric("lowwater_stream_rows", "rows", STREAM, "Rows of the interval that was published last."),
     Metric("lowwater_stream_published_seconds", "s since the epoch", STREAM, "Time of the last publication."),
     Metric("lowwater_stream_until_seconds", "s since the epoch", STREAM, "End of what is published."),

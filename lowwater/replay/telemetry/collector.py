@@ -17,10 +17,10 @@ import pyarrow.compute as pc
 
 from lowwater.errors import LakeError, LowwaterError
 from lowwater.instants import SECOND
-from lowwater.lake.layout import Lake, open_lake
+from lowwater.lake.layout import OUTCOMES, Lake, open_lake
 from lowwater.lake.ledgers.captures import ingested_links, read_captures
 from lowwater.lake.ledgers.history import read_metrics
-from lowwater.lake.ledgers.runs import FAILED, PUBLISH, ReplayRow, read_quality, read_replays
+from lowwater.lake.ledgers.runs import FAILED, LOW, PUBLISH, ReplayRow, read_heartbeats, read_quality, read_replays
 from lowwater.replay.job import Job
 from lowwater.replay.registry import StreamInfo, list_streams
 from lowwater.replay.schedule.link_queries import jobs
@@ -93,7 +93,9 @@ class LakeCollector:
         yield from _measures(lake)
         for info in list_streams(lake, planned, problems):
             yield from _stream(info)
-        yield from _runs(read_replays(lake))
+        replays = read_replays(lake)
+        yield from _lftas(lake, replays)
+        yield from _runs(replays)
         yield from _audits(lake)
         yield from _sets(planned, problems)
         yield "lowwater_collected_seconds", (), time.time()
@@ -120,6 +122,17 @@ def _measures(lake: Lake) -> Iterator[Sample]:
     for (measure, query_set, link), value in sorted(newest.items()):
         if value is not None:
             yield MEASURES[measure], (query_set, link), value / SECOND if measure == "lateness" else value
+
+
+def _lftas(lake: Lake, replays: list[ReplayRow]) -> Iterator[Sample]:
+    """Yields the accounts of the LFTAs of each query set over the interval whose low stage ran last."""
+    newest = {row.query_set: row for row in replays if row.stage == LOW and row.state != FAILED}
+    for query_set, row in sorted(newest.items()):
+        counts: Counter[tuple[str, str, str]] = Counter()
+        for beat in read_heartbeats(lake, query_set, row.interval_start, row.interval_end).to_pylist():
+            for outcome in OUTCOMES:
+                counts[beat["lfta"], beat["link"], outcome] += beat[outcome]
+        yield from (("lowwater_lfta_records", (query_set, *labels), count) for labels, count in sorted(counts.items()))
 
 
 def _names(names: Iterable[str]) -> Any:

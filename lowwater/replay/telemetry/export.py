@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -34,6 +35,8 @@ class TraceSender:
             raise LowwaterError(f"{address}: no address of a collector", "write for example --to http://localhost:4318")
         path = parts.path if parts.path not in ("", "/") else "/v1/traces"
         self._address = f"{parts.scheme}://{parts.netloc}{path}"
+        # Its log shows what the collector answers as it is; the error of `send` says enough.
+        logging.getLogger(OTLPSpanExporter.__module__).setLevel(logging.CRITICAL + 1)
         self._exporter: SpanExporter = OTLPSpanExporter(endpoint=self._address, timeout=TIMEOUT)
 
     def send(self, spans: Sequence[Span]) -> None:
