@@ -6,7 +6,7 @@ PYTHON ?=
 CASES ?= 3000
 SPARK_CASES ?= 300
 FULL ?=
-EXTRAS := spark quality airflow s3 serve all
+EXTRAS := spark quality airflow s3 metrics serve all
 VENV := .venv
 BIN := $(VENV)/bin
 
@@ -138,7 +138,7 @@ lint: $(VENV)/.packages
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-types: $(VENV)/.packages
+types: $(VENV)/.package
 	$(BIN)/mypy
 
 fuzz: setup
@@ -153,7 +153,7 @@ fuzz: setup
 
 # Everything that tests compare with; the reader of the diff decides.
 goldens: setup
-	for writer in tests.gsql.gsql_cases tests.plan.binding_cases tests.plan.golden tests.replay.golden tests.replay.tuning_cases tests.docs.book tests.docs.coverages tests.docs.test_tutorial; do \
+	for writer in tests.gsql.gsql_cases tests.plan.binding_cases tests.plan.golden tests.replay.golden tests.replay.tuning_cases tests.docs.book tests.docs.coverages tests.docs.test_metrics tests.docs.test_tutorial tests.docs.test_logs; do \
 	    $(BIN)/python -m $$writer || exit 1; done
 
 bench: setup
@@ -162,6 +162,7 @@ bench: setup
 endurance: setup
 	$(BIN)/python scripts/endurance.py backfill
 	$(BIN)/python scripts/endurance.py airflow
+	$(BIN)/python -m tests.storage.polling 50
 
 cluster: setup $(VENV)/.s3
 	$(BIN)/python scripts/cluster_demo.py

@@ -76,14 +76,14 @@ def one_query(
         source: captures, a folder a link.
         folder: for all work.
         say: told what runs.
-        empty: whether the cold run begins with empty caches, and compiles for half a minute.
+        empty: whether a cold run comes first, which begins with empty caches and compiles for half a minute.
         peers: those that run too.
     """
     shutil.rmtree(folder, ignore_errors=True)
     home = ours.Home(folder / "caches" if empty else None, folder / "scratch")
     found: dict[str, Any] = {"lowwater": {}}
     try:
-        for state in ("cold", "warm"):
+        for state in ("cold", "warm") if empty else ("warm",):
             say(f"{name}: Lowwater, {state}")
             lake = folder / f"lake-{state}"
             found["lowwater"][state] = ours.from_captures(name, source, lake, home)

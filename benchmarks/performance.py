@@ -14,9 +14,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import matplotlib
-from matplotlib.figure import Figure
-
 ROOT = Path(__file__).resolve().parents[1]
 FIGURES = ROOT / "docs" / "performance.json"
 PROFILE = ROOT / "docs" / "performance-profile.json"
@@ -277,6 +274,9 @@ def _same(name: str, each: Mapping[str, Any], warm: Mapping[str, Any]) -> str:
 
 def draw(size: Mapping[str, Any], path: Path) -> None:
     """Bars of seconds by stage, a bar a query and run, into an SVG that depends on the figures alone."""
+    import matplotlib
+    from matplotlib.figure import Figure
+
     bars = [(f"{query}, {state}", each["stages_seconds"])
             for query, found in size["queries"].items() for state, each in found["lowwater"].items()]  # fmt: skip
     with matplotlib.rc_context({"svg.hashsalt": "lowwater"}):

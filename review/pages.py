@@ -17,11 +17,13 @@ from typing import Any, TypeVar
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from lowwater.capture.tables.reader import RECORD_KINDS
-from lowwater.instants import format_duration, format_instant, parse_instant
+from lowwater.instants import SECOND, format_duration, format_instant, parse_instant
 from lowwater.lake.tables import interval_label, safe_name
 from lowwater.quality.lateness.counts import bound_of
 from lowwater.quality.lateness.review import QUANTILES, recommend
 from lowwater.quality.lateness.wording import bound_labels, headline, remarks, share_text
+from lowwater.replay.lags import interval_lags
+from lowwater.replay.registry import list_streams, published_text
 from lowwater.storage.paths import has_file
 
 from .board import GRAVITY, Interval, Part, Snapshot
@@ -30,7 +32,6 @@ from .drawing import lateness, waterfall
 from .interval import SHOWN, expectations_of, links_of, operators_of, stages_of
 from .lateness import link_review
 from .queries import cost_history, explained, newest_preview, previews, query_plan, rows_history
-from .trace import trace
 
 _CLOCK = re.compile(r"T(\d\d)(\d\d)(\d\d)")
 HERE = Path(__file__).parent
@@ -120,6 +121,7 @@ def _templates() -> Environment:
     )
     environment.filters |= {
         "instant": format_instant,
+        "second": lambda value: format_instant(value - value % SECOND),
         "duration": lambda value: format_duration(bound_of(value)) if value >= 0 else f"-{format_duration(-value)}",
         "exact": format_duration,
         "share": share_text,
@@ -276,7 +278,8 @@ def _start(label: str) -> int | None:
 def _about(
     snapshot: Snapshot, part: Part, interval: Interval, beside: tuple[Interval | None, Interval | None]
 ) -> dict[str, Any]:
-    lags = trace(snapshot, interval.key)
+    job = snapshot.jobs.get(interval.query_set)
+    lags = [] if job is None else interval_lags(job, interval.start, interval.end)
     named = [(f"{lag.name} on {lag.on}" if lag.on else lag.name, lag) for lag in lags]
     return {
         "interval": interval,
@@ -292,6 +295,12 @@ def _about(
         "falls": waterfall([(name, lag.level, lag.before, lag.typical, lag.most, lag.series) for name, lag in named]),
         "shown": SHOWN,
     }
+
+
+@page("streams", "streams.html", "Streams")
+def _streams(snapshot: Snapshot) -> dict[str, Any]:
+    streams = list_streams(snapshot.lake, list(snapshot.jobs.values()), snapshot.unplanned)
+    return {"streams": streams, "published_text": published_text, "planned": snapshot.jobs}
 
 
 @page("skew/index", "skews.html", "Skew review")

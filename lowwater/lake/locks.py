@@ -18,7 +18,7 @@ from lowwater.instants import format_instant
 from lowwater.lake.layout import Lake
 from lowwater.lake.tables import safe_name
 from lowwater.storage import locks, paths
-from lowwater.storage.failures import StoreError
+from lowwater.storage.failures import hint_of
 from lowwater.storage.locks import Fence, HeldError
 from lowwater.storage.object_paths import ObjectPath
 from lowwater.tempfolders import make_folder, remove_folder
@@ -94,8 +94,7 @@ def _lock_errors(path: PurePath, name: str) -> Iterator[None]:
         held = "it" if error.range == (0, 0) else _span(*error.range)
         raise BusyError(f"{name}: process {error.holder} is at work on {held}", HINT) from error
     except OSError as error:
-        hint = error.hint if isinstance(error, StoreError) else WRITABLE
-        raise LakeError(f"{path}: cannot be locked: {error.strerror}", hint) from error
+        raise LakeError(f"{path}: cannot be locked: {error.strerror}", hint_of(error, WRITABLE)) from error
 
 
 def _span(start: int, end: int) -> str:

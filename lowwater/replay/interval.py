@@ -176,6 +176,7 @@ class _Run:
     verdict: str = ""  # of the audit, once it is known; `report` its page
     report: str = ""
     promises: dict[str, int] = field(default_factory=dict)  # of the low stage: stored, and left out
+    latest: int = 0  # time of the newest row of the ledger, ns; 0 as long as it is unknown
     shared: PurePath | None = None  # folder of the lake for files of tasks on other machines
 
     def run(self, stage: str | None, hold: bool) -> Outcome:
@@ -335,6 +336,7 @@ class _Run:
             accounting = {
                 "operators": [asdict(operator) for operator in result.operators],
                 "fingerprint": fingerprint(stream_files(job.lake.stream(query.name), self.start, self.end)),
+                "seconds": round(result.seconds, 3),
             }
             state_files = state_folders(job.plan, folder)[query.name]
             if state_files.is_dir():
@@ -390,8 +392,11 @@ class _Run:
     def _now(self) -> int:
         """The time of a new row, ns: later than all rows about instants of the interval, since the newest one counts,
         and another machine that wrote one may have a clock that is ahead."""
-        rows = read_replays(self.job.lake, self.job.query_set, (self.start, self.end))
-        return max([time.time_ns(), *(row.finished_at + 1 for row in rows)])
+        if not self.latest:  # the range is locked: nobody else adds rows meanwhile
+            rows = read_replays(self.job.lake, self.job.query_set, (self.start, self.end))
+            self.latest = max((row.finished_at for row in rows), default=0)
+        self.latest = max(time.time_ns(), self.latest + 1)
+        return self.latest
 
     def _rows(self) -> list[ReplayRow]:
         """The ledger rows of the interval, oldest first."""

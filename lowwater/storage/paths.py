@@ -203,7 +203,7 @@ def has_file(path: PurePath) -> bool:
 
 
 def exists(path: PurePath) -> bool:
-    """Whether the lake has a file or a folder of this name."""
+    """Whether the lake has a file of this name, or on a disk a folder."""
     return has_file(path) if isinstance(path, ObjectPath) else Path(path).exists()
 
 

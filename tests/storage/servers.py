@@ -14,7 +14,7 @@ import threading
 import time
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -151,7 +151,7 @@ def serve(server: int, port: int = 0) -> None:
             if fault == "late":
                 time.sleep(LATE)
             # The server looks at a condition and writes in two steps; a real store does both at once.
-            with alone:
+            with alone if self.command in ("PUT", "POST", "DELETE") else nullcontext():
                 target = http.client.HTTPConnection("127.0.0.1", server, timeout=60)
                 target.request(self.command, self.path, body, dict(self.headers))
                 reply = target.getresponse()

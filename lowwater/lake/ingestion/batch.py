@@ -133,7 +133,8 @@ class Batch:
             yield from self._pack_while_surveying(0)
             return
         surveyor = runner if self._shared is None else on_threads
-        for number, result in enumerate(surveyor(survey, [self._survey_of(path) for path in self._paths])):
+        tasks = [self._survey_of(number) for number in range(len(self._paths))]
+        for number, result in enumerate(surveyor(survey, tasks)):
             if isinstance(result, FailedTask):
                 self.errors.append(result.error)
                 continue
@@ -159,7 +160,7 @@ class Batch:
     def _update_known(self, number: int, file_survey: Survey) -> bool:
         """Returns whether the lake has the file as it would be packed now; if so, only its coverage is updated."""
         same = self._ledger.same(file_survey.sha256, self._coverage[number])
-        if same is None or not same.fits(self._settings, self._content):
+        if same is None or not same.fits(self._settings, self._content_of(number)):
             return False
         cut = isinstance(self._content, TableOptions) and same.row.growing and not same.row.ended_cleanly
         if cut and not self._is_growing(number, file_survey):
@@ -167,8 +168,18 @@ class Batch:
         self._redeclare(number, file_survey, same)
         return True
 
-    def _survey_of(self, path: Path) -> SurveyTask:
-        return SurveyTask(path, self._settings.jump, CHUNK_BYTES, isinstance(self._content, TableOptions))
+    def _content_of(self, number: int) -> ContentOptions | TableOptions:
+        """Returns what is stored of a file; packets without a time begin with the time that it is declared to cover."""
+        declared, content = self._coverage[number], self._content
+        if isinstance(content, TableOptions) or content.untimed is None or declared is None:
+            return content
+        return replace(content, untimed=declared[0])
+
+    def _survey_of(self, number: int) -> SurveyTask:
+        path, content, jump = self._paths[number], self._content_of(number), self._settings.jump
+        if isinstance(content, TableOptions):
+            return SurveyTask(path, jump, CHUNK_BYTES, whole=True)
+        return SurveyTask(path, jump, CHUNK_BYTES, content=content)
 
     def _is_of_a_new_length(self, path: Path) -> bool:
         """Whether no file of the link has this size: then its digest need not be known before it is packed."""
@@ -180,7 +191,7 @@ class Batch:
 
     def _pack_while_surveying(self, number: int) -> Iterator[PackTask]:
         """Yields the tasks of a new file during its survey: none waits for the digest."""
-        surveying = SurveyRun(self._survey_of(self._paths[number]))
+        surveying = SurveyRun(self._survey_of(number))
         yield from self._parts(number, surveying)
         file_survey = surveying.result
         if isinstance(file_survey, FailedTask):
@@ -232,7 +243,7 @@ class Batch:
             attempt=work.attempt,
             max_jump=self._settings.jump,
             one=self._settings.interfaces == "one",
-            content=self._content,
+            content=self._content_of(number),
             chunks=chunks,
             number=first,
         )
@@ -315,7 +326,7 @@ class Batch:
             joined = merge_summaries(parts, locals_of(self._table / data_file.path for _, data_file in files), damage)
             parts, damage = [joined.summary], joined.damage
         rows = [
-            _row(link, survey.path, work, facts, part, len(facts.interfaces) - len(parts) + 1, self._content)
+            _row(link, survey.path, work, facts, part, len(facts.interfaces) - len(parts) + 1, self._content_of(number))
             for link, part in zip(links, parts, strict=False)
         ]
         bare = LedgerFile(tuple(sorted(rows, key=lambda row: row.link)))

@@ -27,6 +27,7 @@ from lowwater.lake.ingestion.tasks import Runner, on_threads
 from lowwater.lake.layout import Lake, make_records_table
 from lowwater.lake.locks import handed_over, hold
 from lowwater.lake.tables import compact
+from lowwater.storage.captures import capture_path
 
 __all__ = ["IngestResult", "ingest"]
 
@@ -85,7 +86,7 @@ def ingest(
             f"{link!r} is not a valid name of a link",
             "write a letter or '_', then letters, digits, '_', '.', '-', and '/' before an interface",
         )
-    paths = [Path(path) for path in files]
+    paths = [capture_path(path) for path in files]
     settings = config.link(link)
     records = records or record_options(config, link)
     if covers is not None and (len(paths) != 1 or covers[1] <= covers[0]):

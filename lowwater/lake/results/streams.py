@@ -141,3 +141,10 @@ def _widen(bounds: dict[str, tuple[int, int]], complete: set[str], name: str, st
     else:
         low, high = bounds.get(name, (statistics.min, statistics.max))
         bounds[name] = (min(low, statistics.min), max(high, statistics.max))
+
+
+def plain_type(kind: pa.DataType) -> pa.DataType:
+    """Returns the type without the width of offsets, which Delta does not store."""
+    if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return pa.string()
+    return pa.binary() if pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind) else kind
