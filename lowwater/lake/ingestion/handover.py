@@ -22,7 +22,7 @@ class SentPart:
     """Bytes of a capture in the lake.
 
     Attributes:
-        place: file of the lake with them, of which a task removes its copy; None where the capture itself is in a store.
+        place: file of the lake with them, of which a task removes its copy; None where the capture is in a store.
         begin: offset of the first of them in the capture.
     """
 
