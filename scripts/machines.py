@@ -113,7 +113,7 @@ class Cluster:
             self.revive(name)
 
     def revive(self, name: str) -> None:
-        """Starts a part that is not running, and waits until it works."""
+        """Starts a part that is not running, and waits until it works. It ends with the thread that calls this."""
         if self.running(name):
             return
         if name == "s3":
