@@ -120,7 +120,7 @@ def _thin_file(lfta: Lfta, path: Path, staying: StayingTicks, promises: Promises
             number += len(marks)
     sink.close()
     os.replace(sink.path, path)
-    sink.path.parent.rmdir()
+    Path(sink.path.parent).rmdir()
     return number
 
 
