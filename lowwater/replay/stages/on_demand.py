@@ -108,7 +108,8 @@ def _thin(lfta: Lfta, paths: Sequence[Path], requested: StayingTicks, promises: 
 
 def _thin_file(lfta: Lfta, path: Path, staying: StayingTicks, promises: Promises, number: int) -> int:
     """Rewrites a file whose first promise has this number; returns the number after its last promise."""
-    sink = StreamWriter(path.with_suffix(".demand"), path.stem, stream_schema(lfta.fields))
+    folder = path.with_suffix(".demand")
+    sink = StreamWriter(folder, path.stem, stream_schema(lfta.fields))
     with pq.ParquetFile(path) as file:
         for batch in file.iter_batches():
             is_row = np.asarray(pc.equal(batch["_kind"], ROW))
@@ -120,7 +121,7 @@ def _thin_file(lfta: Lfta, path: Path, staying: StayingTicks, promises: Promises
             number += len(marks)
     sink.close()
     os.replace(sink.path, path)
-    Path(sink.path.parent).rmdir()
+    folder.rmdir()
     return number
 
 
