@@ -66,6 +66,7 @@ class WorkerKiller(threading.Thread):
                 self._machines.kill(names[0])
                 self.killed = names[0]
                 self._machines.revive(names[0])
+                self._over.wait()  # the worker dies with the thread that started it
                 return
 
     def end(self) -> None:

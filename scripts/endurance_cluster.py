@@ -196,6 +196,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=float("inf"), help="no interval begins after so many")
     parser.add_argument("--seed", type=int, default=7)
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the cluster is stopped
     folder: Path = options.folder.absolute()
     folder.mkdir(parents=True, exist_ok=True)
     run = Run(folder, options.hours, random.Random(f"{options.seed} {time.time_ns()}"))

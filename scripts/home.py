@@ -227,6 +227,9 @@ class Home:
                 if error.code != HTTPStatus.SERVICE_UNAVAILABLE or time.monotonic() > deadline:
                     refused = error.read().decode(errors="replace")[:500]
                     raise HomeError(f"{method} {path}: {error.code} {refused}") from error
+            except TimeoutError as error:
+                if method != "GET" or time.monotonic() > deadline:
+                    raise HomeError(f"{method} {path}: no answer in time; see {self.log}") from error
             time.sleep(1)
 
     def _token(self) -> str:

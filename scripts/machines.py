@@ -6,6 +6,7 @@ project is empty for it. Only the programs (Python, Java, the packages) are comm
 
 from __future__ import annotations
 
+import ctypes
 import importlib.util
 import os
 import shutil
@@ -112,7 +113,7 @@ class Cluster:
             self.revive(name)
 
     def revive(self, name: str) -> None:
-        """Starts a part that is not running, and waits until it works."""
+        """Starts a part that is not running, and waits until it works. It ends with the thread that calls this."""
         if self.running(name):
             return
         if name == "s3":
@@ -168,7 +169,13 @@ class Cluster:
     def _launch(self, name: str, command: Sequence[str]) -> None:
         with self._log(name).open("w") as log:
             self._parts[name] = psutil.Popen(
-                command, cwd=ROOT, env=self._environment_of(name), stdout=log, stderr=log, start_new_session=True
+                command,
+                cwd=ROOT,
+                env=self._environment_of(name),
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                preexec_fn=_die_with_starter,
             )
 
     def _log(self, name: str) -> Path:
@@ -251,6 +258,11 @@ def environment(variables: Mapping[str, str]) -> Iterator[None]:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
+
+
+def _die_with_starter() -> None:
+    # Who is killed ends nothing itself; PR_SET_PDEATHSIG is 1. An executor ends when its worker is gone.
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
 def _namespace() -> list[str]:

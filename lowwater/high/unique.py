@@ -5,7 +5,7 @@ The audit calls it. Keys may not fit into memory, so Spark groups them and spill
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 
@@ -124,7 +124,7 @@ def _rows(session: SparkSession, stream: KeyedStream) -> DataFrame:
     return stored.filter(F.col("_kind") == ROW).select(*(plain(name) for name, _ in kinds))
 
 
-def _stored(schema: pa.Schema, files: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _stored(schema: pa.Schema, files: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Reads files of the lake on an executor."""
     for batch in files:
         for file in batch.column(0).to_pylist():

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import gzip
+import pickle
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from lowwater.capture.formats.division import index, read_chunk
 from lowwater.capture.generate import GeneratedCapture
+from lowwater.config import Config
 from lowwater.errors import CaptureError, LowwaterError
 from lowwater.lake.ingestion.handover import renamed
-from lowwater.lake.layout import open_lake
+from lowwater.lake.ingestion.ingest import ingest
+from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.locks import handed_over
+from lowwater.lake.tables import open_table
 from lowwater.storage import paths
+from lowwater.storage.captures import capture_path
 from lowwater.storage.object_paths import ObjectPath
 from tests.replay.support import START
 
@@ -54,3 +62,39 @@ def test_errors_name_the_capture_of_the_user() -> None:
     error: LowwaterError = CaptureError("/copies/1.part: is no capture", "name another file")
     told = renamed(error, Path("/copies/1.part"), Path("a.pcap"))
     assert str(told) == "a.pcap: is no capture\n  hint: name another file"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["local", "compressed", "stored"])
+def test_captures_that_are_handed_over_have_the_same_packets(
+    root: ObjectPath, captures: list[GeneratedCapture], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """Tasks of a cluster, in this process: they read what was sent and write whole files."""
+    (capture,) = (each for each in captures if (each.link, each.start) == ("main1", START))
+    path, span = capture.path, (capture.start, capture.end)
+    if kind == "compressed":
+        path = tmp_path / "a.pcap.gz"
+        path.write_bytes(gzip.compress(capture.path.read_bytes()))
+    if kind == "stored":
+        paths.send(capture.path, 0, None, root / "captures" / "a.pcap")
+        path = capture_path(str(root / "captures" / "a.pcap"))
+    here, there = open_lake(tmp_path / "lake"), open_lake(root)
+    ingest(here, "main1", [path], Config(), span)
+    monkeypatch.setenv("LOWWATER_SPARK_MASTER", "spark://127.0.0.1:7077")
+    ran: list[object] = []
+
+    def runner(function: Callable[[Any], Any], tasks: Iterable[Any]) -> list[Any]:
+        ran.extend(tasks := pickle.loads(pickle.dumps([*tasks])))  # as Spark sends them
+        return [function(task) for task in tasks]
+
+    (result,) = ingest(there, "main1", [path], Config(), span, runner)
+    assert ran and result.state == "added" and result.capture.path == str(path)
+    ours, theirs = (rows_of(lake) for lake in (there, here))
+    assert ours == theirs and len(ours) == result.capture.packets > 1000
+    assert [*paths.files_below(there.work)] == []
+
+
+def rows_of(lake: Lake) -> list[dict[str, Any]]:
+    table = open_table(lake.packets)
+    assert table is not None
+    return sorted(table.to_pyarrow_table().to_pylist(), key=lambda row: row["position"])

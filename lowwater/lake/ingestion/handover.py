@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from lowwater.errors import LowwaterError
 from lowwater.storage import paths
+from lowwater.storage.object_paths import ObjectPath
 
 if TYPE_CHECKING:
     from lowwater.lake.ingestion.packing import PackTask
@@ -21,11 +22,11 @@ class SentPart:
     """Bytes of a capture in the lake.
 
     Attributes:
-        place: file of the lake with them; a task removes its copy of it.
+        place: file of the lake with them, of which a task removes its copy; None where the capture is in a store.
         begin: offset of the first of them in the capture.
     """
 
-    place: PurePath
+    place: PurePath | None
     begin: int
 
 
@@ -40,15 +41,18 @@ def send(task: PackTask, folder: PurePath, sha256: str) -> PackTask:
     Raises:
         OSError: if the capture cannot be read, or the lake cannot be written.
     """
+    if isinstance(task.path, ObjectPath):  # tasks on other machines read it in ranges, as this one does
+        return replace(task, sha256=sha256, sent=SentPart(None, 0))
     place = folder / f"{task.attempt}-{task.number:06}.part"
     begin, end = (task.chunks[0].begin, task.chunks[-1].end) if task.chunks else (0, None)
     paths.send(task.path, begin, end, place)
     return replace(task, sha256=sha256, sent=SentPart(place, begin))
 
 
-def received(task: PackTask) -> tuple[PackTask, Path]:
-    """Brings the bytes of a task to this machine; returns the task that reads them, and the file with them."""
-    assert task.sent is not None
+def received(task: PackTask) -> tuple[PackTask, Path | None]:
+    """Brings the bytes of a task to this machine; returns the task that reads them, and the file with them, if any."""
+    if task.sent is None or task.sent.place is None:
+        return task, None
     file = paths.local(task.sent.place)
     if task.chunks is None:
         return replace(task, path=file), file

@@ -171,9 +171,10 @@ def _pack_sent(task: PackTask) -> PackResult:
     try:
         result = _pack(near)
     except LowwaterError as error:
-        raise renamed(error, file, task.path) from None
+        raise error if file is None else renamed(error, file, task.path) from None
     finally:
-        file.unlink(missing_ok=True)
+        if file is not None:
+            file.unlink(missing_ok=True)
     whole = tuple((at, packed.whole(task.sha256, task.packets)) for at, packed in result.files)
     return replace(result, files=whole)
 
