@@ -10,14 +10,14 @@ from collections.abc import Sequence
 
 from markupsafe import Markup, escape
 
-from lowwater.instants import parse_duration, parse_instant, spoken_duration, spoken_instant
+from lowwater.instants import parse_duration, parse_instant, spoken_duration, spoken_instant, spoken_span
 
 LONGEST = 180
 """Most characters of a sentence."""
 _INSTANT = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?Z"
 _MESSAGE = re.compile(rf"(?P<about>.+?), {_INSTANT} to {_INSTANT}: (?P<reason>.+)", re.DOTALL)
 _END = re.compile(r"; |: no capture covers |, so the interval is ")
-_EXACT = re.compile(rf"(?P<instant>\b{_INSTANT})|(?<![^\s(])(?P<duration>\d[\d,]*(?:\.\d+)?(?:ns|us|ms|s|min|h))\b")
+_EXACT = re.compile(rf"\b(?P<start>{_INSTANT}) to (?P<end>{_INSTANT})|(?P<instant>\b{_INSTANT})|(?<![^\s(])(?P<duration>\d[\d,]*(?:\.\d+)?(?:ns|us|ms|s|min|h))\b")
 
 
 def headline(messages: Sequence[str], title: str) -> str:
@@ -59,6 +59,9 @@ def spoken(text: str) -> Markup:
 def _shown(match: re.Match[str]) -> Markup:
     exact = match.group()
     try:
+        if match["start"]:
+            said = spoken_span(parse_instant(match["start"]), parse_instant(match["end"]))
+            return Markup('<span title="{0}">{1}</span>').format(exact, said)
         if match["instant"]:
             said, form = spoken_instant(parse_instant(exact)), '<time datetime="{0}" title="{0}">{1}</time>'
         else:

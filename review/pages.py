@@ -15,9 +15,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from lowwater_expectations import spoken
+from markupsafe import Markup
 
 from lowwater.capture.tables.reader import RECORD_KINDS
-from lowwater.instants import format_duration, format_instant, parse_instant
+from lowwater.instants import format_duration, format_instant, parse_instant, spoken_duration, spoken_span
 from lowwater.lake.tables import interval_label, safe_name
 from lowwater.quality.lateness.counts import bound_of
 from lowwater.quality.lateness.review import QUANTILES, recommend
@@ -31,6 +33,7 @@ from .interval import SHOWN, expectations_of, links_of, operators_of, stages_of
 from .lateness import link_review
 from .queries import cost_history, explained, newest_preview, previews, query_plan, rows_history
 from .trace import trace
+from .verdict import overview_verdict
 
 _CLOCK = re.compile(r"T(\d\d)(\d\d)(\d\d)")
 HERE = Path(__file__).parent
@@ -120,14 +123,29 @@ def _templates() -> Environment:
     )
     environment.filters |= {
         "instant": format_instant,
-        "duration": lambda value: format_duration(bound_of(value)) if value >= 0 else f"-{format_duration(-value)}",
-        "exact": format_duration,
+        "duration": lambda value: _spoken_duration(value, bound_of(value)),
+        "spoken": spoken,
+        "when": lambda value: spoken(format_instant(value)),
+        "span": _spoken_span,
+        "exact": lambda value: _spoken_duration(value, value),
         "share": share_text,
         "safe_name": safe_name,
         "file": lambda path: Path(path).name,
     }
     environment.globals |= {"signs": SIGNS, "record_kinds": RECORD_KINDS}
     return environment
+
+
+def _spoken_duration(exact: int, shown: int) -> Markup:
+    """Shows a duration (ns) as people read it, with the exact one on hover."""
+    text = format_duration(exact) if exact >= 0 else f"-{format_duration(-exact)}"
+    return Markup('<span title="{}">{}</span>').format(text, spoken_duration(shown if exact >= 0 else exact))
+
+
+def _spoken_span(start: int, end: int) -> Markup:
+    """Shows a range of instants (ns) as people read it, with the exact one on hover."""
+    exact = f"{format_instant(start)} to {format_instant(end)}"
+    return Markup('<span title="{}">{}</span>').format(exact, spoken_span(start, end))
 
 
 def _filled(kind: Page, snapshot: Snapshot, root: str, values: dict[str, Any]) -> str:
@@ -158,7 +176,8 @@ def _month(snapshot: Snapshot, name: str) -> dict[str, Any] | None:
 
 
 def _overview(snapshot: Snapshot, part: Month | None) -> dict[str, Any]:
-    parts, intervals = months(snapshot), snapshot.part(part.start, part.end).intervals if part else ()
+    parts, shown = months(snapshot), snapshot.part(part.start, part.end) if part else None
+    intervals = shown.intervals if shown else ()
     calendars, links, counted = [], [], _counted(snapshot)
     if part is not None:
         for job in snapshot.jobs.values():
@@ -172,6 +191,7 @@ def _overview(snapshot: Snapshot, part: Month | None) -> dict[str, Any]:
     ]
     return {
         "part": part,
+        "verdict": overview_verdict(snapshot, intervals, shown.audits if shown else {}),
         "months": [(month, counted.get(month.name, [])) for month in reversed(parts)],
         "calendars": calendars,
         "links": links,
