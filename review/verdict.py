@@ -33,11 +33,17 @@ WORDS = {
     "provisional": "are published before all records could have come",
 }
 ADVICE = {
-    FAILED: ("look at what failed, mend it, and run the interval again", "lowwater report --lake {lake} --interval {start}"),
+    FAILED: (
+        "look at what failed, mend it, and run the interval again",
+        "lowwater report --lake {lake} --interval {start}",
+    ),
     BLOCKED: ("ingest the captures that are missing", "lowwater ingest --lake {lake}"),
     HELD: ("approve it", "lowwater replay {set} --lake {lake} --stage publish --from {start} --to {end}"),
     "incomplete": ("ingest the missing captures if they exist, and run it again", "lowwater ingest --lake {lake}"),
-    "provisional": ("nothing: it becomes whole when later records have come and it runs again", "lowwater plan --lake {lake}"),
+    "provisional": (
+        "nothing: it becomes whole when later records have come and it runs again",
+        "lowwater plan --lake {lake}",
+    ),
 }
 RUN = ("run what is due", "lowwater backfill --lake {lake}")
 

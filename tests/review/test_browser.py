@@ -139,7 +139,9 @@ def test_no_page_is_wider_than_its_screen_and_no_column_is_squeezed(page: Any, a
         for place in wrong_places(other, f"{site}/{where}", width)
     ]
     assert wrong == []
-    other.set_content("<table style='width:60px;font:15px serif'><tr><td>some words that are squeezed here today</table>")
+    other.set_content(
+        "<table style='width:60px;font:15px serif'><tr><td>some words that are squeezed here today</table>"
+    )
     assert any("a column of" in place for place in other.evaluate(MEASURE))
     other.set_content("<div style='width:5000px;height:9px'></div>")
     assert any("pixels wide" in place for place in other.evaluate(MEASURE))

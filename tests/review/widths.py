@@ -101,7 +101,7 @@ def make_large(folder: Path, hours: int, links: int = 30, sets: int = 60) -> Boa
         rows += [asdict(capture(name, at)) for at in range(max(0, hours - 30), hours)]
     for at in range(sets - 1):
         name = f"{LONG}_set_{at:02}"
-        text += f'\n[query_sets.{name}]\nfiles = ["{name}.gsql"]\n'
+        text += f"\n[query_sets.{name}]\n"
         (queries / f"{name}.gsql").write_text(
             f"DEFINE {{ query_name 'flows_{name}'; }}\nSELECT tb, srcIP, count(*) AS cnt FROM {names[at % len(names)]}.IPV4 "
             "GROUP BY time/60 AS tb, srcIP;\n"
