@@ -90,8 +90,13 @@ def page(
     return register
 
 
-def render(snapshot: Snapshot, address: str) -> str | None:
+def render(snapshot: Snapshot, address: str, served: bool = False) -> str | None:
     """Renders the page of an address such as `index.html` or `interval/demo/<interval>.html`; None if unknown.
+
+    Args:
+        snapshot: ledgers of the lake.
+        address: address of the page, relative to the start.
+        served: as for `fill_template`.
 
     Raises:
         LakeError: a ledger cannot be read.
@@ -100,8 +105,10 @@ def render(snapshot: Snapshot, address: str) -> str | None:
     for kind in PAGES:
         parts = kind.match(name) if name != address else None
         if parts is not None:
-            values = kind.fill(snapshot, *parts)
-            return None if values is None else _filled(kind, snapshot, "../" * address.count("/"), values)
+            values, root = kind.fill(snapshot, *parts), "../" * address.count("/")
+            if values is None:
+                return None
+            return fill_template(snapshot, kind.template, kind.section, root, values, served)
     return None
 
 
@@ -148,13 +155,26 @@ def _spoken_span(start: int, end: int) -> Markup:
     return Markup('<span title="{}">{}</span>').format(exact, spoken_span(start, end))
 
 
-def _filled(kind: Page, snapshot: Snapshot, root: str, values: dict[str, Any]) -> str:
+def fill_template(
+    snapshot: Snapshot, template: str, section: str, root: str, values: dict[str, Any], served: bool
+) -> str:
+    """Fills the template of a page.
+
+    Args:
+        snapshot: ledgers of the lake.
+        template: file in `templates/`.
+        section: navigation entry of the page, or empty.
+        root: relative address of the start of the pages, such as `../`.
+        values: values of the template.
+        served: whether a server answers, which has the results too; otherwise pages are files.
+    """
     return (
         _templates()
-        .get_template(kind.template)
+        .get_template(template)
         .render(
             root=root,
-            section=kind.section,
+            section=section,
+            served=served,
             navigation=[kind for kind in PAGES if kind.section and "{}" not in kind.address],
             docs=has_file(snapshot.lake.reports / "index.html"),
             lake="/".join(snapshot.lake.root.parts[-2:]),

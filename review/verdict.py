@@ -84,11 +84,11 @@ def overview_verdict(
         return None
     bad = [interval for interval in judged if interval.state not in GOOD]
     if not bad:
-        sets = len({interval.query_set for interval in judged})
+        names = len({interval.query_set for interval in judged})
         warned = sum(interval.state == WARNED for interval in judged)
         since = spoken_instant(min(interval.start for interval in judged))
         told = f", {_counted(warned, 'of them with a warning', 'of them with warnings')}" if warned else ""
-        number = f"{_counted(len(judged), 'interval', 'intervals')} of {_counted(sets, 'query set', 'query sets')}"
+        number = f"{_counted(len(judged), 'interval', 'intervals')} of {_counted(names, 'query set', 'query sets')}"
         return OverviewVerdict("done", f"All good since {since}: {number} published{told}.")
     state = min((interval.state for interval in bad), key=GRAVITY.index)
     worst = [interval for interval in bad if interval.state == state]
