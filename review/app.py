@@ -17,6 +17,8 @@ from lowwater.errors import LowwaterError
 from lowwater.lake.tables import safe_name
 
 from .board import Board
+from .diff_pages import add_diff
+from .packet_pages import add_packets
 from .pages import HERE, render
 from .results import add_results, as_page
 
@@ -75,7 +77,8 @@ def create(
         app.include_router(routes)
 
     results = APIRouter()
-    add_results(results, board, permission, as_page(_plain, HEADERS), HEADERS)
+    for add in (add_results, add_packets, add_diff):
+        add(results, board, permission, as_page(_plain, HEADERS), HEADERS)
     app.include_router(results)
 
     @app.api_route("/", methods=METHODS)

@@ -206,7 +206,7 @@ def _download(
     with pq.ParquetWriter(file, table.columns, compression="zstd") as writer:
         for batch in batches:
             writer.write_batch(batch.cast(table.columns))
-    return StreamingResponse(_pieces(file), media_type="application/vnd.apache.parquet", headers=more)
+    return StreamingResponse(pieces(file), media_type="application/vnd.apache.parquet", headers=more)
 
 
 def _csv(columns: pa.Schema, batches: Iterator[pa.RecordBatch]) -> Iterator[bytes]:
@@ -221,7 +221,8 @@ def _csv(columns: pa.Schema, batches: Iterator[pa.RecordBatch]) -> Iterator[byte
     yield out.getvalue()
 
 
-def _pieces(file: Any) -> Iterator[bytes]:
+def pieces(file: Any) -> Iterator[bytes]:
+    """Yields the content of a temporary file, and closes it."""
     with file:
         file.seek(0)
         while piece := file.read(1 << 20):

@@ -16,7 +16,6 @@ from lowwater.replay.job import Job
 from tests.replay.support import lowwater
 
 START = parse_instant("2026-01-01T00:00:00Z")
-MINUTE = 60 * 10**9
 QUERIES = {
     "flows": "SELECT tb, srcIP, destIP, count(*) AS cnt, sum(len) AS bytes FROM [links].IPV4 "
     "GROUP BY time/60 AS tb, srcIP, destIP",
@@ -28,7 +27,7 @@ QUERIES = {
 
 
 def make_results(folder: Path, keep: str = "") -> tuple[Path, Path]:
-    """Makes the lake: twenty minutes of two links, published as one interval.
+    """Makes the lake: an hour of two links, published as one interval.
 
     Args:
         folder: gets `lake`, `queries` and `captures`.
@@ -37,7 +36,7 @@ def make_results(folder: Path, keep: str = "") -> tuple[Path, Path]:
     Returns:
         The lake and the folder of its queries.
     """
-    root, queries, until = folder / "lake", folder / "queries", START + 20 * MINUTE
+    root, queries, until = folder / "lake", folder / "queries", START + HOUR
     lake = open_lake(root)
     queries.mkdir()
     names = ("main1", "main2")

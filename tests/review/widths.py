@@ -47,16 +47,18 @@ MEASURE = """
   for (const node of document.querySelectorAll("body *")) {
     const box = node.getBoundingClientRect();
     if (!box.width || !box.height || node.closest("svg, .hidden, .skip") || !node.checkVisibility()) continue;
-    if (box.right > wide + 1 && !scrolls(node)) wrong.push(`${node.tagName} ends at ${Math.round(box.right)}: ${node.innerText.slice(0, 40)}`);
+    if (box.right > wide + 1 && !scrolls(node))
+      wrong.push(`${node.tagName} ends at ${Math.round(box.right)}: ${node.innerText.slice(0, 40)}`);
   }
   for (const cell of document.querySelectorAll("td, th, dd, li, p, h1, h2, h3, a, button")) {
     if (cell.closest(".grid, svg, .hidden") || !cell.checkVisibility() || !cell.innerText) continue;
     const range = document.createRange();
     range.selectNodeContents(cell);
-    const lines = new Set([...range.getClientRects()].filter((box) => box.width > 1).map((box) => Math.round(box.top / 6))).size;
+    const boxes = [...range.getClientRects()].filter((box) => box.width > 1);
+    const lines = new Set(boxes.map((box) => Math.round(box.top / 6))).size;
     const words = cell.innerText.trim();
     if (!cell.querySelector("table, ul, svg, pre, details, .badge") && lines >= 5 && words.length / lines < 11)
-      wrong.push(`a column of ${Math.round(words.length / lines)} characters a line, ${lines} lines: ${words.slice(0, 40)}`);
+      wrong.push(`a column of ${Math.round(words.length / lines)} a line, ${lines} lines: ${words.slice(0, 40)}`);
   }
   return [...new Set(wrong)];
 }
@@ -103,8 +105,8 @@ def make_large(folder: Path, hours: int, links: int = 30, sets: int = 60) -> Boa
         name = f"{LONG}_set_{at:02}"
         text += f"\n[query_sets.{name}]\n"
         (queries / f"{name}.gsql").write_text(
-            f"DEFINE {{ query_name 'flows_{name}'; }}\nSELECT tb, srcIP, count(*) AS cnt FROM {names[at % len(names)]}.IPV4 "
-            "GROUP BY time/60 AS tb, srcIP;\n"
+            f"DEFINE {{ query_name 'flows_{name}'; }}\nSELECT tb, srcIP, count(*) AS cnt "
+            f"FROM {names[at % len(names)]}.IPV4 GROUP BY time/60 AS tb, srcIP;\n"
         )
         for hour in range(max(0, hours - 24), hours):
             begin = START + hour * HOUR

@@ -109,7 +109,7 @@ class ResultTable:
         names = [*(self.columns.names if columns is None else columns), LAST]
         with lake_errors(f"{self.path}: the table cannot be read"):
             dataset = self._dataset(predicate)
-            for hour in self._hours(wish):
+            for hour in self.hours(wish):
                 yield from dataset.to_batches(
                     columns=names,
                     filter=predicate & (pads.field("_hour") == hour),
@@ -145,7 +145,7 @@ class ResultTable:
             rows = pa.concat_tables([best, *waiting])
             return rows.take(pc.sort_indices(rows, sort_keys=sorting)[:most]).combine_chunks()
 
-        hours = self._hours(wish)
+        hours = self.hours(wish)
         for hour in reversed(hours) if by_time and wish.descending else hours:
             within = Wish(max(wish.start, hour * HOUR), min(wish.end, (hour + 1) * HOUR), wish.filters)
             for batch in self.batches(within):
@@ -161,7 +161,8 @@ class ResultTable:
                     break
         return merged() if waiting else best
 
-    def _hours(self, wish: Wish) -> list[int]:
+    def hours(self, wish: Wish) -> list[int]:
+        """Lists the hours since the epoch that may hold rows of a wish."""
         hours = sorted({int(partition["_hour"]) for partition in self.table.partitions()})
         return [hour for hour in hours if (hour + 1) * HOUR > wish.start and hour * HOUR < wish.end]
 

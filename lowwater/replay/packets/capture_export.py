@@ -8,7 +8,7 @@ first pass surveys the packets, so that a file is only begun if it can be writte
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
 
@@ -44,6 +44,8 @@ from lowwater.storage.paths import local
 
 ETHERNET = "EN10MB"
 BATCH_BYTES = 32 << 20
+Admitted = Mapping[tuple[str, str], Sequence[NDArray[np.int64]]]
+"""(link, capture) -> arrays of positions."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,7 @@ class Selection:
     """The packets that a predicate selects, as surveyed in a first pass.
 
     Attributes:
+        admitted: (link, capture) -> positions of the packets that may be selected; None for all.
         packets: number of packets.
         cut: packets of which less is stored than was captured.
         kept: largest number of bytes stored of a cut packet.
@@ -78,6 +81,7 @@ class Selection:
 
     feeds: tuple[_LinkPackets, ...]
     predicate: Predicate
+    admitted: Admitted | None = None
     packets: int = 0
     cut: int = 0
     kept: int = 0
@@ -130,6 +134,7 @@ def select(
     start: int = 0,
     end: int = END_OF_TIME,
     progress: Callable[[int], None] = lambda packets: None,
+    admitted: Admitted | None = None,
 ) -> Selection:
     """Surveys the packets with a timestamp in [start, end), ns, that a predicate selects.
 
@@ -141,9 +146,11 @@ def select(
         start: first timestamp, ns since the epoch.
         end: end of the timestamps, ns, exclusive.
         progress: called with the number of packets so far.
+        admitted: (link, capture) -> positions of the packets that may be selected; None for all.
 
     Raises:
-        LakeError: frames of some packets are not stored and their files are gone, a link type is unknown, or the lake cannot be read.
+        LakeError: frames of some packets are neither stored nor in their files, a link type is unknown, or the lake
+            cannot be read.
     """
     captures, files = read_captures(lake, links), PacketFiles.of(lake)
     feeds = []
@@ -153,9 +160,9 @@ def select(
         feeds.append(
             _LinkPackets(read, {capture.capture: capture.link_type for capture in captures[link]}, captures[link])
         )
-    selection = Selection(tuple(feeds), predicate)
+    selection = Selection(tuple(feeds), predicate, admitted)
     for feed in feeds:
-        for capture, interface, batch in _selected(feed, predicate):
+        for capture, interface, batch in _selected(feed, predicate, admitted):
             _survey(selection, feed.read.link, capture, interface, batch)
             progress(selection.packets)
         _sources(selection, feed)  # refuses files that are gone before anything is written
@@ -211,7 +218,9 @@ def _require_frames(batch: pa.RecordBatch, link: str, packets: str) -> None:
         )
 
 
-def _selected(feed: _LinkPackets, predicate: Predicate) -> Iterator[tuple[str, str, pa.RecordBatch]]:
+def _selected(
+    feed: _LinkPackets, predicate: Predicate, admitted: Admitted | None
+) -> Iterator[tuple[str, str, pa.RecordBatch]]:
     """Yields (capture, link type, selected packets) in the order of the link; no batch is empty."""
     read = feed.read
     test = predicate.test(read.link)
@@ -224,6 +233,10 @@ def _selected(feed: _LinkPackets, predicate: Predicate) -> Iterator[tuple[str, s
                     if predicate.reads_payload:
                         _require_frames(batch, read.link, "whose payload the condition asks for")
                     chosen = batch.filter(pa.array(test(batch)))
+                    if admitted is not None:
+                        positions = admitted.get((read.link, capture.capture), [])
+                        inside = pa.chunked_array(positions, pa.int64()).combine_chunks()
+                        chosen = chosen.filter(pc.is_in(chosen.column("position"), inside))
                     if chosen.num_rows:
                         yield capture.capture, feed.link_types[capture.capture], chosen
             except OSError as error:
@@ -327,7 +340,7 @@ def _merged(selection: Selection) -> Iterator[Row]:
 def _rows(selection: Selection, place: int) -> Iterator[Row]:
     feed = selection.feeds[place]
     sources = _sources(selection, feed)
-    for capture, link_type, batch in _selected(feed, selection.predicate):
+    for capture, link_type, batch in _selected(feed, selection.predicate, selection.admitted):
         interface = selection.interfaces.index((feed.read.link, link_type))
         columns = [batch.column(name).to_pylist() for name in ("arrival", "timestamp", "len", FRAME)]
         absent, positions = _absent(batch).to_pylist(), batch.column("position").to_pylist()

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from lowwater.capture.content.frames import EVERYTHING
 from lowwater.capture.content.retention import ContentOptions
 from lowwater.capture.reader import digest, read
 from lowwater.catalog.packets import FRAME
