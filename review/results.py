@@ -22,7 +22,7 @@ from fastapi.responses import HTMLResponse, JSONResponse, Response, StreamingRes
 
 from lowwater.errors import LowwaterError
 from lowwater.instants import format_instant
-from lowwater.lake.results.curves import curves
+from lowwater.lake.results.curves import Curves, curves
 from lowwater.lake.results.exploring import DEEPEST, LAST, OPERATORS, ResultTable, result_table
 from lowwater.lake.tables import safe_name
 from lowwater.plan.queryset import QueryPlan
@@ -125,11 +125,17 @@ def _version(request: Request) -> int | None:
     return int(text) if text.isdecimal() and len(text) < 10 else -1
 
 
+def _curves(chosen: Chosen, table: ResultTable, asked: Asked) -> Curves:
+    clocks = [field.temporal for field in chosen.query.logical.fields if field.temporal and not field.temporal.origin]
+    grain = max([1, *(abs(clock.first(1) - clock.first(0)) for clock in clocks)])
+    return curves(table, asked.wish, asked.number, asked.key, grain=grain)
+
+
 def _page(chosen: Chosen, table: ResultTable, asked: Asked) -> str:
     offset = (asked.page - 1) * ROWS_SHOWN
     count = table.count(asked.wish)
     shown = table.page(asked.wish, offset, ROWS_SHOWN)
-    summed = curves(table, asked.wish, asked.number, asked.key)
+    summed = _curves(chosen, table, asked)
     name, query = chosen.job.query_set, chosen.query.name
     values = {
         "name": name,
@@ -171,7 +177,7 @@ def _row(query: QueryPlan, table: ResultTable, row: dict[str, Any]) -> tuple[lis
 
 def vega(chosen: Chosen, table: ResultTable, asked: Asked) -> dict[str, Any]:
     """Returns the plot as a Vega-Lite specification with its data."""
-    summed = curves(table, asked.wish, asked.number, asked.key)
+    summed = _curves(chosen, table, asked)
     rows = [
         {"time": format_instant(summed.start + at * summed.step), "value": value, "series": curve.name}
         for curve in summed.curves

@@ -1,4 +1,4 @@
-"""The results pages over a lake with packets: tables, plots, files, packets, versions; hostile values; no right, no page."""
+"""The results pages over a lake with packets: tables, plots, files, packets, versions; hostile values and rights."""
 
 from __future__ import annotations
 
