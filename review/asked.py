@@ -74,8 +74,8 @@ def parse_asked(
         LakeError: a value is wrong.
     """
     first, last = table.span or (0, HOUR - 1)
-    end = instant_of(given["to"], "to") if given.get("to") else last + 1
-    start = instant_of(given["from"], "from") if given.get("from") else max(first, end - NEWEST)
+    end = instant_of(given["to"], "to") if given.get("to") else -(-(last + 1) // HOUR) * HOUR
+    start = instant_of(given["from"], "from") if given.get("from") else max(first // HOUR * HOUR, end - NEWEST)
     if start >= end:
         raise LakeError("the range ends before it begins", "give a `to` after `from`")
     columns, operators, values = (list(many.get(name, ())) for name in ("column", "op", "value"))

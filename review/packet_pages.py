@@ -111,7 +111,7 @@ def _decoded(packet: dict[str, Any]) -> dict[str, Any]:
     """Returns a packet with its addresses as text."""
     decoded = dict(packet)
     for name in ("srcIP", "destIP"):
-        words = packet.get("ipversion"), packet.get(f"{name}_high"), packet.get(f"{name}_low")
+        words = packet.get("ipversion"), packet.get(f"{name}_hi"), packet.get(f"{name}_lo")
         decoded[name] = None if None in words else format_ip(ip_from_words(*words))  # type: ignore[arg-type]
     return decoded
 

@@ -127,7 +127,7 @@ def _version(request: Request) -> int | None:
 
 def _curves(chosen: Chosen, table: ResultTable, asked: Asked) -> Curves:
     clocks = [field.temporal for field in chosen.query.logical.fields if field.temporal and not field.temporal.origin]
-    grain = max([1, *(abs(clock.first(1) - clock.first(0)) for clock in clocks)])
+    grain = max([1, *(abs(clock.first(3) - clock.first(2)) for clock in clocks)])
     return curves(table, asked.wish, asked.number, asked.key, grain=grain)
 
 

@@ -47,6 +47,7 @@ def test_a_row_leads_to_its_packets_in_wiresharks_format(app: FastAPI, made: tup
     packets = Reader(ask(app, "/results/q/flows/packets", query=query).text)
     most = result_table(open_lake(made[0]), "flows").page(Wish(0, 1 << 62, sort="cnt", descending=True), 0, 1)
     assert f"{most.column('cnt')[0].as_py():,} packets of" in " ".join(packets.texts)
+    assert packets.texts.count(most.column("srcIP")[0].as_py()) > 2  # of the row, and of its packets
     download = ask_bytes(app, "/results/q/flows/packets.pcapng", query)
     (tmp_path / "row.pcapng").write_bytes(download)
     shown = subprocess.run(["tshark", "-r", tmp_path / "row.pcapng"], capture_output=True, text=True, timeout=60)
