@@ -6,7 +6,7 @@ PYTHON ?=
 CASES ?= 3000
 SPARK_CASES ?= 300
 FULL ?=
-EXTRAS := spark quality airflow s3 serve all
+EXTRAS := spark quality airflow s3 metrics serve all
 VENV := .venv
 BIN := $(VENV)/bin
 
@@ -18,7 +18,7 @@ export PIP_INDEX_URL := $(UV_DEFAULT_INDEX)
 endif
 
 .DELETE_ON_ERROR:
-.PHONY: help setup docs demo up down test test-fast test-packages lint types fuzz goldens bench bench-high bench-ingest bench-end experiments endurance wheel lock bill licences audit release-check digests clean
+.PHONY: help setup docs demo up down test test-fast test-packages lint types fuzz goldens bench bench-high bench-ingest bench-end experiments endurance wheel lock bill licences audit release-check digests clean cluster endurance-cluster
 
 help:
 	@echo 'setup      create .venv, install the lock, fetch the Delta jars, compile the reader, record Spark'"'"'s classes'
@@ -39,6 +39,8 @@ help:
 	@echo 'bench-end    captures to audited tables beside nfdump, DuckDB, PySpark and tshark; FULL=--full adds 100 M packets'
 	@echo 'experiments  the papers'"'"' figures, and docs/experiments.md: under 15 minutes; FULL=1 at the papers'"'"' rates, some 15 hours; goes on where it was stopped, and ends with the verdicts'
 	@echo 'endurance  30 days through one backfill and two days through Airflow, with kills, beside a sequential run: hours'
+	@echo 'cluster    the demo on an S3 server, a Spark master and three workers that share nothing else; one is killed; compared with one process'
+	@echo 'endurance-cluster  200 intervals there, with a kill in each, beside a quiet run, and 200 drawn cases of the law: hours; goes on where it was stopped'
 	@echo 'wheel      wheel and source distribution into dist/'
 	@echo 'lock       requirements.txt from requirements.in, also of docker/ and website/, and a lock for each extra into requirements/'
 	@echo 'bill       the bill of materials of all extras, var/bill.json (CycloneDX)'
@@ -136,7 +138,7 @@ lint: $(VENV)/.packages
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-types: $(VENV)/.packages
+types: $(VENV)/.package
 	$(BIN)/mypy
 
 fuzz: setup
@@ -151,7 +153,7 @@ fuzz: setup
 
 # Everything that tests compare with; the reader of the diff decides.
 goldens: setup
-	for writer in tests.gsql.gsql_cases tests.plan.binding_cases tests.plan.golden tests.replay.golden tests.replay.tuning_cases tests.docs.book tests.docs.coverages tests.docs.test_tutorial; do \
+	for writer in tests.gsql.gsql_cases tests.plan.binding_cases tests.plan.golden tests.replay.golden tests.replay.tuning_cases tests.docs.book tests.docs.coverages tests.docs.test_metrics tests.docs.test_tutorial tests.docs.test_logs; do \
 	    $(BIN)/python -m $$writer || exit 1; done
 
 bench: setup
@@ -160,6 +162,14 @@ bench: setup
 endurance: setup
 	$(BIN)/python scripts/endurance.py backfill
 	$(BIN)/python scripts/endurance.py airflow
+	$(BIN)/python -m tests.storage.polling 50
+
+cluster: setup $(VENV)/.s3
+	$(BIN)/python scripts/cluster_demo.py
+
+endurance-cluster: setup $(VENV)/.s3
+	$(BIN)/python scripts/endurance_cluster.py
+	$(BIN)/python -m tests.law.spread --cases 200
 
 bench-high: setup
 	$(BIN)/python benchmarks/bench_high.py

@@ -1,7 +1,8 @@
 """From capture files to published, audited tables: Lowwater as a user starts it, beside peers, in one run.
 
-`make bench-end`, or `python -m benchmarks.bench_end [--packets 1] [--full] [--query NAME] [--json FILE]`; sizes are in
-millions of packets, about. Captures are made once and kept in var/bench. Every command is a process of its own,
+`make bench-end`, or `python -m benchmarks.bench_end [--packets 1] [--full] [--query NAME] [--peer NAME] [--json FILE]`;
+sizes are in millions of packets, about. `--add` goes on with a JSON: what it has of other sizes and queries stays, each
+size with its day. Captures are made once and kept in var/bench. Every command is a process of its own,
 measured from outside. A cold run has empty folders of generated kernels and of numba's compiled code; the installation,
 the recorded classes of Spark and the page cache of the system stay. A warm run is the same again, into another lake.
 `python -m benchmarks.performance` makes docs/performance.md of the JSON.
@@ -17,7 +18,7 @@ import platform
 import re
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,10 @@ SAMPLE = 100_000
 """Packets that tshark reads."""
 STREAMED = ("ports", "flows")
 """Queries that the streaming peer answers: its outer join would wait for a watermark behind both aggregations."""
+OVER_PACKETS = {"duckdb": "duck", "pyspark_batch": "spark_batch", "pyspark_stream": "spark_stream"}
+"""Peers that begin after ingest -> their modules."""
+FROM_FILES = ("nfdump", "tshark_duckdb")
+PEERS = (*OVER_PACKETS, *FROM_FILES)
 
 Say = Callable[[str], None]
 
@@ -61,7 +66,9 @@ def generated(target: Path, rate: float, links: str, say: Say) -> Path:
     return target
 
 
-def one_query(name: str, source: Path, folder: Path, say: Say, empty: bool = True) -> dict[str, Any]:
+def one_query(
+    name: str, source: Path, folder: Path, say: Say, empty: bool = True, peers: Collection[str] = PEERS
+) -> dict[str, Any]:
     """A query on every engine. Whatever it wrote is removed.
 
     Args:
@@ -69,26 +76,27 @@ def one_query(name: str, source: Path, folder: Path, say: Say, empty: bool = Tru
         source: captures, a folder a link.
         folder: for all work.
         say: told what runs.
-        empty: whether the cold run begins with empty caches, and compiles for half a minute.
+        empty: whether a cold run comes first, which begins with empty caches and compiles for half a minute.
+        peers: those that run too.
     """
     shutil.rmtree(folder, ignore_errors=True)
     home = ours.Home(folder / "caches" if empty else None, folder / "scratch")
     found: dict[str, Any] = {"lowwater": {}}
     try:
-        for state in ("cold", "warm"):
+        for state in ("cold", "warm") if empty else ("warm",):
             say(f"{name}: Lowwater, {state}")
             lake = folder / f"lake-{state}"
             found["lowwater"][state] = ours.from_captures(name, source, lake, home)
             if state == "cold":
                 shutil.rmtree(lake)
         packets = folder / "lake-warm" / "packets"
-        for peer, module in (("duckdb", "duck"), ("pyspark_batch", "spark_batch"), ("pyspark_stream", "spark_stream")):
-            if peer == "pyspark_stream" and name not in STREAMED:
+        for peer, module in OVER_PACKETS.items():
+            if peer not in peers or (peer == "pyspark_stream" and name not in STREAMED):
                 continue
             say(f"{name}: {peer}")
             found[peer] = over_packets(name, module, packets, folder / peer)
         if name == "flows":
-            found |= from_files(source, packets, folder, say)
+            found |= from_files(source, packets, folder, say, peers)
             for form in ("csv", "parquet"):
                 say(f"lowwater run, {form}")
                 capture = largest(source / "main1")
@@ -96,7 +104,7 @@ def one_query(name: str, source: Path, folder: Path, say: Say, empty: bool = Tru
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     warm = found["lowwater"]["warm"]
-    for peer in ("duckdb", "pyspark_batch", "pyspark_stream"):
+    for peer in OVER_PACKETS:
         if peer in found:
             found[peer]["same_answer"] = all(found[peer][key] == warm[key] for key in ("rows", "counted"))
     return found
@@ -115,10 +123,10 @@ def over_packets(name: str, module: str, packets: Path, folder: Path) -> dict[st
     return found
 
 
-def from_files(source: Path, packets: Path, folder: Path, say: Say) -> dict[str, Any]:
+def from_files(source: Path, packets: Path, folder: Path, say: Say, peers: Collection[str]) -> dict[str, Any]:
     """The peers that read captures themselves; None for those that are not installed."""
-    found: dict[str, Any] = {"nfdump": None, "tshark_duckdb": None}
-    if all(map(shutil.which, nfdump.PROGRAMS)):
+    found: dict[str, Any] = {peer: None for peer in FROM_FILES if peer in peers}
+    if "nfdump" in peers and all(map(shutil.which, nfdump.PROGRAMS)):
         say("nfpcapd, nfdump")
         target = folder / "nfdump"
         done = watch([sys.executable, "-m", "benchmarks.peers.nfdump", source, target], None, (target,))
@@ -127,7 +135,7 @@ def from_files(source: Path, packets: Path, folder: Path, say: Say) -> dict[str,
         seconds = round(answer["collect"] + answer["aggregate"], 2)
         found["nfdump"] = {**answer, "seconds": seconds, "peak_memory_bytes": done.peak_bytes,
                            "disk_peak_bytes": done.disk_bytes}  # fmt: skip
-    if shutil.which("tshark"):
+    if "tshark_duckdb" in peers and shutil.which("tshark"):
         say(f"tshark, DuckDB: {SAMPLE:,} packets")
         capture, target = largest(source / "main1"), folder / "tshark"
         words = [sys.executable, "-m", "benchmarks.peers.tshark", capture, str(SAMPLE), target]
@@ -144,17 +152,37 @@ def largest(folder: Path) -> Path:
     return max(folder.iterdir(), key=lambda file: file.stat().st_size)
 
 
-def one_size(millions: int, source: Path, query: str, folder: Path, size: dict[str, Any], say: Say) -> None:
-    """One query over the captures of a size, into the figures of that size."""
-    found = one_query(query, source, folder / "work", lambda text: say(f"{millions} M, {text}"))
+def one_size(
+    millions: int, source: Path, query: str, folder: Path, size: dict[str, Any], say: Say, peers: Collection[str]
+) -> None:
+    """One query over the captures of a size, into the figures of that size.
+
+    Args:
+        millions: of packets, about.
+        source: captures, a folder a link.
+        query: the name of the subject.
+        folder: for all work.
+        size: the figures of the size; gets those of the query.
+        say: told what runs.
+        peers: those that run too.
+    """
+    loaded = round(os.getloadavg()[0], 1)
+    found = one_query(query, source, folder / "work", lambda text: say(f"{millions} M, {text}"), peers=peers)
     rate, links = SIZES[millions]
     size |= {
         "millions": millions,
+        "date": today(),
+        "load_average": loaded,
         "generate": f"--hours 1 --links {links} --rate {rate} --seed 11",
         "packets": found["lowwater"]["warm"]["packets"],
         "capture_bytes": folder_bytes(source),
     }
     size.setdefault("queries", {})[query] = found
+
+
+def today() -> str:
+    """The day, in UTC."""
+    return datetime.datetime.now(datetime.UTC).date().isoformat()
 
 
 def machine() -> dict[str, Any]:
@@ -166,7 +194,6 @@ def machine() -> dict[str, Any]:
         "cores": os.cpu_count(),
         "memory_bytes": psutil.virtual_memory().total,
         "system": f"{platform.system()} {platform.release()}",
-        "load_average": round(os.getloadavg()[0], 1),
         "versions": {
             "python": platform.python_version(),
             **{name: version(name) for name in ("pyspark", "duckdb", "deltalake", "numba", "pyarrow")},
@@ -198,12 +225,23 @@ def left_out(found: Sequence[dict[str, Any]]) -> list[str]:
         for name in SUBJECTS
         if name not in size["queries"]
     ]
+    texts += [
+        f"{size['millions']} million packets, query {name}, {peer}: not asked for in this run"
+        for size in found
+        for name, answers in size["queries"].items()
+        for peer in (PEERS if name == "flows" else OVER_PACKETS)
+        if peer not in answers and (peer != "pyspark_stream" or name in STREAMED)
+    ]
     for program, key in (("nfpcapd and nfdump", "nfdump"), ("tshark", "tshark_duckdb")):
         if any(key in each and each[key] is None for size in found for each in size["queries"].values()):
             texts.append(f"{program}: not installed")
     texts.append("PySpark streaming of the outer join: not written")
     texts.append("several machines, object stores, Airflow: everything ran on the machine above, from its disk")
     return texts
+
+
+def _millions(size: Mapping[str, Any]) -> int:
+    return int(size["millions"])
 
 
 def show(figures: dict[str, Any]) -> None:
@@ -233,26 +271,25 @@ def main() -> None:
     parser.add_argument("--packets", type=int, action="append", choices=SIZES, help="millions; repeats (1 and 10)")
     parser.add_argument("--full", action="store_true", help="also 100 million")
     parser.add_argument("--query", action="append", choices=SUBJECTS, help="repeats (all three)")
+    parser.add_argument("--peer", action="append", choices=PEERS, help="repeats (all)")
+    parser.add_argument("--add", action="store_true", help="to the figures that the JSON has")
     parser.add_argument(
         "--folder", type=Path, default=FOLDER, help="captures are kept there, and all work is done there"
     )
     parser.add_argument("--json", type=Path, help="of the figures (FOLDER/end.json)")
     options = parser.parse_args()
-    sizes = [*(options.packets or [1, 10]), *([100] if options.full else [])]
+    sizes = [*(options.packets or ([] if options.add else [1, 10])), *([100] if options.full else [])]
     queries = options.query or list(SUBJECTS)
     target = options.json or options.folder / "end.json"
     target.parent.mkdir(parents=True, exist_ok=True)
-    figures: dict[str, Any] = {
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-        "machine": machine(),
-        "sizes": [],
-    }
+    earlier = json.loads(target.read_text(encoding="utf-8"))["sizes"] if options.add and target.is_file() else []
+    figures: dict[str, Any] = {"machine": machine(), "sizes": earlier}
     for millions in sizes:
         source = captures(millions, options.folder, say)
-        size: dict[str, Any] = {}
-        figures["sizes"].append(size)
+        size = next((size for size in earlier if size["millions"] == millions), {"millions": millions})
+        figures["sizes"] = sorted([*(other for other in figures["sizes"] if other is not size), size], key=_millions)
         for query in queries:
-            one_size(millions, source, query, options.folder, size, say)
+            one_size(millions, source, query, options.folder, size, say, options.peer or PEERS)
             figures["not_measured"] = left_out(figures["sizes"])
             target.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
     show(figures)

@@ -14,9 +14,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import matplotlib
-from matplotlib.figure import Figure
-
 ROOT = Path(__file__).resolve().parents[1]
 FIGURES = ROOT / "docs" / "performance.json"
 PROFILE = ROOT / "docs" / "performance-profile.json"
@@ -82,10 +79,11 @@ def engines(size: Mapping[str, Any], query: str) -> Iterator[tuple[str, Mapping[
 
 
 def short(figures: Mapping[str, Any]) -> str:
-    """The table of README.md: five-tuple flows at the largest size that has them."""
-    size = next((each for each in reversed(figures["sizes"]) if "flows" in each["queries"]), None)
-    if size is None:
+    """The table of README.md: five-tuple flows at the largest size that most peers were measured at."""
+    sizes = [size for size in figures["sizes"] if "flows" in size["queries"]]
+    if not sizes:
         return ""
+    size = max(sizes, key=lambda size: (len(list(engines(size, "flows"))), size["millions"]))
     machine, packets = figures["machine"], size["packets"]
     warm = size["queries"]["flows"]["lowwater"]["warm"]
     rows = [
@@ -96,11 +94,23 @@ def short(figures: Mapping[str, Any]) -> str:
         rows.append([PEERS[name], seconds(spent), f"{packets / spent:,.0f}", LESS[name]])
     text = table(("", "seconds", "packets/s", "from, to"), rows)
     tshark = size["queries"]["flows"].get("tshark_duckdb")
+    longer = f"{_largest(sizes[-1])} " if sizes[-1] is not size else ""
     sample = f"tshark read {tshark['sample_packets']:,} packets; its seconds are scaled. " if tshark else ""
     return (
         f"Five-tuple flows of {packets:,} packets ({megabytes(size['capture_bytes'])} MB of captures), "
-        f"{machine['cores']} cores, {figures['date']}, one run:\n\n{text}\n"
-        f"{sample}[All figures](docs/performance.md).\n"
+        f"{machine['cores']} cores, {size['date']}, one run:\n\n{text}\n"
+        f"{sample}{longer}[All figures](docs/performance.md).\n"
+    )
+
+
+def _largest(size: Mapping[str, Any]) -> str:
+    """A sentence of the seconds at a size that fewer peers were measured at."""
+    warm = size["queries"]["flows"]["lowwater"]["warm"]
+    peers = [f"{PEERS[name]} {seconds(each['seconds'])} s" for name, each in engines(size, "flows")]
+    return (
+        f"For {size['packets']:,} packets Lowwater took {seconds(warm['seconds'])} s "
+        f"({warm['packets_per_s']:,} packets/s, {megabytes(warm['peak_memory_bytes'])} MB of memory); "
+        f"{', '.join(peers)}."
     )
 
 
@@ -121,9 +131,8 @@ def page(
         "<!-- Made by `python -m benchmarks.performance` from docs/performance.json; do not edit. -->\n",
         "Capture files in, published and audited tables out. `make bench-end` measures it, beside other programs, in "
         "one run on one machine. Every command is a process of its own; its start counts.\n",
-        f"- Date: {figures['date']}. Machine: {machine['processor']}, {machine['cores']} cores, "
-        f"{machine['memory_bytes'] / 2**30:.0f} GiB, {machine['system']}. Load average before the run: "
-        f"{machine['load_average']}.",
+        f"- Machine: {machine['processor']}, {machine['cores']} cores, {machine['memory_bytes'] / 2**30:.0f} GiB, "
+        f"{machine['system']}.",
         f"- Versions: {versions}.",
         "- Cold: the folders of generated kernels and of numba's compiled code are empty, so `init` and `ingest` "
         "compile the reader of captures too, which `make setup` does once. Warm: the same commands once more, into "
@@ -194,6 +203,7 @@ def _size(size: Mapping[str, Any]) -> Iterator[str]:
     packets, millions = size["packets"], size["millions"]
     yield f"## {packets:,} packets\n"
     yield f"{megabytes(size['capture_bytes'])} MB of captures, `lowwater generate {size['generate']}`.\n"
+    yield f"{size['date']}, load average before the run {size['load_average']}.\n"
     yield f"![Seconds of Lowwater by stage](images/performance-{millions}m.svg)\n"
     rows, more = [], []
     for query, found in size["queries"].items():
@@ -264,6 +274,9 @@ def _same(name: str, each: Mapping[str, Any], warm: Mapping[str, Any]) -> str:
 
 def draw(size: Mapping[str, Any], path: Path) -> None:
     """Bars of seconds by stage, a bar a query and run, into an SVG that depends on the figures alone."""
+    import matplotlib
+    from matplotlib.figure import Figure
+
     bars = [(f"{query}, {state}", each["stages_seconds"])
             for query, found in size["queries"].items() for state, each in found["lowwater"].items()]  # fmt: skip
     with matplotlib.rc_context({"svg.hashsalt": "lowwater"}):

@@ -21,6 +21,7 @@ from lowwater.instants import HOUR, SECOND, format_duration, parse_duration, par
 from lowwater.refused import refusals
 from lowwater.sections import Duration, History, LinkThresholds, Positive, Section, Thresholds, nearest
 from lowwater.storage import paths
+from lowwater.storage.captures import is_address
 
 FILE_NAME = "lowwater.toml"
 LINK_NAME = r"[A-Za-z_][A-Za-z0-9_.-]*(?:/[A-Za-z0-9_.-]+)?"
@@ -147,6 +148,8 @@ class Link(Section):
         duplicate_bytes: bytes above the link layer that are equal in copies (D1); `content`: TTL, hop limit and
             checksums aside.
         anonymise: file with the key that replaces addresses.
+        untimed: time of packets that have none, the simple packet blocks of a pcapng (T3): `malformed`: none; `file`:
+            that of the packet before them in the file, or the begin of the time that the file is declared to cover.
         kind: format of its files, or the tool that wrote them.
         protocol: protocol of its records, if they are no packets; None for the only one of `schemas`, or the one that
             queries name.
@@ -180,6 +183,7 @@ class Link(Section):
     duplicates: Annotated[Duplicates | Literal["keep"], BeforeValidator(_duplicates)] = "keep"
     duplicate_bytes: Literal["content", "packet"] = "content"
     anonymise: str | None = None
+    untimed: Literal["malformed", "file"] = "malformed"
     kind: Kind = "pcap"
     protocol: str | None = None
     schemas: Names = ()
@@ -231,6 +235,8 @@ class Link(Section):
                 raise ValueError(f'{key}: is of a link of kind "pcap"')
         if self.sampling or self.applications:
             raise ValueError('sampling and applications: are of a link of kind "pcap"')
+        if self.untimed != "malformed":
+            raise ValueError('untimed: is of a link of kind "pcap"')
 
     @model_validator(mode="after")
     def _consistent(self) -> Link:
@@ -368,7 +374,7 @@ class Retention(Section):
 class Config(Section):
     """All settings of `lowwater.toml`. `lake` is relative to the file, which is in the lake or beside it."""
 
-    lake: Path | None = None
+    lake: str | PurePath | None = None
     interval: Interval = Interval()
     links: dict[LinkName, Link] = Setting(default={})
     sets: dict[SetName, tuple[str, ...]] = Setting(default={})
@@ -475,12 +481,17 @@ def _refuse(path: PurePath, error: ValidationError, variables: Mapping[str, str]
     raise ConfigError("\n".join(dict.fromkeys(lines)))
 
 
+def _located(folder: Path, value: str) -> str:
+    """Returns a path of the settings from the folder of their file; an address stays as it is."""
+    return value if is_address(value) else normpath(folder / value)
+
+
 def _absolute(config: Config, folder: Path, lake: PurePath | None) -> Config:
     links = {
         name: link.model_copy(
             update={
                 **{
-                    key: tuple(normpath(folder / value) for value in values)
+                    key: tuple(_located(folder, value) for value in values)
                     for key in ("captures", "schemas")
                     if (values := getattr(link, key))
                 },
@@ -498,6 +509,6 @@ def _absolute(config: Config, folder: Path, lake: PurePath | None) -> Config:
         )
         for name, query_set in config.query_sets.items()
     }
-    chosen = lake or (folder / config.lake if config.lake else folder)
+    chosen = lake or (paths.lake_path(_located(folder, str(config.lake))) if config.lake else folder)
     files = Files(folders=tuple(normpath(folder / path) for path in config.files.folders))
     return config.model_copy(update={"lake": chosen, "links": links, "query_sets": query_sets, "files": files})

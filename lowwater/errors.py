@@ -178,6 +178,10 @@ class BusyError(LakeError):
     """Another process holds the lock of a capture or of an overlapping interval."""
 
 
+class BehindError(LakeError):
+    """The log of a stream no longer has what comes after the position of a subscriber."""
+
+
 class ValueOverflowError(LowwaterError):
     """An exact integer sum does not fit 64 bits (SEMANTICS O3)."""
 

@@ -14,6 +14,7 @@ EXTRAS = {
     "quality": ("great_expectations", "pandas"),
     "serve": ("fastapi", "uvicorn"),
     "s3": ("obstore",),
+    "metrics": ("prometheus_client", "opentelemetry"),
     "airflow": ("airflow",),
 }
 """Extra -> import names of its packages. pyproject.toml lists the packages themselves; `all` has every extra."""

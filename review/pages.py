@@ -19,11 +19,13 @@ from lowwater_expectations import spoken
 from markupsafe import Markup
 
 from lowwater.capture.tables.reader import RECORD_KINDS
-from lowwater.instants import format_duration, format_instant, parse_instant, spoken_duration, spoken_span
+from lowwater.instants import SECOND, format_duration, format_instant, parse_instant, spoken_duration, spoken_span
 from lowwater.lake.tables import interval_label, safe_name
 from lowwater.quality.lateness.counts import bound_of
 from lowwater.quality.lateness.review import QUANTILES, recommend
 from lowwater.quality.lateness.wording import bound_labels, headline, remarks, share_text
+from lowwater.replay.lags import interval_lags
+from lowwater.replay.registry import list_streams, published_text
 from lowwater.storage.paths import has_file
 
 from .board import GRAVITY, Interval, Part, Snapshot
@@ -32,7 +34,6 @@ from .drawing import lateness, waterfall
 from .interval import SHOWN, expectations_of, links_of, operators_of, stages_of
 from .lateness import link_review
 from .queries import cost_history, explained, newest_preview, previews, query_plan, rows_history
-from .trace import trace
 from .verdict import overview_verdict
 
 _CLOCK = re.compile(r"T(\d\d)(\d\d)(\d\d)")
@@ -132,6 +133,7 @@ def _templates() -> Environment:
         "instant": format_instant,
         "duration": lambda value: _spoken_duration(value, bound_of(value)),
         "spoken": spoken,
+        "second": lambda value: spoken(format_instant(value - value % SECOND)),
         "when": lambda value: spoken(format_instant(value)),
         "span": _spoken_span,
         "exact": lambda value: _spoken_duration(value, value),
@@ -316,7 +318,8 @@ def _start(label: str) -> int | None:
 def _about(
     snapshot: Snapshot, part: Part, interval: Interval, beside: tuple[Interval | None, Interval | None]
 ) -> dict[str, Any]:
-    lags = trace(snapshot, interval.key)
+    job = snapshot.jobs.get(interval.query_set)
+    lags = [] if job is None else interval_lags(job, interval.start, interval.end)
     named = [(f"{lag.name} on {lag.on}" if lag.on else lag.name, lag) for lag in lags]
     return {
         "interval": interval,
@@ -332,6 +335,12 @@ def _about(
         "falls": waterfall([(name, lag.level, lag.before, lag.typical, lag.most, lag.series) for name, lag in named]),
         "shown": SHOWN,
     }
+
+
+@page("streams", "streams.html", "Streams")
+def _streams(snapshot: Snapshot) -> dict[str, Any]:
+    streams = list_streams(snapshot.lake, list(snapshot.jobs.values()), snapshot.unplanned)
+    return {"streams": streams, "published_text": published_text, "planned": snapshot.jobs}
 
 
 @page("skew/index", "skews.html", "Skew review")

@@ -73,23 +73,23 @@ def main() -> int:
         with progress.stage("generate", f"{HOURS} hours of {len(LINKS)} links"):
             captures = generate(VAR / "captures", START, HOURS, LINKS, rate=4.0, seed=7)
         lake = open_lake(home.lake)
-        _write_settings(lake)
+        (lake.root / "lowwater.toml").write_text(settings(), encoding="utf-8")
         before = _versions(lake)
         with progress.stage("airflow", "start"):
             home.start()
             home.ready(*DAGS)
         with progress.stage("backfill", f"of {' and '.join(DAGS)} by Airflow"):
-            states = _backfill(home, console)
+            states = backfill(home, console)
         commits = sum(_versions(lake).values()) - sum(before.values())
-        _show_captures(console, captures)
-        _show_published(console, home)
-        _show_violations(console, home)
+        show_captures(console, captures)
+        show_published(console, home)
+        show_violations(console, home)
         console.print("\nAudited", style="bold")
         show_report(home.lake, None, home.queries)
         seconds = ", ".join(f"{name} {spent:.1f} s" for name, spent in progress.seconds.items())
         console.print(f"\nSeconds: {seconds}\nCommits to {lake.root.relative_to(ROOT)}/tables in this run: {commits}")
         if set(states.values()) != {"success"}:
-            return _explain_failures(console, home)
+            return explain_failures(console, home)
         if keep:
             console.print(f"Airflow runs at {home.address}; make down stops it")
         else:
@@ -100,7 +100,8 @@ def main() -> int:
             home.stop()
 
 
-def _write_settings(lake: Lake) -> None:
+def settings() -> str:
+    """The settings of the demo's lake."""
     links = "".join(
         LINK.format(
             name=name,
@@ -110,10 +111,10 @@ def _write_settings(lake: Lake) -> None:
         )
         for name in LINKS
     )
-    (lake.root / "lowwater.toml").write_text(SETTINGS.format(links=links), encoding="utf-8")
+    return SETTINGS.format(links=links)
 
 
-def _backfill(home: Home, console: Terminal) -> dict[str, str]:
+def backfill(home: Home, console: Terminal) -> dict[str, str]:
     """Backfills both DAGs at once; returns the final state of each run."""
     last = format_instant(END - HOUR)
     for dag in DAGS:
@@ -185,7 +186,8 @@ def _hour(task: Mapping[str, Any]) -> str:
     return str(task["logical_date"]).replace("+00:00", "Z")
 
 
-def _explain_failures(console: Terminal, home: Home) -> int:
+def explain_failures(console: Terminal, home: Home) -> int:
+    """Prints the last lines of each failed task; returns the exit code."""
     for dag in DAGS:
         for task in home.tasks(dag):
             if task["state"] == "failed":
@@ -203,7 +205,8 @@ def _versions(lake: Lake) -> dict[str, int]:
     return versions
 
 
-def _show_captures(console: Terminal, captures: Iterable[GeneratedCapture]) -> None:
+def show_captures(console: Terminal, captures: Iterable[GeneratedCapture]) -> None:
+    """Prints a table of the captures."""
     console.print("\nCaptures", style="bold")
     table = Table(box=None)
     for name in ("link", "covers from", "packets", "note"):
@@ -215,7 +218,8 @@ def _show_captures(console: Terminal, captures: Iterable[GeneratedCapture]) -> N
     console.print(table)
 
 
-def _show_published(console: Terminal, home: Home) -> None:
+def show_published(console: Terminal, home: Home) -> None:
+    """Prints a table of what is published."""
     console.print("\nPublished", style="bold")
     table = Table(box=None)
     for name in ("interval", "state", "query", "rows", "why"):
@@ -227,7 +231,8 @@ def _show_published(console: Terminal, home: Home) -> None:
     console.print(table)
 
 
-def _show_violations(console: Terminal, home: Home) -> None:
+def show_violations(console: Terminal, home: Home) -> None:
+    """Prints a table of the packets that were refused."""
     job = Job.open(home.lake, "demo", home.queries)
     console.print("\nRefused: packets later than their link's skew", style="bold")
     table = Table(box=None)

@@ -22,7 +22,7 @@ import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, TextIO
 
 import psutil
@@ -60,7 +60,7 @@ class Home:
     """
 
     folder: Path
-    lake: Path
+    lake: PurePath
     queries: Path
     anyone: bool = False
     database: str | None = None
@@ -367,7 +367,7 @@ def main() -> int:
         console.print("Airflow is stopped" if home.running() else "no Airflow was running")
         home.stop()
         return 0
-    if not (home.lake / "lowwater.toml").exists():
+    if not Path(home.lake / "lowwater.toml").exists():
         console.print(f"error: there is no lake at {home.lake}\n  hint: run `make demo` first, it makes one")
         return 1
     if not home.running():

@@ -24,7 +24,7 @@ from scripts.dependencies import LOCKS, PAGE, licence_page, packages  # noqa: E4
 
 HEADING = re.compile(r"^## (.+)$", re.MULTILINE)
 RELEASED = re.compile(r"(\d+\.\d+\.\d+), (\d{4}-\d{2}-\d{2})")
-LONG = ("lint", "types", "test", "test-packages", "audit")
+LONG = ("lint", "types", "docs", "test", "test-packages", "audit")
 """Targets of the Makefile that `--run` runs."""
 
 

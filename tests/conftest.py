@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
-from collections.abc import Iterator
+import pickle
+import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -66,27 +69,60 @@ def spark() -> Iterator[SparkSession]:
     session.stop()
 
 
+def made_once(tmp_path_factory: pytest.TempPathFactory, name: str, make: Callable[[Path], None]) -> Path:
+    """A folder that the first worker that asks for it makes, and that no test changes.
+
+    Args:
+        tmp_path_factory: of this worker; its folder lies in that of the run.
+        name: of the folder.
+        make: fills the folder, which is there and empty.
+    """
+    own = tmp_path_factory.getbasetemp()
+    root = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+    folder, whole = root / f"shared-{name}", root / f"shared-{name}.whole"
+    with (root / f"shared-{name}.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not whole.exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir()
+            make(folder)
+            whole.touch()
+    return folder
+
+
 @pytest.fixture(scope="session")
 def captures(tmp_path_factory: pytest.TempPathFactory) -> list[GeneratedCapture]:
     """Three hours of each link and a last minute; the second hour of control is cut inside its last record."""
-    return generate(tmp_path_factory.mktemp("captures"), START, HOURS, LINKS, rate=2.0, seed=7)
+
+    def make(folder: Path) -> None:
+        made = generate(folder / "captures", START, HOURS, LINKS, rate=2.0, seed=7)
+        (folder / "made").write_bytes(pickle.dumps(made))
+
+    made: list[GeneratedCapture] = pickle.loads((made_once(tmp_path_factory, "captures", make) / "made").read_bytes())
+    return made
 
 
 @pytest.fixture(scope="session")
 def packets(captures: list[GeneratedCapture], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A lake with all captures and nothing replayed; copy it before you change it."""
-    lake = tmp_path_factory.mktemp("packets")
-    write_settings(lake)
-    ingest_all(lake, captures)
-    return lake
+
+    def make(folder: Path) -> None:
+        write_settings(folder)
+        ingest_all(folder, captures)
+
+    made = made_once(tmp_path_factory, "packets", make)
+    return copy_lake(made, tmp_path_factory.mktemp("packets") / "lake")
 
 
 @pytest.fixture(scope="session")
 def published(packets: Path, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The lake with the three hours replayed in order; copy it before you change it."""
-    lake = copy_lake(packets, tmp_path_factory.mktemp("published") / "lake")
-    replay_range(lake, spark, START, END)
-    return lake
+
+    def make(folder: Path) -> None:
+        replay_range(copy_lake(packets, folder / "lake"), spark, START, END)
+
+    made = made_once(tmp_path_factory, "published", make)
+    return copy_lake(made / "lake", tmp_path_factory.mktemp("published") / "lake")
 
 
 @pytest.fixture

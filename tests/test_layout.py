@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "lowwater"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 BELOW_ALL = ["", "errors", "precedence", "caches", "tempfolders", "environment", "instants", "storage", "refused"]
-BELOW_ALL += ["sections", "machine_code", "config", "terminal", "extras", "places"]
+BELOW_ALL += ["sections", "machine_code", "config", "terminal", "extras", "places", "cluster"]
 SPARK = {"pyspark", "delta", "py4j"}
 # "knows nothing of", where the order of the folders alone would allow it
 BLIND = {
@@ -63,6 +63,8 @@ def imports(path: Path) -> frozenset[str]:
 
 def upward(order: list[str]) -> Iterator[str]:
     for path in MODULES:
+        if path == PACKAGE / "__init__.py":
+            continue  # the door of the package hands out `subscribe`, and imports it when somebody asks
         here = area(module_name(path))
         for target in sorted(imports(path)):
             if target.split(".")[0] != "lowwater":

@@ -56,10 +56,20 @@ def fetch(out: Path, packages: Path | None = None) -> None:
         out.mkdir(parents=True, exist_ok=True)
         for name, pinned in json.loads(SCRIPTS.read_text(encoding="utf-8")).items():
             if packages is None:
-                words = ["npm", "pack", "--silent", f"{name}@{pinned['version']}", "--pack-destination", str(folder)]
-                subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
+                _pack(f"{name}@{pinned['version']}", folder)
             package = folder / f"{name}-{pinned['version']}.tgz"
             (out / f"{name}.js").write_bytes(unpack(package, pinned["integrity"], pinned["file"]))
+
+
+def _pack(package: str, folder: Path) -> None:
+    words = ["npm", "pack", package, "--pack-destination", str(folder)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if done.returncode:
+        said = [line for line in done.stderr.splitlines() if line.startswith("npm error")]
+        raise SystemExit(
+            f"{package} cannot be fetched: {said[0] if said else done.stderr.strip()}\n"
+            "  hint: npm takes HTTPS_PROXY, and a mirror as npm_config_registry"
+        )
 
 
 if __name__ == "__main__":

@@ -45,9 +45,10 @@ _WHY = {
         "before it was killed has been received, and the next import sends it again."
     ),
     "pmacct": (
-        "Each file gives its own output, and the lines of all files summed to five-tuples are exact. Leave "
-        "`print_refresh_time` at 60 or more: it goes by the clock of the machine, and with 15 seconds or less most "
-        "packets of a file were missing."
+        "Each file gives its own output, which a repeated import replaces; summed to five-tuples the lines of all "
+        "files are exact. `print_refresh_time` goes by the clock of the machine, and each refresh writes the output "
+        "anew. Set it longer than the import of a file takes: with the default of 60 seconds, a run that passed a "
+        "full minute of the clock lost rows, in one case nearly all of them."
     ),
     "tshark": (
         "Packets are exact: each file gives its own output, which a repeated import replaces. Streams are "

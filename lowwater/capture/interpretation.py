@@ -41,6 +41,39 @@ def compiling() -> Iterator[None]:
         _few = FEW
 
 
+class FirstRecords:
+    """Counts the records that a process gives to a function, which is compiled only when they are more than `FEW`."""
+
+    def __init__(self, function: Callable[..., Any], name: Callable[[], str]) -> None:
+        """Counts from 0.
+
+        Args:
+            function: Python function whose machine code may be on disk.
+            name: gives its qualified name when it was compiled.
+        """
+        self._function, self._name = function, name
+        self._records = 0
+        self._over = False
+
+    def few(self, records: int) -> bool:
+        """Counts the next records; whether they are still few, and no earlier process left machine code.
+
+        Args:
+            records: number of records of the next call.
+        """
+        if self._over:
+            return False
+        with _LOCK:
+            self._records += records
+            self._over = self._records > _few or self.compiled
+        return not self._over
+
+    @cached_property
+    def compiled(self) -> bool:
+        """Whether machine code of an earlier process is on disk."""
+        return has_machine_code(self._function, self._name())
+
+
 class Kernel:
     """A kernel in two forms: machine code, and plain Python for few records.
 
@@ -56,7 +89,7 @@ class Kernel:
             arguments: as for `inlining.kernel`.
         """
         self._function, self._task, self._arguments = cast("FunctionType", function), task, arguments
-        self._records = 0
+        self._first = FirstRecords(function, lambda: kernel_name(function))
 
     def of(self, records: int) -> Callable[..., Any]:
         """Returns the form for the next records of this process.
@@ -68,9 +101,15 @@ class Kernel:
             return self._function
         if "machine" in self.__dict__:
             return self.machine
+        if self._first.few(records):
+            return self.python
         with _LOCK:
-            self._records += records
-            return self.machine if self._records > _few or self.compiled else self.python
+            return self.machine
+
+    @property
+    def compiled(self) -> bool:
+        """Whether machine code of an earlier process is on disk."""
+        return self._first.compiled
 
     @cached_property
     def machine(self) -> Callable[..., Any]:
@@ -88,11 +127,6 @@ class Kernel:
             return function(*map(_memory, arguments))
 
         return over_memory
-
-    @cached_property
-    def compiled(self) -> bool:
-        """Whether machine code of an earlier process is on disk."""
-        return has_machine_code(self._function, kernel_name(self._function))
 
 
 def _memory(argument: Any) -> Any:

@@ -31,6 +31,7 @@ from lowwater.capture.records.facts import CaptureSummary, Interface, InterfaceS
 from lowwater.capture.records.malformed import MalformedRows
 from lowwater.capture.records.stream import RecordStream
 from lowwater.errors import CaptureError
+from lowwater.storage.failures import hint_of
 
 __all__ = [
     "BATCH",
@@ -71,6 +72,7 @@ class CaptureReader:
         header: facts of the file header.
         malformed: malformed rows so far, in file order.
         summary: summary of the file; None until the iteration has ended.
+        untimed: as `PcapngScanner.untimed` before the first record; None for other formats.
     """
 
     def __init__(
@@ -88,6 +90,9 @@ class CaptureReader:
             self._window = FileWindow(source, max(chunk_bytes, FILE_HEADER), sha256 is None and unpacked is None)
             self._window.fill()
         scanner = _SCANNERS[header.format](header)
+        self.untimed = content.untimed if isinstance(scanner, PcapngScanner) else None
+        if isinstance(scanner, PcapngScanner):
+            scanner.untimed = self.untimed
         self.summary: CaptureSummary | None = None
         self._unpacked = unpacked
         self.malformed = MalformedRows(header.path)
@@ -129,7 +134,9 @@ class CaptureReader:
             yield from self._stream
             self._finish()
         except OSError as error:
-            raise CaptureError(f"{self.header.path}: cannot be read: {error.strerror}", UNREADABLE) from error
+            raise CaptureError(
+                f"{self.header.path}: cannot be read: {error.strerror}", hint_of(error, UNREADABLE)
+            ) from error
         finally:
             self._window.close()
             for tally in self._stream.judge.tallies:

@@ -17,6 +17,7 @@ from lowwater.capture.reader import digest
 from lowwater.capture.records.lateness import GAPS
 from lowwater.capture.tables.facts import inspect_records
 from lowwater.capture.tables.sniffing.tables import sniff
+from lowwater.catalog.logs.fields import CLOCK
 from lowwater.cli.inspected_values import (
     counts_text,
     duration_text,
@@ -31,10 +32,11 @@ from lowwater.cli.inspected_values import (
 )
 from lowwater.errors import CaptureError
 from lowwater.instants import format_duration
+from lowwater.lake.files.logs import LogProposal, propose_log
 from lowwater.lake.files.protocols import RecordProposal, propose_protocol
 from lowwater.terminal import styled
 
-_SUFFIXES = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet")
+_SUFFIXES = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".log", ".parquet")
 
 
 @dataclass(frozen=True)
@@ -43,12 +45,12 @@ class TableFacts:
 
     Attributes:
         facts: its bytes, times and order.
-        proposal: how its records were read.
+        proposal: how its records were read: by a proposed protocol, or by the ready one of a log.
         max_jump: how far ahead of its neighbours a timestamp may be, ns.
     """
 
     facts: CaptureFacts
-    proposal: RecordProposal
+    proposal: RecordProposal | LogProposal
     max_jump: int
 
     @property
@@ -68,7 +70,7 @@ def is_table(path: Path) -> bool:
 
 
 def inspect_table(path: Path, max_jump: int, skew: int, progress: Callable[[int], None], given: bool) -> TableFacts:
-    """Proposes a protocol for the records of a file, and reads all of them by it.
+    """Proposes a protocol for the records of a file, or finds the ready one of a log, and reads all of them by it.
 
     Args:
         path: path of the file.
@@ -80,6 +82,10 @@ def inspect_table(path: Path, max_jump: int, skew: int, progress: Callable[[int]
     Raises:
         CaptureError: the file cannot be read, is no table, or has no clock.
     """
+    log = propose_log(path)
+    if log is not None:
+        jump = max_jump if given else max_jump + log.ahead
+        return TableFacts(inspect_records(path, log.options, jump, skew, progress, digest(path)), log, jump)
     table = sniff(path)
     try:
         proposal = propose_protocol(table, path.name.partition(".")[0])
@@ -98,6 +104,8 @@ def table_sheet(table: TableFacts, skew: int) -> Table:
         sheet.add_row(name, styled(text, fold=True))
     whole = Table.grid()
     whole.add_row(sheet)
+    if isinstance(table.proposal, LogProposal):
+        return whole
     whole.add_row(styled(table.proposal.block, fold=True))
     return whole
 
@@ -106,18 +114,29 @@ def _file_lines(table: TableFacts) -> dict[str, str]:
     facts, summary = table.facts, table.facts.summary
     packed = f", unpacked {summary.unpacked:,}" if summary.compression else ""
     parts = f"records {summary.record_bytes:,} + malformed {facts.malformed_bytes:,} + overhead {summary.overhead:,}"
-    text = table.proposal.options.text
-    header = "a header" if table.proposal.table.text.header else "no header"
-    form = f"separator {text.separator!r}, quote {text.quote!r}, {header}"
-    nulls = f", NULL {', '.join(repr(null) for null in text.null if null)}" if len(text.null) > 1 else ""
     return {
         "file": str(facts.path),
         "format": f"{summary.format} {summary.compression}".strip(),
-        **({"text": form + nulls} if summary.format == "csv" else {}),
+        **_form_lines(table),
         "sha256": summary.sha256,
         "bytes": f"{summary.bytes:,}{packed}" + ("" if summary.format == "parquet" else f": {parts}"),
         "end": "ends where a record ends" if summary.ended_cleanly else f"damaged {summary.damage}".strip(),
     }
+
+
+def _form_lines(table: TableFacts) -> dict[str, str]:
+    """Returns how a text is written, or by which protocol a log is read, and its records of other types."""
+    proposal, kinds = table.proposal, table.facts.summary.blocks
+    if isinstance(proposal, LogProposal):
+        left_out = {"left out": counts_text(kinds)} if kinds else {}
+        return {"protocol": f"{proposal.protocol}, which is ready: docs/logs.md", **left_out}
+    if proposal.table.kind != "csv":
+        return {}
+    text = proposal.options.text
+    header = "a header" if proposal.table.text.header else "no header"
+    form = f"separator {text.separator!r}, quote {text.quote!r}, {header}"
+    nulls = f", NULL {', '.join(repr(null) for null in text.null if null)}" if len(text.null) > 1 else ""
+    return {"text": form + nulls}
 
 
 def _record_lines(facts: InterfaceFacts, skew: int) -> dict[str, str]:
@@ -139,18 +158,44 @@ def _record_lines(facts: InterfaceFacts, skew: int) -> dict[str, str]:
 
 def table_document(table: TableFacts) -> dict[str, Any]:
     """Builds the entry of the JSON document for a file of records."""
-    facts, summary, records, proposal = table.facts, table.facts.summary, table.records, table.proposal
-    text, totals = proposal.options.text, records.summary
+    records, totals = table.records, table.records.summary
     return {
-        **file_entry(facts),
-        "text": {
-            "separator": text.separator,
-            "quote": text.quote,
-            "header": bool(proposal.table.text.header),
-            "null": [*text.null],
+        **file_entry(table.facts),
+        **_described(table),
+        "max_jump": duration_twice(table.max_jump),
+        "records": records.packets,
+        "malformed": dict(sorted(records.malformed.items())),
+        **{
+            name: instant_twice(getattr(totals, name) if totals else None)
+            for name in ("first", "last", "smallest", "largest")
+        },
+        "duration": duration_twice(records.duration),
+        "records_per_second": records.rate(records.packets),
+        "order": order(records),
+        "gaps": gaps(records),
+    }
+
+
+def _described(table: TableFacts) -> dict[str, Any]:
+    """Builds the part of the entry that says how the records of a file are read."""
+    proposal = table.proposal
+    if isinstance(proposal, LogProposal):
+        return {
+            "text": None,
+            "protocol": proposal.protocol,
+            "clock": CLOCK,
+            "columns": [{"field": field.name, "type": str(field.type)} for field in proposal.log.layout.fields],
+            "left_out": dict(table.facts.summary.blocks),
         }
-        if summary.format == "csv"
-        else None,
+    text = proposal.options.text
+    form = {
+        "separator": text.separator,
+        "quote": text.quote,
+        "header": bool(proposal.table.text.header),
+        "null": [*text.null],
+    }
+    return {
+        "text": form if proposal.table.kind == "csv" else None,
         "protocol": proposal.block,
         "clock": proposal.clock,
         "columns": [
@@ -165,17 +210,6 @@ def table_document(table: TableFacts) -> dict[str, Any]:
             for proposed in proposal.fields
         ],
         "left_out": dict(proposal.table.left_out),
-        "max_jump": duration_twice(table.max_jump),
-        "records": records.packets,
-        "malformed": dict(sorted(records.malformed.items())),
-        **{
-            name: instant_twice(getattr(totals, name) if totals else None)
-            for name in ("first", "last", "smallest", "largest")
-        },
-        "duration": duration_twice(records.duration),
-        "records_per_second": records.rate(records.packets),
-        "order": order(records),
-        "gaps": gaps(records),
     }
 
 

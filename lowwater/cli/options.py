@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path, PurePath
 from typing import Any
@@ -10,12 +11,30 @@ from typing import Any
 import click
 
 from lowwater.instants import parse_duration, parse_instant, parse_span
+from lowwater.places import shared
+from lowwater.storage.captures import StoredCapture, capture_path
 from lowwater.storage.object_paths import ObjectPath, parse
 
 SHORTEST_PREFIX = 16
 """Minimum length (characters) of a common prefix that is printed once above a table."""
 
+
+class _QueryFile(click.Path):
+    """Parameter type of a query file. Who names a sample of Lowwater that is not in this folder learns where it is."""
+
+    def convert(
+        self, value: str | os.PathLike[str], param: click.Parameter | None, ctx: click.Context | None
+    ) -> str | bytes | os.PathLike[str]:
+        path = Path(value)
+        if not path.exists() and path.parts[:1] in (("queries",), ("examples",)) and ".." not in path.parts:
+            folder = shared(path.parts[0])
+            if folder.joinpath(*path.parts[1:]).is_file():
+                self.fail(f"File {str(value)!r} does not exist. Copy the samples: cp -r '{folder}' .", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+QUERY_FILE = _QueryFile(exists=True, dir_okay=False, path_type=Path)
 FOLDER = click.Path(file_okay=False, path_type=Path)
 
 
@@ -38,6 +57,38 @@ LAKE = _Lake()
 LAKE_HELP = "The lake: its folder, or s3://BUCKET/PREFIX."
 
 
+class _Capture(click.ParamType[Path]):
+    """Parameter type of a capture: a file, or its address in an object store.
+
+    Args:
+        local: type of local files.
+        present: whether there must be such a capture.
+    """
+
+    name = "capture"
+
+    def __init__(self, local: click.Path, present: bool = True) -> None:
+        self._local, self._present = local, present
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        try:
+            path = capture_path(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+        if not isinstance(path, StoredCapture):
+            return Path(str(self._local.convert(path, param, ctx)))
+        if self._present and not ((self._local.dir_okay and path.is_dir()) or path.is_file()):
+            self.fail(f"{path}: there is no such object", param, ctx)
+        return path
+
+
+CAPTURE = _Capture(FILE)
+CAPTURES = _Capture(click.Path(exists=True, path_type=Path))
+"""Captures, and folders of them."""
+ANY_CAPTURE = _Capture(click.Path(path_type=Path, allow_dash=True), present=False)
+"""Captures whose absence is an error of each."""
+
+
 class _Parsed(click.ParamType[Any]):
     """Parameter type that a function parses; its ValueError becomes a usage error."""
 
@@ -57,7 +108,7 @@ class _Parsed(click.ParamType[Any]):
 def _pair(text: str) -> tuple[str, str]:
     name, mark, value = text.partition("=")
     if not mark or not name or not value:
-        raise ValueError(f"{text!r} is not of the form LINK=VALUE")
+        raise ValueError(f"{text!r} is not of the form LINK=VALUE; for a link main1 write main1={text.strip('=')}")
     return name, value
 
 
@@ -74,7 +125,7 @@ PAIR = _Parsed("pair", _pair)
 PARAM = _Parsed("parameter", _param)
 SPAN = _Parsed("span", parse_span)
 
-QUERY_FILES = click.argument("files", nargs=-1, required=True, type=FILE, metavar="FILE.gsql...")
+QUERY_FILES = click.argument("files", nargs=-1, required=True, type=QUERY_FILE, metavar="FILE.gsql...")
 
 
 SPREADSHEET = click.option(

@@ -10,6 +10,7 @@ import os
 import shlex
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from itertools import takewhile
 from os.path import relpath
 from pathlib import Path, PurePath
 from tempfile import TemporaryDirectory
@@ -20,8 +21,10 @@ from lowwater.errors import ConfigError
 from lowwater.instants import HOUR, format_duration, format_instant
 from lowwater.lake.files.names import LinkFiles
 from lowwater.lake.files.proposal import LinkProposal, Proposal, files_below, propose
+from lowwater.lake.files.protocols import RecordProposal
 from lowwater.lake.ingestion.record_options import record_options
 from lowwater.storage import paths
+from lowwater.storage.captures import StoredCapture
 from lowwater.storage.object_paths import ObjectPath
 from lowwater.terminal import Terminal, say, shown
 
@@ -98,10 +101,21 @@ def _folder(given: Sequence[Path]) -> tuple[Path, list[str] | None]:
     if len(given) == 1 and given[0].is_dir():
         return given[0], None
     places = [path.absolute() for path in given]
-    folder = Path(os.path.commonpath([path if path.is_dir() else path.parent for path in places]))
+    folder = _common([path if path.is_dir() else path.parent for path in places])
     files = [place / name for place in places if place.is_dir() for name in files_below(place)]
     files += [place for place in places if not place.is_dir()]
     return folder, sorted({path.relative_to(folder).as_posix() for path in files})
+
+
+def _common(folders: Sequence[Path]) -> Path:
+    """Returns the innermost folder that has all folders."""
+    if not any(isinstance(path, StoredCapture) for path in folders):
+        return Path(os.path.commonpath(folders))
+    levels = zip(*(folder.parts for folder in folders), strict=False)
+    common = [names[0] for names in takewhile(lambda names: len(set(names)) == 1, levels)]
+    if len(common) < 2:
+        raise ConfigError("the captures are in several buckets, or on this machine too", "name those of one bucket")
+    return StoredCapture(*common)
 
 
 def _schemas(proposal: Proposal, folder: Path) -> dict[Path, bytes]:
@@ -109,7 +123,7 @@ def _schemas(proposal: Proposal, folder: Path) -> dict[Path, bytes]:
     return {
         folder / f"{link.named.link}{SCHEMA}": (SCHEMA_HEAD + link.records.block).encode()
         for link in proposal.links
-        if link.records is not None
+        if isinstance(link.records, RecordProposal)
     }
 
 
@@ -119,7 +133,9 @@ def _count(link: LinkProposal) -> str:
 
 
 def _from(path: Path, lake: PurePath) -> str:
-    """The path of a local file as the settings of a lake name it: from their folder, if they are in one."""
+    """The path of a file as the settings of a lake name it: of a local one from their folder, if they are in one."""
+    if isinstance(path, StoredCapture):
+        return str(path)
     return str(path.absolute()) if isinstance(lake, ObjectPath) else relpath(path, lake)
 
 

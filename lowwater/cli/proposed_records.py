@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterator
 
 from lowwater.capture.tables.delimited import TextOptions
+from lowwater.lake.files.logs import LogProposal
 from lowwater.lake.files.proposal import LinkProposal
 from lowwater.lake.files.protocols import RecordProposal
 from lowwater.terminal import shown
@@ -40,6 +41,8 @@ def record_settings(link: LinkProposal, schema: str) -> list[str]:
         schema: file of its PROTOCOL block, relative to the settings.
     """
     assert link.records is not None
+    if isinstance(link.records, LogProposal):
+        return [*_log_settings(link.records), *(f"# {line}" for line in _malformed(link))]
     plain, text = TextOptions(), link.records.text
     lines = [
         f'kind = "{link.records.options.kind}"',
@@ -56,6 +59,15 @@ def record_settings(link: LinkProposal, schema: str) -> list[str]:
     return [*lines, *(f"# {line}" for line in _malformed(link))]
 
 
+def _log_settings(proposal: LogProposal) -> list[str]:
+    """Returns the lines of settings that name the ready protocol of a log."""
+    return [
+        f'kind = "{proposal.log.kind}"',
+        commented(f'protocol = "{proposal.protocol}"', "its columns: docs/logs.md"),
+        *(f"# {line}" for line in undecided(proposal)),
+    ]
+
+
 def _malformed(link: LinkProposal) -> Iterator[str]:
     counts: dict[str, int] = {}
     for interface in link.interfaces:
@@ -66,8 +78,13 @@ def _malformed(link: LinkProposal) -> Iterator[str]:
         yield shown(f"{sum(counts.values()):,} of its records are malformed: {reasons}").replace("\n", " ")
 
 
-def undecided(records: RecordProposal) -> Iterator[str]:
+def undecided(records: RecordProposal | LogProposal) -> Iterator[str]:
     """Says what init could not decide about the records of a link, a line for each question."""
+    if isinstance(records, LogProposal):
+        if records.log.others:
+            others = ", ".join(records.log.others)
+            yield f"its files hold records of {others} as well: another link with the same captures reads them"
+        return
     table = records.table
     if table.guessed:
         yield f"the unit of {records.clock} is a guess: its values are near no instant of today"

@@ -33,6 +33,7 @@ from lowwater.replay.command.run_command import RunRequest, run
 from lowwater.replay.command.summary import empty_query_notes
 from lowwater.replay.job import config_links
 from lowwater.replay.progress import Progress
+from lowwater.storage.captures import StoredCapture, capture_path, captures_like
 from lowwater.terminal import open_console, say
 
 
@@ -221,7 +222,7 @@ def _links(
 ) -> tuple[Config, list[tuple[str, Path]]]:
     """Combines the links and captures of --links with --capture, --kind and --skew, which take precedence."""
     base = _settings(file)
-    files_of_links = [(link, Path(path)) for link, path in captures]
+    files_of_links = [(link, _capture(link, path)) for link, path in captures]
     for link, path in files_of_links:
         if not path.is_file():
             streamed = "it is no regular file, and captures are read twice: write the stream to a file"
@@ -262,12 +263,20 @@ def _links(
         raise ConfigError(f"{key}: {text}") from None
 
 
+def _capture(link: str, text: str) -> Path:
+    try:
+        return capture_path(text)
+    except ValueError as error:
+        raise click.BadParameter(f"--capture {link}={error}") from None
+
+
 def _refuse_same_file(files_of_links: Sequence[tuple[str, Path]]) -> None:
     """Refuses a file that a link has twice, perhaps under two names, because it would be read only once."""
-    seen: dict[tuple[str, int, int], Path] = {}
+    seen: dict[tuple[str, object], Path] = {}
     for link, path in files_of_links:
         status = path.stat()
-        first = seen.setdefault((link, status.st_dev, status.st_ino), path)
+        same_file = path if isinstance(path, StoredCapture) else (status.st_dev, status.st_ino)
+        first = seen.setdefault((link, same_file), path)
         if first is not path:
             same = f" is the file {first}" if first != path else " is given twice"
             raise click.BadParameter(f"--capture {link}={path}:{same}, and a link reads a capture once: leave one out")
@@ -275,10 +284,9 @@ def _refuse_same_file(files_of_links: Sequence[tuple[str, Path]]) -> None:
 
 def _matching(patterns: Sequence[str], link: str) -> list[Path]:
     """Returns the files that match a link's patterns; strftime fields match any text."""
-    import glob
     import re
 
-    paths = {Path(path) for pattern in patterns for path in glob.glob(re.sub(r"%[A-Za-z]", "*", pattern))}
+    paths = {path for pattern in patterns for path in captures_like(re.sub(r"%[A-Za-z]", "*", pattern))}
     if not paths:
         raise ConfigError(
             f"links.{link}: no file matches {', '.join(patterns)}",

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -36,6 +36,7 @@ from lowwater.plan.properties.record_numbers import NUMBER_COLUMN
 from lowwater.plan.properties.state import hands_over
 from lowwater.plan.temporal import END_OF_TIME, INT64_MAX
 from lowwater.plan.tree import leaf_name, leaves, walk
+from lowwater.storage.paths import make_folders
 
 Inputs = Mapping[tuple[str, str], list[str]]
 Behind = Mapping[str, tuple[LftaInput | Cut, list[StoredStream]]]
@@ -83,6 +84,7 @@ class _Run:
     start: int
     end: int
     work: Path
+    rows: PurePath
     settings: HighSettings
     carries: Mapping[str, StateHandover]
     published: bool
@@ -101,8 +103,8 @@ class _Run:
 
     def _output(self, name: str, node: Node) -> StreamFiles:
         """Opens the output stream of a query."""
-        stream = StreamFiles(self.work / name / "rows", node.fields, (self.start, self.end), self.end, self.published)
-        stream.folder.mkdir(parents=True)
+        stream = StreamFiles(self.rows / name / "rows", node.fields, (self.start, self.end), self.end, self.published)
+        make_folders(stream.folder)
         return stream
 
     def query(self, name: str, node: Node) -> HighResult:
@@ -114,8 +116,8 @@ class _Run:
         for part in parts:
             # A part keeps every row: only rows of its consumers show whether the interval owns them.
             all_time = (-END_OF_TIME, INT64_MAX)
-            everything = StreamFiles(self.work / name / part.name, part.node.fields, all_time, END_OF_TIME)
-            everything.folder.mkdir(parents=True)
+            everything = StreamFiles(self.rows / name / part.name, part.node.fields, all_time, END_OF_TIME)
+            make_folders(everything.folder)
             self._part(name, part.node, part_feeds, everything, result)
             part_feeds[part.name] = StoredStream.scan(everything.files)
         stream = self._output(name, top)
@@ -127,7 +129,7 @@ class _Run:
         self, query: str, node: Node, part_feeds: Mapping[str, StoredStream], stream: StreamFiles, result: HighResult
     ) -> None:
         if (plan := self._sliced(query, node, part_feeds, stream)) is not None:
-            for error in self._evaluate({query: plan}, {query: result}, stream.folder.parent / "slices").values():
+            for error in self._evaluate({query: plan}, {query: result}, self.work / query / "slices").values():
                 raise error
 
     def _sliced(
@@ -243,19 +245,21 @@ def run_high(
     carries: Mapping[str, StateHandover] | None = None,
     overflows: dict[str, ValueOverflowError] | None = None,
     published: bool = False,
+    rows: PurePath | None = None,
 ) -> dict[str, HighResult]:
     """Runs every output query over the LFTA rows of one interval.
 
     Args:
         spark: session of `build_session`.
         queries: output query -> high plan.
-        inputs: (LFTA, link) -> parquet files in order of `_tick`.
+        inputs: (LFTA, link) -> parquet files in order of `_tick`: paths, or addresses in the lake.
         start, end: the interval, ns; rows with `_last` in [start, end) are kept.
         work: folder for rows, parts and checkpoints, with a folder for each query; the caller removes it.
         settings: settings of the stage; rows do not depend on them.
         carries: query -> its place in a chain, for queries with a state.
         overflows: filled with query -> overflow error; None lets the first overflow end the run.
         published: whether rows are written in published types instead of stream types.
+        rows: folder of the lake for rows and parts, where tasks run on other machines; None for `work`.
 
     Returns:
         Files and statistics by query, without those in `overflows`.
@@ -270,7 +274,7 @@ def run_high(
         (lfta.name, link): StoredStream.scan(_files(inputs, lfta.name, link)) for lfta in lftas for link in lfta.links
     }
     session = run_session(spark, INTERPRETED)
-    run = _Run(session, feeds, start, end, work, settings, carries or {}, published)
+    run = _Run(session, feeds, start, end, work, rows or work, settings, carries or {}, published)
     uncut = {name: node for name, node in queries.items() if not fragment_plan(node)[0]}
     with ThreadPoolExecutor(settings.concurrency, thread_name_prefix="lowwater-high") as pool:
         uncut_future = pool.submit(run.run_uncut, uncut)

@@ -23,6 +23,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 import lowwater
+from lowwater import cluster
 from lowwater.errors import LowwaterError
 from lowwater.high.jars import delta_jars, fetch_jars, jars_folder
 from lowwater.tempfolders import make_folder, remove_folder
@@ -113,7 +114,7 @@ LOOPBACK = "127.0.0.1"
 
 
 def _master(settings: SessionSettings) -> str:
-    return os.environ.get("LOWWATER_SPARK_MASTER", settings.master)
+    return cluster.master(settings.master)
 
 
 def _authenticated(master: str) -> bool:

@@ -5,11 +5,12 @@ The audit calls it. Keys may not fit into memory, so Spark groups them and spill
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -20,6 +21,8 @@ from lowwater.high.failures import translate
 from lowwater.high.query_runs import run_session
 from lowwater.plan.operators import Field
 from lowwater.plan.properties.schemas import result_schema
+from lowwater.storage.object_paths import ObjectPath
+from lowwater.storage.paths import lake_path, local
 
 SPARK_TYPES: dict[Type, str] = {
     Type.BOOL: "boolean",
@@ -29,6 +32,14 @@ SPARK_TYPES: dict[Type, str] = {
     Type.MAC: "bigint",
     Type.STRING: "string",
 }
+ARROW_TYPES = {
+    "boolean": pa.bool_(),
+    "bigint": pa.int64(),
+    "double": pa.float64(),
+    "binary": pa.binary(),
+    "string": pa.string(),
+}
+"""Spark's name of a type -> the type in Arrow."""
 CONTROL_TYPES = {name: "string" if name == "_kind" else "bigint" for name in CONTROL.names}
 
 
@@ -37,7 +48,8 @@ class KeyedStream:
     """The stream of a query with a unique key.
 
     Attributes:
-        files: the files of the interval, with the columns of `fields` and CONTROL.
+        files: the files of the interval, with the columns of `fields` and CONTROL: paths, or addresses in the lake
+            where executors do not see the disk of the driver.
         fields: the fields of the query's plan node.
         key: columns whose values no two rows should share; NULL equals NULL.
     """
@@ -102,8 +114,23 @@ def shared_keys(
 
 def _rows(session: SparkSession, stream: KeyedStream) -> DataFrame:
     kinds = [*((f.name, _published(f)) for f in stream.fields), *CONTROL_TYPES.items()]
-    reader = session.read.schema(", ".join(f"`{name}` {kind}" for name, kind in kinds))
-    return reader.parquet(*stream.files).filter(F.col("_kind") == ROW).select(*(plain(name) for name, _ in kinds))
+    described = ", ".join(f"`{name}` {kind}" for name, kind in kinds)
+    if isinstance(lake_path(stream.files[0]), ObjectPath):
+        files = session.createDataFrame([(file,) for file in stream.files], "file string")
+        schema = pa.schema([(name, ARROW_TYPES[kind]) for name, kind in kinds])
+        stored = files.repartition(len(stream.files)).mapInArrow(partial(_stored, schema), described)
+    else:
+        stored = session.read.schema(described).parquet(*stream.files)
+    return stored.filter(F.col("_kind") == ROW).select(*(plain(name) for name, _ in kinds))
+
+
+def _stored(schema: pa.Schema, files: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Reads files of the lake on an executor."""
+    for batch in files:
+        for file in batch.column(0).to_pylist():
+            with pq.ParquetFile(local(lake_path(file))) as stored:
+                for rows in stored.iter_batches(columns=schema.names):
+                    yield from pa.Table.from_batches([rows]).select(schema.names).cast(schema).to_batches()
 
 
 def _published(field: Field) -> str:

@@ -9,15 +9,16 @@ from __future__ import annotations
 import shutil
 import uuid
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path, PurePath
 
+from lowwater.cluster import on_cluster
 from lowwater.errors import BusyError, LakeError
 from lowwater.instants import format_instant
 from lowwater.lake.layout import Lake
 from lowwater.lake.tables import safe_name
-from lowwater.storage import locks
-from lowwater.storage.failures import StoreError
+from lowwater.storage import locks, paths
+from lowwater.storage.failures import hint_of
 from lowwater.storage.locks import Fence, HeldError
 from lowwater.storage.object_paths import ObjectPath
 from lowwater.tempfolders import make_folder, remove_folder
@@ -93,8 +94,7 @@ def _lock_errors(path: PurePath, name: str) -> Iterator[None]:
         held = "it" if error.range == (0, 0) else _span(*error.range)
         raise BusyError(f"{name}: process {error.holder} is at work on {held}", HINT) from error
     except OSError as error:
-        hint = error.hint if isinstance(error, StoreError) else WRITABLE
-        raise LakeError(f"{path}: cannot be locked: {error.strerror}", hint) from error
+        raise LakeError(f"{path}: cannot be locked: {error.strerror}", hint_of(error, WRITABLE)) from error
 
 
 def _span(start: int, end: int) -> str:
@@ -140,6 +140,30 @@ def _staging(lake: Lake, name: str) -> Iterator[Path]:
         yield folder
     finally:
         shutil.rmtree(home, ignore_errors=True)
+
+
+@contextmanager
+def handed_over(lake: Lake, name: str) -> Iterator[PurePath | None]:
+    """Yields a new folder of a lake in an object store for files that tasks on other machines write and read.
+
+    It is removed at the end; folders of earlier attempts of this name are removed first. None for a lake in a folder,
+    whose staging folder all machines see. The caller holds the lock of the name.
+
+    Args:
+        lake: the lake.
+        name: what the attempt is for.
+    """
+    if not isinstance(lake.root, ObjectPath):
+        yield None
+        return
+    home = lake.work / safe_name(name)
+    paths.remove(*paths.files_below(home))
+    try:
+        yield home / uuid.uuid4().hex[:12]
+    finally:
+        if on_cluster():
+            with suppress(OSError):  # the next attempt removes them
+                paths.remove(*paths.files_below(home))
 
 
 @contextmanager

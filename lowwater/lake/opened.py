@@ -7,12 +7,15 @@ object changes when it follows the log, so every thread has its own.
 from __future__ import annotations
 
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from lowwater.storage import paths
+from lowwater.storage.object_paths import ObjectPath
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -20,14 +23,30 @@ if TYPE_CHECKING:
 CACHED = 64
 """Most open tables of a thread, and most computed values of the process."""
 
+LOOK = 10.0
+"""Seconds after which it is looked again whether another table has replaced one in an object store."""
+
 T = TypeVar("T")
-_LogEntry = tuple[int, paths.FileState]
-"""Version, and state of its log entry, which differs if another table replaces this one."""
+
+
+@dataclass(slots=True)
+class _Opened:
+    """An open table.
+
+    Attributes:
+        table: the table.
+        state: state of the log entry of its version, which differs if another table replaces this one.
+        looked_at: when that was last looked at, s of the monotonic clock.
+    """
+
+    table: DeltaTable
+    state: paths.FileState
+    looked_at: float
 
 
 class _Open(threading.local):
     def __init__(self) -> None:
-        self.tables: OrderedDict[PurePath, tuple[DeltaTable, _LogEntry | None]] = OrderedDict()
+        self.tables: OrderedDict[PurePath, _Opened] = OrderedDict()
 
 
 _OPEN = _Open()
@@ -38,13 +57,22 @@ _VALUES_LOCK = threading.Lock()
 def newest(path: PurePath) -> DeltaTable | None:
     """Returns a table at its newest version; None without one. The next call in this thread may update the object."""
     from deltalake import DeltaTable
+    from deltalake.exceptions import TableNotFoundError
 
-    table = _update_open(path)
-    if table is None and DeltaTable.is_deltatable(str(path), paths.storage_options(path)):
-        table = DeltaTable(str(path), storage_options=paths.storage_options(path))
-    if table is not None:
+    opened = _OPEN.tables.pop(path, None)
+    if opened is None or not _is_same(path, opened):
+        try:
+            table = DeltaTable(str(path), storage_options=paths.storage_options(path))
+        except TableNotFoundError:
+            return None
         keep(path, table)
-    return table
+        return table
+    if paths.exists(_entry(path, opened.table.version() + 1)):
+        opened.table.update_incremental()
+        keep(path, opened.table)
+    else:
+        _put(path, opened)
+    return opened.table
 
 
 def existing(path: PurePath) -> DeltaTable:
@@ -59,21 +87,25 @@ def existing(path: PurePath) -> DeltaTable:
     return DeltaTable(str(path), storage_options=paths.storage_options(path)) if table is None else table
 
 
-def _update_open(path: PurePath) -> DeltaTable | None:
-    """Returns the open table at its newest version; None if it is not open, or another table has replaced it."""
-    table, entry = _OPEN.tables.pop(path, (None, None))
-    if table is None or entry is None or entry != _log_entry(path, table):
-        return None
-    if paths.exists(_entry(path, table.version() + 1)):
-        table.update_incremental()
-    return table
-
-
 def keep(path: PurePath, table: DeltaTable) -> None:
     """Caches a table that was just read or committed to."""
-    _OPEN.tables[path] = table, _log_entry(path, table)
+    state = paths.state(_entry(path, table.version()))
+    if state is not None:  # without one the log is gone, or was cut
+        _put(path, _Opened(table, state, time.monotonic()))
+
+
+def _put(path: PurePath, opened: _Opened) -> None:
+    _OPEN.tables[path] = opened
     while len(_OPEN.tables) > CACHED:
         _OPEN.tables.popitem(last=False)
+
+
+def _is_same(path: PurePath, opened: _Opened) -> bool:
+    """Whether no other table has replaced an open one, as far as that was looked at; it looks at a disk each time."""
+    if isinstance(path, ObjectPath) and time.monotonic() - opened.looked_at < LOOK:
+        return True
+    opened.looked_at = time.monotonic()
+    return paths.state(_entry(path, opened.table.version())) == opened.state
 
 
 def forget(path: PurePath) -> None:
@@ -108,9 +140,3 @@ def cached_value(path: PurePath, key: object, compute: Callable[[DeltaTable | No
 
 def _entry(path: PurePath, version: int) -> PurePath:
     return path / "_delta_log" / f"{version:020d}.json"
-
-
-def _log_entry(path: PurePath, table: DeltaTable) -> _LogEntry | None:
-    version = table.version()
-    state = paths.state(_entry(path, version))
-    return None if state is None else (version, state)  # without one the log is gone, or was cut

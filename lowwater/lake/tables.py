@@ -139,10 +139,11 @@ def create(
     if owner is not None:
         properties[OWNER] = owner
     with lake_errors(f"{path}: the table cannot be opened"):
-        if newest(path) is None:
+        table = newest(path)
+        if table is None:
             paths.make_folders(path)
             try:
-                DeltaTable.create(
+                table = DeltaTable.create(
                     str(path),
                     schema,
                     storage_options=paths.storage_options(path),
@@ -151,16 +152,23 @@ def create(
                     configuration=properties,
                     raise_if_key_not_exists=False,
                 )
+                keep(path, table)
             except DeltaError:
-                if not DeltaTable.is_deltatable(
-                    str(path), paths.storage_options(path)
-                ):  # else another process was first
+                if (table := newest(path)) is None:  # else another process was first
                     raise
-        table = existing(path)
+    if table.metadata().partition_columns != list(partition):
+        raise _foreign(path)
     if owner is None:
         return with_columns(path, table, schema)
     check_owner(path, owner)
     return table
+
+
+def _foreign(path: PurePath) -> LakeError:
+    return LakeError(
+        f"{path}: another program made this table, and Lowwater does not write to it",
+        "choose another folder or prefix for the lake, or move the table elsewhere",
+    )
 
 
 def with_columns(path: PurePath, table: DeltaTable, schema: pa.Schema) -> DeltaTable:
@@ -191,6 +199,8 @@ def check_owner(path: PurePath, owner: str) -> None:
     """
     table = open_table(path)
     holder = table.metadata().configuration.get(OWNER) if table else owner
+    if holder is None:
+        raise _foreign(path)
     if holder != owner:
         raise OwnerError(
             f"table {path.name!r} belongs to query set {holder!r}, and {owner!r} claims it too",
@@ -327,8 +337,9 @@ def swap_files(
     old: Callable[[DeltaTable], list[dict[str, Any]]],
     rest: Callable[[list[dict[str, Any]]], Iterable[DataFile]] = lambda _: (),
     fence: Fence | None = None,
+    note: Callable[[DeltaTable], Mapping[str, str]] | None = None,
 ) -> None:
-    """Replaces files by others, in one atomic commit; commits nothing without files.
+    """Replaces files by others, in one atomic commit; commits nothing without files and without a note.
 
     Args:
         path: directory of the table.
@@ -336,6 +347,7 @@ def swap_files(
         old: returns the rows of `live_files` to remove from the version that is changed.
         rest: gets these rows; writes and returns files for the part of their content that stays.
         fence: lease of the writer, as for `commit`.
+        note: returns what the commit says of itself, key -> text, for the version that is changed.
     """
     from deltalake.transaction import AddAction, RemoveAction
 
@@ -349,7 +361,8 @@ def swap_files(
             for file in (*new_files, *rest(old_files))
         ]
         removed = [RemoveAction(row["path"], True, now, row["size_bytes"], _partition(row)) for row in old_files]
-        if added or removed:
+        if added or removed or note is not None:
+            properties = properties if note is None else _noted(properties, note(table))
             names = table.metadata().partition_columns
             actions: list[AddAction | RemoveAction] = [*added, *removed]
             table.create_write_transaction(
@@ -357,6 +370,17 @@ def swap_files(
             )
 
     commit(path, change, fence)
+
+
+def _noted(properties: CommitProperties, note: Mapping[str, str]) -> CommitProperties:
+    """Returns properties with a note, which holds for one version: Delta itself does not try again on a newer one."""
+    from deltalake import CommitProperties
+
+    return CommitProperties(
+        custom_metadata={**(properties.custom_metadata or {}), **note},
+        max_commit_retries=0,
+        app_transactions=properties.app_transactions,
+    )
 
 
 def live_files(table: DeltaTable) -> list[dict[str, Any]]:

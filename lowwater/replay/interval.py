@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from lowwater.cluster import on_cluster
 from lowwater.errors import AuditError, BusyError, LakeError, LowwaterError, OwnerError
 from lowwater.instants import format_instant
+from lowwater.lake.ingestion.tasks import on_threads
 from lowwater.lake.layout import open_lake, result_schema, stream_schema
 from lowwater.lake.ledgers.captures import Captures
 from lowwater.lake.ledgers.interval_states import StatusInputs, StatusRow, status
@@ -37,7 +39,7 @@ from lowwater.lake.ledgers.runs import (
     record_replays,
     record_violations,
 )
-from lowwater.lake.locks import run_attempt
+from lowwater.lake.locks import handed_over, run_attempt
 from lowwater.lake.packets import PacketFiles
 from lowwater.lake.parts import changes
 from lowwater.lake.results.publish import check_unchanged, publish
@@ -174,11 +176,18 @@ class _Run:
     verdict: str = ""  # of the audit, once it is known; `report` its page
     report: str = ""
     promises: dict[str, int] = field(default_factory=dict)  # of the low stage: stored, and left out
+    latest: int = 0  # time of the newest row of the ledger, ns; 0 as long as it is unknown
+    shared: PurePath | None = None  # folder of the lake for files of tasks on other machines
 
     def run(self, stage: str | None, hold: bool) -> Outcome:
         stages = (stage,) if stage else STAGES[:-1] if hold else STAGES
         current = stages[0]
-        with run_attempt(self.job.lake, self.job.query_set, self.start, self.end) as (folder, fence):
+        lake, query_set = self.job.lake, self.job.query_set
+        with (
+            run_attempt(lake, query_set, self.start, self.end) as (folder, fence),
+            handed_over(lake, f"{query_set} {self.start}-{self.end}") as shared,
+        ):
+            self.shared = shared if on_cluster() else None
             self.job = replace(self.job, lake=replace(self.job.lake, fence=fence))
             try:
                 self._fence_off()
@@ -280,7 +289,8 @@ class _Run:
         for note in missing_column_notes(inputs):
             self.progress.say(note)
         tunings = job.tunings()
-        result = low_stage(inputs, job.low_settings(tunings), folder, runner, tunings, self.progress.say)
+        rows_folder = folder if self.shared is None or runner is on_threads else self.shared / "low"
+        result = low_stage(inputs, job.low_settings(tunings), rows_folder, runner, tunings, self.progress.say)
         accounts = Accounts()
         for outcome in result.outcomes:
             accounts.add(outcome.result)
@@ -294,7 +304,7 @@ class _Run:
         self.promises = {name: sum(counts[name] for counts in lfta_counts) for name in ("punctuations", "spared")}
         rows = {}
         for lfta in job.plan.lftas:
-            files = [[*map(Path, names)] for (name, _), names in result.files.items() if name == lfta.name]
+            files = [[*map(paths.lake_path, names)] for (name, _), names in result.files.items() if name == lfta.name]
             table = job.lake.lfta(job.query_set, lfta_folder(lfta))
             write_stream(table, stream_schema(lfta.fields), self.start, self.end, files, job.query_set, job.lake.fence)
             rows[lfta.name] = sum(accounts.counts(lfta.name, link)["rows_out"] for link in lfta.links)
@@ -308,15 +318,17 @@ class _Run:
             parts = stream_parts(job.lake.lfta(job.query_set, lfta_folder(lfta)), self.start, self.end)
             # One part a link, in the order of the links: the low stage writes them so.
             for link, part in zip(sorted(lfta.links), parts, strict=True):
-                files[lfta.name, link] = [str(path) for path in paths.locals_of(part)]
+                files[lfta.name, link] = [str(path) for path in part]
         chosen = {"tick": job.config.replay.tick}
         begin = time.monotonic()
         states = {query: paths.local_folder(path) for query, path in inputs.held().items()}
-        results = high_stage(self.sessions.spark, inputs, files, folder, chosen, states, published=True)
+        rows_folder = None if self.shared is None else self.shared / "high"
+        stage = self.sessions.spark, inputs, files, folder, chosen, states
+        results = high_stage(*stage, published=True, rows=rows_folder)
         self.seconds[HIGH] = round(time.monotonic() - begin, 3)
         for query in job.plan.queries:
             result = results[query.name]
-            row_files = [Path(path) for path in result.files]
+            row_files = [paths.lake_path(path) for path in result.files]
             schema = result_schema(query.high.fields)
             write_stream(
                 job.lake.stream(query.name), schema, self.start, self.end, row_files, job.query_set, job.lake.fence
@@ -324,6 +336,7 @@ class _Run:
             accounting = {
                 "operators": [asdict(operator) for operator in result.operators],
                 "fingerprint": fingerprint(stream_files(job.lake.stream(query.name), self.start, self.end)),
+                "seconds": round(result.seconds, 3),
             }
             state_files = state_folders(job.plan, folder)[query.name]
             if state_files.is_dir():
@@ -379,8 +392,11 @@ class _Run:
     def _now(self) -> int:
         """The time of a new row, ns: later than all rows about instants of the interval, since the newest one counts,
         and another machine that wrote one may have a clock that is ahead."""
-        rows = read_replays(self.job.lake, self.job.query_set, (self.start, self.end))
-        return max([time.time_ns(), *(row.finished_at + 1 for row in rows)])
+        if not self.latest:  # the range is locked: nobody else adds rows meanwhile
+            rows = read_replays(self.job.lake, self.job.query_set, (self.start, self.end))
+            self.latest = max((row.finished_at for row in rows), default=0)
+        self.latest = max(time.time_ns(), self.latest + 1)
+        return self.latest
 
     def _rows(self) -> list[ReplayRow]:
         """The ledger rows of the interval, oldest first."""

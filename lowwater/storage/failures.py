@@ -26,6 +26,7 @@ SECRETS = (
 
 KEYS = "check the keys in the environment: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY for S3"
 RIGHTS = "give the keys the rights to list, read, write and delete below the lake's prefix"
+LATER = "run the command again later"
 ANSWER = "check the address of the store (AWS_ENDPOINT_URL) and the network, then run the command again"
 
 _KINDS = (
@@ -58,7 +59,7 @@ _KINDS = (
     (
         r"SlowDown|503 Service|ServiceUnavailable|429 Too Many",
         "the object store is overloaded",
-        "run the command again later",
+        LATER,
     ),
     (
         r"timed? ?out|connect|error sending request|500 Internal|502|504|InternalError|retries|decoding|body",
@@ -68,6 +69,8 @@ _KINDS = (
 )
 """Pattern of the texts of stores and their clients, what it means, what to do."""
 
+_PASSING = (LATER, ANSWER)
+
 
 class StoreError(LakeError, OSError):
     """An object store refused or failed. It is an error of a disk to who words it better, else one for the user.
@@ -75,10 +78,12 @@ class StoreError(LakeError, OSError):
     Args:
         message: what happened.
         hint: what to do.
+        lasting: whether the same request fails again until somebody has done something.
     """
 
-    def __init__(self, message: str, hint: str = "") -> None:
+    def __init__(self, message: str, hint: str = "", lasting: bool = False) -> None:
         super().__init__(message, hint)
+        self.lasting = lasting
         self.errno, self.strerror = errno.EIO, message
 
 
@@ -94,8 +99,13 @@ def store_error(error: BaseException) -> StoreError:
     text = str(error)
     for pattern, message, hint in _KINDS:
         if re.search(pattern, text, re.IGNORECASE):
-            return StoreError(message, hint)
+            return StoreError(message, hint, hint not in _PASSING)
     return StoreError(f"the object store failed: {redacted(text.splitlines()[0] if text else repr(error))}", ANSWER)
+
+
+def hint_of(error: OSError, otherwise: str) -> str:
+    """Returns what to do about an error: of a store what it says itself, of a disk the text given."""
+    return error.hint if isinstance(error, StoreError) else otherwise
 
 
 def redacted(text: str) -> str:

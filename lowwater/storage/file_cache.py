@@ -53,7 +53,7 @@ class FileCache:
         with self._lock:
             busy = self._busy.setdefault(target, threading.Lock())
         with busy:
-            if not target.exists():
+            if target not in self._used or not target.exists():  # a draft that was not placed may be a part
                 target.parent.mkdir(parents=True, exist_ok=True)
                 part = target.with_name(f"{target.name}.part")
                 try:
@@ -71,6 +71,11 @@ class FileCache:
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.move(source, target)
         self._note(target)
+
+    def follow(self, source: ObjectPath, target: ObjectPath) -> None:
+        """Moves the copy of an object, if there is one, to the place of an equal object."""
+        if self.place_of(source).exists():
+            self.keep(target, self.place_of(source))
 
     def drop(self, path: ObjectPath) -> None:
         """Removes the copy of an object, if there is one."""

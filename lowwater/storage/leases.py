@@ -19,6 +19,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 
 from lowwater.storage import objects
+from lowwater.storage.failures import StoreError
 from lowwater.storage.file_locks import HeldError
 from lowwater.storage.object_paths import ObjectPath
 
@@ -31,6 +32,9 @@ PAUSE = 0.5
 
 WRITES = 50
 """Most tries to change claims that others change too."""
+
+FAILURES = 3
+"""Failed requests after which a change of claims fails; the client has sent each of them several times."""
 
 Range = tuple[int, int]
 ALL: Range = 0, 1
@@ -257,7 +261,12 @@ def _change(path: ObjectPath, change: Callable[[Claims], Claims]) -> Claims:
     """Changes the claims on a thing, and tries again while others are faster; returns the claims that stand.
 
     After a write without an answer the claims are read again: `change` then finds its own work done, or does it.
+
+    Raises:
+        HeldError: if others are faster every time.
+        OSError: if the store refuses the write, or fails again and again.
     """
+    failures = 0
     for attempt in range(WRITES):
         claims, version = _read(path)
         changed = change(claims)
@@ -269,9 +278,12 @@ def _change(path: ObjectPath, change: Callable[[Claims], Claims]) -> Claims:
         except objects.ChangedError:
             if _read(path)[0] == changed:
                 return changed  # the answer to the own write was lost, and it was sent again
-        except OSError:
+        except OSError as error:
             if _read(path)[0] == changed:
                 return changed
+            failures += 1
+            if failures == FAILURES or (isinstance(error, StoreError) and error.lasting):
+                raise
         time.sleep(random.uniform(0, min(0.02 * 2**attempt, 1.0)))
     raise HeldError("many")
 

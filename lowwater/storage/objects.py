@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -111,6 +112,34 @@ def read(path: ObjectPath) -> tuple[bytes, Version]:
     raise AssertionError
 
 
+def read_range(path: ObjectPath, start: int, size: int, version: Version) -> bytes:
+    """Reads a part of an object.
+
+    Args:
+        path: the object.
+        start: offset of the first byte.
+        size: number of bytes, at least 1; the object has them.
+        version: version that is read.
+
+    Raises:
+        OSError: if the object was replaced or removed, or the store fails.
+    """
+    with store_errors():
+        import obstore
+
+        for attempt in range(READS):
+            try:
+                options: Any = {"range": (start, start + size), "if_match": version or None}
+                return bytes(obstore.get(store(path), path.key, options=options).bytes())
+            except obstore.exceptions.PreconditionError:
+                raise StoreError("it was replaced while it was read", "run the command again") from None
+            except obstore.exceptions.GenericError:  # the connection broke while the content came
+                if attempt + 1 == READS:
+                    raise
+                time.sleep(0.1 * attempt)
+    raise AssertionError
+
+
 def download(path: ObjectPath, target: Path) -> None:
     """Reads an object into a new file; where its connection breaks, reading goes on from there."""
     with store_errors():
@@ -192,6 +221,9 @@ def head(path: ObjectPath) -> dict[str, Any] | None:
 
         try:
             return dict(obstore.head(store(path), path.key))
+        except (obstore.exceptions.PermissionDeniedError, obstore.exceptions.UnauthenticatedError):
+            obstore.get(store(path), path.key)  # the answer to a HEAD has no body, which would tell the reason
+            raise
         except FileNotFoundError as error:
             if "NoSuchBucket" in str(error):
                 raise
@@ -211,16 +243,17 @@ def delete(paths: Sequence[ObjectPath]) -> None:
 
 
 def below(folder: ObjectPath, first: bool = False) -> list[ObjectPath]:
-    """Lists the objects below a prefix, by name; with `first` only some of them."""
+    """Lists the objects below a prefix, by name; with `first` only one of them."""
+    return sorted(islice(walk(folder), 1 if first else None))
+
+
+def walk(folder: ObjectPath) -> Iterator[ObjectPath]:
+    """Yields the objects below a prefix, in any order; it keeps one page of the list."""
     with store_errors():
         import obstore
 
-        names: list[str] = []
         for listed in obstore.list(store(folder), prefix=f"{folder.key}/" if folder.key else None, chunk_size=1000):
-            names += [entry["path"] for entry in listed]
-            if first and names:
-                break
-    return [_of(folder, name) for name in sorted(names)]
+            yield from (_of(folder, entry["path"]) for entry in listed)
 
 
 def children(folder: ObjectPath) -> tuple[list[ObjectPath], list[ObjectPath]]:

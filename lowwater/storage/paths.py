@@ -108,18 +108,50 @@ def place(path: PurePath) -> None:
         take(file_cache().place_of(path), path)
 
 
-def take(source: Path, target: PurePath) -> None:
-    """Moves a temporary file of the run into the lake.
+def take(source: PurePath, target: PurePath) -> None:
+    """Moves a temporary file of the run, which tasks may have left in the lake, to its place.
 
     Raises:
         OSError: if it cannot be written.
     """
+    if isinstance(source, ObjectPath) and isinstance(target, ObjectPath):
+        objects.copy(source, target)
+        file_cache().follow(source, target)
+        objects.delete([source])
+        return
+    source = Path(source)
     if isinstance(target, ObjectPath):
         objects.upload(target, source)
         file_cache().keep(target, source)
         return
     Path(target).parent.mkdir(parents=True, exist_ok=True)
     os.replace(source, target)
+
+
+def send(source: Path, begin: int, end: int | None, target: PurePath) -> None:
+    """Copies bytes of a local file into the lake.
+
+    Args:
+        source: the file.
+        begin: offset of the first byte.
+        end: offset behind the last byte; None for all that follow.
+        target: new file of the lake.
+
+    Raises:
+        OSError: if it cannot be read or written.
+    """
+    waiting = draft(target)
+    try:
+        with source.open("rb") as file, waiting.open("wb") as part:
+            file.seek(begin)
+            left = (source.stat().st_size if end is None else end) - begin
+            while left > 0 and (data := file.read(min(left, objects.PIECE))):
+                left -= part.write(data)
+        if isinstance(target, ObjectPath):
+            objects.upload(target, waiting)
+    finally:
+        if isinstance(target, ObjectPath):
+            waiting.unlink(missing_ok=True)
 
 
 def copy(source: PurePath, target: PurePath) -> None:
@@ -171,7 +203,7 @@ def has_file(path: PurePath) -> bool:
 
 
 def exists(path: PurePath) -> bool:
-    """Whether the lake has a file or a folder of this name."""
+    """Whether the lake has a file of this name, or on a disk a folder."""
     return has_file(path) if isinstance(path, ObjectPath) else Path(path).exists()
 
 

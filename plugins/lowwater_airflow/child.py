@@ -36,7 +36,9 @@ NAMED = {*PLACES, "XDG_CACHE_HOME", "GX_ANALYTICS_ENABLED", "LANG", "LANGUAGE", 
 AIRFLOW_HOME identifies its Airflow. Proxies are left out: their addresses contain passwords, and a replay downloads
 nothing.
 """
-NAMED_SO = ("LC_", "LOWWATER_", "NUMBA_", "PYSPARK_", "SPARK_")
+STORES = ("AWS_", "AZURE_", "GOOGLE_")
+"""Prefixes of variables with keys and address of the object store of a lake."""
+NAMED_SO = ("LC_", "LOWWATER_", "NUMBA_", "PYSPARK_", "SPARK_", *STORES)
 SECRET = ("LOWWATER_NOTIFY", "LOWWATER_SPARK_SECRET")
 """Prefixes of variables that a child does not get: an address with a token, the secret of a cluster."""
 

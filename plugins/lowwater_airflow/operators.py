@@ -17,6 +17,7 @@ from airflow.sdk.exceptions import AirflowNotFoundException, AirflowSkipExceptio
 from lowwater.config import load_config
 from lowwater.errors import ConfigError, LowwaterError
 from lowwater.instants import SECOND, format_instant
+from lowwater.storage.captures import capture_path
 from lowwater.storage.paths import lake_path
 from lowwater_airflow.child import Child
 from lowwater_airflow.lineage import Lineage, tables
@@ -99,7 +100,7 @@ class IngestCapture(Lineage, BaseOperator):
         context["map_index_label"] = f"{self.link} {Path(self.path).name}"  # type: ignore[typeddict-unknown-key]
         config = load_config(lake_path(self.lake))
         lake = open_lake(lake_path(self.lake))
-        (result,) = ingest(lake, self.link, [Path(self.path)], config)
+        (result,) = ingest(lake, self.link, [capture_path(self.path)], config)
         row = result.capture
         report: dict[str, Any] = {
             "link": self.link,
@@ -119,7 +120,10 @@ class IngestCapture(Lineage, BaseOperator):
             report["malformed"],
             result.note,
         )
-        self.datasets = [str(Path(self.path).absolute())], [str(lake.table_of(self.link, row.format in RECORD_KINDS))]
+        self.datasets = (
+            [str(capture_path(self.path).absolute())],
+            [str(lake.table_of(self.link, row.format in RECORD_KINDS))],
+        )
         context["outlet_events"][PACKETS].extra = report
         return report
 

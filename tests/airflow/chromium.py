@@ -8,8 +8,6 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 import pytest
-from playwright.sync_api import TimeoutError as Late
-from playwright.sync_api import sync_playwright
 
 from lowwater.instants import format_instant
 
@@ -20,12 +18,16 @@ def browser(home: Any) -> Iterator[Any]:
     found = next((path for name in ("chromium", "chromium-browser") if (path := shutil.which(name))), None)
     if found is None:
         pytest.skip("no Chromium")
+    from playwright.sync_api import (
+        sync_playwright,
+    )  # a second of imports, which every worker would take to collect tests
+
     with sync_playwright() as running:
         started = running.chromium.launch(executable_path=found, args=["--no-sandbox"])
         page = started.new_context(viewport={"width": 1500, "height": 950}, timezone_id="UTC").new_page()
         page.set_default_timeout(60_000)
         strangers: list[str] = []
-        ours = (home.address, f"blob:{home.address}", "data:")
+        ours = (home.address, f"blob:{home.address}", "data:", "about:blank")
         page.on("request", lambda asked: None if asked.url.startswith(ours) else strangers.append(asked.url))
         page.goto(f"{home.address}/")
         page.get_by_label("Username").fill("admin")
@@ -49,6 +51,8 @@ def follow(page: Any, link: Any, heading: str, address: str) -> Any:
     before it has done so can lose: the frame is put back to the page before. So the address of the whole page has to
     follow too, and where it has not the link is followed again, as somebody who reads would.
     """
+    from playwright.sync_api import TimeoutError as Late
+
     inside = frame(page)
     for _ in range(5):
         with suppress(Late):
@@ -83,7 +87,8 @@ def fill_form(page: Any, address: str, dag: str, first: int, last: int) -> None:
 
 
 def run_backfill(page: Any) -> None:
-    """Sends the form, once it says that there are runs."""
+    """Sends the form, once it says that there are runs, and leaves the page: it would redraw itself while they run."""
     page.get_by_text("will be triggered.").wait_for()
     page.get_by_role("button", name="Run Backfill").click()
     page.get_by_text("Backfill generated").first.wait_for()
+    page.goto("about:blank")

@@ -117,7 +117,7 @@ class Platform:
             done = len(found) >= runs and set(found.values()) <= {"success", "failed"}
             return found if done else None
 
-        found = wait(ended, seconds, 1.0)
+        found = wait(ended, seconds, 2.0)
         assert found is not None, f"{dag} did not end: {[(t['task_id'], t['state']) for t in self.home.tasks(dag)]}"
         return found
 

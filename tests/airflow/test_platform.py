@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import random
 import shutil
+import stat
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +16,7 @@ import duckdb
 import pyarrow.parquet as pq
 import pytest
 
-from lowwater.instants import HOUR, format_instant, parse_instant
+from lowwater.instants import HOUR, format_instant, parse_instant, spoken_instant
 from lowwater.lake.tables import open_table
 from lowwater.replay.interval import replay, statuses
 from lowwater.replay.job import Job
@@ -71,10 +73,17 @@ def test_assets_carry_metadata(platform: Platform) -> None:
 
 
 @pytest.fixture(scope="module")
-def page(platform: Platform) -> Iterator[Any]:
+def chromium(platform: Platform) -> Iterator[Any]:
     """A page of Chromium, logged in."""
     with browser(platform.home) as found:
         yield found
+
+
+@pytest.fixture
+def page(chromium: Any) -> Iterator[Any]:
+    """The page of Chromium, empty after the test: a page of Airflow keeps a processor busy while it is open."""
+    yield chromium
+    chromium.goto("about:blank")
 
 
 def cell(page: Any, platform: Platform, state: str) -> Any:
@@ -92,10 +101,18 @@ def cell(page: Any, platform: Platform, state: str) -> Any:
 
 def test_a_backfill_from_the_form_fills_the_calendar(platform: Platform, page: Any) -> None:
     """In Chromium: an hour that is missing, the form of Trigger, the same hour published, until its next one comes."""
+    page.goto(f"{platform.home.address}/")
+    page.get_by_role("link", name="Lowwater").first.click()
+    frame(page).get_by_role("heading", name="January 2026", level=1).wait_for()
     cell(page, platform, "missing")
     backfill_by_form(page, platform.home.address, "replay_late", START, START)
     assert platform.finish("replay_late", 1) == {"2026-01-01T00:00:00Z": "success"}
-    follow(page, cell(page, platform, "provisional"), format_instant(START), "/lowwater/interval/late/")
+    follow(
+        page,
+        cell(page, platform, "provisional"),
+        spoken_instant(START).removesuffix(" UTC"),
+        "/lowwater/interval/late/",
+    )
 
 
 def test_a_broken_audit_is_never_visible(platform: Platform) -> None:
@@ -133,12 +150,35 @@ def test_a_broken_audit_is_never_visible(platform: Platform) -> None:
 
 def test_a_failed_audit_and_the_skew_review_in_the_browser(platform: Platform, page: Any) -> None:
     """In Chromium: the hour that failed, its finding with the measures that were kept, and what a skew would cost."""
-    inside = follow(page, cell(page, platform, "failed"), format_instant(START), "/lowwater/interval/late/")
+    inside = follow(
+        page, cell(page, platform, "failed"), spoken_instant(START).removesuffix(" UTC"), "/lowwater/interval/late/"
+    )
     assert inside.locator(".finding.critical", has_text="late_flows").locator(".pairs").count() >= 1
     follow(page, inside.get_by_role("link", name="Skew review"), "Skew review", "/lowwater/skew/index.html")
     late = inside.get_by_role("table").get_by_role("link", name="late", exact=True)
     follow(page, late, "Skew of late", "/lowwater/skew/late.html")
     assert inside.locator("svg .bar").count() > 3 and inside.locator("tr.chosen").count() == 1
+
+
+def test_the_pages_of_a_dag_and_of_a_run(platform: Platform, page: Any) -> None:
+    page.goto(f"{platform.home.address}/dags/replay_late/plugin/lowwater_set")
+    frame(page).get_by_role("heading", name="Query set late").wait_for()
+    run = platform.task("replay_late", START, "audit")["dag_run_id"]
+    page.goto(f"{platform.home.address}/dags/replay_late/runs/{run}/plugin/lowwater_interval")
+    frame(page).get_by_role("heading", name=format_instant(START)).wait_for()
+
+
+def test_what_an_airflow_of_the_demo_writes_is_for_its_user_only(platform: Platform) -> None:
+    """Logs of its parts and of tasks, database, token and settings."""
+    folder, modes = platform.home.folder, {}
+    for path in [folder, *folder.rglob("*")]:
+        with suppress(FileNotFoundError):  # SQLite's journal comes and goes
+            found = path.lstat().st_mode
+            modes[path.relative_to(folder.parent).as_posix()] = 0 if stat.S_ISLNK(found) else stat.S_IMODE(found)
+    for name in ("airflow", "airflow/airflow.db", "airflow/airflow.log", "airflow/airflow.cfg", "airflow/token"):
+        assert modes[name]
+    assert any("/dag_id=replay_late/" in name for name in modes), "the log of a task"
+    assert {name: oct(mode) for name, mode in modes.items() if mode & 0o077} == {}
 
 
 def test_missing_capture_waits_then_fails_then_comes(platform: Platform) -> None:

@@ -5,12 +5,8 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-import pwd
-import shutil
-import socket
 import subprocess
 import sys
-import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -24,60 +20,22 @@ from lowwater.capture.generate import generate
 from lowwater.instants import HOUR, format_instant
 from tests.airflow.compose import example, load
 from tests.airflow.conftest import FLOWS, LINK, script, wait
+from tests.postgres import postgres_server
 from tests.replay.support import ROOT, START, table_rows
 
 pytestmark = pytest.mark.spark
 PARTS = ("api", "scheduler", "dag-processor", "triggerer")
-BIN = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @pytest.fixture(scope="module")
 def postgres() -> Iterator[int]:
     """The port of a PostgreSQL of the test's own, with the database of the compose file."""
-    if not BIN:
-        pytest.skip("no PostgreSQL here: apt-get install postgresql")
     for driver in ("asyncpg", "psycopg2", "openlineage"):
         if importlib.util.find_spec(driver) is None:
             pytest.skip(f"no {driver} here: pip install --no-deps -r docker/requirements.txt")
-    who = _owner()
-    folder = Path(tempfile.mkdtemp(prefix="lowwater-postgres-"))
-    port = _free_port()
-    if who is not None:
-        shutil.chown(folder, who)
-    programs = BIN[-1].parent
-    secret = folder / "secret"
-    secret.write_text(example()["POSTGRES_PASSWORD"])
-    secret.chmod(0o644)
-    data = str(folder / "data")
-    made = ["-D", data, "--auth=scram-sha-256", "--username=airflow", f"--pwfile={secret}"]
-    subprocess.run([programs / "initdb", *made], user=who, check=True, capture_output=True, cwd=folder, timeout=120)
-    listening = ["-p", str(port), "-c", "listen_addresses=127.0.0.1", "-k", str(folder), "-c", "fsync=off"]
-    server = psutil.Popen([str(BIN[-1]), "-D", data, *listening], user=who, cwd=folder, stderr=subprocess.DEVNULL)
-    try:
-        environment = {**os.environ, "PGPASSWORD": example()["POSTGRES_PASSWORD"]}
-        create = [programs / "createdb", "-h", "127.0.0.1", "-p", str(port), "-U", "airflow", "airflow"]
-        assert wait(lambda: not subprocess.run(create, env=environment, capture_output=True).returncode, 60)
+    password = example()["POSTGRES_PASSWORD"]
+    with postgres_server("airflow", password, "airflow") as port:
         yield port
-    finally:
-        server.terminate()
-        server.wait(30)
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _owner() -> str | None:
-    """Who may run PostgreSQL: not root."""
-    if os.geteuid():
-        return None
-    try:
-        return pwd.getpwnam("postgres").pw_name
-    except KeyError:
-        pytest.skip("PostgreSQL does not run as root, and there is no user postgres")
 
 
 @pytest.fixture(scope="module")

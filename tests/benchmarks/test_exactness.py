@@ -21,7 +21,7 @@ ALL = set(VARIANTS)
 EQUAL = {
     ("nfdump", "five-tuples"): ALL - {"killed"},
     ("softflowd", "five-tuples"): ALL - {"killed"},
-    ("pmacct", "five-tuples"): ALL - {"killed"},
+    ("pmacct", "five-tuples"): ALL,
     ("tshark", "packets"): ALL,
 }
 """Figures of the peers -> variants whose rows are those of one file, whatever the traffic."""

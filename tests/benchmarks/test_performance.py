@@ -18,11 +18,11 @@ OURS: dict[str, Any] = {
 }  # fmt: skip
 PEER: dict[str, Any] = {"seconds": 0.5, "peak_memory_bytes": 2_000_000, "rows": 700, "counted": 1_990}
 SAMPLE: dict[str, Any] = {
-    "date": "2026-01-01",
     "machine": {"processor": "some processor", "cores": 2, "memory_bytes": 1 << 34, "system": "Linux 6",
-                "load_average": 0.1, "versions": {"python": "3.11", "nfdump": None}},
+                "versions": {"python": "3.11", "nfdump": None}},
     "sizes": [{
-        "millions": 1, "generate": "--hours 1", "packets": 2_000, "capture_bytes": 200_000,
+        "millions": 1, "date": "2026-01-01", "load_average": 0.1,
+        "generate": "--hours 1", "packets": 2_000, "capture_bytes": 200_000,
         "queries": {"flows": {
             "lowwater": {"cold": OURS, "warm": OURS},
             "duckdb": {**PEER, "same_answer": True},
@@ -155,3 +155,14 @@ def test_interval_shows_each_run() -> None:
 def test_page_takes_profile_and_interval_where_they_are() -> None:
     assert "## Where the time goes" not in performance.page(SAMPLE)
     assert "## Where the time goes" in performance.page(SAMPLE, PROFILE)
+
+
+def test_table_for_the_readme_is_of_the_size_with_most_peers() -> None:
+    figures = copy.deepcopy(SAMPLE)
+    large = copy.deepcopy(figures["sizes"][0])
+    large |= {"millions": 100, "packets": 200_000}
+    large["queries"]["flows"] = {"lowwater": large["queries"]["flows"]["lowwater"], "nfdump": {**PEER, "seconds": 61.0}}
+    figures["sizes"].append(large)
+    text = performance.short(figures)
+    assert "flows of 2,000 packets" in text
+    assert "For 200,000 packets Lowwater took 7.0 s (286 packets/s, 3 MB of memory); nfpcapd + nfdump 61 s." in text

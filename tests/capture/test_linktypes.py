@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 import shutil
+import struct
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -56,3 +58,18 @@ def test_records_of_bluetooth_and_usb_are_named_and_keep_times_and_lengths(tmp_p
         assert [(one["timestamp"], one["caplen"] + less, one["len"] + less) for one in told] == [
             (stamp, len(frame), wire) for stamp, frame, wire in records
         ]
+
+
+@pytest.mark.parametrize(("link", "size"), [(189, 48), (220, 64)])
+def test_a_header_of_usbmon_does_not_say_that_ethernet_follows(tmp_path: Path, link: int, size: int) -> None:
+    """The same bytes of a bulk transfer are of a network adapter or of a disk: only descriptors far before tell."""
+    frame = maker.tcp("10.0.0.1", "10.0.0.2", 1, 80, data=b"x" * 20)
+    head = struct.pack("<QBBBBHBBqiiII", 1, ord("C"), 3, 0x82, 5, 1, ord("-"), 0, 1, 2, 0, len(frame), len(frame))
+    path = tmp_path / "one.pcap"
+    path.write_bytes(maker.pcap_bytes([(START, head.ljust(size, b"\0") + frame)], link_type=link))
+    (row,) = [row for batch in read(path, 1 << 61) for row in batch.to_pylist()]
+    assert (row["ipversion"], row["caplen"]) == (None, size + len(frame))
+    if shutil.which("tshark"):
+        words = ["tshark", "-r", str(path), "-T", "fields", "-e", "frame.protocols", "-e", "usb.bInterfaceClass"]
+        told = subprocess.run(words, check=True, capture_output=True, text=True).stdout
+        assert told.split()[0] == "usb" and told.split()[1].startswith("0xff"), "an unknown class, and no Ethernet"

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lowwater.capture import open_capture, read
+from lowwater.capture.content.retention import ContentOptions
 from lowwater.capture.formats.division import index, read_chunk
 from lowwater.capture.reader import CaptureReader
 from lowwater.capture.records.facts import Interface, Malformed
@@ -215,3 +216,55 @@ def test_chunks_begin_in_the_middle_of_a_section_and_know_its_interfaces(tmp_pat
         other, full = expected[row["position"]]
         assert interface == other and row.items() <= full.items()
     assert reader.summary is not None and [each.packets for each in reader.summary.interfaces] == [20_000, 20_000, 2]
+
+
+@settings(max_examples=examples(60), deadline=None)
+@given(
+    st.lists(st.sampled_from(["simple", "simple", "timed", "long", "section", "undeclared"]), max_size=60),
+    st.sampled_from([None, -1, START]),
+    st.sampled_from([24, 200, 1 << 20]),
+    st.sampled_from([LITTLE, BIG]),
+)
+def test_a_simple_packet_takes_the_time_of_the_packet_before_it_where_the_link_says_so(
+    file: Path, kinds: list[str], begin: int | None, chunk_bytes: int, section: Section
+) -> None:
+    start = section.header() + section.interface("a") + section.interface("b")
+    blocks, expected, reasons, time = [start], [], [], begin
+    for number, kind in enumerate(kinds):
+        ticks = START // 1000 + number * 7919 % 1000
+        match kind:
+            case "simple":
+                blocks.append(section.simple(FRAME))
+                if time in (None, -1):
+                    reasons.append("no-time")
+                else:
+                    expected.append(("a", time))
+            case "timed":
+                blocks.append(section.packet(ticks, FRAME, number % 2))
+                expected.append(("ab"[number % 2], ticks * 1000))
+                time = None if begin is None else ticks * 1000
+            case "long":
+                blocks.append(section.packet(ticks, FRAME, wire=1 << 31))
+                reasons.append("wire-length")
+            case "undeclared":
+                blocks.append(section.packet(ticks, FRAME, 7))
+                reasons.append("interface")
+            case _:
+                blocks.append(start)
+    content = ContentOptions(untimed=begin)
+    reader, rows = whole(file, *blocks, content=content)
+    assert [(interface.name, row["timestamp"]) for interface, row in rows] == expected
+    assert [bad.reason for bad in reader.malformed] == reasons
+    parts = index(file, 1 << 62, chunk_bytes, content=content)
+    assert parts.malformed == reader.malformed
+    chunked = [row for chunk in parts.chunks for _, batch in read_chunk(chunk, content) for row in batch.to_pylist()]
+    assert sorted(chunked, key=lambda row: row["position"]) == [row for _, row in rows]
+
+
+def test_a_file_of_simple_packets_alone_has_the_time_that_it_is_given(tmp_path: Path) -> None:
+    blocks = [LITTLE.header(), LITTLE.interface(), LITTLE.packet(7, FRAME), *[LITTLE.simple(b"x" * 20)] * 100_000]
+    reader, rows = whole(tmp_path / "one", *blocks, content=ContentOptions(untimed=START))
+    assert reader.malformed == [] and {row["timestamp"] for _, row in rows} == {7000} and len(rows) == 100_001
+    del blocks[2]
+    reader, rows = whole(tmp_path / "one", *blocks, content=ContentOptions(untimed=START))
+    assert reader.malformed == [] and {row["arrival"] for _, row in rows} == {START} and len(rows) == 100_000

@@ -9,6 +9,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import pyarrow.compute as pc
+
 from lowwater.capture import read
 from lowwater.capture.formats.header import RECORD_HEADER
 from lowwater.capture.formats.scan import CAPTURED, OFFSET
@@ -69,8 +71,11 @@ BELOW = ("macsec", "mpls", "pppoes", "ip", "ipv6")
 """Layers behind the ether type of the link."""
 
 
-def tshark(path: Path) -> list[dict[str, str]]:
-    """One row a packet: the fields, with `SEPARATOR` between the values of one that occurs more than once."""
+def tshark(path: Path, most: int = 0) -> list[dict[str, str]]:
+    """One row a packet: the fields, with `SEPARATOR` between the values of one that occurs more than once.
+
+    Of the first `most` packets, or of all for 0.
+    """
     command = ["tshark", "-n", "-r", str(path), "-T", "fields", "-E", "occurrence=a", "-E", f"aggregator={SEPARATOR}"]
     command += ["-d", "udp.port==8472,vxlan", "--enable-protocol", "communityid"]
     # One packet says what it says by itself: nothing is put together, and nothing is known from others.
@@ -81,6 +86,8 @@ def tshark(path: Path) -> list[dict[str, str]]:
         command += ["-o", setting]
     for field in FIELDS:
         command += ["-e", field]
+    if most:
+        command += ["-c", str(most)]
     # It exits with 2 after a cut file, having printed the whole records before.
     done = subprocess.run(command, capture_output=True, text=True, errors="surrogateescape", check=False)
     return [dict(zip(FIELDS, line.split("\t"), strict=True)) for line in done.stdout.split("\n")[:-1]]
@@ -274,17 +281,19 @@ def _ours(row: dict[str, Any], name: str, frame: bytes, theirs: Any) -> Any:
     return row[name]
 
 
-def compare(path: Path) -> tuple[Counter[str], list[str]]:
+def compare(path: Path, most: int = 0) -> tuple[Counter[str], list[str]]:
     """How often each column is what tshark says, and the differences: number, column, ours, tshark's, its layers.
 
-    Of link types that are not decoded, the times and lengths are compared.
+    Of the first `most` packets, or of all for 0. Of link types that are not decoded, times and lengths are compared.
     """
     reader, captured, rows = read(path, 1 << 61), frames(path), []
     for interface, batch in reader.by_interface():
+        if most:
+            batch = batch.filter(pc.less(batch.column("position"), most))
         own = [captured[position] for position in batch.column("position").to_pylist()]
         rows += [(row, interface) for row in derived(batch, own)]
     rows.sort(key=lambda one: one[0]["position"])
-    told = tshark(path)
+    told = tshark(path, most)
     found = [f"{bad.position + 1} {bad.reason}" for bad in reader.malformed if (bad.position or 0) < len(told)]
     if len(rows) + len(found) != len(told):
         found.append(f"{len(rows)} packets, tshark {len(told)}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,8 @@ def test_hooks_run_what_ci_runs_before_the_tests() -> None:
     assert [hook["entry"] for hook in hooks] == [*made_by("lint"), *made_by("types")]
     # With names of files behind it, mypy would check other modules than its settings name.
     assert all(hook["language"] == "system" and hook["pass_filenames"] is False for hook in hooks)
-    assert "make lint\nmake types\n" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    command = "make --jobs=2 --output-sync=target setup .venv/.s3 lint types\n"
+    assert command in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
 
 
 def test_the_workflow_calls_the_whole_check() -> None:
@@ -48,6 +50,20 @@ def test_the_workflow_calls_the_whole_check() -> None:
     assert job["container"].startswith("python:3.11-")
     assert any("openjdk-17-" in step.get("run", "") for step in job["steps"])
     assert (ROOT / ".ci" / "run").stat().st_mode & 0o111
+
+
+def test_the_matrix_can_be_called_for_one_python_and_lengthens_no_pull_request() -> None:
+    workflow = read(ROOT / ".github" / "workflows" / "matrix.yml")
+    assert set(workflow[True]) == {"workflow_dispatch", "schedule"}
+    inputs = workflow[True]["workflow_dispatch"]["inputs"]
+    (job,) = workflow["jobs"].values()
+    last = job["steps"][-1]
+    # Inputs reach the shell as variables, since a text within `run` would be a part of the program.
+    assert last["run"] == '.ci/matrix "$PYTHON" "$EXTRAS"'
+    assert last["env"] == {name.upper(): f"${{{{ inputs.{name} }}}}" for name in inputs}
+    assert job["container"] == read(ROOT / ".github" / "workflows" / "ci.yml")["jobs"]["check"]["container"]
+    refused = subprocess.run([ROOT / ".ci" / "matrix", "2.7", "core"], capture_output=True, text=True, check=False)
+    assert refused.returncode == 2 and "3.11 3.12 3.13" in refused.stderr
 
 
 def test_there_is_a_form_for_each_kind_of_issue() -> None:

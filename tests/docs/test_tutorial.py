@@ -1,6 +1,6 @@
-"""The tutorial: its commands run in order and print what is shown, and its queries are the shipped ones.
+"""The tutorial and the page of the first result: their commands run in order and print what is shown.
 
-`python -m tests.docs.test_tutorial` writes queries and outputs into the page anew.
+`python -m tests.docs.test_tutorial` writes queries and outputs into the pages anew.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ from lowwater.capture.generate import write_story
 from tests.docs.book import FENCE, ROOT, blocks
 
 PAGE = ROOT / "docs" / "tutorial.md"
+FIRST = ROOT / "docs" / "first-result.md"
 STORY = ROOT / "examples" / "story"
 
 
-def printed(work: Path) -> dict[int, str]:
-    """Runs the commands of the page in a folder; their outputs by the line of their block."""
+def printed(page: Path, work: Path) -> dict[int, str]:
+    """Runs the commands of a page in a folder with its named queries; their outputs by the line of their block."""
     program = work / "bin" / "lowwater"
     program.parent.mkdir(parents=True)
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m lowwater.cli.main "$@"\n')
@@ -33,7 +34,9 @@ def printed(work: Path) -> dict[int, str]:
     path = os.pathsep.join([str(program.parent), os.environ["PATH"]])
     environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)}
     outputs = {}
-    for block in blocks(PAGE):
+    for block in blocks(page):
+        if block.words[0] == "sql":
+            (work / block.words[1]).write_text(block.text, encoding="utf-8")
         if block.words == ("sh", "run"):
             done = subprocess.run(
                 ["sh", "-e", "-c", block.text], cwd=work, env=environment, capture_output=True, text=True, timeout=300
@@ -48,12 +51,12 @@ def query(name: str) -> str:
     return re.sub(r"^--.*\n", "", (STORY / name).read_text(encoding="utf-8"))
 
 
-def rewritten(outputs: dict[int, str]) -> str:
-    """The text of the page with queries and outputs made anew."""
-    pieces, end, text = [], 0, PAGE.read_text(encoding="utf-8")
-    for fence, before, block in zip(FENCE.finditer(text), [None, *blocks(PAGE)], blocks(PAGE), strict=False):
+def rewritten(page: Path, outputs: dict[int, str]) -> str:
+    """The text of a page with queries and outputs made anew."""
+    pieces, end, text = [], 0, page.read_text(encoding="utf-8")
+    for fence, before, block in zip(FENCE.finditer(text), [None, *blocks(page)], blocks(page), strict=False):
         body = fence["text"]
-        if block.words[0] == "sql":
+        if block.words[0] == "sql" and page == PAGE:
             body = query(block.words[1])
         elif block.words == ("text",) and before is not None:
             body = outputs[before.line]
@@ -68,10 +71,11 @@ def test_the_queries_are_the_shipped_ones() -> None:
 
 
 @pytest.mark.slow
-def test_every_command_prints_what_follows(tmp_path: Path) -> None:
-    outputs = printed(tmp_path)
-    assert len(outputs) == 6
-    for block, after in pairwise(blocks(PAGE)):
+@pytest.mark.parametrize(("page", "commands"), [(PAGE, 6), (FIRST, 3)], ids=["tutorial", "first-result"])
+def test_every_command_prints_what_follows(page: Path, commands: int, tmp_path: Path) -> None:
+    outputs = printed(page, tmp_path)
+    assert len(outputs) == commands
+    for block, after in pairwise(blocks(page)):
         if after.words == ("text",):
             assert outputs[block.line] == after.text, str(block)
 
@@ -88,5 +92,6 @@ def test_the_seed_decides_the_traffic_and_not_the_incidents(tmp_path: Path) -> N
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as folder:
-        PAGE.write_text(rewritten(printed(Path(folder))), encoding="utf-8")
+    for written_page in (PAGE, FIRST):
+        with tempfile.TemporaryDirectory() as folder:
+            written_page.write_text(rewritten(written_page, printed(written_page, Path(folder))), encoding="utf-8")

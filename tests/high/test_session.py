@@ -1,4 +1,4 @@
-"""Sessions: the archive of Java classes is used, and none or a bad one is no matter; Delta tables on demand."""
+"""Sessions: the archive of Java classes is used, and a bad one is no matter; Delta tables on demand."""
 
 from __future__ import annotations
 
@@ -27,16 +27,19 @@ from lowwater.high.session import build_session
 print(build_session().range(3).count())
 """
 
+ALONE = """
+import sys
+sys.prefix = sys.argv[1]
+from lowwater.high import session
+session.launch_jvm()
+print(session._waiting.gateway.proc.poll())
+"""
+
 DELTA = """
 import sys
 from lowwater.high.session import SessionSettings, build_session
 session = build_session(settings=SessionSettings(delta=True, quick_start=False))
 print(session.read.format("delta").load(sys.argv[1]).count())
-"""
-
-STOPPED = """
-from lowwater.high.session import build_session
-build_session().stop()
 """
 
 AHEAD = """
@@ -54,6 +57,8 @@ if sys.argv[1] in settings:
     print(spark.sparkContext._gateway.proc is process, process.poll() is None, home.exists())
     launch_jvm()
     print(session._waiting)
+    if sys.argv[1] == "larger":
+        spark.stop()
 else:
     print(process.pid, home)
 """
@@ -80,21 +85,28 @@ def archive() -> Path:
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.parametrize("state", ["missing", "garbage", "damaged"])
-def test_a_session_does_without_an_archive(archive: Path, tmp_path: Path, state: str) -> None:
+def test_a_session_does_with_a_damaged_archive(archive: Path, tmp_path: Path) -> None:
+    """tests/packaging/test_wheel.py has a session without an archive."""
     folder = tmp_path / "share" / "lowwater"
     folder.mkdir(parents=True)
-    if state == "garbage":
-        (folder / "classes-20.jsa").write_bytes(b"no archive" * 2)
-    elif state == "damaged":
-        bad = Path(shutil.copy(archive, folder))
-        bad.chmod(0o600)
-        with bad.open("r+b") as file:
-            for eighth in range(1, 8):
-                file.seek(archive.stat().st_size * eighth // 8)
-                file.write(b"damage" * 100)
-    assert (class_archive(folder) is not None) == (state != "missing")
+    bad = Path(shutil.copy(archive, folder))
+    bad.chmod(0o600)
+    with bad.open("r+b") as file:
+        for eighth in range(1, 8):
+            file.seek(archive.stat().st_size * eighth // 8)
+            file.write(b"damage" * 100)
+    assert class_archive(folder) == bad
     assert spoken(COUNT, tmp_path) == "3\n"
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_jvm_starts_though_its_archive_is_none(tmp_path: Path) -> None:
+    folder = tmp_path / "share" / "lowwater"
+    folder.mkdir(parents=True)
+    (folder / "classes-20.jsa").write_bytes(b"no archive" * 2)
+    assert class_archive(folder) is not None
+    assert spoken(ALONE, tmp_path) == "None\n"
 
 
 def test_an_archive_that_was_cut_is_taken_for_missing(archive: Path, tmp_path: Path) -> None:
@@ -125,12 +137,6 @@ def test_spark_reads_published_tables_where_it_is_asked_to(published: Path) -> N
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_a_session_that_was_stopped_before_ends_without_a_word(tmp_path: Path) -> None:
-    assert spoken(STOPPED, tmp_path) == ""
-
-
-@pytest.mark.spark
-@pytest.mark.slow
 def test_a_session_takes_the_jvm_that_waits(tmp_path: Path) -> None:
     assert spoken(AHEAD, Path("same")) == "3 3\nTrue True True\nNone\n"
 
@@ -138,6 +144,7 @@ def test_a_session_takes_the_jvm_that_waits(tmp_path: Path) -> None:
 @pytest.mark.spark
 @pytest.mark.slow
 def test_a_jvm_of_other_sizes_ends_before_the_session_starts() -> None:
+    """And the process says nothing at its end, though its session was stopped before."""
     assert spoken(AHEAD, Path("larger")) == "3 2\nFalse False False\nNone\n"
 
 

@@ -14,6 +14,7 @@ import pytest
 
 from lowwater.capture.content.retention import ContentOptions
 from lowwater.catalog.expr import Type
+from lowwater.cli.proposals import _common
 from lowwater.config import Link, load_config
 from lowwater.instants import HOUR, SECOND
 from lowwater.lake.chains import is_chained, store_chained
@@ -33,6 +34,7 @@ from lowwater.lake.results.streams import fingerprint, stream_files
 from lowwater.lake.tables import check_owner, commit, create
 from lowwater.plan.operators import Field
 from lowwater.replay.job import Job
+from lowwater.storage.captures import capture_path
 from tests.hints.desk import Case, Desk, Site
 from tests.lake.support import BASE, FIELDS, put_stream, stream
 from tests.lake.test_interfaces import pcapng
@@ -287,6 +289,17 @@ def _owned(desk: Desk, owner: str) -> None:
     check_owner(path, owner)
 
 
+def _foreign(desk: Desk) -> None:
+    from deltalake import write_deltalake
+
+    write_deltalake(str(desk.folder / "lake" / "packets"), pa.table({"n": [1]}))
+    open_lake(desk.folder / "lake")
+
+
+def _buckets(desk: Desk) -> None:
+    _common([capture_path("s3://taps/main1"), desk.folder])
+
+
 def _packets(desk: Desk, columns: Sequence[str] = ()) -> int:
     """Reads the packets of the link."""
     lake = _opened(desk)
@@ -494,6 +507,18 @@ def _files(link: Link) -> None:
 
 
 CASES = [
+    Case(
+        "the table of another program",
+        _foreign,
+        "choose another folder or prefix for the lake",
+        lambda desk: open_lake(desk.folder / "another") and None,
+    ),
+    Case(
+        "captures of several buckets",
+        _buckets,
+        "name those of one bucket",
+        lambda desk: _common([capture_path("s3://taps/a"), capture_path("s3://taps/b")]) and None,
+    ),
     Case("no pattern of files", _no_pattern, 'write captures = "..." in [links.NAME]', _pattern),
     Case("no pattern, so files", _no_pattern, "or name the files", lambda desk: _ingest(desk, desk.capture)),
     Case(
@@ -636,6 +661,7 @@ CASES = [
 
 
 LEFT: dict[Site, str] = {
+    ("lowwater/storage/objects.py", "read_range"): "a capture in a store is replaced while it is read: tests/storage",
     ("lowwater/lake/copies.py", "_batches"): "a run is refused before, unless the settings change while it is at work",
     ("lowwater/lake/tables.py", "_of_store"): "needs an object store: tests/storage meets it",
     ("lowwater/lake/tables.py", "_lost"): "needs an object store: tests/storage meets it",

@@ -18,7 +18,6 @@ from tests.hints.cases_records import (
     ZEEK,
     damaged,
     in_a_lake,
-    kept_log,
     run_over,
 )
 from tests.hints.desk import Case, Desk, Site
@@ -107,10 +106,16 @@ CASES = [
     Case("a table without a line", _inspected("a.csv", b"\n\n"), "wait until it has some", _inspected("a.csv", NAMED)),
     Case("zeros as a table", _inspected("a.csv", bytes(99)), "leave it out", _inspected("b.csv", NAMED)),
     Case(
-        "a log of Zeek as a table",
-        _inspected("a.csv", ZEEK),
-        "write its link as docs/logs.md shows",
-        kept_log("protocol = 'ZEEK_CONN'"),
+        "a log of Zeek that is not ready",
+        _inspected("a.log", ZEEK.replace(b"conn", b"weird")),
+        "leave it out, or describe its columns in a PROTOCOL block",
+        _inspected("b.log", ZEEK),
+    ),
+    Case(
+        "events of Suricata that are not ready",
+        _inspected("a.json", b'{"timestamp": "2026-01-01T00:00:00.5+0000", "event_type": "stats"}\n'),
+        "leave it out, or describe its columns in a PROTOCOL block",
+        _inspected("b.json", b'{"timestamp": "2026-01-01T00:00:00.5+0000", "event_type": "alert"}\n'),
     ),
     Case(
         "a text as a table",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterable
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -52,11 +52,12 @@ def stream(rows: Iterable[tuple[str | None, int, float]]) -> pa.Table:
     return pa.Table.from_pylist(made, schema=result_schema(FIELDS)).drop_columns(["interval"])
 
 
-def put_stream(path: Path, fields: tuple[Field, ...], start: int, end: int, rows: pa.Table, owner: str) -> int:
+def put_stream(path: PurePath, fields: tuple[Field, ...], start: int, end: int, rows: pa.Table, owner: str) -> int:
     """Writes the stream of a query over [start, end), ns, in files as the high level has them."""
     rows = rows.select(plan_schema(fields).names)
     is_row = pc.equal(rows.column("_kind"), ROW)
-    with tempfile.TemporaryDirectory(dir=path.parents[1]) as folder:
+    disk = path.parents[1] if isinstance(path, Path) else None  # files are moved there
+    with tempfile.TemporaryDirectory(dir=disk) as folder:
         with HourFiles(Path(folder), "rows", rows.schema) as out:
             out.write(rows.filter(is_row))
         promises = Path(folder) / "punctuation.parquet"

@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lowwater.lake.parquet import encoding
+from lowwater.capture.interpretation import FEW, FirstRecords
+from lowwater.lake.parquet import encoding, writer
 from lowwater.lake.parquet.footer import varint
 from lowwater.lake.parquet.writer import FileWriter, PageBuffers
 
@@ -67,6 +68,44 @@ def test_numbers_come_back(tmp_path: Path, kind: str, counters: bool, share: flo
         assert read.select(there).equals(table.select(there))
         assert read.select(list(CONSTANTS)).to_pylist() == [CONSTANTS] * rows
         assert duckdb.read_parquet(str(path)).to_arrow_table().cast(read.schema).equals(read)
+
+
+def test_the_first_values_of_a_column_may_come_in_a_later_page(tmp_path: Path) -> None:
+    for pages in (1, 2):
+        values = pa.array([None] * 10 * pages + [5, None, 7, 5], pa.int32())
+        path = written(tmp_path / "a.parquet", pa.table({"late": values}), (), 10)
+        assert pq.read_table(path, columns=["late"]).column("late").combine_chunks().equals(values)
+        assert [row[0] for row in duckdb.read_parquet(str(path)).fetchall()] == values.to_pylist()
+
+
+@pytest.mark.parametrize("kind", ["int32", "int64"])
+@pytest.mark.parametrize("share", [0.0, 0.3])
+def test_numbers_of_a_first_capture_come_back_from_arrow_and_from_kernels_behind_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, share: float
+) -> None:
+    monkeypatch.setattr("lowwater.capture.interpretation.has_machine_code", lambda function, name: False)
+    rows, page = 60, 20
+    given = {name: nulls(array, share, 5) for name, array in columns(kind, rows, 3).items()}
+    given["late"] = pa.array([None] * 2 * page + list(range(page)), given["few"].type)
+    fields = [pa.field(name, array.type, nullable=array.null_count > 0) for name, array in given.items()]
+    table = pa.Table.from_arrays(list(given.values()), schema=pa.schema(fields))
+    bounded = ("ends",) if kind == "int64" and not share else ()
+    uses = {}
+    for by_arrow in (FEW, 0, page):
+        first = FirstRecords(encoding.page, lambda: "page")
+        first.few(FEW - by_arrow)
+        monkeypatch.setattr(writer, "_FIRST", first)
+        path = written(tmp_path / f"{by_arrow}.parquet", table, ("increasing",), page, bounded)
+        read = pq.read_table(path)
+        assert read.select(list(given)).equals(table)
+        assert duckdb.read_parquet(str(path)).to_arrow_table().cast(read.schema).equals(read)
+        group = pq.read_metadata(path).row_group(0)
+        chunks = {group.column(at).path_in_schema: group.column(at) for at in range(group.num_columns)}
+        uses[by_arrow] = set(chunks["few"].encodings) & {"RLE_DICTIONARY", "DELTA_BINARY_PACKED"}
+        for name in bounded:
+            assert (chunks[name].statistics.min, chunks[name].statistics.max) == LOW[kind]
+    both = {"RLE_DICTIONARY", "DELTA_BINARY_PACKED"}
+    assert uses == {FEW: {"DELTA_BINARY_PACKED"}, page: both, 0: {"RLE_DICTIONARY"}}
 
 
 def test_a_full_dictionary_gives_way_to_differences(tmp_path: Path) -> None:

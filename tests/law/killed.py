@@ -88,13 +88,20 @@ def compare_published(case: Case, spark: SparkSession) -> int:
     job = job_of(case, open_lake(folder), folder)
     intervals = intervals_of(case, job)
     deaths = published(job, intervals, case, spark)
-    theirs = expected(job, intervals, case)
+    compare_rows(job, expected(job, intervals, case), f"published after {deaths} kills beside reference")
+    return deaths
+
+
+def compare_rows(job: Job, theirs: Mapping[str, Rows], what: str) -> None:
+    """Holds the published tables of a job against rows.
+
+    Raises:
+        Difference: they are not equal.
+    """
     for query in job.plan.queries:
         ours = rows_of(job.lake, query)
         if ours != theirs[query.name]:
-            missing, extra = theirs[query.name] - ours, ours - theirs[query.name]
-            raise Difference(f"published after {deaths} kills beside reference", query.name, missing, extra)
-    return deaths
+            raise Difference(what, query.name, theirs[query.name] - ours, ours - theirs[query.name])
 
 
 def job_of(case: Case, lake: Lake, folder: Path) -> PlainJob:
@@ -135,8 +142,9 @@ def intervals_of(case: Case, job: Job) -> list[tuple[int, int]]:
 
 def published(job: Job, intervals: Sequence[tuple[int, int]], case: Case, spark: SparkSession) -> int:
     """Replays the intervals, again after each kill; how often the process died."""
-    progress = Mortal(case.choice.kills, job.lake.work)
-    left, deaths = job.lake.work.with_suffix(".left"), 0
+    work = Path(job.lake.work)  # of a lake in a folder, where there are kills
+    progress = Mortal(case.choice.kills, work)
+    left, deaths = work.with_suffix(".left"), 0
     for start, end in intervals:
         while True:
             try:
@@ -144,9 +152,9 @@ def published(job: Job, intervals: Sequence[tuple[int, int]], case: Case, spark:
                 break
             except Killed:
                 deaths += 1
-                shutil.rmtree(job.lake.work)
-                left.rename(job.lake.work)
-    assert [*job.lake.work.glob("*/*/")] == []
+                shutil.rmtree(work)
+                left.rename(work)
+    assert [*work.glob("*/*/")] == []
     return deaths
 
 

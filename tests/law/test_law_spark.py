@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800)]
 
-CASES = 30
+CASES = 20
 
 
 def test_rows_of_spark_are_those_of_the_oracles(spark: SparkSession) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.breadth import examples
 from tests.law.cases import Case
 from tests.law.compare import REFERENCE, SPARK
 from tests.law.fuzz import check
@@ -15,7 +16,8 @@ from tests.law.linked import question
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-CASES, BLOCK = 80, 20
+BLOCKS, BLOCK = 4, 10
+"""Tests, and random cases of each in `make test`; `make fuzz` has more."""
 
 
 def linked(seed: int) -> Case:
@@ -23,12 +25,14 @@ def linked(seed: int) -> Case:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first", range(0, CASES, BLOCK))
+@pytest.mark.hypothesis
+@pytest.mark.parametrize("first", range(BLOCKS))
 def test_the_reference_engine_beside_sql(first: int) -> None:
-    assert sum(check(linked(seed), REFERENCE) > 0 for seed in range(first, first + BLOCK)) > BLOCK // 2
+    seeds = range(first, first + BLOCKS * examples(BLOCK), BLOCKS)
+    assert sum(check(linked(seed), REFERENCE) > 0 for seed in seeds) > len(seeds) // 2
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("seed", range(16))
+@pytest.mark.parametrize("seed", range(10))
 def test_spark_beside_the_reference_engine_and_sql(seed: int, spark: SparkSession) -> None:
     check(linked(seed), SPARK, spark)

@@ -490,3 +490,15 @@ def test_leaves_keep_the_columns_of_protocols(every: Plan) -> None:
 
 def test_context_has_the_functions_of_the_example() -> None:
     assert context().catalog.named("sum_of_dups") and Path(GOLDEN).is_dir()
+
+
+@pytest.mark.parametrize(
+    ("kind", "source", "column", "clock"),
+    [("csv", "FLOW", "start/60000", "start"), ("suricata", "EVE_ALERT", "time/60", "timestamp"),
+     ("pcap", "TCP", "time/60", "packet time")],
+)  # fmt: skip
+def test_the_clock_of_records_is_named(kind: str, source: str, column: str, clock: str) -> None:
+    block = "PROTOCOL FLOW { llong start get_csv_llong (increasing, unit ms); uint bytes get_csv_uint; }"
+    query = f"DEFINE {{ query_name 'q'; }} SELECT minute, count(*) AS c FROM log.{source} GROUP BY {column} AS minute"
+    shown = explain(plan_texts([("q.gsql", f"{block} {query}")], Links(("log",), kinds={"log": kind})))
+    assert f"useful punctuation: one per 60 s of {clock}," in " ".join(shown.split()), shown

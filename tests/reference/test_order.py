@@ -154,7 +154,7 @@ EVERY = {**FAMILIES, **CHAINS}
 def test_rows_of_random_queries_are_in_order_and_those_of_the_other_form(family: str) -> None:
     seen: list[int] = []
 
-    @settings(max_examples=examples(20))
+    @settings(max_examples=examples(10))
     @given(EVERY[family](), SEEDS, CUTS, PERIODS, POLICIES, SKEWS)
     def run(question: Question, seed: int, cuts: list[int], period: int, policy: str, skews: dict[str, int]) -> None:
         for plans in plans_of(question.text, KNOWN, CONTEXT):

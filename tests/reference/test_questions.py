@@ -91,7 +91,7 @@ def check(plans: Plans, made: World, cuts: list[int], period: int, policy: str) 
 def test_rows_are_those_of_the_batch_evaluator_whole_and_in_intervals(family: str) -> None:
     seen: list[int] = []
 
-    @settings(max_examples=examples(20))
+    @settings(max_examples=examples(12))
     @given({**FAMILIES, **CHAINS}[family](), st.integers(0, 1 << 20), CUTS, PERIODS, POLICIES)
     def run(question: Question, seed: int, cuts: list[int], period: int, policy: str) -> None:
         for plans in plans_of(question.text, KNOWN, context()):

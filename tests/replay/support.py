@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -77,7 +77,7 @@ def replay_range(
     return replay(Job.open(lake, query_set, QUERIES), start, end, stage, Progress(quiet=True), spark)
 
 
-def table_rows(lake: Path, query: str, start: int = START, end: int = END) -> Rows:
+def table_rows(lake: PurePath, query: str, start: int = START, end: int = END) -> Rows:
     """The rows of a published table whose `_last` is in [start, end), all columns by name, sorted."""
     table = open_table(lake / "tables" / query)
     assert table is not None, f"tables/{query} does not exist"

@@ -133,7 +133,7 @@ def test_killed_again_and_again(published: Path, lake: Path) -> None:
             )
         family: list[psutil.Process] = []
         try:
-            if attempt < 3:
+            if attempt < 2:
                 deadline = time.monotonic() + chance.uniform(3, 10)
                 while time.monotonic() < deadline and child.poll() is None:
                     time.sleep(0.05)

@@ -102,7 +102,9 @@ def ids(layout: tuple[str, str, str]) -> str:
 
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=ids)
-def test_every_packet_is_of_a_link_and_in_its_life(tmp_path: Path, layout: tuple[str, str, str]) -> None:
+def test_every_packet_is_of_a_link_in_its_life_and_the_plan_names_it(
+    tmp_path: Path, layout: tuple[str, str, str]
+) -> None:
     lake, packets = begun(tmp_path, layout)
     captures, config = read_captures(opened := open_lake(lake), ingested_links(opened)), load_config(lake)
     assert len(captures) == len(config.links) == len(NODES)
@@ -115,11 +117,6 @@ def test_every_packet_is_of_a_link_and_in_its_life(tmp_path: Path, layout: tuple
             assert life.since <= each.smallest and each.covers_from <= each.smallest <= each.largest <= each.covers_to
         assert min(each.covers_from for each in rows) <= life.since, "no gap before its first record"
         assert (life.rotation == 900 * SECOND) == (layout[1:] == ("dated", "-G 900"))
-
-
-@pytest.mark.parametrize("layout", LAYOUTS, ids=ids)
-def test_the_plan_names_every_packet(tmp_path: Path, layout: tuple[str, str, str]) -> None:
-    lake, packets = begun(tmp_path, layout)
     said = lowwater("plan", "--lake", lake, "--format", "json")
     assert said.code == 0, said.err
     work = json.loads(said.out)["intervals"]

@@ -14,7 +14,7 @@ import threading
 import time
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -23,6 +23,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 BUCKET = "lakes"
 CONTROL = "/__proxy__"
+LATE = 0.05
 PACKAGES = Path(sys.prefix) / "s3"
 """Packages of the server, as `make` installs them from `requirements.txt` beside this file."""
 
@@ -60,7 +61,8 @@ class Rule:
     """What happens to some requests.
 
     Attributes:
-        fault: 500, 503, 403, keys, skewed, refused, lost (done, but not answered), cut (half of the body), slow, hang.
+        fault: 500, 503, 403, keys, skewed, refused, lost (done, but not answered), cut (half of the body), slow, hang,
+            late (done after LATE seconds).
         method: pattern of the method.
         path: pattern of the path.
         times: most requests that it breaks.
@@ -108,8 +110,8 @@ def proxied(server: int) -> Iterator[Proxy]:
             process.kill()
 
 
-def serve(server: int) -> None:
-    """Serves as proxy before the server of a port, and prints its own port."""
+def serve(server: int, port: int = 0) -> None:
+    """Serves as proxy before the server of a port, at a port or any free one, and prints its own port."""
     alone, draw = threading.Lock(), random.Random(7)
     rules: list[tuple[Rule, list[int]]] = []
     seen: list[tuple[str, str, str]] = []
@@ -146,8 +148,10 @@ def serve(server: int) -> None:
             if fault == "refused":
                 self.close_connection = True
                 return
+            if fault == "late":
+                time.sleep(LATE)
             # The server looks at a condition and writes in two steps; a real store does both at once.
-            with alone:
+            with alone if self.command in ("PUT", "POST", "DELETE") else nullcontext():
                 target = http.client.HTTPConnection("127.0.0.1", server, timeout=60)
                 target.request(self.command, self.path, body, dict(self.headers))
                 reply = target.getresponse()
@@ -194,7 +198,7 @@ def serve(server: int) -> None:
 
         do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = forward
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as listener:
+    with ThreadingHTTPServer(("127.0.0.1", port), Handler) as listener:
         listener.daemon_threads = True
         listener.handle_error = lambda *_: None  # type: ignore[method-assign]  # a client that hangs up is no error
         print(listener.server_address[1], flush=True)
@@ -202,4 +206,4 @@ def serve(server: int) -> None:
 
 
 if __name__ == "__main__":
-    serve(int(sys.argv[1]))
+    serve(*map(int, sys.argv[1:]))

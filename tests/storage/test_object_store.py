@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import time
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -18,7 +19,7 @@ from lowwater.storage.file_cache import FileCache
 from lowwater.storage.file_locks import HeldError
 from lowwater.storage.leases import LostError
 from lowwater.storage.object_paths import ObjectPath, parse
-from tests.replay.support import QUERIES, START, lowwater, replay_range, write_settings
+from tests.replay.support import QUERIES, START, Said, lowwater, replay_range, write_settings
 from tests.storage.conftest import SECRET
 from tests.storage.servers import Proxy, Rule
 
@@ -142,6 +143,8 @@ def test_the_tables_are_those_of_a_folder(
     folder = tmp_path / "lake"
     folder.mkdir()
     write_settings(folder)
+    settings = (folder / "lowwater.toml").read_text()
+    (folder / "lowwater.toml").write_text(settings.replace("[links.main1]\n", "[links.main1]\npayload = 64\n"))
     paths.write(root / "lowwater.toml", (folder / "lowwater.toml").read_bytes())
     proxy.breaks(
         Rule("lost", "PUT", times=2),
@@ -150,7 +153,7 @@ def test_the_tables_are_those_of_a_folder(
         Rule("503", share=0.01),
         Rule("lost", "PUT", share=0.03),
     )
-    said = {}
+    said, pages = {}, {}
     for lake in (folder, root):
         for capture in captures:
             if capture.end <= START + HOUR:
@@ -158,8 +161,38 @@ def test_the_tables_are_those_of_a_folder(
                 done = lowwater("ingest", "--lake", lake, "--link", capture.link, "--covers", covers, capture.path)
                 assert done.code == 0, done.err
         replay_range(lake, spark, START, START + HOUR)  # type: ignore[arg-type]
-        commands = (["rows", "flows"], ["rows", "full_flow"], ["status", "--queries", QUERIES], ["maintain"])
+        out = tmp_path / f"out-{len(said)}"
+        commands: list[list[object]] = [
+            ["rows", "flows"],
+            ["rows", "full_flow"],
+            ["status", "--queries", QUERIES],
+            ["plan", "--queries", QUERIES, "--query-set", "demo"],
+            ["backfill", "--queries", QUERIES, "--query-set", "demo"],
+            ["skew", "--queries", QUERIES],
+            ["export", "--link", "main1", "--where", "destPort = 53", "--out", out.with_suffix(".pcap")],
+            ["expect", "--suggest", "--queries", QUERIES],
+            ["maintain"],
+        ]
         said[lake] = [lowwater(*command, "--lake", lake) for command in commands]
-    assert said[root] == said[folder]
-    assert all(done.code == 0 for done in said[root])
+        for command in (["report", "--queries", QUERIES, "--html", out], ["explain", QUERIES / "demo.gsql"]):
+            more = ["--with-stats"] if command[0] == "explain" else []
+            done = lowwater(*command, *more, "--lake", lake)
+            assert done.code == 0, done.err
+        pages[lake] = sorted(path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_file())
+        said[lake].append(Said(0, out.with_suffix(".pcap").read_bytes().hex(), ""))
+    for one, other in zip(said[root], said[folder], strict=True):
+        assert _placeless(one, root, tmp_path) == _placeless(other, folder, tmp_path)
+    refused = {command[0] for command, done in zip(commands, said[root], strict=False) if done.code}
+    assert refused <= {"plan", "backfill", "expect"}, "what these refuse in a folder, for want of intervals"
+    assert pages[root] == pages[folder] and any(name.startswith("docs/") for name in pages[root])
     assert {"500", "lost"} <= {fault for *_, fault in proxy.seen()}
+
+
+def _placeless(said: Said, lake: PurePath, folder: Path) -> tuple[int, str, str]:
+    """What a command said, without the places of the lake and of files, and without the seconds it took."""
+
+    def plain(text: str) -> str:
+        text = text.replace(str(lake), "LAKE").replace(str(folder), "FOLDER")
+        return re.sub(r"out-\d", "out", re.sub(r"\d+(\.\d+)? ?m?s\b", "TIME", text))
+
+    return said.code, plain(said.out), plain(said.err)

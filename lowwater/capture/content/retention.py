@@ -25,9 +25,14 @@ from lowwater.capture.headers.columns import BATCH
 from lowwater.catalog.packets import FRAME, HEAD, KEPT, PACKET_HASH
 from lowwater.config import Link
 from lowwater.errors import ConfigError
+from lowwater.instants import format_instant
 
 _HASH = "hash of "
 """Begin of the part of the options, as the ledger stores them, that names the compared bytes."""
+
+
+_UNTIMED = "times of the file"
+"""Begin of the part that says that packets without a time take one of their file."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +46,8 @@ class ContentOptions:
         sampling: whether a digest of the first bytes of every frame is stored, for sampling.
         compared: bytes of a packet whose hash is stored, to find copies: `content`, `packet`, or empty for no hash.
         key: key of the anonymisation, 32 bytes; None for true addresses.
+        untimed: time (ns) that simple packet blocks of a pcapng take before its first packet with a time, behind which
+            they take that of the packet before them; -1 for none there. None: they are malformed.
     """
 
     payload: int | None = None
@@ -48,6 +55,7 @@ class ContentOptions:
     sampling: bool = False
     compared: str = ""
     key: bytes | None = field(default=None, repr=False)
+    untimed: int | None = None
 
     @property
     def schema(self) -> pa.Schema:
@@ -67,7 +75,9 @@ class ContentOptions:
         """
         payload = EVERYTHING if link.payload == "all" else link.payload
         key = None if link.anonymise is None else read_key(link.anonymise)
-        return ContentOptions(payload, tuple(sorted(set(link.applications))), link.sampling, link.compared, key)
+        untimed = -1 if link.untimed == "file" else None
+        applications = tuple(sorted(set(link.applications)))
+        return ContentOptions(payload, applications, link.sampling, link.compared, key, untimed)
 
     def __str__(self) -> str:
         """The options as text, as the ledger stores them.
@@ -75,10 +85,15 @@ class ContentOptions:
         Example:
             >>> str(ContentOptions(256, ("dns", "http")))
             'payload 256, dns, http'
+            >>> str(ContentOptions(untimed=0))
+            'times of the file from 1970-01-01T00:00:00Z'
         """
         payload = [] if self.payload is None else [f"payload {'all' if self.payload == EVERYTHING else self.payload}"]
         digests = [*(["sampling"] if self.sampling else []), *([f"{_HASH}{self.compared}"] if self.compared else [])]
-        return ", ".join([*payload, *self.applications, *digests])
+        times = [] if self.untimed is None else [_UNTIMED]
+        if self.untimed is not None and self.untimed >= 0:
+            times = [f"{_UNTIMED} from {format_instant(self.untimed)}"]
+        return ", ".join([*payload, *self.applications, *digests, *times])
 
     @property
     def key_digest(self) -> str:
@@ -104,6 +119,16 @@ def kept_for_rows(stored: str | None) -> str:
         ('dns', '', '')
     """
     return ", ".join(part for part in (stored or "").split(", ") if not part.startswith(_HASH))
+
+
+def has_times_of_file(stored: str | None) -> bool:
+    """Whether options, as the ledger stores them, give packets without a time one of their file.
+
+    Example:
+        >>> has_times_of_file("dns, times of the file"), has_times_of_file(None)
+        (True, False)
+    """
+    return any(part.startswith(_UNTIMED) for part in (stored or "").split(", "))
 
 
 NOTHING = ContentOptions()

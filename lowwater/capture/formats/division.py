@@ -17,12 +17,14 @@ from numpy.typing import NDArray
 from lowwater.capture.content.retention import NOTHING, ContentBuilder, ContentOptions
 from lowwater.capture.formats import scan as scanning
 from lowwater.capture.formats.classic import Scanner
+from lowwater.capture.formats.pcapng.scanner import PcapngScanner, give_times
 from lowwater.capture.headers.batches import Memory
 from lowwater.capture.reader import CHUNK_BYTES, CaptureReader
 from lowwater.capture.records.batches import RecordSpan, decode_span, split_by_interface
 from lowwater.capture.records.facts import CaptureSummary, Interface
 from lowwater.capture.records.malformed import MalformedRows
 from lowwater.errors import CaptureError
+from lowwater.storage.failures import hint_of
 
 _ROWS = 1 << 16
 """Most records of a batch."""
@@ -43,6 +45,8 @@ class CaptureChunk:
             chunk are missing.
         insane: positions of its malformed records, ascending.
         scanner: the scanner at its first record.
+        held: file that has the bytes of the chunk; None for the capture itself.
+        base: offset in the capture of the first byte of `held`.
     """
 
     path: Path
@@ -53,6 +57,8 @@ class CaptureChunk:
     clocks: tuple[int, ...]
     insane: NDArray[np.int64]
     scanner: Scanner
+    held: Path | None = None
+    base: int = 0
 
 
 @dataclass(frozen=True)
@@ -70,9 +76,15 @@ class CaptureIndex:
     summary: CaptureSummary
 
 
-def index(path: Path, max_jump: int, chunk_bytes: int = CHUNK_BYTES, sha256: str | None = None) -> CaptureIndex:
+def index(
+    path: Path,
+    max_jump: int,
+    chunk_bytes: int = CHUNK_BYTES,
+    sha256: str | None = None,
+    content: ContentOptions = NOTHING,
+) -> CaptureIndex:
     """Indexes a capture file, in one call. Arguments as of `indexing`."""
-    steps = indexing(path, max_jump, chunk_bytes, sha256)
+    steps = indexing(path, max_jump, chunk_bytes, sha256, content)
     while True:
         try:
             next(steps)
@@ -82,7 +94,11 @@ def index(path: Path, max_jump: int, chunk_bytes: int = CHUNK_BYTES, sha256: str
 
 
 def indexing(
-    path: Path, max_jump: int, chunk_bytes: int = CHUNK_BYTES, sha256: str | None = None
+    path: Path,
+    max_jump: int,
+    chunk_bytes: int = CHUNK_BYTES,
+    sha256: str | None = None,
+    content: ContentOptions = NOTHING,
 ) -> Generator[CaptureChunk, None, CaptureIndex]:
     """Indexes a capture file, and yields each chunk as soon as it is complete. Returns the whole index.
 
@@ -91,11 +107,13 @@ def indexing(
         max_jump: as for `read`.
         chunk_bytes: approximate size of a chunk, bytes; a chunk ends between two records.
         sha256: as for `read`.
+        content: as for `read`; of it, only `untimed` matters here.
 
     Raises:
         CaptureError: as `read`.
     """
-    reader = CaptureReader(path, max_jump, min(chunk_bytes, CHUNK_BYTES), sha256)
+    untimed = ContentOptions(untimed=content.untimed)
+    reader = CaptureReader(path, max_jump, min(chunk_bytes, CHUNK_BYTES), sha256, untimed)
     builder, yielded = _ChunkBuilder(path, reader, chunk_bytes), 0
     for span in reader.spans():
         if not reader.header.compression:
@@ -124,6 +142,7 @@ class _ChunkBuilder:
         self._reader = reader
         self._size = size
         self._next: CaptureChunk | None = None
+        self._untimed = reader.untimed
 
     def add(self, span: RecordSpan) -> None:
         """Adds a span to the chunk, or begins a new chunk: once it is large, and after damage."""
@@ -134,11 +153,15 @@ class _ChunkBuilder:
             insane = np.setdiff1d(np.arange(count), span.sane, assume_unique=True) + span.position
         if self._next is None:
             clocks, scanner = self._reader.clocks(), self._reader.scanner.at(span.begin)
+            if isinstance(scanner, PcapngScanner):
+                scanner.untimed = self._untimed
             self._next = CaptureChunk(self._path, span.begin, span.end, span.position, count, clocks, insane, scanner)
         else:
             insane = np.concatenate([self._next.insane, insane]) if len(insane) else self._next.insane
             records = self._next.records + count
             self._next = replace(self._next, end=span.end, records=records, insane=insane)
+        if self._untimed is not None:
+            self._untimed = give_times(span.records, self._untimed)
 
     def cut(self) -> None:
         """Ends the chunk, if there is one."""
@@ -188,12 +211,14 @@ def _load(chunk: CaptureChunk, memory: Memory) -> NDArray[np.uint8]:
     buffer = memory.bytes("chunk", chunk.end - chunk.begin)
     filled = 0
     try:
-        with chunk.path.open("rb", buffering=0) as file:
-            file.seek(chunk.begin)
+        with (chunk.held or chunk.path).open("rb", buffering=0) as file:
+            file.seek(chunk.begin - chunk.base)
             while filled < len(buffer) and (count := file.readinto(buffer[filled:].data)):
                 filled += count
     except OSError as error:
-        raise CaptureError(f"{chunk.path}: cannot be read: {error.strerror}", "check the path and the disk") from error
+        raise CaptureError(
+            f"{chunk.path}: cannot be read: {error.strerror}", hint_of(error, "check the path and the disk")
+        ) from error
     if filled < len(buffer):
         raise _changed(chunk)
     return buffer

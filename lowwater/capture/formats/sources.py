@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from lowwater.errors import CaptureError
+from lowwater.storage.captures import ObjectFile, capture_path
+from lowwater.storage.failures import hint_of
 
 UNNAMED = Path("<stream>")
 """Name of a stream without a name, in errors."""
@@ -50,9 +52,9 @@ class Stream:
         self._file = file
         self._owned = owned
         self._fill: Callable[[memoryview], int | None] = getattr(file, "readinto", self._fill_from_read)
-        status = _status(file)
-        self.size = status.st_size if status and stat.S_ISREG(status.st_mode) else 0
-        self.rewinds = owned and bool(status and stat.S_ISREG(status.st_mode))
+        size = _regular_size(file)
+        self.size = size or 0
+        self.rewinds = owned and size is not None
 
     def readinto(self, target: memoryview, /) -> int:
         count = self._fill(target)
@@ -124,15 +126,22 @@ def open_source(capture: str | Path | Any) -> tuple[Path, Stream]:
     if not isinstance(capture, (str, os.PathLike)):
         name = getattr(capture, "name", None)
         return Path(name) if isinstance(name, str) and name else UNNAMED, Stream(capture, owned=False)
-    path = Path(capture)
     try:
+        path = capture_path(capture)
         return path, Stream(path.open("rb", buffering=0), owned=True)
     except OSError as error:
-        raise CaptureError(f"{path}: cannot be read: {error.strerror}", "check the path and its permissions") from error
+        hint = hint_of(error, "check the path and its permissions")
+        raise CaptureError(f"{capture}: cannot be read: {error.strerror}", hint) from error
+    except ValueError as error:
+        raise CaptureError(str(error), "name a file, or s3://BUCKET/KEY") from None
 
 
-def _status(file: Any) -> os.stat_result | None:
+def _regular_size(file: Any) -> int | None:
+    """Returns the size of a regular file, or of an object; None for a stream."""
+    if isinstance(file, ObjectFile):
+        return file.size
     try:
-        return os.fstat(file.fileno())
+        status = os.fstat(file.fileno())
     except (AttributeError, OSError):
         return None
+    return status.st_size if stat.S_ISREG(status.st_mode) else None

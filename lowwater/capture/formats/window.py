@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lowwater.capture.formats.sources import Source
+from lowwater.storage.captures import capture_path
 
 _PIECE = 64 << 10
 _LARGEST_ZSTD_BLOCK = 128 << 10
@@ -24,7 +25,7 @@ _RLE = 1
 
 def digest(path: str | Path) -> str:
     """Returns the sha256 of a file, in hex, by one sequential pass."""
-    with Path(path).open("rb") as file:
+    with capture_path(path).open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

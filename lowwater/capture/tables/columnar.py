@@ -16,6 +16,7 @@ from lowwater.capture.tables.blocks import MOST_RECORD
 from lowwater.capture.tables.pieces import LONG, Piece, Places, Refusals, make_piece
 from lowwater.catalog.records import RecordField, RecordLayout
 from lowwater.errors import CaptureError
+from lowwater.storage.captures import arrow_source
 
 ROWS = 1 << 16
 """Most rows that are read at a time."""
@@ -43,9 +44,9 @@ def open_parquet(path: Path) -> pq.ParquetFile:
         CaptureError: the file is no parquet file.
     """
     try:
-        with pq.ParquetFile(path) as plain:
+        with pq.ParquetFile(arrow_source(path)) as plain:
             texts = [".".join(leaf) for column in plain.schema_arrow for leaf in _text_leaves(column)]
-        return pq.ParquetFile(path, read_dictionary=texts)
+        return pq.ParquetFile(arrow_source(path), read_dictionary=texts)
     except (pa.ArrowException, OSError, ValueError) as error:
         reason = str(error).splitlines()[0]
         raise CaptureError(f"{path}: is no readable parquet file: {reason}", "check kind of the link") from error

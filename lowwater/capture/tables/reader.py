@@ -32,6 +32,7 @@ from lowwater.capture.tables.pieces import NO_TIME, TIME_JUMP, TIME_RANGE, Piece
 from lowwater.catalog.logs import LOG_KINDS
 from lowwater.catalog.records import RecordLayout
 from lowwater.errors import CaptureError
+from lowwater.storage.failures import hint_of
 
 READER_VERSION = 1
 """Changes whenever the same file would be read to other rows (SEMANTICS T7)."""
@@ -168,7 +169,9 @@ class RecordReader:
             else:
                 yield from self._text()
         except OSError as error:
-            raise CaptureError(f"{self._path}: cannot be read: {error.strerror}", "check the path") from error
+            raise CaptureError(
+                f"{self._path}: cannot be read: {error.strerror}", hint_of(error, "check the path")
+            ) from error
         finally:
             self._tally.close()
 

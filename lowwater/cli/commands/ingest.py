@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 )
 @click.option("--from", "start", type=options.INSTANT, help="Without FILE: only files that cover something from here.")
 @click.option("--to", "end", type=options.INSTANT, help="Without FILE: only files that cover something before.")
-@click.argument("files", nargs=-1, type=options.FILE)
+@click.argument("files", nargs=-1, type=options.CAPTURE)
 def ingest(
     lake: PurePath,
     link: str | None,
@@ -176,10 +176,11 @@ def _tell_idle_keys(lake: Lake, config: Config, *links: str) -> None:
     """Prints every key of `covers` that matches no file of its link, neither on disk nor in the lake."""
     from lowwater.lake.files.rotation import idle_keys
     from lowwater.lake.ingestion.replacement import LedgerFiles
+    from lowwater.storage.captures import capture_path
 
     for link in links:
         if config.link(link).covers:
-            paths = [Path(file.row.path) for file in LedgerFiles(lake, link, link.partition("/")[0]).all]
+            paths = [capture_path(file.row.path) for file in LedgerFiles(lake, link, link.partition("/")[0]).all]
             for line in idle_keys(link, config.link(link), paths):
                 say(f"note: {line}", err=True)
 

@@ -10,9 +10,11 @@ from lowwater.cli import options
 
 
 @click.command()
-@click.argument("given", type=click.Path(exists=True, path_type=Path), metavar="CAPTURES...", nargs=-1, required=True)
+@click.argument("given", type=options.CAPTURES, metavar="CAPTURES...", nargs=-1, required=True)
 @click.option("--lake", required=True, type=options.LAKE, help="The new lake's folder; made if it is not there.")
-@click.option("--query", "queries", multiple=True, type=options.FILE, metavar="FILE.gsql", help="A query set; repeats.")
+@click.option(
+    "--query", "queries", multiple=True, type=options.QUERY_FILE, metavar="FILE.gsql", help="A query set; repeats."
+)
 @click.option(
     "--sample",
     default=3,

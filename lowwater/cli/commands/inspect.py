@@ -11,7 +11,7 @@ from lowwater.cli import options
 
 
 @click.command()
-@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True), metavar="FILE...")
+@click.argument("files", nargs=-1, required=True, type=options.ANY_CAPTURE, metavar="FILE...")
 @click.option(
     "--format",
     "form",

@@ -7,7 +7,7 @@ so a file becomes part of a table unchanged.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
+from pathlib import PurePath
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +17,7 @@ from lowwater.capture.addresses import published
 from lowwater.instants import HOUR
 from lowwater.plan.operators import Field
 from lowwater.plan.properties.schemas import published_schema, result_schema, stream_schema
+from lowwater.storage import paths
 
 MOST_OPEN = 64
 """Files that are open at once; rows of more hours in mixed order make several files for an hour."""
@@ -45,7 +46,7 @@ class HourFiles:
     """Writes rows to one file for each hour of `_last`.
 
     Args:
-        folder: folder for the files.
+        folder: folder for the files: of this machine, or of the lake for readers on other machines.
         name: prefix of the file names.
         schema: schema of the rows, with `_last`.
 
@@ -53,18 +54,17 @@ class HourFiles:
         files: path -> number of rows, in the order of creation.
     """
 
-    def __init__(self, folder: Path, name: str, schema: pa.Schema) -> None:
-        self.files: dict[Path, int] = {}
+    def __init__(self, folder: PurePath, name: str, schema: pa.Schema) -> None:
+        self.files: dict[PurePath, int] = {}
         self._folder, self._name, self._schema = folder, name, schema
-        self._open: dict[int, tuple[Path, pq.ParquetWriter]] = {}
+        self._open: dict[int, tuple[PurePath, pq.ParquetWriter]] = {}
 
     def __enter__(self) -> HourFiles:
         return self
 
     def __exit__(self, *raised: object) -> None:
-        for _, writer in self._open.values():
-            writer.close()
-        self._open.clear()
+        for hour in [*self._open]:
+            self._close(hour)
 
     def write(self, rows: pa.Table) -> None:
         """Writes rows of the schema."""
@@ -76,13 +76,18 @@ class HourFiles:
             writer.write_table(mine)
             self.files[path] += mine.num_rows
 
-    def _writer(self, hour: int) -> tuple[Path, pq.ParquetWriter]:
+    def _writer(self, hour: int) -> tuple[PurePath, pq.ParquetWriter]:
         entry = self._open.pop(hour, None)
         if entry is None:
             if len(self._open) == MOST_OPEN:
-                self._open.pop(next(iter(self._open)))[1].close()
+                self._close(next(iter(self._open)))
             path = self._folder / f"{self._name}-{len(self.files):05d}.parquet"
-            entry = path, pq.ParquetWriter(path, self._schema, compression="lz4")
+            entry = path, pq.ParquetWriter(paths.draft(path), self._schema, compression="lz4")
             self.files[path] = 0
         self._open[hour] = entry
         return entry
+
+    def _close(self, hour: int) -> None:
+        path, writer = self._open.pop(hour)
+        writer.close()
+        paths.place(path)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import PurePath
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,6 +16,7 @@ from lowwater.catalog.streams import PUNCTUATION
 from lowwater.high.sink.hours import file_schema
 from lowwater.high.timeline import Promise, Timeline
 from lowwater.plan.operators import Field
+from lowwater.storage import paths
 
 
 @dataclass
@@ -23,7 +24,7 @@ class StreamFiles:
     """The files of one stream.
 
     Attributes:
-        folder: folder of the files.
+        folder: folder of the files: of this machine, or of the lake for readers on other machines.
         fields: the fields of the stream.
         owned: rows with `_last` (ns) in [first, second) belong to the stream.
         closing: promise of the closing punctuation, ns.
@@ -32,7 +33,7 @@ class StreamFiles:
         rows, punctuation: number of rows of each kind.
     """
 
-    folder: Path
+    folder: PurePath
     fields: Sequence[Field]
     owned: tuple[int, int]
     closing: int
@@ -64,6 +65,7 @@ class StreamFiles:
         values = [*temporal_columns, lasts, [PUNCTUATION] * len(promises), ticks, untils, periods]
         columns = [pa.array(value, column.type) for value, column in zip(values, schema, strict=True)]
         file = self.folder / "punctuation.parquet"
-        pq.write_table(pa.Table.from_arrays(columns, schema=schema), file)
+        pq.write_table(pa.Table.from_arrays(columns, schema=schema), paths.draft(file))
+        paths.place(file)
         self.files.append(str(file))
         self.punctuation = len(promises)

@@ -19,10 +19,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
+from lowwater.cluster import on_cluster, spreads
 from lowwater.errors import LowwaterError, ValueOverflowError
 from lowwater.high.results import HighResult, HighSettings, OperatorCounts
 from lowwater.high.slices.task import ChainState, SliceOutcome, SliceTask, run_chain, run_slice
-from lowwater.high.source.player import place, play
+from lowwater.high.source.player import count_up, place, play
 from lowwater.high.spark_tasks import spark_runner
 
 SPREAD_ROWS = 16_000_000
@@ -30,6 +31,8 @@ SPREAD_ROWS = 16_000_000
 seconds."""
 CLUSTER_ROWS = 1_000_000
 """The same limit for a cluster."""
+COUNTED = ["timestamp", "value"]
+"""Columns of a stream that counts up."""
 PYTHON_ROW_COST = 16
 """Weight of a row that an aggregate in Python reads: threads take turns at it."""
 
@@ -55,6 +58,7 @@ class SliceBatches:
 
     Attributes:
         tasks: (query, task) of all slices of all queries.
+        groups: numbers of the slices that each micro-batch closes.
         spread: whether the tasks run on Spark's executors.
         outcomes: query -> outcomes of its slices so far, in order.
         overflows: query -> its first overflow; the slices after it are not evaluated.
@@ -63,6 +67,7 @@ class SliceBatches:
     """
 
     tasks: Sequence[tuple[str, SliceTask]]
+    groups: Sequence[Sequence[int]]
     spread: bool
     outcomes: dict[str, list[SliceOutcome]] = field(default_factory=dict)
     overflows: dict[str, ValueOverflowError] = field(default_factory=dict)
@@ -71,7 +76,11 @@ class SliceBatches:
 
     def __call__(self, frame: DataFrame, number: int) -> None:
         """Evaluates the slices of a micro-batch."""
-        named_tasks = [self.tasks[row["slice"]] for row in sorted(frame.collect())]
+        if frame.columns == COUNTED:
+            closing = [at for row in frame.collect() for at in self.groups[row["value"]]]
+        else:
+            closing = sorted(row["slice"] for row in frame.collect())
+        named_tasks = [self.tasks[at] for at in closing]
         closed = [(query, task) for query, task in named_tasks if query not in self.overflows]
         try:
             outcomes_of = self._run(frame.sparkSession, closed)
@@ -126,22 +135,24 @@ def run_slices(
     shares = [(query, task, plan.rows / len(plan.tasks)) for query, plan in plans.items() for task in plan.tasks]
     shares.sort(key=lambda share: share[1].slice_.end)
     tasks = [(query, task) for query, task, _ in shares]
-    stream = _punctuation([task for _, task in tasks], [share for *_, share in shares], folder, settings.most_rows)
-    local = (session.sparkContext.master or "local").startswith("local")
-    batches = SliceBatches(tasks, rows >= (SPREAD_ROWS if local else CLUSTER_ROWS))
-    frame = session.readStream.schema("slice int, promise bigint").option("maxFilesPerTrigger", 1).parquet(str(stream))
+    groups = _groups([share for *_, share in shares], settings.most_rows)
+    batches = SliceBatches(tasks, groups, spreads(rows, CLUSTER_ROWS) if on_cluster() else rows >= SPREAD_ROWS)
+    queries, checkpoint = ", ".join(plans), folder / "checkpoint"
     try:
-        play(", ".join(plans), folder.name, frame, batches, folder / "checkpoint")
+        if on_cluster():
+            # Executors on other machines cannot read files of this one: micro-batches are numbers of groups.
+            count_up(queries, folder.name, session, len(groups), batches, checkpoint)
+        else:
+            stream = _punctuation([task for _, task in tasks], groups, folder)
+            rows_of = session.readStream.schema("slice int, promise bigint").option("maxFilesPerTrigger", 1)
+            play(queries, folder.name, rows_of.parquet(str(stream)), batches, checkpoint)
     except LowwaterError as error:
         raise batches.error or error from error
     return {query: batches.overflows.get(query) or batches.outcomes[query] for query in plans}
 
 
-def _punctuation(tasks: Sequence[SliceTask], rows: Sequence[float], folder: Path, most: int) -> Path:
-    """Writes a file for each micro-batch: the promises of slices that together read at most so many rows, or of a
-    single slice."""
-    target = folder / "punctuation"
-    target.mkdir(parents=True)
+def _groups(rows: Sequence[float], most: int) -> list[list[int]]:
+    """Groups slices that together read at most so many rows, or a single slice."""
     batches: list[list[int]] = []
     batch_rows = 0.0
     for at, count in enumerate(rows):
@@ -150,7 +161,14 @@ def _punctuation(tasks: Sequence[SliceTask], rows: Sequence[float], folder: Path
             batch_rows = 0.0
         batches[-1].append(at)
         batch_rows += count
-    for number, chosen in enumerate(batches):
+    return batches
+
+
+def _punctuation(tasks: Sequence[SliceTask], groups: Sequence[Sequence[int]], folder: Path) -> Path:
+    """Writes a file for each micro-batch: the promises of the slices of a group."""
+    target = folder / "punctuation"
+    target.mkdir(parents=True)
+    for number, chosen in enumerate(groups):
         promises = [tasks[at].slice_.end for at in chosen]
         table = pa.table({"slice": pa.array(chosen, pa.int32()), "promise": pa.array(promises, pa.int64())})
         file = target / f"{number:05d}.parquet"

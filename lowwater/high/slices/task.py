@@ -8,7 +8,7 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import numpy as np
 import pyarrow as pa
@@ -30,6 +30,7 @@ from lowwater.plan.properties.schemas import value_schema
 from lowwater.plan.properties.state import by_arrival as reads_by_arrival
 from lowwater.plan.temporal import END_OF_TIME, INT64_MAX
 from lowwater.plan.tree import walk
+from lowwater.storage import paths
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class SliceTask:
         slice_: time of the slice.
         stored: name of a leaf -> its stored rows.
         lists: (file, columns) of a watch list -> its rows.
-        folder: folder for the result files.
+        folder: folder for the result files: of this machine, or of the lake for tasks on other machines.
         name: prefix of their names.
         owned: rows with `_last` (ns) in [first, second) are written.
         timeline: promises of the query; they give waiting rows their ticks.
@@ -72,7 +73,7 @@ class SliceTask:
     slice_: TimeSlice
     stored: Mapping[str, StoredLeaf]
     lists: Mapping[tuple[str, tuple[Field, ...]], pa.Table]
-    folder: Path
+    folder: PurePath
     name: str
     owned: tuple[int, int]
     timeline: Timeline
@@ -164,7 +165,7 @@ def run_chain(tasks: Sequence[SliceTask], chains: ChainState) -> list[SliceOutco
 def _evaluated(task: SliceTask, chains: ChainState | None) -> SliceOutcome:
     outcome = SliceOutcome()
     counts = Counts(task.span)
-    spill = task.folder / f"{task.name}.spill"
+    spill = paths.draft(task.folder / f"{task.name}.spill")
     first, end = max(task.owned[0], task.span[0]), min(task.owned[1], task.span[1])
     schema = file_schema(task.node.fields, task.published)
     try:

@@ -1,16 +1,17 @@
-"""Streams files through Spark to the end, one micro-batch for each file.
+"""Streams the punctuation of a run through Spark to the end: a micro-batch for each file, or for each number.
 
-The driver of slices streams its punctuation this way.
+The driver of slices calls it.
 """
 
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from lowwater.high.failures import translate
 
@@ -39,5 +40,42 @@ def play(query: str, name: str, frame: DataFrame, sink: Callable[[DataFrame, int
     writer = frame.writeStream.foreachBatch(sink).trigger(availableNow=True).queryName(f"{query}:{name}")
     try:
         writer.option("checkpointLocation", str(checkpoint)).start().awaitTermination()
+    except PySparkException as error:
+        raise translate(query, error) from error
+
+
+def count_up(
+    query: str, name: str, session: SparkSession, count: int, sink: Callable[[DataFrame, int], None], checkpoint: Path
+) -> None:
+    """Streams the numbers from 0 on, one for each micro-batch, and waits for the last one.
+
+    Args:
+        query: name of the output query, for errors.
+        name: name of the stream within the query.
+        session: Spark session.
+        count: number of micro-batches.
+        sink: called with each micro-batch, which has one row with the column `value`, and its number.
+        checkpoint: folder for the checkpoint of Spark.
+
+    Raises:
+        LowwaterError: if Spark or the sink fails.
+    """
+    last = threading.Event()
+
+    def counted(frame: DataFrame, number: int) -> None:
+        if not last.is_set():  # Spark goes on to count until the stream is stopped
+            sink(frame, number)
+            if number + 1 == count:
+                last.set()
+
+    numbers = session.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).option("numPartitions", 1)
+    writer = numbers.load().writeStream.foreachBatch(counted).queryName(f"{query}:{name}")
+    try:
+        stream = writer.option("checkpointLocation", str(checkpoint)).start()
+        while not last.wait(0.02) and stream.isActive:
+            pass
+        if not last.is_set():
+            stream.awaitTermination()  # raises its error
+        stream.stop()
     except PySparkException as error:
         raise translate(query, error) from error

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lowwater.catalog.streams import LAST, ROW
+from lowwater.storage.paths import lake_path, local
 
 PLACE = "_place"
 """Column with the canonical order of a row: the number of its link in the query, and in the lower LINK_BITS its number
@@ -26,7 +27,7 @@ class Chunk:
     """A row group with data rows.
 
     Attributes:
-        file: path of the file.
+        file: path of the file, or its address in the lake.
         low, high: smallest and largest `_last` of its data rows, ns.
         before: number of rows of the stream before this group.
     """
@@ -47,7 +48,7 @@ class Chunk:
             number: column with the number of the record on its link, for PLACE; empty takes the number of the row.
         """
         columns = [*names, *([number] if number else []), "_kind", LAST]
-        with pq.ParquetFile(self.file) as stored:
+        with pq.ParquetFile(local(lake_path(self.file))) as stored:
             table = stored.read_row_group(self.group, columns=[*dict.fromkeys(columns)])
         if link is not None:
             numbers = table[number] if number else pa.array(np.arange(self.before, self.before + table.num_rows))

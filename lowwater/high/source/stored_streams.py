@@ -19,6 +19,7 @@ from lowwater.high.slices.slice_choice import ROW_COUNT_UNIT
 from lowwater.high.source.row_groups import Chunk
 from lowwater.high.timeline import Instants, Promise, Timeline, grid
 from lowwater.plan.temporal import END_OF_TIME
+from lowwater.storage.paths import lake_path, local
 
 
 @dataclass
@@ -53,7 +54,7 @@ class StoredStream:
         feed = cls()
         for file in files:
             try:
-                with pq.ParquetFile(file) as stored:
+                with pq.ParquetFile(local(lake_path(file))) as stored:
                     for group in range(stored.num_row_groups):
                         feed._take(file, group, stored)
             except (OSError, ValueError, KeyError) as error:

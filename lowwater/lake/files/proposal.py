@@ -6,6 +6,7 @@ Used by `lowwater init`, before a lake exists. Only a sample of the files of eve
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -16,10 +17,13 @@ from lowwater.config import Link
 from lowwater.errors import ConfigError
 from lowwater.instants import HOUR, SECOND
 from lowwater.lake.files.dates import LENGTHS, NameDates, check_dates
+from lowwater.lake.files.logs import LogProposal
 from lowwater.lake.files.names import LinkFiles, NameGroup, group_names, name_links
 from lowwater.lake.files.parting import LinkGroup, overlap, pause, split_by_link
 from lowwater.lake.files.protocols import RecordProposal
 from lowwater.lake.files.sample import Sample, earliest, largest
+from lowwater.storage import objects
+from lowwater.storage.captures import StoredCapture
 
 MOST_FILES = 200_000
 """Most files of a folder; a tree of more is no folder of captures."""
@@ -49,7 +53,7 @@ class LinkProposal:
         mixed: whether its own files overlap in time.
         tolerance: proposed gap tolerance, ns, if pauses between files exceed the default, but not the silences within
             files; else 0.
-        records: protocol of the records; None for packets.
+        records: protocol of the records, or the ready one of a log; None for packets.
     """
 
     named: LinkFiles
@@ -62,7 +66,7 @@ class LinkProposal:
     of: str = ""
     mixed: bool = False
     tolerance: int = 0
-    records: RecordProposal | None = None
+    records: RecordProposal | LogProposal | None = None
 
     @property
     def interfaces(self) -> tuple[InterfaceFacts, ...]:
@@ -132,14 +136,23 @@ def propose(
 def files_below(folder: Path) -> list[str]:
     """Lists relative names of the files below a folder, without hidden ones; does not follow links to folders."""
     names_found: list[str] = []
+    if isinstance(folder, StoredCapture):
+        for path in objects.walk(folder):
+            names_found.append("/".join(path.parts[len(folder.parts) :]))
+            _require_few(folder, names_found)
+        return sorted(name for name in names_found if not re.search(r"(^|/)\.", name))
     for where, folders, file_names in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         names_found += [
             (Path(where) / name).relative_to(folder).as_posix() for name in file_names if not name.startswith(".")
         ]
-        if len(names_found) > MOST_FILES:
-            raise ConfigError(f"{folder}: more than {MOST_FILES:,} files", "name a folder with the captures alone")
+        _require_few(folder, names_found)
     return [name for name in names_found if (folder / name).is_file()]
+
+
+def _require_few(folder: Path, names: Sequence[str]) -> None:
+    if len(names) > MOST_FILES:
+        raise ConfigError(f"{folder}: more than {MOST_FILES:,} files", "name a folder with the captures alone")
 
 
 def _link(sample: Sample, named: LinkFiles, part: LinkGroup) -> LinkProposal | None:

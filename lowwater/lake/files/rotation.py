@@ -5,7 +5,6 @@ Used by ingest, and by its scheduler.
 
 from __future__ import annotations
 
-import glob
 import re
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
@@ -18,6 +17,7 @@ from lowwater.config import Link, section_of
 from lowwater.errors import ConfigError
 from lowwater.instants import HOUR, SECOND
 from lowwater.plan.temporal import END_OF_TIME
+from lowwater.storage.captures import captures_like
 
 _FIELDS = {"Y": r"\d{4}", "m": r"\d\d", "d": r"\d\d", "H": r"\d\d", "M": r"\d\d", "S": r"\d\d", "s": r"\d+"}
 _LEAST = {"Y": 1970, "m": 1, "d": 1, "H": 0, "M": 0, "S": 0}
@@ -134,10 +134,10 @@ def files_of(link: Link, start: int, end: int) -> list[Path]:
     if link.captures is None:
         raise ConfigError("the link has no pattern of its files", "set captures in its section of lowwater.toml")
     dated = []
-    for name in dict.fromkeys(name for pattern in link.captures for name in glob.glob(_wildcard(pattern))):
-        coverage = declared_coverage(link, Path(name))
+    for path in dict.fromkeys(path for pattern in link.captures for path in captures_like(_wildcard(pattern))):
+        coverage = declared_coverage(link, path)
         if coverage is None and link.rotation is None:
-            dated.append((0, name))
+            dated.append((0, str(path), path))
         elif coverage is not None and coverage[0] < end and coverage[1] > start:
-            dated.append((coverage[0], name))
-    return [Path(name) for _, name in sorted(dated)]
+            dated.append((coverage[0], str(path), path))
+    return [path for *_, path in sorted(dated)]

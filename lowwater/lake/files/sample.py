@@ -21,6 +21,7 @@ from lowwater.capture.tables.sniffing.kinds import BEARABLE, Kind
 from lowwater.capture.tables.sniffing.tables import SniffedTable, sniff
 from lowwater.config import Link
 from lowwater.errors import CaptureError
+from lowwater.lake.files.logs import LogProposal, propose_log
 from lowwater.lake.files.protocols import RecordProposal, propose_protocol, weaker
 
 BEGINNING = 1 << 16
@@ -43,7 +44,7 @@ class Sample:
     count: int
     progress: Callable[[str], None] = lambda text: None
     skipped: dict[str, str] = field(default_factory=dict)
-    records: dict[str, RecordProposal] = field(default_factory=dict)
+    records: dict[str, RecordProposal | LogProposal] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.first = cache(self._first)
@@ -68,6 +69,9 @@ class Sample:
         table = self._table(chosen)
         if table is None:
             return
+        if isinstance(table, LogProposal):
+            self._settle(names, table)
+            return
         others: dict[str, Kind | None] = {}
         try:
             for _ in range(len(table.columns)):
@@ -83,7 +87,7 @@ class Sample:
                 self.records.pop(name, None)
             self.skipped |= dict.fromkeys(names, error.message)
 
-    def _table(self, names: Sequence[str]) -> SniffedTable | None:
+    def _table(self, names: Sequence[str]) -> SniffedTable | LogProposal | None:
         """Returns what the first file with records holds; None if there are captures among the files, or no records."""
         reasons: dict[str, str] = {}
         for name in names:
@@ -95,13 +99,13 @@ class Sample:
                 reasons[name] = error.message
         for name in names:
             try:
-                return sniff(self.folder / name)
+                return propose_log(self.folder / name) or sniff(self.folder / name)
             except CaptureError as error:
                 reasons[name] = error.message
         self.skipped |= reasons
         return None
 
-    def _settle(self, names: Sequence[str], proposal: RecordProposal, clear: bool = True) -> None:
+    def _settle(self, names: Sequence[str], proposal: RecordProposal | LogProposal, clear: bool = True) -> None:
         """Reads files by a proposal from now on."""
         self.records |= dict.fromkeys(names, proposal)
         for name in names if clear else ():
@@ -129,8 +133,10 @@ class Sample:
             if each.name in refused
         }
 
-    def _jump(self, proposal: RecordProposal) -> int:
+    def _jump(self, proposal: RecordProposal | LogProposal) -> int:
         """Returns how far a timestamp may be ahead, ns, so that the disorder of the sample passes."""
+        if isinstance(proposal, LogProposal):
+            return Link().jump + proposal.ahead
         assert proposal.table.clock is not None
         found = proposal.table.disorders.get(proposal.table.clock)
         return Link().jump + (found.largest if found else 0)

@@ -19,6 +19,7 @@ from lowwater.lake.ingestion.record_options import record_options
 from lowwater.lake.ingestion.replacement import LedgerFile, LedgerFiles
 from lowwater.lake.layout import Lake
 from lowwater.plan.temporal import END_OF_TIME
+from lowwater.storage.captures import capture_path
 
 SETTLED = 2_000_000_000
 """Least time (ns) from the last write of a file to its ingest, since file system clocks are coarse."""
@@ -87,7 +88,7 @@ def pattern_files(
 def _of_link(lake: Lake, config: Config, name: str, files: Sequence[Path]) -> Arrivals:
     settings = config.link(name)
     ledger_files = {
-        Path(ledger_file.row.path).absolute(): ledger_file
+        capture_path(ledger_file.row.path).absolute(): ledger_file
         for ledger_file in LedgerFiles(lake, name, name.partition("/")[0]).all
     }
     options = record_options(config, name) or ContentOptions.of(settings)

@@ -19,11 +19,12 @@ from lowwater.capture.tables.reader import RECORD_KINDS, TableOptions
 from lowwater.config import Link
 from lowwater.errors import LowwaterError
 from lowwater.instants import format_instant
+from lowwater.lake.ingestion.handover import send
 from lowwater.lake.ingestion.interfaces import link_names, merge_summaries
 from lowwater.lake.ingestion.packing import FILE_ROWS, PackResult, PackTask, not_written
 from lowwater.lake.ingestion.replacement import Coverage, LedgerFile, LedgerFiles, is_path_of, span, version_of
 from lowwater.lake.ingestion.survey import FailedTask, Survey, SurveyRun, SurveyTask, survey
-from lowwater.lake.ingestion.tasks import Runner
+from lowwater.lake.ingestion.tasks import Runner, on_threads
 from lowwater.lake.ledgers.captures import Capture, put_malformed
 from lowwater.lake.ledgers.outside import attempt_paths, strays
 from lowwater.lake.packets import PacketFiles
@@ -91,6 +92,7 @@ class Batch:
         clock: returns the current time, ns.
         by_hand: whether `--covers` declared the coverage.
         records: how the records of the link are read; None for packets.
+        shared: folder of the lake by which tasks on other machines get the captures; None where they read them.
 
     Attributes:
         results: number of the file -> result.
@@ -107,6 +109,7 @@ class Batch:
         clock: Callable[[], int],
         by_hand: bool = False,
         records: TableOptions | None = None,
+        shared: PurePath | None = None,
     ) -> None:
         self.results: dict[int, IngestResult] = {}
         self.errors: list[LowwaterError] = []
@@ -119,16 +122,19 @@ class Batch:
         self._growing = growing
         self._clock = clock
         self._by_hand = by_hand
+        self._shared = shared
         self._works: dict[int, _Work] = {}
         self._duplicates: list[tuple[int, Survey]] = []
 
     def tasks(self, runner: Runner) -> Iterator[PackTask]:
         """Yields the tasks of all files to pack, as their surveys become complete."""
         in_chunks = isinstance(self._content, ContentOptions)
-        if in_chunks and len(self._paths) == 1 and self._is_of_a_new_length(self._paths[0]):
+        if in_chunks and self._shared is None and len(self._paths) == 1 and self._is_of_a_new_length(self._paths[0]):
             yield from self._pack_while_surveying(0)
             return
-        for number, result in enumerate(runner(survey, [self._survey_of(path) for path in self._paths])):
+        surveyor = runner if self._shared is None else on_threads
+        tasks = [self._survey_of(number) for number in range(len(self._paths))]
+        for number, result in enumerate(surveyor(survey, tasks)):
             if isinstance(result, FailedTask):
                 self.errors.append(result.error)
                 continue
@@ -154,7 +160,7 @@ class Batch:
     def _update_known(self, number: int, file_survey: Survey) -> bool:
         """Returns whether the lake has the file as it would be packed now; if so, only its coverage is updated."""
         same = self._ledger.same(file_survey.sha256, self._coverage[number])
-        if same is None or not same.fits(self._settings, self._content):
+        if same is None or not same.fits(self._settings, self._content_of(number)):
             return False
         cut = isinstance(self._content, TableOptions) and same.row.growing and not same.row.ended_cleanly
         if cut and not self._is_growing(number, file_survey):
@@ -162,8 +168,18 @@ class Batch:
         self._redeclare(number, file_survey, same)
         return True
 
-    def _survey_of(self, path: Path) -> SurveyTask:
-        return SurveyTask(path, self._settings.jump, CHUNK_BYTES, isinstance(self._content, TableOptions))
+    def _content_of(self, number: int) -> ContentOptions | TableOptions:
+        """Returns what is stored of a file; packets without a time begin with the time that it is declared to cover."""
+        declared, content = self._coverage[number], self._content
+        if isinstance(content, TableOptions) or content.untimed is None or declared is None:
+            return content
+        return replace(content, untimed=declared[0])
+
+    def _survey_of(self, number: int) -> SurveyTask:
+        path, content, jump = self._paths[number], self._content_of(number), self._settings.jump
+        if isinstance(content, TableOptions):
+            return SurveyTask(path, jump, CHUNK_BYTES, whole=True)
+        return SurveyTask(path, jump, CHUNK_BYTES, content=content)
 
     def _is_of_a_new_length(self, path: Path) -> bool:
         """Whether no file of the link has this size: then its digest need not be known before it is packed."""
@@ -175,7 +191,7 @@ class Batch:
 
     def _pack_while_surveying(self, number: int) -> Iterator[PackTask]:
         """Yields the tasks of a new file during its survey: none waits for the digest."""
-        surveying = SurveyRun(self._survey_of(self._paths[number]))
+        surveying = SurveyRun(self._survey_of(number))
         yield from self._parts(number, surveying)
         file_survey = surveying.result
         if isinstance(file_survey, FailedTask):
@@ -189,10 +205,19 @@ class Batch:
         if file_survey.index is None:
             self._works[number] = work = _Work(uuid.uuid4().hex[:12], tasks=1)
             task = replace(self._task(number, work, None, 0), sha256=file_survey.sha256, bytes=file_survey.bytes)
-            yield replace(task, growing=self._is_growing(number, file_survey))
+            tasks: Iterable[PackTask] = [replace(task, growing=self._is_growing(number, file_survey))]
         else:
-            yield from self._parts(number, file_survey.index.chunks)
+            tasks = self._parts(number, file_survey.index.chunks)
+        yield from tasks if self._shared is None else self._sent(tasks, file_survey, self._shared)
         self._surveyed(number, file_survey)
+
+    def _sent(self, tasks: Iterable[PackTask], file_survey: Survey, folder: PurePath) -> Iterator[PackTask]:
+        for task in tasks:
+            try:
+                yield send(task, folder, file_survey.sha256)
+            except OSError as error:
+                work = self._works[task.file]
+                work.done.append(FailedTask(not_written(self._table, task.path, error), task.file))
 
     def _parts(self, number: int, chunks: Iterable[CaptureChunk]) -> Iterator[PackTask]:
         """Yields a task for successive chunks of about TASK_ROWS records together."""
@@ -218,7 +243,7 @@ class Batch:
             attempt=work.attempt,
             max_jump=self._settings.jump,
             one=self._settings.interfaces == "one",
-            content=self._content,
+            content=self._content_of(number),
             chunks=chunks,
             number=first,
         )
@@ -301,7 +326,7 @@ class Batch:
             joined = merge_summaries(parts, locals_of(self._table / data_file.path for _, data_file in files), damage)
             parts, damage = [joined.summary], joined.damage
         rows = [
-            _row(link, survey.path, work, facts, part, len(facts.interfaces) - len(parts) + 1, self._content)
+            _row(link, survey.path, work, facts, part, len(facts.interfaces) - len(parts) + 1, self._content_of(number))
             for link, part in zip(links, parts, strict=False)
         ]
         bare = LedgerFile(tuple(sorted(rows, key=lambda row: row.link)))

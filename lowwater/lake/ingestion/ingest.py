@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from lowwater.capture.tables.reader import TableOptions
+from lowwater.cluster import on_cluster
 from lowwater.config import FILE_NAME, LINK_NAME, Config, section_of
 from lowwater.errors import ConfigError, LowwaterError, OverlapError
 from lowwater.lake.files.rotation import declared_coverage
@@ -24,8 +25,9 @@ from lowwater.lake.ingestion.record_options import record_options
 from lowwater.lake.ingestion.replacement import Coverage, LedgerFiles
 from lowwater.lake.ingestion.tasks import Runner, on_threads
 from lowwater.lake.layout import Lake, make_records_table
-from lowwater.lake.locks import hold
+from lowwater.lake.locks import handed_over, hold
 from lowwater.lake.tables import compact
+from lowwater.storage.captures import capture_path
 
 __all__ = ["IngestResult", "ingest"]
 
@@ -84,7 +86,7 @@ def ingest(
             f"{link!r} is not a valid name of a link",
             "write a letter or '_', then letters, digits, '_', '.', '-', and '/' before an interface",
         )
-    paths = [Path(path) for path in files]
+    paths = [capture_path(path) for path in files]
     settings = config.link(link)
     records = records or record_options(config, link)
     if covers is not None and (len(paths) != 1 or covers[1] <= covers[0]):
@@ -94,14 +96,16 @@ def ingest(
         )
     family = link.partition("/")[0]
     # The lock is held while decoding: a file that the ledger does not name is then the leftover of a dead attempt.
-    with hold(lake, f"ingest of {family}", WAIT) as fence:
+    name = f"ingest of {family}"
+    with hold(lake, name, WAIT) as fence, handed_over(lake, name) as shared:
         lake = replace(lake, fence=fence)
         ledger = LedgerFiles(lake, link, family)
         if records is not None:
             make_records_table(lake.records(link), records.layout.schema)
         clean(lake, family, ledger.attempts)  # its room may be needed
         coverage = [covers or declared_coverage(settings, path) for path in paths]
-        batch = Batch(ledger, settings, paths, coverage, growing, clock, covers is not None, records)
+        far = shared if on_cluster() and runner is not on_threads else None
+        batch = Batch(ledger, settings, paths, coverage, growing, clock, covers is not None, records, far)
         for tasks in (batch.tasks(runner), batch.rest()):
             for result in runner(pack, tasks):
                 batch.take(result)

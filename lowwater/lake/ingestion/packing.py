@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 
 import pyarrow as pa
@@ -20,6 +20,7 @@ from lowwater.capture.records.facts import CaptureSummary, Interface
 from lowwater.capture.tables.reader import TableOptions
 from lowwater.config import section_of
 from lowwater.errors import CaptureError, LakeError, LowwaterError
+from lowwater.lake.ingestion.handover import SentPart, received, renamed
 from lowwater.lake.ingestion.hours import by_hour
 from lowwater.lake.ingestion.interfaces import MOST_INTERFACES, merge_batches
 from lowwater.lake.ingestion.record_files import RecordFile, write_records
@@ -73,10 +74,11 @@ class PackTask:
         content: content that is stored beside the headers; for other records how they are read.
         chunks: successive chunks of a plain file; None for the whole of a compressed file.
         number: number of the first chunk.
-        sha256: digest of a compressed file.
+        sha256: digest of a compressed file, and of every file that tasks on other machines read.
         bytes: size of a compressed file.
         growing: whether the file is still being written; of other records, the last line is then left out if it has no
             end, since it may go on.
+        sent: the bytes to read, for a task on another machine; None for the file itself.
     """
 
     packets: PurePath
@@ -92,6 +94,12 @@ class PackTask:
     sha256: str = ""
     bytes: int = 0
     growing: bool = False
+    sent: SentPart | None = None
+
+    @property
+    def weight(self) -> int:
+        """Bytes to read; the heaviest tasks start first."""
+        return self.bytes if self.chunks is None else self.chunks[-1].end - self.chunks[0].begin
 
 
 @dataclass(frozen=True)
@@ -109,6 +117,12 @@ class PackedFile:
     hour: int
     file: UnfinishedFile
     bounds: Mapping[str, tuple[int, int]]
+
+    def whole(self, sha256: str, packets: PurePath) -> RecordFile:
+        """Does `of`, and returns what its commit needs."""
+        file = self.of(sha256, packets)
+        bounds = dict(file.smallest), dict(file.largest)
+        return RecordFile(self.path, self.hour, file.rows, file.size, *bounds)
 
     def of(self, sha256: str, packets: PurePath) -> DataFile:
         """Adds the digest of the capture, finishes the file and puts it into the table.
@@ -144,11 +158,24 @@ class PackResult:
 def pack(task: PackTask) -> PackResult | FailedTask:
     """Decodes chunks, or a compressed capture, and writes their packets."""
     try:
-        return _pack(task)
+        return _pack(task) if task.sent is None else _pack_sent(task)
     except LowwaterError as error:
         return FailedTask(error, task.file)
     except OSError as error:
         return FailedTask(not_written(task.packets, task.path, error), task.file)
+
+
+def _pack_sent(task: PackTask) -> PackResult:
+    """Packs what another machine sent; the files are whole, since that machine cannot finish them."""
+    near, file = received(task)
+    try:
+        result = _pack(near)
+    except LowwaterError as error:
+        raise renamed(error, file, task.path) from None
+    finally:
+        file.unlink(missing_ok=True)
+    whole = tuple((at, packed.whole(task.sha256, task.packets)) for at, packed in result.files)
+    return replace(result, files=whole)
 
 
 def not_written(packets: PurePath, capture: Path, error: OSError) -> LakeError:

@@ -53,6 +53,10 @@ class RecordFile:
     smallest: dict[str, int]
     largest: dict[str, int]
 
+    def whole(self, sha256: str, table: PurePath) -> RecordFile:
+        """Returns the file itself: it has its place already."""
+        return self
+
     def of(self, sha256: str, table: PurePath) -> DataFile:
         """Returns the file for its commit; it has its digest and its place already."""
         return DataFile(self.path, self.size, self.rows, {"hour": str(self.hour)}, self.smallest, self.largest)

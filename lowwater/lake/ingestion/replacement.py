@@ -20,6 +20,7 @@ from lowwater.lake.files.rotation import covers_key
 from lowwater.lake.ingestion.survey import starts_with
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.captures import Capture, family_captures, put_captures
+from lowwater.storage.captures import capture_path
 
 Coverage = tuple[int, int]
 
@@ -200,7 +201,7 @@ class LedgerFiles:
 
 def is_path_of(path: str | Path, file: LedgerFile) -> bool:
     """Whether a file was ingested from this path."""
-    return Path(path).absolute() == Path(file.row.path).absolute()
+    return capture_path(path).absolute() == capture_path(file.row.path).absolute()
 
 
 def _declared_alike(new: LedgerFile, old: LedgerFile) -> bool:
@@ -219,7 +220,7 @@ def _begins_alike(new: LedgerFile, old: LedgerFile, same_path: bool) -> bool:
 
 def _is_prefix(new: Capture, old: Capture, unpacked: int) -> bool:
     """Whether a file, stored or decompressed, begins with all bytes of another file."""
-    path = Path(new.path)
+    path = capture_path(new.path)
     if old.bytes < new.bytes and starts_with(path, old.bytes, old.capture, False):
         return True
     packed = bool(new.compression) and not old.compression and old.bytes <= unpacked

@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from lowwater.capture.content.retention import NOTHING, ContentOptions
 from lowwater.capture.formats.compression import DecompressedSource, compression_of
 from lowwater.capture.formats.division import CaptureChunk, CaptureIndex, indexing
 from lowwater.capture.formats.header import FILE_HEADER
@@ -23,6 +24,7 @@ from lowwater.capture.formats.sources import Source, open_source
 from lowwater.capture.reader import digest
 from lowwater.capture.records.malformed import REASONS, MalformedRows
 from lowwater.errors import CaptureError, LowwaterError
+from lowwater.storage.failures import hint_of
 
 _PIECE = 1 << 20
 
@@ -61,12 +63,14 @@ class SurveyTask:
         max_jump: max_jump of its link, ns.
         chunk_bytes: approximate size of a chunk, bytes.
         whole: whether the file is one chunk, since its records are no packets.
+        content: content that is stored beside the headers.
     """
 
     path: Path
     max_jump: int
     chunk_bytes: int
     whole: bool = False
+    content: ContentOptions = NOTHING
 
 
 @dataclass(frozen=True)
@@ -113,11 +117,11 @@ class SurveyRun:
     def __iter__(self) -> Iterator[CaptureChunk]:
         try:
             self.result = yield from _survey(self._task)
-        except LowwaterError as error:
-            self.result = FailedTask(error)
         except OSError as error:
             text = f"{self._task.path}: cannot be read: {error.strerror}"
-            self.result = FailedTask(CaptureError(text, "check the path"))
+            self.result = FailedTask(CaptureError(text, hint_of(error, "check the path")))
+        except LowwaterError as error:
+            self.result = FailedTask(error)
 
 
 def _survey(task: SurveyTask) -> Generator[CaptureChunk, None, Survey]:
@@ -127,7 +131,7 @@ def _survey(task: SurveyTask) -> Generator[CaptureChunk, None, Survey]:
     if compressed or task.whole:
         sha256 = digest(task.path)
         return Survey(task.path, sha256, before, task.path.stat().st_size > before, None, DAMAGE.empty_table())
-    capture_index = yield from indexing(task.path, task.max_jump, task.chunk_bytes)
+    capture_index = yield from indexing(task.path, task.max_jump, task.chunk_bytes, content=task.content)
     grew = max(task.path.stat().st_size, capture_index.summary.bytes) > before
     bare = replace(capture_index, malformed=MalformedRows(task.path))
     return Survey(
@@ -193,5 +197,7 @@ def starts_with(path: Path, size: int, sha256: str, unpacked: bool) -> bool:
                 hashed.update(memoryview(buffer)[:count])
                 left -= count
     except OSError as error:
-        raise CaptureError(f"{path}: cannot be read: {error.strerror}", "check the path and the disk") from error
+        raise CaptureError(
+            f"{path}: cannot be read: {error.strerror}", hint_of(error, "check the path and the disk")
+        ) from error
     return left == 0 and hashed.hexdigest() == sha256

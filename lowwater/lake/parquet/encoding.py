@@ -236,7 +236,7 @@ def _numbers(numbers: Any, count: int, size: int, out: Any, at: int) -> int:
 
     The page is one packed run, or one run of equal numbers: shorter runs are not searched.
     """
-    width = max(1, _width(size - 1))
+    width = max(1, _width(max(0, size - 1)))  # without a value so far there is no entry either
     out[at] = width
     at += 1
     if count == 0:

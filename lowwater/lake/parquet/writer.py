@@ -1,6 +1,7 @@
 """Writes a Parquet file from record batches: numbers are encoded at once, texts and bytes by Arrow at the end.
 
-Between `encoding` and `packing`. Only the pages of a file wait in memory, a sixth of the size of its rows.
+Between `encoding` and `packing`. Arrow also encodes the numbers of a first capture of few rows, which then waits for no
+compiler (docs/adr/0068). Only the pages of a file wait in memory, a sixth of the size of its rows.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from lowwater.capture.interpretation import FirstRecords
 from lowwater.lake.parquet import encoding
 from lowwater.lake.parquet.footer import (
     DELTA,
@@ -38,6 +40,8 @@ _NONE.flags.writeable = False
 _BLOCK_ROOM = 128
 _CODECS = {"UNCOMPRESSED": 0, "SNAPPY": 1, "GZIP": 2, "ZSTD": 6, "LZ4": 7}
 _ENCODINGS = {"PLAIN": PLAIN, "RLE": RLE, "RLE_DICTIONARY": DICTIONARY, "PLAIN_DICTIONARY": 2, "DELTA_BINARY_PACKED": 5}
+
+_FIRST = FirstRecords(getattr(encoding.page, "py_func", encoding.page), lambda: "page")
 
 
 class PageBuffers:
@@ -87,9 +91,7 @@ class NumberColumn:
     def add(self, array: pa.Array, scratch: PageBuffers) -> None:
         """Adds a page; `scratch` must have room for it."""
         values, valid, offset = _parts(array, np.int32 if self._narrow else np.int64)
-        if self._bounded:
-            least, most = int(values.min()), int(values.max())
-            self.bounds = (min(least, self.bounds[0]), max(most, self.bounds[1])) if self.bounds else (least, most)
+        self._widen(values)
         slots = self._slots
         if self._numbered and not len(slots):
             # A page of NULLs allocates no table: many files with few columns may wait at a time.
@@ -107,6 +109,24 @@ class NumberColumn:
         self._uses.add(kind)
         self._pages += data_header(len(values), kind, size), scratch.out[:size].tobytes()
 
+    def add_pages(self, array: pa.Array, pages: bytes, uses: Collection[int]) -> None:
+        """Adds an array that is pages already, of differences or plain.
+
+        Args:
+            array: the values.
+            pages: them with their headers, not compressed.
+            uses: numbers of the encodings.
+        """
+        self._widen(_parts(array, np.int32 if self._narrow else np.int64)[0])
+        self.present += len(array) - array.null_count
+        self._uses.update(uses)
+        self._pages.append(pages)
+
+    def _widen(self, values: NDArray[Any]) -> None:
+        if self._bounded:
+            least, most = int(values.min()), int(values.max())
+            self.bounds = (min(least, self.bounds[0]), max(most, self.bounds[1])) if self.bounds else (least, most)
+
     def _dictionary(self) -> NDArray[np.int16]:
         self._slots = np.zeros(encoding.SLOTS, np.int16)
         self._entries = np.empty(encoding.MOST_ENTRIES, np.int64)
@@ -114,11 +134,11 @@ class NumberColumn:
 
     def chunk(self) -> tuple[ColumnChunk, list[bytes]]:
         """Returns the column chunk and its pages."""
-        pages, data, uses = self._pages, 0, [RLE, *sorted(self._uses)]
+        pages, data, uses = self._pages, 0, [RLE, *sorted(self._uses - {RLE})]
         if DICTIONARY in self._uses:
             entries = self._entries[: self._size].astype(np.int32 if self._narrow else np.int64).tobytes()
             first = dictionary_header(self._size, len(entries)), entries
-            pages, data, uses = [*first, *pages], sum(map(len, first)), [PLAIN, *uses]
+            pages, data, uses = [*first, *pages], sum(map(len, first)), sorted({PLAIN, *uses})
         size = sum(map(len, pages))
         return ColumnChunk(self._column, size, uses, data, size, bounds=self.bounds), pages
 
@@ -179,10 +199,14 @@ class FileWriter:
         self._others: list[pa.RecordBatch] = []
 
     def add(self, batch: pa.RecordBatch, scratch: PageBuffers) -> None:
-        """Adds rows: a page for every column of numbers."""
-        scratch.fit(batch.num_rows)
-        for name, numbers in self._numbers.items():
-            numbers.add(batch.column(name), scratch)
+        """Adds rows: a page for every column of numbers. Arrow writes the pages while our encoder is not compiled."""
+        if _FIRST.few(batch.num_rows):
+            for name, (pages, uses) in _arrows_pages(batch, self._schema, self._numbers).items():
+                self._numbers[name].add_pages(batch.column(name), pages, uses)
+        else:
+            scratch.fit(batch.num_rows)
+            for name, numbers in self._numbers.items():
+                numbers.add(batch.column(name), scratch)
         others = [name for name in self._schema.names if name not in self._numbers]
         if others:
             self._others.append(batch.select(others))
@@ -232,6 +256,30 @@ def by_arrow(table: pa.Table) -> dict[str, tuple[ColumnChunk, list[bytes]]]:
         chunk = ColumnChunk(column, facts.total_compressed_size, encodings, *sizes, codec=_CODECS[facts.compression])
         chunks[field.name] = chunk, pages
     return chunks
+
+
+def _arrows_pages(
+    batch: pa.RecordBatch, schema: pa.Schema, names: Collection[str]
+) -> dict[str, tuple[bytes, set[int]]]:
+    """Encodes numbers by Arrow, as differences, or plain where no value is; returns pages and encodings by name."""
+    fields = [schema.field(name) for name in names]
+    if not fields:
+        return {}
+    table = pa.Table.from_arrays([batch.column(field.name) for field in fields], schema=pa.schema(fields))
+    encodings = {
+        name: "PLAIN" if table.column(name).null_count == table.num_rows else "DELTA_BINARY_PACKED" for name in names
+    }
+    sink = pa.BufferOutputStream()
+    options = {"compression": "none", "use_dictionary": False, "column_encoding": encodings}
+    pq.write_table(table, sink, table.num_rows, write_statistics=False, store_schema=False, **options)
+    written = sink.getvalue()
+    group = pq.read_metadata(pa.BufferReader(written)).row_group(0)
+    pages = {}
+    for index, name in enumerate(names):
+        facts = group.column(index)
+        chunk = written.slice(facts.data_page_offset, facts.total_compressed_size).to_pybytes()
+        pages[name] = chunk, {_ENCODINGS[encoding] for encoding in facts.encodings}
+    return pages
 
 
 def _parts(array: pa.Array, kind: type[np.int32] | type[np.int64]) -> tuple[NDArray[Any], NDArray[np.uint8], int]:

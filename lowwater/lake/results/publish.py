@@ -23,7 +23,8 @@ from lowwater.instants import HOUR, format_instant
 from lowwater.lake.datasets import pads
 from lowwater.lake.layout import Lake, table_schema
 from lowwater.lake.ledgers.runs import last_published
-from lowwater.lake.results.streams import describe, fingerprint, stream_files
+from lowwater.lake.results.published_log import NOTE, last_note, ledger_ranges, next_publication
+from lowwater.lake.results.streams import describe, fingerprint, plain_type, stream_files
 from lowwater.lake.tables import DataFile, create, hours, lake_errors, live_files, open_table, swap_files, with_columns
 from lowwater.plan.operators import Field
 from lowwater.plan.properties.schemas import result_schema
@@ -119,7 +120,12 @@ def publish(
         cut_files = [path / row["path"] for row in old_files if not _inside(row, start, end)]
         return _without(path, cut_files, pa.schema(table.schema().to_arrow()), start, end) if cut_files else []
 
-    swap_files(path, added, lambda newest: _meeting(newest, start, end), rewrite, lake.fence)
+    def note(newest: DeltaTable) -> dict[str, str]:
+        before = last_note(path, newest.version())
+        earlier = ledger_ranges(lake, query_set, query) if before is None and live_files(newest) else ()
+        return {NOTE: next_publication(before, earlier, fields, start, end).text()}
+
+    swap_files(path, added, lambda newest: _meeting(newest, start, end), rewrite, lake.fence, note)
     return PublishResult(query, sum(file.rows for file in added), True)
 
 
@@ -206,7 +212,7 @@ def _without(table: PurePath, files: Sequence[PurePath], schema: pa.Schema, star
         end: end of the interval, ns, exclusive.
     """
     last = pads.field("_last")
-    columns = pa.schema([pa.field(column.name, _plain(column.type)) for column in schema if column.name != "_hour"])
+    columns = pa.schema([pa.field(column.name, plain_type(column.type)) for column in schema if column.name != "_hour"])
     rows = pads.dataset([str(file) for file in paths.locals_of(files)], columns, format="parquet", partitioning=None)
     name = f"rest-{uuid.uuid4().hex[:12]}"
     with HourFiles(paths.draft(table / name).parent, name, columns) as out:
@@ -224,16 +230,9 @@ def _refuse_changes(path: PurePath, old: pa.Schema, new: pa.Schema) -> None:
     """Raises an error if a column has another type; new columns are allowed."""
     for field in new:
         index = old.get_field_index(field.name)
-        if index >= 0 and _plain(old.field(index).type) != _plain(field.type):
+        if index >= 0 and plain_type(old.field(index).type) != plain_type(field.type):
             before = old.field(index).type
             raise LakeError(
                 f"table {path.name!r}: column {field.name!r} was {before}, the query now gives {field.type}",
                 f"name the column otherwise, or remove {path} and replay every interval",
             )
-
-
-def _plain(kind: pa.DataType) -> pa.DataType:
-    """Returns the type without the width of offsets, which Delta does not store."""
-    if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
-        return pa.string()
-    return pa.binary() if pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind) else kind

@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import file_digest, sha256
 from itertools import groupby
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from typing import Any
 
 import pyarrow as pa
@@ -27,7 +27,7 @@ def write_stream(
     schema: pa.Schema,
     start: int,
     end: int,
-    files: Iterable[Path | Sequence[Path]],
+    files: Iterable[PurePath | Sequence[PurePath]],
     owner: str,
     fence: Fence | None = None,
 ) -> int:
@@ -38,8 +38,8 @@ def write_stream(
         schema: `layout.stream_schema` or `layout.result_schema`.
         start: begin of the interval, ns since the epoch.
         end: end of the interval, ns, exclusive.
-        files: parquet files with these columns, in order, on the lake's disk; they are moved. Successive files of one
-            part of the stream are a sequence.
+        files: parquet files with these columns, in order, on the lake's disk or in the lake; they are moved.
+            Successive files of one part of the stream are a sequence.
         owner: the query set.
         fence: lease of the run; None without one.
 
@@ -57,7 +57,7 @@ def write_stream(
     with lake_errors(f"{path}: rows of {label} cannot be written"):
         targets: list[PurePath] = []
         for part, sources in enumerate(
-            [part_files] if isinstance(part_files, Path) else part_files for part_files in files
+            [part_files] if isinstance(part_files, PurePath) else part_files for part_files in files
         ):
             for index, source in enumerate(sources):
                 targets.append(folder / f"{attempt}-{part:05d}-{index:05d}.parquet")
@@ -141,3 +141,10 @@ def _widen(bounds: dict[str, tuple[int, int]], complete: set[str], name: str, st
     else:
         low, high = bounds.get(name, (statistics.min, statistics.max))
         bounds[name] = (min(low, statistics.min), max(high, statistics.max))
+
+
+def plain_type(kind: pa.DataType) -> pa.DataType:
+    """Returns the type without the width of offsets, which Delta does not store."""
+    if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return pa.string()
+    return pa.binary() if pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind) else kind

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from lowwater.catalog.records import field_name
 from lowwater.gsql.printer import print_expression
 from lowwater.plan.explain import syntax
 from lowwater.plan.explain.gsql import low_text
@@ -49,7 +50,14 @@ def _lfta(lfta: Lfta, granularity: int, asked_by: str, prefilters: Sequence[Pref
         signatures=_signatures(lfta, prefilters),
         sample=f"{lfta.sample.rate!r}, seed {lfta.sample.seed}" if lfta.sample else "",
         arrival=_arrival(lfta),
+        clock=_clock(lfta),
     )
+
+
+def _clock(lfta: Lfta) -> str:
+    if lfta.kind == "pcap":
+        return "packet time"
+    return field_name(lfta.layout.clock) if lfta.layout and lfta.layout.clock else "the records' clock"
 
 
 def _arrival(lfta: Lfta) -> str:

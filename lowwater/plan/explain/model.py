@@ -185,6 +185,7 @@ class LftaInfo:
         signatures: signatures of the LFTA in the prefilters of its links.
         sample: rate and seed of packet sampling; empty for all packets.
         arrival: how the LFTA reads by arrival; empty if it reads by timestamp.
+        clock: the clock of the records: `packet time`, or the field of other records.
     """
 
     name: str
@@ -206,6 +207,7 @@ class LftaInfo:
     signatures: tuple[SignatureInfo, ...] = ()
     sample: str = ""
     arrival: str = ""
+    clock: str = "packet time"
 
 
 @dataclass(frozen=True)

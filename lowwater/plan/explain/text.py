@@ -246,7 +246,7 @@ def _lfta(lfta: LftaInfo) -> Iterator[str]:
         yield f"  group table: {lfta.slots:,} slots, direct-mapped"
         yield f"  flush: {lfta.flush}"
     yield f"  punctuation{_punctuation(lfta.punctuation)}"
-    often = f"one per {_duration(lfta.granularity)} of packet time" if lfta.granularity > 1 else "every one"
+    often = f"one per {_duration(lfta.granularity)} of {lfta.clock}" if lfta.granularity > 1 else "every one"
     yield f"  useful punctuation: {often}, for {lfta.asked_by}"
     several = any(ANY_LINK in signature.links for signature in lfta.signatures) and len(lfta.signatures) > 1
     for signature in lfta.signatures:

@@ -12,11 +12,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from lowwater.cluster import on_cluster
 from lowwater.errors import AuditError, LakeError
 from lowwater.instants import format_instant
 from lowwater.lake.layout import QUALITY, QUARANTINE
@@ -32,6 +33,7 @@ from lowwater.quality.report_pages import page_of, write_pages
 from lowwater.quality.verdicts import CRITICAL, FAILED, graver_first
 from lowwater.replay.job import IntervalInputs, Job
 from lowwater.replay.stages.drift_frames import compare
+from lowwater.storage.object_paths import ObjectPath
 from lowwater.storage.paths import locals_of
 
 if TYPE_CHECKING:
@@ -149,7 +151,10 @@ def _queries(
     for query in job.plan.queries:
         altered = prints[query.name] != written[query.name].fingerprint
         checks[query.name] = check_stream(files[query.name], query.high.fields, inputs.start, inputs.end, altered)
-    shared = _shared_keys(job.plan.queries, files, checks, spark, job.partitions)
+    named: Mapping[str, Sequence[PurePath]] = files
+    if on_cluster() and isinstance(job.lake.root, ObjectPath):  # executors do not see the copies on this machine
+        named = {name: stream_files(job.lake.stream(name), inputs.start, inputs.end) for name in files}
+    shared = _shared_keys(job.plan.queries, files, named, checks, spark, job.partitions)
     measures = []
     for query in job.plan.queries:
         name, key = query.name, query.key
@@ -183,6 +188,7 @@ def _fingerprint(files: Sequence[Path]) -> str:
 def _shared_keys(
     queries: Sequence[QueryPlan],
     files: Mapping[str, Sequence[Path]],
+    named: Mapping[str, Sequence[PurePath]],
     checks: Mapping[str, StreamCheck],
     spark: Callable[[], Session],
     partitions: int,
@@ -200,7 +206,7 @@ def _shared_keys(
     from lowwater.high.unique import KeyedStream, shared_keys
 
     streams = {
-        name: KeyedStream([str(path) for path in files[name]], fields[name], key) for name, key in chosen.items()
+        name: KeyedStream([str(path) for path in named[name]], fields[name], key) for name, key in chosen.items()
     }
     shared = shared_keys(spark(), streams, EXAMPLE_ROWS, partitions)
     return {name: (keys.keys, BrokenRows(keys.total, keys.rows.to_pylist())) for name, keys in shared.items()}

@@ -187,7 +187,7 @@ def last_instant(config: Config, query: QueryPlan, latest: int) -> int:
 def low_stage(
     inputs: LowInputs,
     settings: LowSettings,
-    folder: Path,
+    folder: PurePath,
     runner: Runner,
     tunings: Mapping[str, Tuning] = MappingProxyType({}),
     say: Callable[[str], None] = lambda _: None,
@@ -258,6 +258,7 @@ def high_stage(
     states: Mapping[str, Path] = MappingProxyType({}),
     overflows: dict[str, ValueOverflowError] | None = None,
     published: bool = False,
+    rows: PurePath | None = None,
 ) -> dict[str, HighResult]:
     """Runs every output query on Spark over the streams of the low stage.
 
@@ -271,6 +272,7 @@ def high_stage(
         overflows: filled with query -> overflow error; queries in it are skipped. None lets the first overflow end the
             stage.
         published: whether rows are written in published types instead of stream types.
+        rows: folder of the lake for rows, where tasks run on other machines; None for `folder`.
     """
     from lowwater.high.query_runs import run_high
     from lowwater.high.results import HighSettings
@@ -281,7 +283,8 @@ def high_stage(
         query.name: inputs.carry(query, states.get(query.name), folders[query.name]) for query in inputs.plan.queries
     }
     chosen = HighSettings(**settings)
-    return run_high(spark, queries, files, inputs.start, inputs.end, folder, chosen, carries, overflows, published)
+    bounds = inputs.start, inputs.end
+    return run_high(spark, queries, files, *bounds, folder, chosen, carries, overflows, published, rows)
 
 
 def state_folders(plan: Plan, folder: Path) -> dict[str, Path]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from pathlib import PurePath
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -23,6 +23,7 @@ from lowwater.low.runtime.packet_sampling import LoadCounter, PacketSampling
 from lowwater.plan.operators import Lfta
 from lowwater.plan.properties.schemas import stream_schema
 from lowwater.replay.packets.predicate import Predicate
+from lowwater.storage import paths
 
 ROW_GROUP = 1 << 17
 FRAME_ROWS = 1 << 13
@@ -39,7 +40,7 @@ class LowTask:
         lftas: all LFTAs that read the link.
         bounds: bounds of the interval, of every read range, and of the chunk, ns.
         settings: settings of the kernels.
-        folder: folder for the files.
+        folder: folder for the files: of this machine, or of the lake for tasks on other machines.
         number: number of the chunk.
         thinnings: LFTA -> its sampling of a link that sheds load.
     """
@@ -49,9 +50,14 @@ class LowTask:
     lftas: tuple[Lfta, ...]
     bounds: Bounds
     settings: LowSettings
-    folder: Path
+    folder: PurePath
     number: int = 0
     thinnings: Mapping[str, PacketSampling] = field(default_factory=dict)
+
+    @property
+    def weight(self) -> int:
+        """Packets to read; the heaviest tasks start first."""
+        return self.read.packets
 
 
 @dataclass(frozen=True)
@@ -63,7 +69,7 @@ class LowOutcome:
 
 
 def low_tasks(
-    read: LinkRead, lftas: tuple[Lfta, ...], bounds: Bounds, settings: LowSettings, folder: Path
+    read: LinkRead, lftas: tuple[Lfta, ...], bounds: Bounds, settings: LowSettings, folder: PurePath
 ) -> list[LowTask]:
     """Divides a link into tasks: one for each chunk of about `task_packets`, in order.
 
@@ -190,10 +196,9 @@ def count_loads(task: LowTask) -> dict[str, LoadCounter]:
 class StreamWriter:
     """Writes a stream to a parquet file, collecting small batches into row groups."""
 
-    def __init__(self, folder: Path, name: str, schema: pa.Schema) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
+    def __init__(self, folder: PurePath, name: str, schema: pa.Schema) -> None:
         self.path = folder / f"{name}.parquet"
-        self._writer = pq.ParquetWriter(self.path, schema, compression="zstd", compression_level=1)
+        self._writer = pq.ParquetWriter(paths.draft(self.path), schema, compression="zstd", compression_level=1)
         self._schema = schema
         self._waiting: list[pa.RecordBatch] = []
         self._rows = 0
@@ -207,6 +212,7 @@ class StreamWriter:
     def close(self) -> None:
         self._flush()
         self._writer.close()
+        paths.place(self.path)
 
     def _flush(self) -> None:
         if self._waiting:

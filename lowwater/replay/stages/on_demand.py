@@ -24,6 +24,7 @@ from lowwater.plan.properties.schemas import stream_schema
 from lowwater.plan.tree import walk
 from lowwater.replay.stages.demand import Demand, Promises, StreamName, fewest_ticks
 from lowwater.replay.stages.low_tasks import LowOutcome, StreamWriter
+from lowwater.storage.paths import lake_path, locals_of
 
 StayingTicks = Mapping[int, tuple[int, int]]
 """Number of a stored run of promises -> first and last tick of it that stay."""
@@ -41,6 +42,7 @@ def on_demand(outcomes: Sequence[LowOutcome], lftas: Sequence[Lfta], plans: Sequ
         LakeError: a stream cannot be read or written.
     """
     try:
+        outcomes = [_near(outcome) for outcome in outcomes]
         files = {
             (name, outcome.result.link): [Path(path) for path in paths]
             for outcome in outcomes
@@ -59,6 +61,14 @@ def on_demand(outcomes: Sequence[LowOutcome], lftas: Sequence[Lfta], plans: Sequ
             f"surplus punctuation cannot be removed from the streams of the low stage: {error}", "make room on the disk"
         ) from None
     return tuple(_counted(outcome, spared) for outcome in outcomes)
+
+
+def _near(outcome: LowOutcome) -> LowOutcome:
+    """Brings the files that tasks left in the lake to this machine, where they are rewritten."""
+    files = {
+        name: tuple(map(str, locals_of(lake_path(path) for path in paths))) for name, paths in outcome.files.items()
+    }
+    return replace(outcome, files=files)
 
 
 def _promises(paths: Sequence[Path]) -> Promises:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lowwater.capture.tables.ordered import MOST_THREADS
+from lowwater.cluster import on_cluster, spreads
 from lowwater.lake.ingestion.tasks import Runner, on_threads
 
 if TYPE_CHECKING:
@@ -29,19 +30,15 @@ SPREAD_BYTES = 2_000_000_000
 
 def low_runner(packets: int, spark: Callable[[], Session]) -> Runner:
     """Chooses the runner of a low stage over so many packets; starts a session only if needed."""
-    if _cluster():
-        return _on(spark) if packets >= SPREAD_PACKETS else on_threads
+    if on_cluster():
+        return _on(spark) if spreads(packets, SPREAD_PACKETS) else on_threads
     return _on(spark) if packets >= SPREAD_LOCALLY and (os.cpu_count() or 1) > MOST_THREADS else on_threads
 
 
 def ingest_runner(files: Iterable[Path], spark: Callable[[], Session]) -> Runner:
     """Chooses the runner of an ingest; starts a session only for large captures on a cluster."""
     size = sum(path.stat().st_size for path in files if path.is_file())
-    return _on(spark) if _cluster() and size >= SPREAD_BYTES else on_threads
-
-
-def _cluster() -> bool:
-    return not os.environ.get("LOWWATER_SPARK_MASTER", "local").startswith("local")
+    return _on(spark) if spreads(size, SPREAD_BYTES) else on_threads
 
 
 def _on(spark: Callable[[], Session]) -> Runner:

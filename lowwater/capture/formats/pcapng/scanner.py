@@ -18,6 +18,7 @@ from lowwater.capture.formats.pcapng import scan as kernels
 from lowwater.capture.formats.pcapng import search as searching
 from lowwater.capture.formats.pcapng.blocks import COUNTED, MOST_DECLARED, MOST_INTERFACES, SECTION, describe
 from lowwater.capture.records.facts import Interface
+from lowwater.capture.records.sanity import judgeable
 
 _NONE = (Interface(0, "", -1, "", 0),)
 
@@ -50,12 +51,17 @@ class PcapngScanner:
 
     Args:
         big: whether the first section is big endian.
+
+    Attributes:
+        untimed: time (ns) that the next simple packet block takes: that of the last packet with one; -1 before the
+            first one. None: simple packet blocks have no time, and are malformed.
     """
 
     start = 0
     damage = "block"
 
     def __init__(self, big: bool) -> None:
+        self.untimed: int | None = None
         self._interfaces: list[Interface] = []
         self._interface_tuple: tuple[Interface, ...] = ()
         self._numbers: dict[tuple[str, int], int] = {}
@@ -95,6 +101,8 @@ class PcapngScanner:
             count, at, stopped = kernels.scan(buffer, at, end, now.big, table, self._tally, records, count)
             self._at += at - start
             if count > before:
+                if self.untimed is not None:
+                    self.untimed = give_times(records[:, before:count], self.untimed)
                 passed = self.overhead
                 if not self._past or self._past[-1] is not now:
                     self._past.append(now)
@@ -123,6 +131,7 @@ class PcapngScanner:
         index = self._index(offset)
         state = self._past[index] if index >= 0 else self._now
         other = PcapngScanner(state.big)
+        other.untimed = self.untimed
         other._interfaces, other._numbers = self._interfaces, self._numbers
         if state.interfaces < len(self._interfaces):
             other._interfaces = self._interfaces[: state.interfaces]
@@ -184,6 +193,25 @@ class PcapngScanner:
         factor = description.factor - (1 << 64) if description.factor >> 63 else description.factor
         table[row] = number, description.kind, factor, description.most, description.offset
         self._now = _State(after, now.big, table, row + 1, len(self._interfaces))
+
+
+def give_times(records: NDArray[np.int64], before: int) -> int:
+    """Gives packets without a time that of the last packet before them that has one, in place.
+
+    Args:
+        records: shape (scan.ROWS, n), successive records of a file, at least one.
+        before: time of the last packet before them, ns; -1 for none.
+
+    Returns:
+        Time of the last packet with one, ns; -1 for none.
+    """
+    stamps = records[scanning.STAMP]
+    timed, _ = judgeable(stamps, records[scanning.WIRE])
+    last = np.maximum.accumulate(np.where(timed, np.arange(len(stamps)), -1))
+    times = np.where(last >= 0, stamps[last], before)
+    untimed = (stamps == scanning.NO_TIME) & (times >= 0)
+    stamps[untimed] = times[untimed]
+    return int(times[-1])
 
 
 def _table(rows: int) -> NDArray[np.int64]:

@@ -93,7 +93,7 @@ class ZeekParser(SectionedParser):
         lists = self._said.get("set_separator", ",")
         empty = self._said.get("empty_field", "(empty)")
         key = (self._separator, lists, empty, unset, path, tuple(names))
-        left_out = "" if _belongs(path, self._layout.member) else type_name(path)
+        left_out = "" if belongs(path, self._layout.member) else type_name(path)
         section = Section(Splitter(self._separator, "", (unset,), 0, ()), (), lists, empty, left_out)
         self.begin_section(names, key, section)
 
@@ -104,7 +104,7 @@ class ZeekParser(SectionedParser):
             for protocol in READY.values()
             if protocol.layout is not None
             and protocol.layout.format == self._layout.format
-            and _belongs(name, protocol.layout.member)
+            and belongs(name, protocol.layout.member)
         ]
         hint = f"name {named[0]} in FROM" if named else 'describe it in a PROTOCOL block, and write kind = "csv"'
         message = f"{self._path}: is the log {name!r} of Zeek, and {self._layout.protocol} reads"
@@ -126,7 +126,7 @@ class ZeekParser(SectionedParser):
         return columns
 
 
-def _belongs(path: str, member: str) -> bool:
+def belongs(path: str, member: str) -> bool:
     """Whether a log is of a type: sites add words to the name, as in `conn_long`."""
     return not path or path == member or (path.startswith(member) and not path[len(member)].isalnum())
 

@@ -16,11 +16,12 @@ from lowwater.capture.tables.sniffing.objects import json_columns, parquet_colum
 from lowwater.capture.tables.sniffing.pieces import TextSample, sample_text
 from lowwater.capture.tables.sniffing.separated import separated_columns
 from lowwater.errors import CaptureError
+from lowwater.storage.failures import hint_of
 
 TIMES = ("time", "ts", "timestamp", "start", "seconds", "elapsed")
 """Names of a clock whose values are near no instant: times since the begin of a measurement."""
 
-_PARQUET, _ZEEK = b"PAR1", b"#separator "
+_PARQUET = b"PAR1"
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ def sniff(path: Path) -> SniffedTable:
         with path.open("rb") as file:
             head = file.read(4)
     except OSError as error:
-        raise CaptureError(f"{path}: cannot be read: {error.strerror}", "check the path") from error
+        raise CaptureError(f"{path}: cannot be read: {error.strerror}", hint_of(error, "check the path")) from error
     if head == _PARQUET:
         return _with_clock("parquet", "", TextOptions(), parquet_columns(path))
     sample = sample_text(path)
@@ -78,10 +79,6 @@ def _of_text(path: Path, sample: TextSample) -> tuple[str, TextOptions, SniffedC
         raise CaptureError(f"{path}: has no records", "wait until it has some, or leave it out")
     if b"\0" in first[: 1 << 16]:
         raise CaptureError(f"{path}: is no text, no parquet file and no capture", "leave it out")
-    if first.startswith(_ZEEK):
-        raise CaptureError(
-            f'{path}: is a log of Zeek, which kind = "zeek" reads', "write its link as docs/logs.md shows"
-        )
     if first.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{") and (objects := json_columns(sample)) is not None:
         return "json", TextOptions(), objects
     candidates = separated_columns(sample)

@@ -17,11 +17,9 @@ from numpy.typing import NDArray
 
 from lowwater.catalog.streams import PUNCTUATION
 from lowwater.lake.results.streams import stream_files, stream_parts
-from lowwater.quality.verdicts import Key
 from lowwater.replay.interval import lfta_folder
+from lowwater.replay.job import Job
 from lowwater.storage.paths import local
-
-from .board import Snapshot
 
 READ = pa.schema([(name, pa.int64()) for name in ("_tick", "_until", "_last")])
 SAMPLES = 60
@@ -51,27 +49,32 @@ class Lag:
     before: int
 
 
-def trace(snapshot: Snapshot, key: Key) -> list[Lag]:
-    """Measures the lags of links, LFTAs and output queries, in the direction of flow; empty before a run."""
-    name, start, end = key
-    job = snapshot.jobs.get(name)
-    if job is None:
-        return []
+def interval_lags(job: Job, start: int, end: int) -> list[Lag]:
+    """Measures the lags of links, LFTAs and output queries over [start, end), in the direction of flow.
+
+    Args:
+        job: the query set.
+        start: first instant of the interval, ns since the epoch.
+        end: end of the interval, ns since the epoch, exclusive.
+
+    Returns:
+        The lags; none before a run.
+    """
     # Samples at irregular times, because ticks and epochs are regular and would bias the lag.
     shares = (np.arange(SAMPLES) + (np.arange(SAMPLES) * 0.618034) % 1) / SAMPLES
     moments = start + (shares * (end - start)).astype(np.int64)
     lags: list[Lag] = []
     for link in job.plan.links:
-        skew = snapshot.config.link(link).longest_skew
+        skew = job.config.link(link).longest_skew
         lags.append(Lag("link", link, "", skew, skew, (skew,) * SAMPLES, 0))
     for lfta in job.plan.lftas:
-        parts = stream_parts(snapshot.lake.lfta(name, lfta_folder(lfta)), start, end)
+        parts = stream_parts(job.lake.lfta(job.query_set, lfta_folder(lfta)), start, end)
         for link, files in zip(sorted(lfta.links), parts, strict=False):
-            before = snapshot.config.link(link).longest_skew
+            before = job.config.link(link).longest_skew
             lags += _lag("LFTA", lfta.name, link, files, moments, before, start)
     for query in job.plan.queries:
         below = [lag.typical for lag in lags if lag.level == "LFTA" and lag.name in {lfta.name for lfta in query.lftas}]
-        files = stream_files(snapshot.lake.stream(query.name), start, end)
+        files = stream_files(job.lake.stream(query.name), start, end)
         lags += _lag("query", query.name, "", files, moments, max(below, default=0), start)
     return lags if any(lag.level != "link" for lag in lags) else []
 

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from hypothesis import given
 from hypothesis import strategies as st
-from lowwater_review.trace import _lag
 
 from lowwater.catalog.streams import PUNCTUATION, ROW
+from lowwater.replay.lags import _lag
 
 EVENTS = st.lists(st.tuples(st.integers(0, 90), st.integers(0, 90), st.integers(0, 20)), min_size=1, max_size=12)
 

@@ -1,0 +1,381 @@
+"""Subscriptions to published streams: every published row once, across restarts, and restated intervals as such.
+
+Follows the log of a table in `tables/` by `published_log`. `from lowwater import subscribe` is this `subscribe`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+
+from lowwater.errors import BehindError, LakeError
+from lowwater.instants import HOUR, parse_instant
+from lowwater.lake.datasets import pads
+from lowwater.lake.layout import Lake
+from lowwater.lake.results.positions import BEGIN, Keeper, Position, hold_keeper
+from lowwater.lake.results.published_log import LogEntry, last_note, read_entry
+from lowwater.lake.results.streams import plain_type
+from lowwater.lake.tables import lake_errors, live_files, open_table
+from lowwater.plan.text import nearest
+from lowwater.storage import paths
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+BATCH = 65_536
+"""Most rows of a batch."""
+
+LOOK = 0.1
+"""Most seconds until a subscription that waits sees that it is to stop."""
+
+AGAIN = "begin again without a position: each change says which range its rows replace"
+
+
+@dataclass(frozen=True)
+class Change:
+    """The rows of a range of time, as a version of a stream has them. They replace all earlier rows of the range.
+
+    Attributes:
+        stream: name of the stream.
+        version: version of the table, the number of the commit.
+        start: first instant of the range, ns since the epoch; column `_last` says to which range a row belongs.
+        end: end of the range, ns since the epoch, exclusive.
+        restated: whether a part of the range was published before: its old rows are gone.
+        late: whether an earlier promise no longer holds, since the range begins before the furthest published instant.
+        snapshot: whether the change is a part of what was published before the subscription began.
+        promise: temporal attribute -> bound: no row to come has a smaller value (greater, if the attribute decreases),
+            unless its change is late. Empty if nothing is promised.
+        furthest: end of all that is published, ns since the epoch; rows to come that are not late are after it.
+        position: where the subscription goes on after this change; text for `subscribe(..., after=...)`.
+    """
+
+    stream: str
+    version: int
+    start: int
+    end: int
+    restated: bool
+    late: bool
+    snapshot: bool
+    promise: Mapping[str, int]
+    furthest: int
+    position: str
+    _read: Callable[[], Iterator[pa.RecordBatch]] = field(repr=False, compare=False)
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yields the rows in Arrow batches: the columns of the query, then `_last` (ns).
+
+        Raises:
+            BehindError: the files of this version are no longer there.
+            LakeError: they cannot be read.
+        """
+        return self._read()
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Yields the rows one by one, with the errors of `batches`."""
+        for batch in self.batches():
+            yield from batch.to_pylist()
+
+
+class Subscription:
+    """A subscription to a stream; `subscribe` makes it. It is a context manager, and its iterator waits for changes.
+
+    The iterator stores the position of a change when the next one is asked for: then the work on it is done.
+
+    Args:
+        lake: the lake.
+        stream: name of the stream.
+        keeper: stores positions.
+        since: rows before this instant are left out, ns since the epoch; None for all rows.
+        history: whether rows that are published already are given.
+        wait: seconds between two looks at the log.
+    """
+
+    def __init__(self, lake: Lake, stream: str, keeper: Keeper, since: int | None, history: bool, wait: float) -> None:
+        self._path, self.stream, self._keeper, self._wait = lake.table(stream), stream, keeper, wait
+        self._stopped = False
+        self._parts: list[tuple[int, list[PurePath]]] | None = None
+        table = self._table()
+        stored = keeper.load()
+        self._at = self._start(table, since, history) if stored is None else stored
+        self._require(table)
+
+    def __enter__(self) -> Subscription:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __iter__(self) -> Iterator[Change]:
+        while not self._stopped:
+            change = self.poll()
+            if change is None:
+                self._pause()
+                continue
+            yield change
+            self.done(change)
+
+    def _pause(self) -> None:
+        end = time.monotonic() + self._wait
+        while not self._stopped and (left := end - time.monotonic()) > 0:
+            time.sleep(min(left, LOOK))  # in steps: an event is not safe to set in the handler of a signal
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns of the query, without `_last`."""
+        return tuple(column.name for column in self._table().schema().fields if column.name not in ("_last", "_hour"))
+
+    def stop(self) -> None:
+        """Ends the iterator at its next look at the log; for other threads and handlers of signals."""
+        self._stopped = True
+
+    def close(self) -> None:
+        """Frees the lock of the position."""
+        self._keeper.close()
+
+    def done(self, change: Change) -> None:
+        """Stores the position of a change, if the subscription keeps one.
+
+        Raises:
+            LakeError: it cannot be stored.
+        """
+        self._keeper.store(change.position, change.version, change.end)
+
+    def poll(self) -> Change | None:
+        """Returns the change after the last one that was returned; None if nothing more is published yet.
+
+        Raises:
+            BehindError: the log no longer has what comes next.
+            LakeError: the log cannot be read, or another program changed rows.
+        """
+        while True:
+            if self._at.within is not None:
+                change = self._next_part()
+                if change is not None:
+                    return change
+            entry = self._next_entry()
+            if entry is None:
+                return None
+            self._at = replace(self._at, version=entry.version)
+            change = self._change(entry)
+            if change is not None:
+                return change
+
+    def _table(self) -> DeltaTable:
+        table = open_table(self._path)
+        if table is None:
+            names = [path.name for path in paths.folders(self._path.parent)]
+            hint = nearest(self.stream, names) or "`lowwater streams` lists the streams, `lowwater backfill` runs them"
+            raise LakeError(f"there is no published stream {self.stream!r}", hint)
+        return table
+
+    def _start(self, table: DeltaTable, since: int | None, history: bool) -> Position:
+        within = (BEGIN if since is None else since) if history else None
+        return Position(str(table.metadata().id), table.version(), within, since)
+
+    def _require(self, table: DeltaTable) -> None:
+        """Checks that the position is one of this table."""
+        if str(table.metadata().id) != self._at.table:
+            raise BehindError(
+                f"stream {self.stream}: its table was made anew since, or the position is of another stream", AGAIN
+            )
+        if table.version() < self._at.version:
+            raise BehindError(
+                f"stream {self.stream}: its log ends at version {table.version()}, before the position "
+                f"{self._at.version}: it is not the same log",
+                AGAIN,
+            )
+
+    def _next_entry(self) -> LogEntry | None:
+        """Reads the commit after the position; None if there is none yet."""
+        entry = read_entry(self._path, self._at.version + 1)
+        if entry is not None:
+            return entry
+        table = self._table()
+        self._require(table)
+        if table.version() == self._at.version:
+            return None
+        entry = read_entry(self._path, self._at.version + 1)  # unless it was written just now
+        if entry is None:
+            raise BehindError(
+                f"stream {self.stream}: version {self._at.version + 1} is no longer in its log, which is at version "
+                f"{table.version()}",
+                AGAIN,
+            )
+        return entry
+
+    def _change(self, entry: LogEntry) -> Change | None:
+        publication = entry.publication
+        if publication is None:
+            if entry.changes:
+                raise LakeError(
+                    f"stream {self.stream}: version {entry.version} changes rows and does not say of which interval: "
+                    "another program wrote it, or an older version of Lowwater",
+                    AGAIN,
+                )
+            return None
+        start = publication.start if self._at.since is None else max(publication.start, self._at.since)
+        if start >= publication.end:
+            return None
+        files = [self._path / _inside(self._path, name) for name in entry.added]
+        return Change(
+            self.stream,
+            entry.version,
+            start,
+            publication.end,
+            publication.restated,
+            publication.late,
+            False,
+            publication.promise,
+            publication.ranges[-1][1],
+            self._at.text(),
+            lambda: self._rows(files, entry.version, start, publication.end),
+        )
+
+    def _next_part(self) -> Change | None:
+        """Returns the next part of the rows that were there when the subscription began: those up to the end of an
+        hour. The parts cover all time up to the furthest published instant."""
+        within, version = self._at.within, self._at.version
+        assert within is not None
+        if self._parts is None:
+            self._parts = self._files_by_hour(within)
+        while self._parts and (self._parts[0][0] + 1) * HOUR <= within:
+            self._parts.pop(0)
+        hour, files = self._parts.pop(0) if self._parts else (None, [])
+        end, promise = within if hour is None else (hour + 1) * HOUR, dict[str, int]()
+        last = not self._parts
+        note = last_note(self._path, version) if last else None
+        if note is not None and note.ranges[-1][1] > within:
+            end, promise = note.ranges[-1][1], dict(note.promise)
+        self._at = replace(self._at, within=None if last else end)
+        if end <= within:
+            return None
+        return Change(
+            self.stream,
+            version,
+            within,
+            end,
+            False,
+            False,
+            True,
+            promise,
+            end,
+            self._at.text(),
+            lambda: self._rows(files, version, within, end),
+        )
+
+    def _files_by_hour(self, within: int) -> list[tuple[int, list[PurePath]]]:
+        """Returns the hours with rows from an instant (ns) on, and the files of each, in order."""
+        files: dict[int, list[PurePath]] = {}
+        for row in sorted(live_files(self._snapshot()), key=lambda row: (row.get("min._last") or 0, row["path"])):
+            if (int(row["partition._hour"]) + 1) * HOUR > within:
+                path = self._path / _inside(self._path, row["path"])
+                files.setdefault(int(row["partition._hour"]), []).append(path)
+        return sorted(files.items())
+
+    def _snapshot(self) -> DeltaTable:
+        """Opens the table at the version of the position."""
+        from deltalake import DeltaTable
+        from deltalake.exceptions import DeltaError
+
+        options = paths.storage_options(self._path)
+        try:
+            return DeltaTable(str(self._path), version=self._at.version, storage_options=options)
+        except DeltaError:
+            raise BehindError(
+                f"stream {self.stream}: version {self._at.version} is no longer in its log", AGAIN
+            ) from None
+
+    def _rows(self, files: list[PurePath], version: int, start: int, end: int) -> Iterator[pa.RecordBatch]:
+        """Yields the rows of files with `_last` in [start, end), ns."""
+        schema = pa.schema(self._table().schema().to_arrow())
+        columns = pa.schema([pa.field(name.name, plain_type(name.type)) for name in schema if name.name != "_hour"])
+        last = pads.field("_last")
+        with lake_errors(f"{self._path}: version {version} cannot be read"):
+            try:
+                for file in files:
+                    dataset = pads.dataset(str(paths.local(file)), columns, format="parquet", partitioning=None)
+                    scan = dataset.to_batches(
+                        filter=(last >= start) & (last < end), batch_size=BATCH, batch_readahead=2
+                    )
+                    yield from (batch for batch in scan if batch.num_rows)
+            except FileNotFoundError:
+                raise BehindError(
+                    f"stream {self.stream}: the files of version {version} are gone: `lowwater maintain` removes files "
+                    "that were replaced long ago",
+                    f"{AGAIN}, and read more often than every [retention] versions",
+                ) from None
+
+
+def _inside(folder: PurePath, name: str) -> str:
+    """Returns the path of a file below the folder of its table.
+
+    Raises:
+        LakeError: it is not below.
+    """
+    path = unquote(name)
+    if path.startswith("/") or "://" in path or ".." in path.split("/"):
+        raise LakeError(f"{folder}: its log names a file outside of the table: {name}", "restore the log of the table")
+    return path
+
+
+def subscribe(
+    lake: str | PurePath,
+    stream: str,
+    *,
+    position: str | Path | None = None,
+    name: str = "",
+    after: str | None = None,
+    since: str | int | None = None,
+    history: bool = True,
+    wait: float = 1.0,
+) -> Subscription:
+    """Subscribes to a published stream.
+
+    Each change is the whole content of a range of time: its rows replace those that came before for this range. With
+    `after`, exactly once is up to the subscriber: it stores `change.position` in the transaction that stores the rows.
+    With `position` or `name`, a subscriber that dies at work on a change gets the same change again.
+
+    Args:
+        lake: folder of the lake, or its address such as `s3://bucket/prefix`.
+        stream: name of a published query.
+        position: file of the subscriber in which the position is kept.
+        name: name of the subscriber, which `lowwater streams` then shows among the consumers. The lake keeps the
+            position, if neither `position` nor `after` is given.
+        after: `position` of the last change that was worked on; None to begin, or empty text to begin and keep no
+            position elsewhere.
+        since: leave out rows before this instant, ISO 8601 or ns since the epoch; of use at the beginning only.
+        history: whether to begin with the rows that are published already.
+        wait: seconds between two looks at the log.
+
+    Raises:
+        LakeError: there is no such lake or stream, or the position cannot be read.
+        BehindError: the log no longer has what comes after the position.
+        BusyError: another process subscribes with the same position.
+    """
+    root = paths.lake_path(lake)
+    if not paths.is_lake(root):
+        raise LakeError(f"{root}: there is no lake", "name the folder of a lake, or its address s3://BUCKET/PREFIX")
+    try:
+        first = parse_instant(since) if isinstance(since, str) else since
+    except ValueError as error:
+        raise LakeError(f"since: {error}", "write an instant, or ns since the epoch") from None
+    keeper = hold_keeper(Lake(root), stream, position, name, after)
+    try:
+        return Subscription(Lake(root), stream, keeper, first, history, wait)
+    except BaseException:
+        keeper.close()
+        raise
+
+
+def newest_begin(lake: str | PurePath, stream: str) -> int | None:
+    """Returns the begin of the last interval of a stream, ns since the epoch, if its log tells; else None."""
+    path = Lake(paths.lake_path(lake)).table(stream)
+    table = open_table(path)
+    note = None if table is None else last_note(path, table.version())
+    return None if note is None else note.ranges[-1][1] - (note.end - note.start)

@@ -1,0 +1,280 @@
+"""The registry of published streams: what each one is, who makes it, who reads it, and how new it is.
+
+Reads the tables and ledgers of a lake and the plans of its query sets, for `lowwater streams` and the review pages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path, PurePath
+from typing import Any
+
+from lowwater.errors import LowwaterError
+from lowwater.instants import format_instant
+from lowwater.lake.layout import Lake, open_lake
+from lowwater.lake.ledgers.runs import FAILED, PUBLISH, ReplayRow, read_replays
+from lowwater.lake.results.positions import consumers_of
+from lowwater.lake.results.published_log import Publication, Range, joined, last_note
+from lowwater.lake.results.streams import plain_type
+from lowwater.lake.tables import OWNER, lake_errors, open_table, safe_name
+from lowwater.plan.explain.operators import columns_info
+from lowwater.plan.fields import Field
+from lowwater.plan.queryset import QueryPlan
+from lowwater.replay.job import Job
+from lowwater.replay.schedule.link_queries import jobs
+from lowwater.storage import paths
+
+VERSION = 1
+"""Version of the document of `lowwater streams --json`."""
+
+
+@dataclass(frozen=True)
+class StreamColumn:
+    """A column of a stream.
+
+    Attributes:
+        name: name of the column.
+        type: type of the published values, as Arrow names it.
+        temporal: `increasing` or `decreasing`; empty for a column without progress.
+        of: the value computed from the clock (ns) or from `origin`, as GSQL; empty without progress or without a plan.
+        promise: bound of the rows after the last published interval; None without a promise.
+    """
+
+    name: str
+    type: str
+    temporal: str = ""
+    of: str = ""
+    promise: int | None = None
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A consumer of a stream.
+
+    Attributes:
+        kind: `query` of the same query set, or `subscriber`.
+        name: name of the query or subscriber.
+        until: end of the range that a subscriber has read, ns since the epoch; None for a query.
+        behind: number of versions of the table that a subscriber has not read; None for a query.
+        seen: when the subscriber was done with the range, ns since the epoch; None for a query.
+    """
+
+    kind: str
+    name: str
+    until: int | None = None
+    behind: int | None = None
+    seen: int | None = None
+
+
+@dataclass(frozen=True)
+class StreamInfo:
+    """A stream that is published, or will be.
+
+    Attributes:
+        name: name of the stream, its query and its table.
+        owner: query set that makes it (S3).
+        columns: the columns.
+        key: columns that are unique together; None if unknown.
+        links: links whose packets it is made of.
+        queries: queries of the set that it is made of, in the order of their evaluation.
+        readers: its consumers.
+        published: what is published, ns since the epoch, in order; ranges that touch are one.
+        last: interval that was published last, ns since the epoch; None without a publication.
+        rows: rows of this interval; None without a publication.
+        state: state of this publication; empty without one.
+        published_at: when it was published, ns since the epoch; None without a publication.
+        captured: end of what is captured of its links, all of them, ns since the epoch; None if nothing is.
+        version: version of the table; None without one.
+        problem: why the query set cannot be planned, so that keys and producers are unknown; else empty.
+    """
+
+    name: str
+    owner: str
+    columns: tuple[StreamColumn, ...]
+    key: tuple[str, ...] | None = None
+    links: tuple[str, ...] = ()
+    queries: tuple[str, ...] = ()
+    readers: tuple[Reader, ...] = ()
+    published: tuple[Range, ...] = ()
+    last: Range | None = None
+    rows: int | None = None
+    state: str = ""
+    published_at: int | None = None
+    captured: int | None = None
+    version: int | None = None
+    problem: str = ""
+
+    @property
+    def until(self) -> int | None:
+        """End of what is published, ns since the epoch; None without a publication."""
+        return self.published[-1][1] if self.published else None
+
+    @property
+    def lag(self) -> int | None:
+        """Captured time that is not published yet, ns; None if either is unknown."""
+        return None if self.until is None or self.captured is None else max(0, self.captured - self.until)
+
+    def document(self) -> dict[str, Any]:
+        """The stream as JSON values; instants in ns since the epoch."""
+        return {**asdict(self), "until": self.until, "lag": self.lag}
+
+
+def streams_of(root: PurePath, queries: Path) -> list[StreamInfo]:
+    """Lists the streams of a lake by name.
+
+    Args:
+        root: the lake.
+        queries: folder of query sets.
+
+    Raises:
+        LakeError: there is no such lake, or it cannot be read.
+    """
+    problems: dict[str, str] = {}
+
+    def tell(name: str, error: LowwaterError) -> None:
+        problems[name] = error.message
+
+    planned = jobs(root, queries, tell)
+    return list_streams(open_lake(root, make=False), planned, problems)
+
+
+def list_streams(lake: Lake, planned: Sequence[Job], problems: Mapping[str, str]) -> list[StreamInfo]:
+    """Lists the streams of query sets by name.
+
+    Args:
+        lake: the lake.
+        planned: query sets that can be planned.
+        problems: name of a query set that cannot be planned -> why.
+
+    Raises:
+        LakeError: the lake cannot be read.
+    """
+    replays = read_replays(lake)
+    streams = {}
+    for job in planned:
+        ends = {link: max((row.covers_to for row in rows), default=None) for link, rows in job.captures().items()}
+        for query in job.plan.queries:
+            stored = _stored(lake, query.name, replays)
+            if stored is None or stored.owner == job.query_set:
+                streams[query.name] = _planned(lake, job, query, stored, ends)
+    owners = {job.query_set for job in planned} | set(problems)
+    for name in _tables(lake, replays):
+        if name not in streams and (stored := _stored(lake, name, replays)) is not None and stored.owner in owners:
+            readers = _subscribers(lake, name, stored.version)
+            problem = problems.get(stored.owner, "its query set has no such query any more")
+            streams[name] = StreamInfo(**{**stored.__dict__, "readers": readers, "problem": problem})
+    return [streams[name] for name in sorted(streams)]
+
+
+def _tables(lake: Lake, replays: Sequence[ReplayRow]) -> list[str]:
+    """Returns the names of the published tables: those of the ledger, else of their folders."""
+    names = {safe_name(row.query): row.query for row in replays if row.query}
+    return [names.get(path.name, path.name) for path in paths.folders(lake.root / "tables")]
+
+
+def _stored(lake: Lake, name: str, replays: Sequence[ReplayRow]) -> StreamInfo | None:
+    """Returns what the table and the ledger say of a stream; None without a table."""
+    path = lake.table(name)
+    table = open_table(path)
+    if table is None:
+        return None
+    with lake_errors(f"{path}: the table cannot be read"):
+        owner = table.metadata().configuration.get(OWNER) or ""
+        schema = [(column.name, str(plain_type(column.type))) for column in _arrow(table)]
+        version = table.version()
+    note = last_note(path, version)
+    rows = [row for row in replays if row.query == name and row.query_set == owner]
+    rows = [row for row in rows if row.stage == PUBLISH and row.state != FAILED]
+    promise = note.promise if note else {}
+    columns = [StreamColumn(column, kind, promise=promise.get(column)) for column, kind in schema]
+    published = note.ranges if note else joined((row.interval_start, row.interval_end) for row in rows)
+    last = rows[-1] if rows else None
+    return StreamInfo(
+        name,
+        owner,
+        tuple(columns),
+        published=published,
+        last=_last_interval(note, last),
+        rows=last.rows if last else None,
+        state=last.state if last else "",
+        published_at=last.finished_at if last else None,
+        version=version,
+    )
+
+
+def _arrow(table: Any) -> Iterable[Any]:
+    import pyarrow as pa
+
+    return [column for column in pa.schema(table.schema().to_arrow()) if column.name not in ("_last", "_hour")]
+
+
+def _last_interval(note: Publication | None, row: ReplayRow | None) -> Range | None:
+    if row is not None:
+        return row.interval_start, row.interval_end
+    return (note.start, note.end) if note else None
+
+
+def _planned(
+    lake: Lake, job: Job, query: QueryPlan, stored: StreamInfo | None, ends: Mapping[str, int | None]
+) -> StreamInfo:
+    """Returns a stream with what its plan says of it."""
+    from lowwater.plan.properties.schemas import published_schema
+
+    base = stored or StreamInfo(
+        query.name,
+        job.query_set,
+        tuple(StreamColumn(field.name, str(field.type)) for field in published_schema(query.high.fields)),
+    )
+    below = tuple(label.removeprefix("query ") for label, _ in query.parts if label.startswith("query "))
+    readers = [
+        Reader("query", other.name)
+        for other in (*job.plan.queries, *job.plan.internal)
+        if other.name != query.name and f"query {query.name}" in [label for label, _ in other.parts]
+    ]
+    captured = [ends.get(link) for link in query.links]
+    known = [end for end in captured if end is not None]
+    return StreamInfo(
+        **{
+            **base.__dict__,
+            "columns": _temporal(base.columns, query.high.fields),
+            "key": query.key,
+            "links": tuple(query.links),
+            "queries": tuple(name for name in below if name != query.name),
+            "readers": (*readers, *_subscribers(lake, query.name, base.version)),
+            "captured": min(known) if known and len(known) == len(captured) else None,
+        }
+    )
+
+
+def _temporal(columns: Sequence[StreamColumn], fields: Sequence[Field]) -> tuple[StreamColumn, ...]:
+    """Adds the temporal properties of a plan to the columns of a table."""
+    progress = {column.name: column.progress for column in columns_info(fields) if column.progress}
+    return tuple(
+        StreamColumn(
+            column.name, column.type, progress[column.name].direction, _computed(progress[column.name]), column.promise
+        )
+        if column.name in progress
+        else column
+        for column in columns
+    )
+
+
+def _computed(progress: Any) -> str:
+    return ", ".join(progress.steps) if not progress.origin else f"{progress.origin}: {', '.join(progress.steps)}"
+
+
+def _subscribers(lake: Lake, name: str, version: int | None) -> tuple[Reader, ...]:
+    return tuple(
+        Reader("subscriber", each.name, each.until, max(0, (version or 0) - each.version), each.seen)
+        for each in consumers_of(lake, name)
+    )
+
+
+def published_text(info: StreamInfo) -> str:
+    """Returns what is published of a stream, in words."""
+    if info.until is None:
+        return "nothing yet"
+    text = f"{format_instant(info.published[0][0])} to {format_instant(info.until)}"
+    holes = len(info.published) - 1
+    return text if not holes else f"{text}, {holes} {'hole' if holes == 1 else 'holes'}"

@@ -1,0 +1,271 @@
+"""Collects the metrics of a lake from its ledgers, for Prometheus: as text, a file, or an endpoint.
+
+Uses the official client, of the extra `metrics`. Reading the lake changes nothing in it.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.compute as pc
+
+from lowwater.errors import LakeError, LowwaterError
+from lowwater.instants import SECOND
+from lowwater.lake.layout import Lake, open_lake
+from lowwater.lake.ledgers.captures import ingested_links, read_captures
+from lowwater.lake.ledgers.history import read_metrics
+from lowwater.lake.ledgers.runs import FAILED, PUBLISH, ReplayRow, read_quality, read_replays
+from lowwater.replay.job import Job
+from lowwater.replay.registry import StreamInfo, list_streams
+from lowwater.replay.schedule.link_queries import jobs
+from lowwater.replay.telemetry.catalog import METRICS
+from lowwater.storage import paths
+from lowwater.terminal import say
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+    from prometheus_client.core import GaugeMetricFamily
+
+Sample = tuple[str, tuple[str, ...], float]
+"""Name of a metric, values of its labels, value."""
+
+MEASURES = {"violating": "lowwater_link_violating_ratio", "lateness": "lowwater_link_lateness_seconds"}
+"""Measure of the ledger `metrics` -> metric; lateness is ns there."""
+
+
+class LakeCollector:
+    """Reads a lake when Prometheus asks.
+
+    Args:
+        root: the lake.
+        queries: folder of query sets.
+        lenient: whether a lake that cannot be read gives `lowwater_up` 0, and no error.
+    """
+
+    def __init__(self, root: PurePath, queries: Path, lenient: bool = False) -> None:
+        self._root, self._queries, self._lenient = paths.lake_path(root), queries, lenient
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """Yields every metric with the samples that there are now.
+
+        Raises:
+            LakeError: there is no such lake, or it cannot be read.
+        """
+        from prometheus_client.core import GaugeMetricFamily
+
+        families = {
+            metric.name: GaugeMetricFamily(metric.name, metric.help, labels=metric.labels) for metric in METRICS
+        }
+        try:
+            samples = [*self.samples(), ("lowwater_up", (), 1.0)]
+        except LowwaterError as error:
+            if not self._lenient:
+                raise
+            say(f"error: {error}", err=True)
+            samples = [("lowwater_up", (), 0.0)]
+        for name, labels, value in samples:
+            families[name].add_metric(labels, value)
+        yield from families.values()
+
+    def describe(self) -> Iterator[GaugeMetricFamily]:
+        """Yields the metrics without samples, so that registering reads nothing."""
+        from prometheus_client.core import GaugeMetricFamily
+
+        yield from (GaugeMetricFamily(metric.name, metric.help, labels=metric.labels) for metric in METRICS)
+
+    def samples(self) -> Iterator[Sample]:
+        """Yields the samples of all metrics."""
+        begin = time.monotonic()
+        lake = open_lake(self._root, make=False)
+        problems: dict[str, str] = {}
+
+        def tell(name: str, error: LowwaterError) -> None:
+            problems[name] = error.message
+
+        planned = jobs(self._root, self._queries, tell)
+        yield from _links(lake)
+        yield from _measures(lake)
+        for info in list_streams(lake, planned, problems):
+            yield from _stream(info)
+        yield from _runs(read_replays(lake))
+        yield from _audits(lake)
+        yield from _sets(planned, problems)
+        yield "lowwater_collected_seconds", (), time.time()
+        yield "lowwater_collection_seconds", (), time.monotonic() - begin
+
+
+def _links(lake: Lake) -> Iterator[Sample]:
+    for link, captures in read_captures(lake, ingested_links(lake)).items():
+        if captures:
+            yield "lowwater_link_packets", (link,), sum(row.packets for row in captures)
+            yield "lowwater_link_captured_bytes", (link,), sum(row.bytes for row in captures)
+            yield "lowwater_link_malformed", (link,), sum(row.malformed for row in captures)
+            yield "lowwater_link_captured_until_seconds", (link,), max(row.covers_to for row in captures) / SECOND
+            yield "lowwater_link_ingested_seconds", (link,), max(row.ingested_at for row in captures) / SECOND
+
+
+def _measures(lake: Lake) -> Iterator[Sample]:
+    rows = read_metrics(lake)
+    rows = rows.filter(pc.and_(pc.equal(rows["kind"], "link"), pc.is_in(rows["measure"], _names(MEASURES))))
+    newest = {
+        (row["measure"], row["query_set"], row["subject"]): row["value"]
+        for row in rows.sort_by([("interval_end", "ascending"), ("measured_at", "ascending")]).to_pylist()
+    }
+    for (measure, query_set, link), value in sorted(newest.items()):
+        if value is not None:
+            yield MEASURES[measure], (query_set, link), value / SECOND if measure == "lateness" else value
+
+
+def _names(names: Iterable[str]) -> Any:
+    import pyarrow as pa
+
+    return pa.array(sorted(names), pa.string())
+
+
+def _stream(info: StreamInfo) -> Iterator[Sample]:
+    labels = (info.owner, info.name)
+    values = {
+        "lowwater_stream_rows": info.rows,
+        "lowwater_stream_published_seconds": _seconds(info.published_at),
+        "lowwater_stream_until_seconds": _seconds(info.until),
+        "lowwater_stream_lag_seconds": _seconds(info.lag),
+        "lowwater_stream_holes": max(0, len(info.published) - 1) if info.published else None,
+        "lowwater_stream_version": info.version,
+    }
+    yield from ((name, labels, value) for name, value in values.items() if value is not None)
+    for reader in info.readers:
+        if reader.behind is not None and reader.seen is not None:
+            yield "lowwater_subscriber_behind_versions", (info.name, reader.name), reader.behind
+            yield "lowwater_subscriber_seen_seconds", (info.name, reader.name), reader.seen / SECOND
+
+
+def _seconds(instant: int | None) -> float | None:
+    return None if instant is None else instant / SECOND
+
+
+def _runs(replays: list[ReplayRow]) -> Iterator[Sample]:
+    """Yields what the ledger `replays` says, oldest rows first."""
+    newest: dict[tuple[str, int, int], ReplayRow] = {}
+    stages: dict[tuple[str, str], tuple[int, float]] = {}
+    finished: dict[str, int] = {}
+    for row in replays:
+        newest[row.query_set, row.interval_start, row.interval_end] = row
+        finished[row.query_set] = max(row.finished_at, finished.get(row.query_set, 0))
+        seconds = json.loads(row.timings).get(row.stage)
+        if seconds is not None:
+            stages[row.query_set, row.stage] = row.finished_at, seconds
+    counts = Counter(
+        (row.query_set, row.state if row.stage == PUBLISH or row.state == FAILED else "unpublished")
+        for row in newest.values()
+    )
+    for query_set in sorted(finished):
+        for state in ("done", "provisional", "incomplete", "failed", "unpublished"):
+            yield "lowwater_intervals", (query_set, state), counts[query_set, state]
+        yield "lowwater_run_finished_seconds", (query_set,), finished[query_set] / SECOND
+    for labels, (_, seconds) in sorted(stages.items()):
+        yield "lowwater_stage_seconds", labels, seconds
+
+
+def _audits(lake: Lake) -> Iterator[Sample]:
+    rows = read_quality(lake).select(["query_set", "interval_end", "severity", "success"]).to_pylist()
+    failed = Counter((row["query_set"], row["severity"]) for row in rows if not row["success"])
+    last = {row["query_set"]: 0 for row in rows}
+    for row in rows:
+        last[row["query_set"]] = max(last[row["query_set"]], row["interval_end"])
+    newest = Counter(
+        (row["query_set"], row["severity"])
+        for row in rows
+        if not row["success"] and row["interval_end"] == last[row["query_set"]]
+    )
+    for query_set in sorted(last):
+        for severity in ("critical", "warning"):
+            yield "lowwater_audit_failed", (query_set, severity), failed[query_set, severity]
+            yield "lowwater_last_audit_failed", (query_set, severity), newest[query_set, severity]
+
+
+def _sets(planned: list[Job], problems: dict[str, str]) -> Iterator[Sample]:
+    for name in sorted({job.query_set for job in planned} | set(problems)):
+        yield "lowwater_query_set_broken", (name,), float(name in problems)
+
+
+def registry_of(root: PurePath, queries: Path, lenient: bool = False) -> CollectorRegistry:
+    """Returns a registry of the official client with the metrics of a lake.
+
+    Args:
+        root: the lake.
+        queries: folder of query sets.
+        lenient: as for `LakeCollector`.
+    """
+    from prometheus_client import CollectorRegistry
+
+    registry = CollectorRegistry()
+    registry.register(LakeCollector(root, queries, lenient))
+    return registry
+
+
+def metrics_text(root: PurePath, queries: Path) -> str:
+    """Returns the metrics of a lake in the text format of Prometheus.
+
+    Args:
+        root: the lake.
+        queries: folder of query sets.
+
+    Raises:
+        LakeError: there is no such lake, or it cannot be read.
+    """
+    from prometheus_client import generate_latest
+
+    return generate_latest(registry_of(root, queries)).decode()
+
+
+def write_textfile(root: PurePath, queries: Path, path: Path) -> None:
+    """Writes the metrics to a file for the node exporter, which sees the old or the new one.
+
+    Args:
+        root: the lake.
+        queries: folder of query sets.
+        path: the file; its name ends with `.prom`.
+
+    Raises:
+        LakeError: the lake cannot be read, or the file cannot be written.
+    """
+    text = metrics_text(root, queries)
+    try:
+        paths.write(path.absolute(), text.encode())
+    except OSError as error:
+        raise LakeError(f"{path}: cannot be written: {error.strerror}", "name a folder that you may write") from None
+
+
+@contextmanager
+def serving(root: PurePath, queries: Path, host: str, port: int) -> Iterator[int]:
+    """Serves the metrics at `/metrics`; each request reads the lake. Yields the port.
+
+    Args:
+        root: the lake.
+        queries: folder of query sets.
+        host: address to listen at.
+        port: port; 0 for a free one.
+
+    Raises:
+        LakeError: the address cannot be had.
+    """
+    from prometheus_client import start_http_server
+
+    try:
+        server, thread = start_http_server(port, host, registry_of(root, queries, lenient=True))
+    except OSError as error:
+        raise LakeError(
+            f"{host}:{port}: cannot listen: {error.strerror}", "name another port, or end the process that has it"
+        ) from None
+    try:
+        yield int(server.server_address[1])
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()

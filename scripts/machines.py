@@ -1,0 +1,292 @@
+"""A Spark cluster on loopback whose workers share nothing but an S3 server: for the demo, tests and runs with kills.
+
+Each worker runs in mount and address of its own: its `/tmp` is a folder that no other process sees, and `var/` of the
+project is empty for it. Only the programs (Python, Java, the packages) are common, as an image would have them.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))  # the S3 server belongs to the tests
+
+from lowwater.storage.object_paths import ObjectPath  # noqa: E402
+from tests.storage.servers import BUCKET, PACKAGES  # noqa: E402
+
+KEYS = {
+    "AWS_ACCESS_KEY_ID": "AKIACLUSTERCLUSTER00",
+    "AWS_SECRET_ACCESS_KEY": "cluster/secret",
+    "AWS_REGION": "us-east-1",
+}
+"""Keys of the S3 server, which accepts any."""
+
+STARTS = 120.0
+"""Seconds that a part may take to start on a busy machine."""
+
+ISOLATED = """\
+set -e
+mount --bind "$1" /tmp
+[ ! -d "$2" ] || mount -t tmpfs -o size=1m none "$2"
+shift 2
+mkdir -p /tmp/home /tmp/local /tmp/work /tmp/kernels
+exec "$@"
+"""
+"""Shell program: own folder as /tmp, nothing in the project's `var/`, then a command."""
+
+
+class ClusterError(RuntimeError):
+    """A part of the cluster failed; the message names its log."""
+
+
+@dataclass
+class Cluster:
+    """An S3 server, a master and workers.
+
+    Attributes:
+        folder: folder for logs, the state of the master, and the worker's own folders.
+        workers: number of workers.
+        cores: cores of each worker.
+        memory: memory of each worker for executors, as Spark writes sizes.
+    """
+
+    folder: Path
+    workers: int = 3
+    cores: int = 1
+    memory: str = "1g"
+    _parts: dict[str, psutil.Popen] = field(default_factory=dict, init=False, repr=False)
+    _ports: dict[str, int] = field(default_factory=dict, init=False, repr=False)
+
+    @property
+    def names(self) -> list[str]:
+        """The parts that may be killed and started again. The last one is the way to the store, not its disk."""
+        return [*(f"worker{number}" for number in range(self.workers)), "master", "s3"]
+
+    @property
+    def master(self) -> str:
+        """Address of the master."""
+        return f"spark://127.0.0.1:{self._ports['master']}"
+
+    def lake(self, name: str) -> ObjectPath:
+        """A lake in the bucket of the cluster."""
+        return ObjectPath("s3:", BUCKET, name)
+
+    def store(self) -> dict[str, str]:
+        """The environment of a process that reaches the S3 server."""
+        return {**KEYS, "AWS_ENDPOINT_URL": f"http://127.0.0.1:{self._ports['s3']}", "LOWWATER_STORE_TIMEOUT": "20"}
+
+    def environment(self) -> dict[str, str]:
+        """The environment of a driver: the store and the master; even small work goes to the workers."""
+        return {**self.store(), "LOWWATER_SPARK_MASTER": self.master, "LOWWATER_SPARK_SPREAD": "always"}
+
+    def start(self) -> None:
+        """Starts all parts.
+
+        Raises:
+            ClusterError: a part did not start, or this machine cannot isolate workers.
+        """
+        if not PACKAGES.is_dir():
+            raise ClusterError("the S3 server is not installed: make .venv/.s3")
+        if subprocess.run([*_namespace(), "true"], capture_output=True, check=False).returncode:
+            raise ClusterError("workers cannot be isolated: `unshare --mount` is not allowed here")
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.folder.mkdir(parents=True)
+        self._ports = {name: _free_port() for name in ("disk", "s3", "master")}
+        self._launch("disk", [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(self._ports["disk"])])
+        self._await("disk", lambda: _make_bucket(self._ports["disk"]))
+        for name in ("s3", "master", *(f"worker{number}" for number in range(self.workers))):
+            self.revive(name)
+
+    def revive(self, name: str) -> None:
+        """Starts a part that is not running, and waits until it works."""
+        if self.running(name):
+            return
+        if name == "s3":
+            ports = str(self._ports["disk"]), str(self._ports["s3"])
+            self._launch(name, [sys.executable, "-m", "tests.storage.servers", *ports])
+            self._await(name, lambda: _answers(self._ports["s3"]))
+        elif name == "master":
+            command = ["--host", "127.0.0.1", "--port", str(self._ports["master"]), "--webui-port", "0"]
+            self._launch(name, [_spark(), "org.apache.spark.deploy.master.Master", *command])
+            self._await(name, lambda: _answers(self._ports["master"]))
+        else:
+            self._launch(name, self._worker(name))
+            self._await(name, lambda: "Successfully registered with master" in self._log(name).read_text())
+
+    def _worker(self, name: str) -> list[str]:
+        own = self.folder / name
+        shutil.rmtree(own, ignore_errors=True)
+        own.mkdir()
+        host = self._host(name)
+        command = ["--host", host, "--webui-port", "0", "--cores", str(self.cores), "-m", self.memory, self.master]
+        isolated = [*_namespace(), "sh", "-c", ISOLATED, "sh", str(own), str(ROOT / "var")]
+        return [*isolated, _spark(), "org.apache.spark.deploy.worker.Worker", *command]
+
+    def _host(self, name: str) -> str:
+        return f"127.0.0.{10 + int(name.removeprefix('worker'))}"
+
+    def _environment_of(self, name: str) -> dict[str, str]:
+        """The environment of a part: nothing of its starter but where programs are."""
+        common = {key: os.environ[key] for key in ("PATH", "JAVA_HOME", "LANG", "VIRTUAL_ENV") if key in os.environ}
+        common |= {
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "SPARK_NO_DAEMONIZE": "1",
+            "SPARK_HOME": str(Path(_spark()).parents[1]),
+        }
+        if name == "disk":
+            return {**os.environ, "PYTHONPATH": str(PACKAGES)}
+        if name == "s3":
+            return {**os.environ, "PYTHONPATH": str(ROOT)}
+        if name == "master":
+            kept = self.folder / "master-state"
+            kept.mkdir(exist_ok=True)
+            options = f"-Dspark.deploy.recoveryMode=FILESYSTEM -Dspark.deploy.recoveryDirectory={kept}"
+            return {
+                **common,
+                "SPARK_LOCAL_IP": "127.0.0.1",
+                "SPARK_DAEMON_JAVA_OPTS": options,
+                "SPARK_DAEMON_MEMORY": "256m",
+            }
+        own = {"HOME": "/tmp/home", "TMPDIR": "/tmp", "LOWWATER_CACHE": "/tmp/kernels", "SPARK_DAEMON_MEMORY": "256m"}
+        own |= {"SPARK_LOCAL_DIRS": "/tmp/local", "SPARK_WORKER_DIR": "/tmp/work", "SPARK_LOCAL_IP": self._host(name)}
+        return {**common, **self.store(), **own}
+
+    def _launch(self, name: str, command: Sequence[str]) -> None:
+        with self._log(name).open("w") as log:
+            self._parts[name] = psutil.Popen(
+                command, cwd=ROOT, env=self._environment_of(name), stdout=log, stderr=log, start_new_session=True
+            )
+
+    def _log(self, name: str) -> Path:
+        return self.folder / f"{name}.log"
+
+    def _await(self, name: str, works: object) -> None:
+        deadline = time.monotonic() + STARTS
+        while not works():  # type: ignore[operator]
+            if time.monotonic() > deadline or not self.running(name):
+                tail = "\n".join(self._log(name).read_text(errors="replace").splitlines()[-12:])
+                raise ClusterError(f"{name} did not start:\n{tail}\n  its log: {self._log(name)}")
+            time.sleep(0.1)
+
+    def running(self, name: str) -> bool:
+        """Whether a part runs."""
+        part = self._parts.get(name)
+        return part is not None and part.poll() is None
+
+    def kill(self, name: str) -> None:
+        """Kills a part at once; a worker with its executors and their Python processes, as a machine that goes down."""
+        part = self._parts[name]
+        for process in [part, *_family(part)]:
+            with suppress(psutil.NoSuchProcess):
+                process.send_signal(signal.SIGKILL)
+        part.wait()
+
+    def executors(self) -> list[psutil.Process]:
+        """The executors of all workers."""
+        found = []
+        for number in range(self.workers):
+            part = self._parts.get(f"worker{number}")
+            for process in _family(part) if part is not None and part.poll() is None else ():
+                with suppress(psutil.Error):
+                    if "CoarseGrainedExecutorBackend" in " ".join(process.cmdline()):
+                        found.append(process)
+        return found
+
+    def computing(self) -> list[str]:
+        """The workers whose executors have Python processes, which run the tasks."""
+        names = []
+        for number in range(self.workers):
+            part = self._parts.get(f"worker{number}")
+            lines = []
+            for process in _family(part) if part is not None and part.poll() is None else ():
+                with suppress(psutil.Error):
+                    lines.append(" ".join(process.cmdline()))
+            if any("pyspark.daemon" in line for line in lines):
+                names.append(f"worker{number}")
+        return names
+
+    def stop(self) -> None:
+        """Ends all parts."""
+        for name in [*self._parts]:
+            with suppress(psutil.NoSuchProcess):
+                self.kill(name)
+        self._parts.clear()
+
+
+@contextmanager
+def cluster(folder: Path, workers: int = 3, cores: int = 1) -> Iterator[Cluster]:
+    """Runs a cluster; see `Cluster`."""
+    running = Cluster(folder, workers, cores)
+    try:
+        running.start()
+        yield running
+    finally:
+        running.stop()
+
+
+@contextmanager
+def environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """Sets variables of this process for a while."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def _namespace() -> list[str]:
+    """The command prefix that gives a process mounts of its own; a user who is not root maps itself to root."""
+    return ["unshare", "--mount", "--propagation", "private", *([] if os.geteuid() == 0 else ["--map-root-user"])]
+
+
+def _spark() -> str:
+    found = importlib.util.find_spec("pyspark")  # it is not imported: only its programs are needed
+    assert found is not None and found.origin is not None
+    return str(Path(found.origin).parent / "bin" / "spark-class")
+
+
+def _family(process: psutil.Process) -> list[psutil.Process]:
+    try:
+        return process.children(recursive=True)
+    except psutil.NoSuchProcess:
+        return []
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _answers(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.settimeout(1.0)
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def _make_bucket(port: int) -> bool:
+    request = urllib.request.Request(f"http://127.0.0.1:{port}/{BUCKET}", method="PUT")
+    try:
+        urllib.request.urlopen(request, timeout=10).close()
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,114 @@
+"""A cluster whose workers share only an S3 server with the driver: the published rows are those of one process."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path, PurePath
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lowwater.capture.generate import GeneratedCapture
+from lowwater.instants import HOUR, format_instant
+from lowwater.storage import paths
+from scripts.machines import Cluster, cluster, environment
+from tests.replay.support import DEMO, QUERIES, ROOT, START, lowwater, table_rows, write_settings
+from tests.storage.servers import PACKAGES
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+
+SPAN = ("--from", format_instant(START), "--to", format_instant(START + HOUR))
+SHARED = """
+import json, sys
+from lowwater.high.session import build_session
+from lowwater.high.unique import KeyedStream, shared_keys
+from lowwater.plan.operators import Field
+from lowwater.catalog.expr import Type
+spark = build_session("unique")
+fields = [Field("k", Type.INT), Field("v", Type.INT)]
+found = shared_keys(spark, {"q": KeyedStream(sys.argv[1:2], fields, ["k"])}, 10, 2)["q"]
+seen = spark.sparkContext.parallelize(range(6), 6).map(lambda _: __import__("os").path.exists(sys.argv[2])).collect()
+print(json.dumps([found.keys, found.total, sorted(found.rows.column("v").to_pylist()), seen]))
+spark.stop()
+"""
+
+
+@pytest.fixture(scope="module")
+def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    if not PACKAGES.is_dir():
+        pytest.skip("the S3 server is not installed: make .venv/.s3")
+    if subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False).returncode:
+        pytest.skip("workers cannot be isolated: `unshare --mount` is not allowed here")
+    with cluster(tmp_path_factory.mktemp("machines")) as running, environment(running.store()):
+        yield running
+
+
+def run(machines: Cluster, *arguments: object) -> str:
+    command = [sys.executable, "-m", "lowwater.cli.main", *map(str, arguments)]
+    variables = {**os.environ, **machines.environment()}
+    done = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True, timeout=400, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def killed_while_it_computes(machines: Cluster) -> threading.Thread:
+    """Kills a worker as soon as it runs tasks, and starts it again."""
+
+    def kill() -> None:
+        deadline = time.monotonic() + 300
+        while time.monotonic() < deadline:
+            if names := machines.computing():
+                machines.kill(names[0])
+                machines.revive(names[0])
+                return
+            time.sleep(0.1)
+
+    thread = threading.Thread(target=kill, daemon=True)
+    thread.start()
+    return thread
+
+
+def test_rows_of_a_cluster_that_shares_only_the_store(
+    machines: Cluster, captures: list[GeneratedCapture], published: Path, tmp_path: Path
+) -> None:
+    """All stages on three workers, one of which dies meanwhile."""
+    lake = machines.lake("stages")
+    write_settings(tmp_path)
+    paths.write(lake / "lowwater.toml", (tmp_path / "lowwater.toml").read_bytes())
+    first, *others = [capture for capture in captures if capture.start <= START + HOUR]
+    run(machines, *ingest_of(lake, first))
+    for capture in others:  # they only need to be there
+        said = lowwater(*ingest_of(lake, capture))
+        assert said.code == 0, said.err
+    killer = killed_while_it_computes(machines)
+    run(machines, "replay", "demo", "--lake", lake, "--queries", QUERIES, *SPAN)
+    killer.join(1.0)
+    assert not killer.is_alive(), "no worker ran a task"
+    for query in DEMO:
+        assert table_rows(lake, query) == table_rows(published, query, START, START + HOUR) != []
+    assert [*paths.files_below(lake / "_work")] == []
+
+
+def ingest_of(lake: PurePath, capture: GeneratedCapture) -> list[object]:
+    span = f"{format_instant(capture.start)}/{format_instant(capture.end)}"
+    return ["ingest", "--lake", lake, "--link", capture.link, "--covers", span, capture.path]
+
+
+def test_keys_are_compared_by_executors_that_see_no_file_of_the_driver(machines: Cluster, tmp_path: Path) -> None:
+    values = [1, 2, 2, 3, 3, 3]
+    control = {"_last": [0] * 6, "_kind": ["row"] * 6, "_tick": [0] * 6, "_until": [0] * 6, "_period": [0] * 6}
+    file = tmp_path / "stream.parquet"
+    pq.write_table(pa.table({"k": values, "v": [*range(6)], **control}), file)
+    address = machines.lake("keys") / "stream.parquet"
+    paths.send(file, 0, None, address)
+    command = [sys.executable, "-c", SHARED, str(address), str(file)]
+    variables = {**os.environ, **machines.environment()}
+    done = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "[2, 5, [1, 2, 3, 4, 5], [false, false, false, false, false, false]]"

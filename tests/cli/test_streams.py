@@ -1,0 +1,267 @@
+"""`streams`, `tail`, `metrics` and `traces` over a lake whose ledgers and tables are made without runs."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from lowwater_review import Board, render
+
+from lowwater.catalog.streams import PUNCTUATION, ROW
+from lowwater.instants import HOUR, SECOND, format_instant
+from lowwater.lake.layout import open_lake, result_schema
+from lowwater.lake.results.publish import publish
+from lowwater.lake.results.streams import fingerprint, stream_files
+from lowwater.lake.results.subscription import subscribe
+from lowwater.replay.job import Job
+from lowwater.replay.registry import StreamInfo, streams_of
+from lowwater.replay.telemetry.collector import registry_of
+from tests.cli.hostile import HOSTILE, clean
+from tests.lake.support import put_stream
+from tests.review.ledgers import LINKS, START, make
+
+HOURS = 6
+
+
+class Desk:
+    """A lake with the query set `q` of the review pages, and its table `flows`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.root, self.queries = make(folder, HOURS, frozenset({4}))
+        self.lake = open_lake(self.root)
+        (self.query,) = Job.open(self.root, "q", self.queries).plan.queries
+
+    def publish(self, hour: int, count: int, digest: str = "") -> None:
+        """Publishes `count` rows of the first minutes of an hour."""
+        start, fields = START + hour * HOUR, self.query.high.fields
+        rows: list[dict[str, Any]] = []
+        for n in range(count):
+            last = start + n * 60 * SECOND + 59 * SECOND
+            rows.append({"tb": last // (60 * SECOND), "srcIP": "10.0.0.1", "cnt": n, "_last": last, "_kind": ROW})
+        rows.append({"_last": start + HOUR, "_kind": PUNCTUATION})
+        schema = result_schema(fields)
+        table = pa.Table.from_pylist(
+            [{**row, "_tick": row["_last"], "_until": row["_last"], "_period": 0, "interval": ""} for row in rows],
+            schema=schema,
+        )
+        put_stream(self.lake.stream("flows"), fields, start, start + HOUR, table, "q")
+        audited = fingerprint(stream_files(self.lake.stream("flows"), start, start + HOUR))
+        publish(self.lake, "q", "flows", fields, start, start + HOUR, digest or f"{hour} {count}", audited)
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
+    made = Desk(tmp_path_factory.mktemp("streams"))
+    made.publish(0, 3)
+    made.publish(1, 2)
+    with subscribe(made.root, "flows", name="billing") as stream:
+        change = stream.poll()
+        assert change is not None
+        stream.done(change)
+    made.publish(3, 1)
+    return made
+
+
+def test_streams_say_what_is_published(desk: Desk) -> None:
+    said = clean("streams", "--lake", desk.root, "--queries", desk.queries, "--json")
+    (stream,) = json.loads(said.out)["streams"]
+    columns = {column["name"]: column for column in stream["columns"]}
+    assert list(columns) == ["tb", "srcIP", "cnt"]
+    assert columns["tb"]["temporal"] == "increasing" and columns["tb"]["of"] == "clock/1000000000/60"
+    assert columns["tb"]["promise"] == (START + 4 * HOUR) // (60 * SECOND)
+    assert [columns[name]["type"] for name in columns] == ["int64", "string", "int64"]
+    assert (stream["owner"], stream["key"], stream["links"]) == ("q", ["tb", "srcIP"], sorted(LINKS))
+    assert stream["published"] == [[START, START + 2 * HOUR], [START + 3 * HOUR, START + 4 * HOUR]]
+    assert (stream["until"], stream["captured"]) == (START + 4 * HOUR, START + HOURS * HOUR)
+    assert stream["lag"] == 2 * HOUR
+    (reader,) = stream["readers"]
+    assert (reader["kind"], reader["name"], reader["until"]) == ("subscriber", "billing", START + HOUR)
+    assert reader["behind"] == 1 and abs(reader["seen"] - time.time_ns()) < 3600 * SECOND
+    text = clean("streams", "--lake", desk.root, "--queries", desk.queries).out
+    for word in ("flows", "tb, srcIP", "1 hole", "billing", "lag", "2h", "later rows >="):
+        assert word in text, word
+
+
+def test_a_stream_without_a_plan_keeps_its_owner_and_its_problem(desk: Desk, tmp_path: Path) -> None:
+    (tmp_path / "q.gsql").write_text("SELECT nonsense FROM nowhere.IPV4", encoding="utf-8")
+    (info,) = streams_of(desk.root, tmp_path)
+    assert isinstance(info, StreamInfo)
+    assert (info.owner, info.key, [column.name for column in info.columns]) == ("q", None, ["tb", "srcIP", "cnt"])
+    assert info.problem
+
+
+def test_the_page_shows_the_same(desk: Desk) -> None:
+    page = render(Board(desk.root, desk.queries).now(), "streams.html")
+    assert page is not None
+    for word in ("flows", "tb, srcIP", "billing", "1 hole", "clock/1000000000/60"):
+        assert word in page, word
+
+
+def tailed(desk: Desk, *more: object, form: str = "json") -> list[dict[str, Any]]:
+    said = clean("tail", "flows", "--lake", desk.root, "--format", form, *more)
+    if form == "json":
+        return [json.loads(line) for line in said.out.splitlines()]
+    return list(csv.DictReader(io.StringIO(said.out)))
+
+
+def test_tail_prints_rows_and_then_promises(desk: Desk) -> None:
+    lines = tailed(desk, "--from", format_instant(START + HOUR))
+    assert [line["_kind"] for line in lines] == ["row", "row", "punctuation", "row", "punctuation"]
+    assert [line["_last"] for line in lines if line["_kind"] == "punctuation"] == [START + 2 * HOUR, START + 4 * HOUR]
+    assert (lines[2]["tb"], lines[4]["tb"]) == (None, (START + 4 * HOUR) // (60 * SECOND))
+    newest = tailed(desk, form="csv")
+    assert [(line["_kind"], line["cnt"]) for line in newest] == [("row", "0"), ("punctuation", "")]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_tail_follows_and_stops_cleanly(desk: Desk, number: signal.Signals) -> None:
+    arguments = [sys.executable, "-m", "lowwater.cli.main", "tail", "flows", "--lake", str(desk.root), "--follow"]
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen(
+        [*arguments, "--format", "json", "--every", "50ms"], stdout=subprocess.PIPE, env=environment, text=True
+    ) as process:
+        assert process.stdout is not None
+        while json.loads(process.stdout.readline())["_kind"] != "punctuation":
+            pass  # the last interval
+        desk.publish(3, 2, f"again {number}")
+        lines = [json.loads(process.stdout.readline()) for _ in range(4)]
+        assert [line["_kind"] for line in lines] == ["restated", "row", "row", "punctuation"]
+        assert (lines[0]["_last"], lines[0]["_until"]) == (START + 3 * HOUR, START + 4 * HOUR)
+        process.send_signal(number)
+        rest, _ = process.communicate(timeout=20)
+        assert (process.returncode, rest) == (0, "")
+
+
+def samples(text: str) -> dict[str, float]:
+    parser = pytest.importorskip("prometheus_client.parser")
+    return {
+        f"{sample.name}{sorted(sample.labels.items())}": sample.value
+        for family in parser.text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def test_metrics_are_what_the_ledgers_say(desk: Desk, tmp_path: Path) -> None:
+    text = clean("metrics", "--lake", desk.root, "--queries", desk.queries).out
+    values = samples(text)
+    of_stream = "[('query_set', 'q'), ('stream', 'flows')]"
+    assert values["lowwater_up[]"] == 1
+    assert values[f"lowwater_stream_lag_seconds{of_stream}"] == 2 * 3600
+    assert values[f"lowwater_stream_holes{of_stream}"] == 1
+    assert values["lowwater_link_packets[('link', 'main1')]"] == 100 * HOURS
+    assert values["lowwater_intervals[('query_set', 'q'), ('state', 'failed')]"] == 1
+    assert values["lowwater_intervals[('query_set', 'q'), ('state', 'done')]"] == HOURS - 1
+    assert values["lowwater_audit_failed[('query_set', 'q'), ('severity', 'critical')]"] >= 1
+    assert values["lowwater_last_audit_failed[('query_set', 'q'), ('severity', 'critical')]"] == 0
+    assert values["lowwater_subscriber_behind_versions[('stream', 'flows'), ('subscriber', 'billing')]"] >= 1
+    assert values["lowwater_query_set_broken[('query_set', 'q')]"] == 0
+    out = tmp_path / "lowwater.prom"
+    clean("metrics", "--lake", desk.root, "--queries", desk.queries, "--textfile", out)
+    assert set(samples(out.read_text())) == set(values)
+    clean("metrics", "--lake", desk.root, "--textfile", tmp_path / "metrics.txt", code=2)
+    clean("metrics", "--lake", tmp_path / HOSTILE, code=1)
+
+
+def test_a_lake_that_cannot_be_read_is_down(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    client = pytest.importorskip("prometheus_client")
+    text = client.generate_latest(registry_of(tmp_path / "none", tmp_path, lenient=True)).decode()
+    assert samples(text) == {"lowwater_up[]": 0}
+    assert "there is no lake" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_metrics_are_served_and_stop_cleanly(desk: Desk) -> None:
+    pytest.importorskip("prometheus_client")
+    arguments = ["metrics", "--lake", str(desk.root), "--queries", str(desk.queries), "--listen", "127.0.0.1:0"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "lowwater.cli.main", *arguments], stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stderr is not None
+        address = process.stderr.readline().strip()
+        with urllib.request.urlopen(address, timeout=30) as answer:
+            assert samples(answer.read().decode())["lowwater_up[]"] == 1
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=20)
+        assert process.returncode == 0
+
+
+class Collector(HTTPServer):
+    """A collector of OpenTelemetry that keeps what it gets."""
+
+    def __init__(self, status: int = 200) -> None:
+        self.bodies: list[bytes] = []
+        self.status = status
+        super().__init__(("127.0.0.1", 0), _Handler)
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+    def spans(self) -> list[Any]:
+        from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+        requests = [ExportTraceServiceRequest.FromString(body) for body in self.bodies]
+        scopes = [
+            scope for request in requests for resource in request.resource_spans for scope in resource.scope_spans
+        ]
+        return [span for scope in scopes for span in scope.spans]
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Collector
+
+    def do_POST(self) -> None:
+        self.server.bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
+        self.send_response(self.server.status)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def collector() -> Iterator[Collector]:
+    server = Collector()
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_a_run_is_a_trace(desk: Desk, collector: Collector) -> None:
+    pytest.importorskip("opentelemetry.exporter.otlp.proto.http")
+    options = ("--lake", desk.root, "--queries", desk.queries, "--to", collector.address)
+    clean("traces", *options)
+    spans = collector.spans()
+    roots = [span for span in spans if not span.parent_span_id]
+    assert len(roots) == HOURS == len({span.trace_id for span in spans})
+    by_id = {span.span_id: span for span in spans}
+    for span in spans:
+        assert not span.parent_span_id or by_id[span.parent_span_id].trace_id == span.trace_id
+        assert span.start_time_unix_nano <= span.end_time_unix_nano
+        if span.parent_span_id:
+            above = by_id[span.parent_span_id]
+            assert above.start_time_unix_nano <= span.start_time_unix_nano
+            assert span.end_time_unix_nano <= above.end_time_unix_nano
+    assert {span.name for span in spans} >= {"run q", "low", "high", "audit", "publish", "query flows", "group flows"}
+    assert [root.status.code for root in roots].count(2) == 1  # the failed interval
+    clean("traces", *options)
+    assert {span.span_id for span in collector.spans()} == set(by_id)  # sent again, it is the same trace
+    clean("traces", "--lake", desk.root, "--to", HOSTILE, code=1)

@@ -1,0 +1,296 @@
+"""Subscribers: each published row once whatever dies, restated intervals as such, and logs that were cleaned up."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import lowwater
+from lowwater.catalog.expr import Type
+from lowwater.errors import BehindError, BusyError, LakeError
+from lowwater.instants import HOUR, SECOND
+from lowwater.lake.layout import Lake, open_lake
+from lowwater.lake.results.positions import consumers_of
+from lowwater.lake.results.subscription import Change, Subscription, subscribe
+from lowwater.lake.tables import join_files, open_table
+from lowwater.plan.operators import Field
+from lowwater.plan.temporal import Step, Temporal
+from tests.breadth import examples
+from tests.lake.support import BASE, FIELDS, at
+from tests.lake.test_publish import run
+
+HALF = HOUR // 2
+Content = Counter[tuple[Any, ...]]
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return open_lake(tmp_path / "lake")
+
+
+def put(lake: Lake, slot: int, numbers: list[int], length: int = 1) -> None:
+    """Publishes half hours from `slot` on; row n is about second n of them, cyclically."""
+    start, end = BASE + slot * HALF, BASE + (slot + length) * HALF
+    rows = [("10.0.0.1", n, slot * 1800 + n % (1800 * length)) for n in numbers]
+    run(lake, start, end, rows, digest=f"{slot} {length} {numbers}")
+
+
+@dataclass
+class View:
+    """What a subscriber has, in one transaction with its position, as a table of a database would."""
+
+    rows: Content = field(default_factory=Counter)
+    position: str = ""
+    given: list[tuple[int, int]] = field(default_factory=list)
+
+    def apply(self, change: Change) -> None:
+        rows = Counter({row: n for row, n in self.rows.items() if not change.start <= row[-1] < change.end})
+        for row in change.rows():
+            assert change.start <= row["_last"] < change.end
+            rows[row["addr"], row["n"], row["_last"]] += 1
+        self.rows, self.position = rows, change.position
+        self.given.append((change.version, change.start))
+
+    def drain(self, lake: Lake, **options: Any) -> list[Change]:
+        changes = []
+        with subscribe(lake.root, "q", after=self.position, **options) as stream:
+            while (change := stream.poll()) is not None:
+                self.apply(change)
+                changes.append(change)
+        return changes
+
+
+def published(lake: Lake) -> Content:
+    table = open_table(lake.table("q"))
+    assert table is not None
+    return Counter((row["addr"], row["n"], row["_last"]) for row in table.to_pyarrow_table().to_pylist())
+
+
+def test_a_subscriber_gets_each_interval_as_it_is_published(lake: Lake) -> None:
+    put(lake, 0, [1, 2])
+    view = View()
+    (first,) = view.drain(lake)
+    assert (first.snapshot, first.end, first.restated) == (True, BASE + HALF, False)
+    put(lake, 1, [3])
+    (second,) = view.drain(lake)
+    assert (second.start, second.end, second.snapshot, second.restated, second.late) == (
+        *(BASE + HALF, BASE + HOUR),
+        *(False, False, False),
+    )
+    put(lake, 2, [])  # an interval without rows is published too
+    (third,) = view.drain(lake)
+    assert (third.start, third.end, list(third.rows())) == (BASE + HOUR, BASE + 3 * HALF, [])
+    assert view.drain(lake) == []
+    put(lake, 0, [9])
+    (again,) = view.drain(lake)
+    assert (again.restated, again.late, again.start) == (True, True, BASE)
+    assert view.rows == published(lake) and sum(view.rows.values()) == 2
+
+
+def test_promises_follow_the_furthest_interval(lake: Lake) -> None:
+    minutes = Temporal(((Step("div", 60 * SECOND),),))
+    fields = (*FIELDS[:2], Field("n", Type.INT, minutes))
+    for slot in (0, 2, 1):
+        start = BASE + slot * HALF
+        from tests.lake.test_publish import audited, put_stream, stream  # the fields of this test
+
+        put_stream(lake.stream("q"), fields, start, start + HALF, stream([]), "set")
+        from lowwater.lake.results.publish import publish
+
+        publish(lake, "set", "q", fields, start, start + HALF, "d", audited(lake, start, start + HALF))
+        if slot == 0:
+            stream_of = subscribe(lake.root, "q")
+            first = stream_of.poll()
+    changes = [first, stream_of.poll(), stream_of.poll()]
+    begin = BASE // (60 * SECOND)
+    assert [change and dict(change.promise) for change in changes] == [{"n": begin + m} for m in (30, 90, 90)]
+    assert [change and change.late for change in changes] == [False, False, True]
+    assert [change and change.restated for change in changes] == [False, False, False]
+
+
+steps = st.one_of(
+    st.tuples(st.just("put"), st.integers(0, 3), st.lists(st.integers(0, 1799), max_size=4), st.integers(1, 3)),
+    st.tuples(st.just("poll"), st.integers(1, 3)),
+    st.tuples(st.just("die"), st.integers(0, 2)),
+    st.tuples(st.sampled_from(["restart", "join", "checkpoint"])),
+)
+
+
+@pytest.mark.slow
+@given(st.lists(steps, max_size=9), st.booleans())
+@settings(max_examples=examples(12), deadline=None)
+def test_whatever_dies_a_view_is_the_table(
+    tmp_path_factory: pytest.TempPathFactory, script: list[tuple[Any, ...]], history: bool
+) -> None:
+    lake = open_lake(tmp_path_factory.mktemp("lakes") / "lake")
+    put(lake, 0, [1])
+    view = View() if history else View(published(lake))
+    stream = subscribe(lake.root, "q", after="", history=history)
+    before = 1 if history else 0
+    for step in script:
+        if step[0] == "put":
+            put(lake, step[1], step[2], step[3])
+            before += 1
+        elif step[0] == "join":
+            join_files(lake.table("q"), "_hour", [str(BASE // HOUR + hour) for hour in range(3)])
+        elif step[0] == "checkpoint":
+            table = open_table(lake.table("q"))
+            assert table is not None
+            table.create_checkpoint()
+        elif step[0] == "poll":
+            for _ in range(step[1]):
+                if (change := stream.poll()) is not None:
+                    view.apply(change)
+        else:
+            if step[0] == "die" and (change := stream.poll()) is not None:
+                for _ in zip(range(step[1]), change.rows(), strict=False):
+                    pass  # it dies at work: nothing is committed
+            stream = subscribe(lake.root, "q", after=view.position, history=history or bool(view.position))
+            if not view.position and not history:
+                view = View(published(lake))  # it began anew: what is published is not given
+    while (change := stream.poll()) is not None:
+        view.apply(change)
+    assert view.rows == published(lake)
+    assert len(set(view.given)) == len(view.given)
+
+
+def test_a_position_in_a_file_survives_and_is_held_once(lake: Lake, tmp_path: Path) -> None:
+    put(lake, 0, [1, 2])
+    put(lake, 1, [3])
+    place = tmp_path / "q.position"
+    with subscribe(str(lake.root), "q", position=place) as stream:
+        for change in stream:
+            seen = [row["n"] for row in change.rows()]
+            stream.stop()
+        with pytest.raises(BusyError, match="subscribes with this position"):
+            subscribe(lake.root, "q", position=place)
+    assert seen == [1, 2, 3]
+    put(lake, 2, [4])
+    with subscribe(lake.root, "q", position=place, wait=0.01) as stream:
+        dying = next(iter(stream))  # not asked for the next one: the work was not done
+        assert [row["n"] for row in dying.rows()] == [4]
+    with subscribe(lake.root, "q", position=place) as stream:
+        again = stream.poll()
+        assert again is not None and (again.version, again.start) == (dying.version, dying.start)
+        stream.done(again)
+        assert stream.poll() is None
+    with subscribe(lake.root, "q", position=place) as stream:
+        assert stream.poll() is None
+
+
+def test_the_lake_knows_named_subscribers(lake: Lake) -> None:
+    put(lake, 0, [1])
+    for rows in (1, 0):
+        with subscribe(lake.root, "q", name="billing") as stream:
+            change = stream.poll()
+            assert (change is not None) == bool(rows)
+            if change is not None:
+                stream.done(change)
+    (consumer,) = consumers_of(lake, "q")
+    assert (consumer.name, consumer.until) == ("billing", BASE + HALF)
+    with pytest.raises(LakeError, match="no name of a subscriber"):
+        subscribe(lake.root, "q", name="../etc")
+
+
+def test_since_leaves_out_what_is_before(lake: Lake) -> None:
+    put(lake, 0, [0, 1000])
+    put(lake, 1, [5])
+    stream = subscribe(lake.root, "q", since=at(900))
+    first = stream.poll()
+    assert first is not None and first.start == at(900)
+    assert [row["n"] for row in first.rows()] == [1000, 5]
+    put(lake, 0, [7, 1001])
+    put(lake, 0, [8])
+    restated = [stream.poll(), stream.poll()]
+    assert [[row["n"] for row in change.rows()] for change in restated if change] == [[1001], []]
+    put(lake, 2, [1], length=2)
+    assert stream.poll() is not None and stream.poll() is None
+
+
+def test_a_log_that_was_cleaned_up_is_told(lake: Lake) -> None:
+    put(lake, 0, [1])
+    view = View()
+    view.drain(lake)
+    for n in range(3):
+        put(lake, 1, [n])
+    table = open_table(lake.table("q"))
+    assert table is not None
+    table.create_checkpoint()
+    log = lake.table("q") / "_delta_log"
+    for version in range(table.version()):
+        Path(log / f"{version:020d}.json").unlink()
+    with pytest.raises(BehindError, match=r"version \d+ is no longer in its log, which is at version \d+") as refused:
+        view.drain(lake)
+    assert "begin again without a position" in refused.value.hint
+    view.position = ""
+    view.drain(lake)
+    assert view.rows == published(lake)
+
+
+def test_replaced_files_that_maintenance_removed_are_told(lake: Lake) -> None:
+    put(lake, 0, [1])
+    stream = subscribe(lake.root, "q", history=False)
+    put(lake, 1, [2])
+    put(lake, 1, [3])
+    table = open_table(lake.table("q"))
+    assert table is not None
+    table.vacuum(0, dry_run=False, enforce_retention_duration=False, full=True)
+    change = stream.poll()
+    assert change is not None
+    with pytest.raises(BehindError, match="the files of version 2 are gone"):
+        list(change.rows())
+    last = stream.poll()
+    assert last is not None and [row["n"] for row in last.rows()] == [3]
+
+
+def test_another_table_and_another_writer_are_told(lake: Lake, tmp_path: Path) -> None:
+    put(lake, 0, [1])
+    view = View()
+    view.drain(lake)
+    other = open_lake(tmp_path / "other")
+    put(other, 0, [1])
+    with pytest.raises(BehindError, match="its table was made anew since"):
+        view.drain(other)
+    DeltaTable(str(lake.table("q"))).delete("n = 1")
+    with pytest.raises(LakeError, match="changes rows and does not say of which interval"):
+        view.drain(lake)
+
+
+@pytest.mark.parametrize("text", ["{}", "nonsense", '{"table":"a","version":"x","within":null,"since":null}', "[1]"])
+def test_a_position_that_is_none_is_refused(lake: Lake, text: str) -> None:
+    put(lake, 0, [1])
+    with pytest.raises(LakeError, match="it is no position of a subscriber"):
+        subscribe(lake.root, "q", after=text)
+
+
+def test_a_log_that_names_files_elsewhere_is_refused(lake: Lake) -> None:
+    put(lake, 0, [1])
+    stream = subscribe(lake.root, "q", history=False)
+    put(lake, 1, [2])
+    entry = Path(lake.table("q") / "_delta_log" / f"{2:020d}.json")
+    lines = [json.loads(line) for line in entry.read_text().splitlines()]
+    for line in lines:
+        if "add" in line:
+            line["add"]["path"] = "..%2F..%2Fother.parquet"
+    entry.write_text("\n".join(json.dumps(line) for line in lines))
+    with pytest.raises(LakeError, match="names a file outside of the table"):
+        stream.poll()
+
+
+def test_the_package_has_subscribe_and_stays_light() -> None:
+    assert lowwater.subscribe is subscribe
+    code = "import sys, lowwater; print(any(name.startswith(('pyarrow', 'lowwater.lake')) for name in sys.modules))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
+    with pytest.raises(AttributeError, match="no attribute 'unsubscribe'"):
+        lowwater.unsubscribe  # noqa: B018
+    assert Subscription.__module__ == "lowwater.lake.results.subscription"

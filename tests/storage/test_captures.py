@@ -1,0 +1,217 @@
+"""Captures in an object store: read in ranges, found by patterns, and the same rows as from a folder."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lowwater.capture.generate import GeneratedCapture
+from lowwater.capture.reader import read
+from lowwater.errors import CaptureError, ConfigError
+from lowwater.storage import objects, paths
+from lowwater.storage.captures import LARGEST_READ, ObjectFile, StoredCapture, capture_path, captures_like
+from lowwater.storage.file_cache import file_cache
+from lowwater.storage.object_paths import ObjectPath
+from tests.lake.test_interfaces import pcapng
+from tests.replay.support import START, lowwater
+from tests.storage.servers import Proxy, Rule
+
+JUMP = 61 * 10**9
+
+
+def stored(root: ObjectPath, name: str, data: bytes) -> StoredCapture:
+    paths.write(root / name, data)
+    path = capture_path(str(root / name))
+    assert isinstance(path, StoredCapture)
+    return path
+
+
+def plain(data: bytes) -> bytes:
+    return data
+
+
+def zstandard(data: bytes) -> bytes:
+    out = io.BytesIO()
+    with pa.CompressedOutputStream(out, "zstd") as stream:
+        stream.write(data)
+        stream.flush()
+        return out.getvalue()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("packed", [plain, gzip.compress, zstandard])
+def test_a_capture_in_a_store_has_the_rows_of_a_file(
+    root: ObjectPath,
+    proxy: Proxy,
+    captures: list[GeneratedCapture],
+    tmp_path: Path,
+    packed: Callable[[bytes], bytes],
+) -> None:
+    data = packed(captures[0].path.read_bytes())
+    (tmp_path / "a.pcap").write_bytes(data)
+    path = stored(root, "a.pcap", data)
+    faults = ("cut", "500", "slow")
+    proxy.breaks(*(Rule(fault, "GET", "a.pcap", times=2) for fault in faults))
+    expected, reader = read(tmp_path / "a.pcap", JUMP), read(path, JUMP)
+    assert pa.table(pa.Table.from_batches(list(reader))).equals(pa.Table.from_batches(list(expected)))
+    assert reader.summary == expected.summary
+    assert {*faults} <= {fault for *_, fault in proxy.seen()}
+
+
+@pytest.mark.slow
+def test_memory_and_disk_do_not_grow_with_the_capture(root: ObjectPath, proxy: Proxy) -> None:
+    size = 3 * LARGEST_READ + 1
+    path = stored(root, "large", bytes(size))
+    proxy.seen()
+    with path.open("rb", buffering=0) as file:
+        pieces = list(iter(lambda: file.read(64 << 10), b""))
+        assert isinstance(file, ObjectFile) and len(file._block) <= LARGEST_READ
+        file.seek(size - 5)
+        assert file.read(10) == bytes(5) and file.read(1) == b""
+    assert sum(map(len, pieces)) == size and max(map(len, pieces)) <= 64 << 10
+    requests = [method for method, name, _ in proxy.seen() if name.endswith("/large")]
+    assert requests.count("GET") <= 12, "requests grow while a file is read on"
+    assert not file_cache().place_of(path).exists()
+
+
+@pytest.mark.slow
+def test_a_capture_that_is_replaced_while_it_is_read_is_an_error(root: ObjectPath) -> None:
+    path = stored(root, "a.pcap", bytes(3 * LARGEST_READ))
+    with path.open("rb", buffering=0) as file:
+        file.read(1)
+        stored(root, "a.pcap", b"\1" * 3 * LARGEST_READ)
+        file.seek(2 * LARGEST_READ)
+        with pytest.raises(OSError, match="replaced while it was read"):
+            file.read(1)
+
+
+@pytest.mark.slow
+def test_a_capture_that_is_not_there_is_named(root: ObjectPath) -> None:
+    with pytest.raises(CaptureError, match=r"s3://.*none\.pcap: cannot be read: there is no such object"):
+        read(capture_path(f"{root}/none.pcap"), JUMP)
+    with pytest.raises(CaptureError, match="BUCKET"):
+        read("s3://", JUMP)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pattern", ["a-*.pcap", "a-??.pcap", "*/x.pcap", "d[12]/*.pcap", "d1/x.pcap", "*", "none/*"])
+def test_a_pattern_finds_what_it_finds_in_a_folder(root: ObjectPath, tmp_path: Path, pattern: str) -> None:
+    for name in ("a-01.pcap", "a-02.pcap", "a-1.pcap", "d1/x.pcap", "d2/y.pcap", "d3/x.pcap", "d1/deep/x.pcap"):
+        paths.write(root / name, b"")
+        paths.write(tmp_path / name, b"")
+    local = {path.relative_to(tmp_path).as_posix() for path in captures_like(f"{tmp_path}/{pattern}") if path.is_file()}
+    assert {str(path).removeprefix(f"{root}/") for path in captures_like(f"{root}/{pattern}")} == local
+
+
+def test_a_common_folder_of_several_buckets_is_refused() -> None:
+    from lowwater.cli.proposals import _common
+
+    assert str(_common([capture_path("s3://a/b/c"), capture_path("s3://a/b/d")])) == "s3://a/b"
+    with pytest.raises(ConfigError, match="several buckets"):
+        _common([capture_path("s3://a/b"), Path("/b")])
+
+
+@pytest.mark.slow
+def test_commands_take_captures_of_a_store(
+    root: ObjectPath, proxy: Proxy, captures: list[GeneratedCapture], tmp_path: Path
+) -> None:
+    folder = tmp_path / "captures"
+    (folder / "other").mkdir(parents=True)
+    for capture in captures:
+        if capture.link == "main1":
+            data = capture.path.read_bytes()
+            paths.write(folder / "main1" / capture.path.name, data)
+            paths.write(root / "captures" / "main1" / capture.path.name, data)
+    other = pcapng(folder / "other" / "a.pcapng", ["eth0", "eth1"], [(second, second % 2) for second in range(9)])
+    paths.write(root / "captures" / "other" / "a.pcapng", other.read_bytes())
+    proxy.breaks(Rule("500", "GET", share=0.02), Rule("cut", "GET", share=0.02))
+    said = {}
+    for at in (str(folder), f"{root}/captures"):
+        lake = tmp_path / ("remote" if at.startswith("s3") else "local")
+        out = tmp_path / f"{lake.name}.pcap"
+        name = f"{at}/main1/{captures[0].path.name}"
+        commands: list[list[object]] = [
+            ["init", at, "--lake", lake],
+            ["ingest", "--lake", lake],
+            ["ingest", "--lake", lake],
+            ["inspect", name, "--format", "json"],
+            ["export", "--lake", lake, "--link", "main1", "--where", "destPort = 53", "--out", out],
+        ]
+        done = [lowwater(*commands[0])]
+        text = (lake / "lowwater.toml").read_text()
+        (lake / "lowwater.toml").write_text(text.replace("[links.main1]\n", "[links.main1]\npayload = 64\n"))
+        done += [lowwater(*command) for command in commands[1:]]
+        assert [(each.code, each.err) for each in done if each.code] == []
+        inspected = json.loads(done[3].out.replace(name, "FILE"))
+        settings = [line for line in (lake / "lowwater.toml").read_text().splitlines() if "captures" not in line]
+        said[lake.name] = inspected, out.read_bytes() if out.exists() else done[4].out, settings
+        assert "no new file" in done[2].err + done[2].out
+    assert said["remote"] == said["local"]
+
+
+@pytest.mark.slow
+def test_refused_addresses_are_usage_errors(root: ObjectPath, tmp_path: Path) -> None:
+    said = lowwater("ingest", "--lake", tmp_path / "lake", "--link", "a", f"{root}/none.pcap")
+    assert said.code == 2 and "there is no such object" in said.err
+    said = lowwater("inspect", f"{root}/none.pcap")
+    assert said.code == 1 and "there is no such object" in said.out + said.err
+    assert not objects.below(root) and START
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["a.csv", "a.csv.gz", "a.jsonl", "a.parquet"])
+def test_records_in_a_store_are_those_of_a_file(root: ObjectPath, proxy: Proxy, tmp_path: Path, name: str) -> None:
+    rows = pa.table({"time": [1.7e9 + second for second in range(400)], "bytes": list(range(400))})
+    path = tmp_path / name
+    if name == "a.parquet":
+        pq.write_table(rows, path, row_group_size=100)
+    elif name == "a.jsonl":
+        path.write_text("".join(f"{json.dumps(row)}\n" for row in rows.to_pylist()))
+    else:
+        text = "time,bytes\n" + "".join(f"{row['time']},{row['bytes']}\n" for row in rows.to_pylist())
+        path.write_bytes(gzip.compress(text.encode()) if name.endswith("gz") else text.encode())
+    at = stored(root, name, path.read_bytes())
+    proxy.breaks(Rule("500", "GET", name, times=1), Rule("cut", "GET", name, times=1))
+    said = [lowwater("inspect", where, "--format", "json") for where in (path, at)]
+    assert said[0].code == 0 and said[1].out.replace(str(at), str(path)) == said[0].out
+
+
+@pytest.mark.slow
+def test_run_reads_captures_of_a_store(root: ObjectPath, captures: list[GeneratedCapture], tmp_path: Path) -> None:
+    small = min((capture for capture in captures if capture.packets), key=lambda capture: capture.packets)
+    at = stored(root, "a.pcap", small.path.read_bytes())
+    query = tmp_path / "q.gsql"
+    query.write_text("DEFINE { query_name q; }\nSELECT time, destPort, len FROM main1.DataProtocol\n")
+    rows = []
+    for where in (small.path, at):
+        out = tmp_path / str(len(rows))
+        done = lowwater("run", query, "--capture", f"main1={where}", "--engine", "reference", "--out", out)
+        assert done.code == 0, done.err
+        rows.append((out / "q.csv").read_text())
+    assert rows[0] == rows[1] and rows[0].count("\n") > 1
+    twice = lowwater("run", query, "--capture", f"main1={at}", "--capture", f"main1={at}", "--out", tmp_path / "twice")
+    assert twice.code == 2 and "is given twice" in twice.err
+
+
+@pytest.mark.slow
+def test_a_watch_takes_a_file_of_a_store_once_it_is_complete(root: ObjectPath, tmp_path: Path) -> None:
+    from lowwater.config import Config, Link
+    from lowwater.lake.ingestion.watching import Watch
+    from lowwater.lake.layout import open_lake
+
+    config = Config(links={"main1": Link(captures=(f"{root}/main1/*.pcap",))})
+    now = [time.time_ns()]
+    watch = Watch(open_lake(tmp_path / "lake"), 10 * 10**9, clock=lambda: now[0])
+    assert watch.look(config)[0].complete == ()
+    path = stored(root, "main1/a.pcap", b"")
+    assert watch.look(config)[0].complete == ()
+    now[0] += 60 * 10**9
+    assert [found for found, _ in watch.look(config)[0].complete] == [path]

@@ -1,0 +1,202 @@
+"""Several processes on one lake in an object store, and stores and tables that are not as a lake needs them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from lowwater.capture.generate import GeneratedCapture
+from lowwater.errors import BusyError, LakeError
+from lowwater.instants import HOUR
+from lowwater.lake.layout import REPLAYS, Lake, open_lake
+from lowwater.lake.ledgers.captures import read_captures
+from lowwater.lake.ledgers.runs import ReplayRow, last_published, record_replays
+from lowwater.lake.locks import run_attempt
+from lowwater.lake.results import publish as publishing
+from lowwater.lake.results.publish import publish
+from lowwater.lake.results.streams import fingerprint, stream_files
+from lowwater.lake.tables import append_rows, claim, create, open_table
+from lowwater.replay.interval import _Run
+from lowwater.storage import leases, paths
+from lowwater.storage.object_paths import ObjectPath
+from tests.lake.support import BASE, FIELDS, put_stream, stream
+from tests.replay.support import ROOT, lowwater
+from tests.storage.conftest import SECRET
+from tests.storage.servers import Proxy, Rule
+from tests.storage.test_object_store import SCHEMA, row, values
+
+WRITER = """
+import sys
+import pyarrow as pa
+from lowwater.lake.locks import run_attempt
+from lowwater.lake.tables import append_rows, create
+from lowwater.storage.object_paths import ObjectPath
+schema = pa.schema([("value", pa.int64())])
+path = ObjectPath(*sys.argv[1].split("|"))
+sys.stdin.read()  # until all processes are ready
+create(path, schema)
+for value in range(int(sys.argv[2]), int(sys.argv[2]) + 5):
+    append_rows(path, pa.table({"value": [value]}, schema))
+"""
+
+
+def program(*arguments: object) -> subprocess.Popen[str]:
+    """Starts Python; it begins once its input ends."""
+    command = [sys.executable, *map(str, arguments)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(command, text=True, cwd=ROOT, **pipes)  # type: ignore[call-overload,no-any-return]
+
+
+def ended(processes: list[subprocess.Popen[str]]) -> list[str]:
+    """Lets the processes begin at once; returns what each printed as errors, after all have succeeded."""
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.close()
+        process.stdin = None
+    said = [process.communicate(timeout=120) for process in processes]
+    for process, (out, err) in zip(processes, said, strict=True):
+        assert process.returncode == 0, out + err
+    return [err for _, err in said]
+
+
+@pytest.mark.slow
+def test_processes_that_create_one_table_at_once_all_write_to_it(root: ObjectPath, proxy: Proxy) -> None:
+    proxy.breaks(Rule("lost", "PUT", "_delta_log", times=3, share=0.2), Rule("500", share=0.03))
+    path = root / "table"
+    ended([program("-c", WRITER, "|".join(path.parts), 10 * number) for number in range(3)])
+    proxy.breaks()
+    assert values(path) == [10 * number + value for number in range(3) for value in range(5)]
+    table = open_table(path)
+    assert table is not None and table.version() == 15
+
+
+@pytest.mark.slow
+def test_two_clusters_that_ingest_the_same_captures_have_them_once(
+    root: ObjectPath, captures: list[GeneratedCapture]
+) -> None:
+    capture = next(capture for capture in captures if capture.link == "main1")
+    command = ["-m", "lowwater.cli.main", "ingest", "--lake", root, "--link", "main1", capture.path]
+    ended([program(*command), program(*command)])
+    lake = open_lake(root)
+    assert len(read_captures(lake, ["main1"])["main1"]) == 1
+    table = open_table(lake.packets)
+    assert table is not None and table.count() == capture.packets
+
+
+@pytest.mark.slow
+def test_a_run_on_an_interval_of_another_cluster_says_who_is_at_work(
+    root: ObjectPath, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leases, "LENGTH", 3.0)
+    lake = Lake(root)
+    with run_attempt(lake, "set", BASE, BASE + HOUR) as (_, fence):
+        assert fence is not None
+        with (
+            pytest.raises(BusyError, match=r"process \d+ on .* is at work on 2027"),
+            run_attempt(lake, "set", BASE + HOUR // 2, BASE + 2 * HOUR),
+        ):
+            pass
+
+
+def put(lake: Lake, number: int) -> str:
+    """Writes a stream whose rows all have this number; returns its fingerprint."""
+    rows = [("10.0.0.1", number, float(second)) for second in range(5)]
+    put_stream(lake.stream("q"), FIELDS, BASE, BASE + HOUR, stream(rows), "set")
+    return fingerprint(stream_files(lake.stream("q"), BASE, BASE + HOUR))
+
+
+@pytest.mark.slow
+def test_a_lease_that_lapses_in_the_middle_of_a_publish_publishes_nothing(
+    root: ObjectPath, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake, lock = Lake(root), root / "_locks" / "runs of set"
+    swapped = publishing.swap_files
+
+    with leases.hold(lock, BASE, BASE + HOUR, length=1.0) as first:
+        audited = put(lake, 1)
+
+        def stopped(*arguments: object) -> None:  # as a process that is stopped between its files and its commit
+            monkeypatch.setattr(publishing, "swap_files", swapped)
+            first.lease._over.set()
+            with leases.hold(lock, BASE, BASE + HOUR, length=1.0) as second:
+                claim(lake.table("q"), second)
+                publish(Lake(root, second), "set", "q", FIELDS, BASE, BASE + HOUR, "newer", put(lake, 2))
+            first.lease._renewed = time.monotonic()  # it has not noticed
+            swapped(*arguments)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(publishing, "swap_files", stopped)
+        with pytest.raises(LakeError, match="no longer the one at work"):
+            publish(Lake(root, first), "set", "q", FIELDS, BASE, BASE + HOUR, "older", audited)
+    table = open_table(lake.table("q"))
+    assert table is not None and table.to_pyarrow_table().column("n").to_pylist() == [2] * 5
+
+
+@pytest.mark.slow
+def test_a_bucket_that_is_read_only_is_read_and_nothing_is_written(root: ObjectPath, proxy: Proxy) -> None:
+    open_lake(root)
+    before = paths.children(root)
+    proxy.breaks(Rule("403", "PUT|POST|DELETE"))
+    said = lowwater("status", "--lake", root)
+    assert said.code == 0, said.err
+    said = lowwater("ingest", "--lake", root, "--link", "a", ROOT / "README.md")
+    assert said.code == 1 and "the object store does not allow it" in said.err and "rights" in said.err
+    proxy.breaks()
+    assert paths.children(root) == before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["packets", "tables/q"])
+def test_the_table_of_another_program_is_left_alone(root: ObjectPath, name: str) -> None:
+    path = root / name
+    foreign = pa.table({"n": [1, 2, 3]})
+    write_deltalake(str(path), foreign, storage_options=paths.storage_options(path))
+    with pytest.raises(LakeError, match="another program made this table") as refused:
+        lake = open_lake(root) if name == "packets" else Lake(root)
+        publish(lake, "set", "q", FIELDS, BASE, BASE + HOUR, "digest", put(lake, 1))
+    assert "prefix" in refused.value.hint
+    table = DeltaTable(str(path), storage_options=paths.storage_options(path))
+    assert table.version() == 0 and table.to_pyarrow_table().equals(foreign)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("off", [-HOUR, HOUR])
+def test_a_clock_that_is_an_hour_off_changes_neither_order_nor_leases(
+    root: ObjectPath, monkeypatch: pytest.MonkeyPatch, off: int
+) -> None:
+    lake, real, real_ns = Lake(root), time.time, time.time_ns
+    create(lake.replays, REPLAYS, ["query_set"])
+    rows = [ReplayRow("set", "q", BASE, BASE + HOUR, "publish", "done", real_ns(), "", "first", 1)]
+    record_replays(lake, rows)
+    monkeypatch.setattr(time, "time_ns", lambda: real_ns() + off)
+    monkeypatch.setattr(time, "time", lambda: real() + off / 1e9)
+    run = _Run(SimpleNamespace(lake=lake, query_set="set"), BASE, BASE + HOUR, None, None)  # type: ignore[arg-type]
+    record_replays(lake, [ReplayRow("set", "q", BASE, BASE + HOUR, "publish", "done", run._now(), "", "second", 2)])
+    last = last_published(lake, "set", "q", BASE, BASE + HOUR)
+    assert last is not None and last.digest == "second"
+    with leases.hold(root / "lock", 0, 1, length=1.0) as fence:
+        time.sleep(1.5)
+        fence.require()  # renewed, though the clock of the machine is off
+        create(root / "table", SCHEMA)
+        append_rows(root / "table", row(1), fence)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["ingest", "status", "inspect"])
+def test_wrong_keys_are_named_and_no_output_shows_them(
+    root: ObjectPath, proxy: Proxy, tmp_path: Path, capfd: pytest.CaptureFixture[str], command: str
+) -> None:
+    (tmp_path / "a.pcap").write_bytes(b"")
+    proxy.breaks(Rule("keys"))
+    more = ["--link", "a", tmp_path / "a.pcap"] if command == "ingest" else []
+    arguments = [f"{root}/a.pcap"] if command == "inspect" else ["--lake", root, *more]
+    done = lowwater(command, *arguments)
+    said = "".join([done.out, done.err, *capfd.readouterr()])  # what libraries log, too
+    assert done.code == 1 and "the object store refuses the keys" in said and "AWS_ACCESS_KEY_ID" in said
+    assert SECRET not in said and "AKIATEST" not in said and "Traceback" not in said

@@ -1,0 +1,56 @@
+"""Files that tasks of other machines leave in the lake: their drafts, their move, their removal."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from lowwater.capture.formats.division import index, read_chunk
+from lowwater.capture.generate import GeneratedCapture
+from lowwater.errors import CaptureError, LowwaterError
+from lowwater.lake.ingestion.handover import renamed
+from lowwater.lake.layout import open_lake
+from lowwater.lake.locks import handed_over
+from lowwater.storage import paths
+from lowwater.storage.object_paths import ObjectPath
+from tests.replay.support import START
+
+
+@pytest.mark.slow
+def test_a_draft_that_was_not_placed_is_never_read(root: ObjectPath) -> None:
+    """A task died while it wrote, and another machine wrote the whole file."""
+    paths.draft(root / "rows").write_bytes(b"par")
+    paths.send(Path(__file__), 0, 9, root / "other")
+    paths.take(root / "other", root / "rows")
+    assert paths.local(root / "rows").read_bytes() == Path(__file__).read_bytes()[:9]
+    assert not paths.has_file(root / "other")
+
+
+@pytest.mark.slow
+def test_what_a_dead_attempt_handed_over_is_removed(root: ObjectPath, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOWWATER_SPARK_MASTER", "spark://127.0.0.1:7077")
+    lake = open_lake(root)
+    paths.write(lake.work / "demo_1" / "dead" / "rows", b"rows")
+    with handed_over(lake, "demo 1") as folder:
+        assert folder is not None
+        assert [*paths.files_below(lake.work)] == []
+        paths.write(folder / "rows", b"rows")
+    assert [*paths.files_below(lake.work)] == []
+
+
+def test_a_chunk_is_read_from_the_bytes_that_were_sent(captures: list[GeneratedCapture], tmp_path: Path) -> None:
+    (capture,) = (each for each in captures if (each.link, each.start) == ("main1", START))
+    *_, last = index(capture.path, 10**18, 1 << 18).chunks
+    part = tmp_path / "part"
+    paths.send(capture.path, last.begin, last.end, part)
+    there = replace(last, held=part, base=last.begin)
+    rows, expected = ([batch.to_pylist() for _, batch in read_chunk(chunk)] for chunk in (there, last))
+    assert last.begin > 1000 and rows == expected
+
+
+def test_errors_name_the_capture_of_the_user() -> None:
+    error: LowwaterError = CaptureError("/copies/1.part: is no capture", "name another file")
+    told = renamed(error, Path("/copies/1.part"), Path("a.pcap"))
+    assert str(told) == "a.pcap: is no capture\n  hint: name another file"
