@@ -28,7 +28,7 @@ WORDS = {
     HALF: "published only some of their queries",
     MISSING: "have not run",
     HELD: "passed the audit and were not published",
-    STALE: "are published from inputs that have changed since",
+    STALE: "are published from inputs that have changed",
     "incomplete": "are published without traffic that is missing",
     "provisional": "are published before all records could have come",
 }
@@ -100,12 +100,12 @@ def overview_verdict(
     words = WORDS.get(state, state)
     if len(worst) == 1:
         words = re.sub("^have", "has", re.sub("^are", "is", words)).replace("their", "its").replace("were", "was")
-        number, since = "1 interval", "of"
+        number, since = "1 interval", ": that of"
     else:
-        number, since = f"{len(worst):,} intervals", "since"
+        number, since = f"{len(worst):,} intervals", ", since"
     others = len(bad) - len(worst)
     more = f" {others:,} more {'is' if others == 1 else 'are'} not done." if others else ""
-    sentence = f"{number}{of} {words}{by} {since} {spoken_instant(first.start)}.{more}"
+    sentence = f"{number}{of} {words}{by}{since} {spoken_instant(first.start)}.{more}"
     advice, command = ADVICE.get(state, RUN)
     values = {"lake": shlex.quote(str(snapshot.lake.root)), "set": shlex.quote(first.query_set)}
     bounds = {"start": format_instant(first.start), "end": format_instant(first.end)}

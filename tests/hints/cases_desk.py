@@ -143,7 +143,7 @@ CASES = [
     Case(
         "a row of a hidden group",
         lambda desk: _row("SELECT tb, count(*) AS n FROM main1.TCP GROUP BY time/60 AS tb, srcIP"),
-        "`lowwater export --where` selects packets by a condition of your own",
+        "`lowwater export` selects packets by a condition of your own",
         lambda desk: _kept_where(desk),
     ),
     Case(

@@ -208,7 +208,7 @@ def _span(fields: Sequence[Field], row: Mapping[str, Any]) -> tuple[int, int]:
 def _refused(query: QueryPlan, why: str) -> LakeError:
     return LakeError(
         f"the packets of a row of {query.name} are not known: {why}",
-        "`lowwater export --where` selects packets by a condition of your own",
+        "`lowwater export` selects packets by a condition of your own",
     )
 
 
@@ -263,7 +263,8 @@ def _find_link(
     if settings.shed is not None or settings.duplicates != "keep":
         why = "sheds load" if settings.shed is not None else "looks for copies of packets"
         raise LakeError(
-            f"link {link!r} {why}: which packets a row counted is not stored", "use `lowwater export --where`"
+            f"link {link!r} {why}: which packets a row counted is not stored",
+            "`lowwater export` selects packets by a condition of your own",
         )
     predicate, skews = condition.predicate, link_skews(config, link)
     test = predicate.test(link)
@@ -278,7 +279,10 @@ def _find_link(
             continue
         result.count += rows.num_rows
         if result.count > MOST_PACKETS:
-            raise LakeError(f"the row counted more than {MOST_PACKETS:,} packets", "use `lowwater export --where`")
+            raise LakeError(
+                f"the row counted more than {MOST_PACKETS:,} packets",
+                "`lowwater export` selects packets by a condition of your own",
+            )
         result.links[link] = result.links.get(link, 0) + rows.num_rows
         capture = str(rows.column("capture")[0].as_py())
         result.admitted.setdefault((link, capture), []).append(rows.column("position").to_numpy())
