@@ -119,7 +119,7 @@ CASES = [
         "an address without an instant",
         lambda desk: instant_of("now", "from") and None,
         "write for example 1970-01-01T00:00:00Z",
-        lambda desk: instant_of("1970-01-01T00:00:00Z", "from") and None,
+        lambda desk: None if instant_of("1970-01-01T00:00:00Z", "from") == 0 else desk.run("no instant"),
     ),
     Case(
         "an address of no page",
@@ -165,7 +165,7 @@ CASES = [
         lambda desk: access("0.0.0.0", None).token and None,
     ),
     Case(
-        "a port that is taken",
+        "a port of the pages that is taken",
         lambda desk: _listen(desk, True),
         "give another --port",
         lambda desk: _listen(desk, False),

@@ -198,7 +198,7 @@ def test_cut_frames_are_counted_and_absent_ones_read_from_the_capture(tmp_path: 
         selected(root, where="str_match_start[UDP_data, 'GET']")
     assert "`payload` in [links.a]" in str(raised.value)
     path.write_bytes(maker.pcap_bytes(given) + b"more")
-    with pytest.raises(LakeError, match="the lake kept no bytes of the frames, and their files .* \\(has changed\\)"):
+    with pytest.raises(LakeError, match=r"the lake kept no bytes of the frames, and their files .* \(has changed\)"):
         selected(root)
     path.write_bytes(maker.pcap_bytes(given))
     assert selected(root, where="srcPort = 2").packets == 0  # none of them needs a frame
