@@ -193,7 +193,8 @@ def test_cut_frames_are_counted_and_absent_ones_read_from_the_capture(tmp_path: 
     path.write_bytes(maker.pcap_bytes(given))
     add(root, "a", path, payload=None)
     found = selected(root)
-    assert (found.packets, found.cut) == (3, 0) and records(written(found)) == given  # from the capture file
+    assert (found.packets, found.cut) == (3, 0)
+    assert records(written(found)) == [(stamp, len(frame), frame) for stamp, frame in given]  # from the capture file
     with pytest.raises(LakeError, match="whose payload the condition asks for") as raised:
         selected(root, where="str_match_start[UDP_data, 'GET']")
     assert "`payload` in [links.a]" in str(raised.value)
