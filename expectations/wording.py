@@ -37,6 +37,8 @@ def headline(messages: Sequence[str], title: str) -> str:
         'Link control: 19.4s of traffic are missing'
     """
     parts = [match for match in map(_MESSAGE.fullmatch, messages[:1]) if match]
+    if not parts and messages and not title:
+        return f"{messages[0]} (and {len(messages) - 1} more)" if len(messages) > 1 else messages[0]
     if not parts:
         return f"Not so: {title[:1].lower()}{title[1:]}"
     about, reason = parts[0]["about"], _END.split(parts[0]["reason"], maxsplit=1)[0]
