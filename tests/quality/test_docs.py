@@ -14,7 +14,7 @@ from lowwater_expectations.entries import read_suite
 from lowwater_expectations.offline import offline
 
 from lowwater.errors import LawError
-from tests.quality.frames import CASES, GOOD, INTERVAL, RUN, SECOND, frames
+from tests.quality.frames import CASES, GOOD, RUN, SECOND, frames
 
 HOSTILE = (
     "<script>alert('x')</script><img src=\"https://x.example/\" onerror=alert(1)> "
