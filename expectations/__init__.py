@@ -16,6 +16,7 @@ from lowwater.extras import require
 from .entries import Entry, SuiteFile, read_suite
 from .findings import SUITES, Finding, Report, Severity, Validation, Verdict, once, verdict
 from .lazy import load_lazily
+from .wording import headline, spoken
 
 if TYPE_CHECKING:
     import pandas
@@ -30,11 +31,13 @@ __all__ = [
     "Validation",
     "Verdict",
     "assets",
+    "headline",
     "index",
     "once",
     "read_suite",
     "render",
     "render_suites",
+    "spoken",
     "validate",
     "verdict",
 ]

@@ -14,6 +14,7 @@ from jinja2 import Environment, FileSystemLoader
 
 from .findings import SUITES, Report
 from .offline import offline
+from .wording import headline, spoken
 
 _HERE = Path(__file__).parent
 
@@ -34,7 +35,8 @@ def index(rows: Iterable[Report]) -> str:
     reports.sort(key=lambda report: report.query_set)
     groups = [(name, list(group)) for name, group in groupby(reports, key=lambda report: report.query_set)]
     environment = Environment(loader=FileSystemLoader(_HERE / "templates"), autoescape=True)
-    environment.filters["address"] = lambda path: quote(path, safe="/.")
+    environment.filters |= {"address": lambda path: quote(path, safe="/."), "spoken": spoken}
+    environment.globals["headline"] = headline
     return offline(environment.get_template("index.html").render(groups=groups, suites=SUITES, root=""))
 
 

@@ -13,9 +13,11 @@ from lowwater.errors import LawError
 
 _TAGS = re.compile(
     "html|head|meta|title|link|body|header|nav|main|footer|section|div|p|span|strong|em|small|code|br|hr|h[1-6]"
-    "|ul|ol|li|table|thead|tbody|tr|th|td|a|details|summary"
+    "|ul|ol|li|time|table|thead|tbody|tr|th|td|a|details|summary"
 )
-_ATTRIBUTES = re.compile("id|class|lang|charset|name|content|http-equiv|rel|href|hidden|style|data-[a-z]+")
+_ATTRIBUTES = re.compile(
+    "id|class|title|datetime|lang|charset|name|content|http-equiv|rel|href|hidden|style|data-[a-z]+"
+)
 _RELATIVE = re.compile(r"(?:#|(?:\.\./)*[A-Za-z0-9_%~-])[A-Za-z0-9_.%~/#-]*")
 _STYLE = re.compile(r"(?:[a-z-]+:[a-z0-9.% -]*(?:!important)?; ?)*")
 

@@ -25,6 +25,7 @@ from .offline import offline
 from .outcomes import outcome_of
 from .rules import Rule
 from .suites import build_suite
+from .wording import headline, spoken
 
 _LINES = re.compile(r"\s*\n\s*")
 _STRONG, _CODE = re.compile(r"\*\*(.+?)\*\*"), re.compile(r"`(.+?)`")
@@ -92,7 +93,8 @@ def _templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["marked"] = marked
+    environment.filters |= {"marked": marked, "spoken": spoken}
+    environment.globals["headline"] = headline
     return environment
 
 

@@ -121,3 +121,46 @@ def format_duration(duration: int) -> str:
             digits = len(str(_UNITS[unit])) - 1
             return f"{whole}.{rest:0{digits}d}".rstrip("0") + unit if rest else f"{whole}{unit}"
     return "0s"
+
+
+def spoken_instant(instant: int) -> str:
+    """Formats an instant (ns since the epoch) for people: day, time and zone; seconds only where they are not 0.
+
+    Example:
+        >>> spoken_instant(1_500_000_000), spoken_instant(HOUR)
+        ('1 Jan 1970, 00:00:01 UTC', '1 Jan 1970, 01:00 UTC')
+    """
+    try:
+        moment = datetime.fromtimestamp(instant // SECOND, UTC)
+    except (OverflowError, ValueError):  # an instant beyond the calendar
+        return format_instant(instant)
+    return f"{moment.day} {moment:%b %Y, %H:%M}{f':{moment:%S}' if moment.second else ''} UTC"
+
+
+def spoken_span(start: int, end: int) -> str:
+    """Formats a range of instants (ns since the epoch) for people; names the day once if both are of one day.
+
+    Example:
+        >>> spoken_span(0, HOUR), spoken_span(23 * HOUR, 25 * HOUR)
+        ('1 Jan 1970, 00:00 to 01:00 UTC', '1 Jan 1970, 23:00 to 2 Jan 1970, 01:00 UTC')
+    """
+    first, last = spoken_instant(start).removesuffix(" UTC"), spoken_instant(end)
+    day, _, clock = last.partition(", ")
+    return f"{first} to {clock}" if clock and first.startswith(f"{day}, ") else f"{first} to {last}"
+
+
+def spoken_duration(duration: int) -> str:
+    """Formats a duration (ns) for people: three digits, or hours, minutes and seconds.
+
+    Example:
+        >>> spoken_duration(19_412_345_678), spoken_duration(5_400 * SECOND), spoken_duration(1_234), spoken_duration(0)
+        ('19.4 s', '1 h 30 min', '1.23 µs', '0 s')
+    """
+    if duration < 0:
+        return f"-{spoken_duration(-duration)}"
+    if duration < 60 * SECOND:
+        unit = next((unit for unit in ("s", "ms", "us", "ns") if duration >= _UNITS[unit]), "s")
+        return f"{duration / _UNITS[unit]:.3g} {unit.replace('u', 'µ')}"
+    seconds = round(duration / SECOND)
+    parts = [(seconds // 86400, "d"), (seconds // 3600 % 24, "h"), (seconds // 60 % 60, "min"), (seconds % 60, "s")]
+    return " ".join(f"{number} {unit}" for number, unit in [part for part in parts if part[0]][:2])

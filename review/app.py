@@ -17,7 +17,10 @@ from lowwater.errors import LowwaterError
 from lowwater.lake.tables import safe_name
 
 from .board import Board
+from .diff_pages import add_diff
+from .packet_pages import add_packets
 from .pages import HERE, render
+from .results import add_results, as_page
 
 HEADERS = {
     "Content-Security-Policy": (
@@ -73,6 +76,11 @@ def create(
     if routes is not None:
         app.include_router(routes)
 
+    results = APIRouter()
+    for add in (add_results, add_packets, add_diff):
+        add(results, board, permission, as_page(_plain, HEADERS), HEADERS)
+    app.include_router(results)
+
     @app.api_route("/", methods=METHODS)
     def start() -> Response:
         return RedirectResponse("index.html", headers=HEADERS)
@@ -117,7 +125,7 @@ def page_response(board: Board, address: str, sees: Permission) -> Response:
     A page that the user may not see is also 404, so that its existence stays hidden.
     """
     try:
-        html = render(board.now().only(sees), address)
+        html = render(board.now().only(sees), address, served=True)
     except LowwaterError as error:
         return HTMLResponse(_plain(str(error)), 503, HEADERS)
     return HTMLResponse(

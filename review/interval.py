@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lowwater_expectations import Finding, once
+from lowwater_expectations import Finding, headline, once
 
 from lowwater.instants import format_duration, format_instant
 from lowwater.lake.ledgers.captures import Capture, malformed_between
@@ -43,7 +43,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class ExpectationResult:
-    """Result of one expectation of the audit."""
+    """Result of one expectation of the audit; `headline` says in a sentence what failed, `name` is the rule."""
 
     suite: str
     name: str
@@ -53,6 +53,7 @@ class ExpectationResult:
     unexpected: int
     messages: tuple[str, ...]
     examples: tuple[Rows, ...]
+    headline: str = ""
 
 
 @dataclass(frozen=True)
@@ -127,6 +128,7 @@ def expectations_of(snapshot: Snapshot, part: Part, key: Key) -> list[Expectatio
             finding.unexpected,
             finding.messages,
             tuple(_rows(_once(finding, reported, quarantine))),
+            "" if finding.success else headline(finding.messages, finding.title),
         )
         for finding in reported
     ]

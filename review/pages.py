@@ -15,9 +15,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from lowwater_expectations import spoken
+from markupsafe import Markup
 
 from lowwater.capture.tables.reader import RECORD_KINDS
-from lowwater.instants import SECOND, format_duration, format_instant, parse_instant
+from lowwater.instants import SECOND, format_duration, format_instant, parse_instant, spoken_duration, spoken_span
 from lowwater.lake.tables import interval_label, safe_name
 from lowwater.quality.lateness.counts import bound_of
 from lowwater.quality.lateness.review import QUANTILES, recommend
@@ -32,6 +34,7 @@ from .drawing import lateness, waterfall
 from .interval import SHOWN, expectations_of, links_of, operators_of, stages_of
 from .lateness import link_review
 from .queries import cost_history, explained, newest_preview, previews, query_plan, rows_history
+from .verdict import overview_verdict
 
 _CLOCK = re.compile(r"T(\d\d)(\d\d)(\d\d)")
 HERE = Path(__file__).parent
@@ -88,8 +91,13 @@ def page(
     return register
 
 
-def render(snapshot: Snapshot, address: str) -> str | None:
+def render(snapshot: Snapshot, address: str, served: bool = False) -> str | None:
     """Renders the page of an address such as `index.html` or `interval/demo/<interval>.html`; None if unknown.
+
+    Args:
+        snapshot: ledgers of the lake.
+        address: address of the page, relative to the start.
+        served: as for `fill_template`.
 
     Raises:
         LakeError: a ledger cannot be read.
@@ -98,8 +106,10 @@ def render(snapshot: Snapshot, address: str) -> str | None:
     for kind in PAGES:
         parts = kind.match(name) if name != address else None
         if parts is not None:
-            values = kind.fill(snapshot, *parts)
-            return None if values is None else _filled(kind, snapshot, "../" * address.count("/"), values)
+            values, root = kind.fill(snapshot, *parts), "../" * address.count("/")
+            if values is None:
+                return None
+            return fill_template(snapshot, kind.template, kind.section, root, values, served)
     return None
 
 
@@ -121,9 +131,12 @@ def _templates() -> Environment:
     )
     environment.filters |= {
         "instant": format_instant,
-        "second": lambda value: format_instant(value - value % SECOND),
-        "duration": lambda value: format_duration(bound_of(value)) if value >= 0 else f"-{format_duration(-value)}",
-        "exact": format_duration,
+        "duration": lambda value: _spoken_duration(value, bound_of(value)),
+        "spoken": spoken,
+        "second": lambda value: spoken(format_instant(value - value % SECOND)),
+        "when": lambda value: spoken(format_instant(value)),
+        "span": _spoken_span,
+        "exact": lambda value: _spoken_duration(value, value),
         "share": share_text,
         "safe_name": safe_name,
         "file": lambda path: Path(path).name,
@@ -132,13 +145,38 @@ def _templates() -> Environment:
     return environment
 
 
-def _filled(kind: Page, snapshot: Snapshot, root: str, values: dict[str, Any]) -> str:
+def _spoken_duration(exact: int, shown: int) -> Markup:
+    """Shows a duration (ns) as people read it, with the exact one on hover."""
+    text = format_duration(exact) if exact >= 0 else f"-{format_duration(-exact)}"
+    return Markup('<span title="{}">{}</span>').format(text, spoken_duration(shown if exact >= 0 else exact))
+
+
+def _spoken_span(start: int, end: int) -> Markup:
+    """Shows a range of instants (ns) as people read it, with the exact one on hover."""
+    exact = f"{format_instant(start)} to {format_instant(end)}"
+    return Markup('<span title="{}">{}</span>').format(exact, spoken_span(start, end))
+
+
+def fill_template(
+    snapshot: Snapshot, template: str, section: str, root: str, values: dict[str, Any], served: bool
+) -> str:
+    """Fills the template of a page.
+
+    Args:
+        snapshot: ledgers of the lake.
+        template: file in `templates/`.
+        section: navigation entry of the page, or empty.
+        root: relative address of the start of the pages, such as `../`.
+        values: values of the template.
+        served: whether a server answers, which has the results too; otherwise pages are files.
+    """
     return (
         _templates()
-        .get_template(kind.template)
+        .get_template(template)
         .render(
             root=root,
-            section=kind.section,
+            section=section,
+            served=served,
             navigation=[kind for kind in PAGES if kind.section and "{}" not in kind.address],
             docs=has_file(snapshot.lake.reports / "index.html"),
             lake="/".join(snapshot.lake.root.parts[-2:]),
@@ -160,7 +198,8 @@ def _month(snapshot: Snapshot, name: str) -> dict[str, Any] | None:
 
 
 def _overview(snapshot: Snapshot, part: Month | None) -> dict[str, Any]:
-    parts, intervals = months(snapshot), snapshot.part(part.start, part.end).intervals if part else ()
+    parts, shown = months(snapshot), snapshot.part(part.start, part.end) if part else None
+    intervals = shown.intervals if shown else ()
     calendars, links, counted = [], [], _counted(snapshot)
     if part is not None:
         for job in snapshot.jobs.values():
@@ -174,6 +213,7 @@ def _overview(snapshot: Snapshot, part: Month | None) -> dict[str, Any]:
     ]
     return {
         "part": part,
+        "verdict": overview_verdict(snapshot, intervals, shown.audits if shown else {}),
         "months": [(month, counted.get(month.name, [])) for month in reversed(parts)],
         "calendars": calendars,
         "links": links,

@@ -16,7 +16,7 @@ import duckdb
 import pyarrow.parquet as pq
 import pytest
 
-from lowwater.instants import HOUR, format_instant, parse_instant
+from lowwater.instants import HOUR, format_instant, parse_instant, spoken_instant
 from lowwater.lake.tables import open_table
 from lowwater.replay.interval import replay, statuses
 from lowwater.replay.job import Job
@@ -107,7 +107,12 @@ def test_a_backfill_from_the_form_fills_the_calendar(platform: Platform, page: A
     cell(page, platform, "missing")
     backfill_by_form(page, platform.home.address, "replay_late", START, START)
     assert platform.finish("replay_late", 1) == {"2026-01-01T00:00:00Z": "success"}
-    follow(page, cell(page, platform, "provisional"), format_instant(START), "/lowwater/interval/late/")
+    follow(
+        page,
+        cell(page, platform, "provisional"),
+        spoken_instant(START).removesuffix(" UTC"),
+        "/lowwater/interval/late/",
+    )
 
 
 def test_a_broken_audit_is_never_visible(platform: Platform) -> None:
@@ -145,7 +150,9 @@ def test_a_broken_audit_is_never_visible(platform: Platform) -> None:
 
 def test_a_failed_audit_and_the_skew_review_in_the_browser(platform: Platform, page: Any) -> None:
     """In Chromium: the hour that failed, its finding with the measures that were kept, and what a skew would cost."""
-    inside = follow(page, cell(page, platform, "failed"), format_instant(START), "/lowwater/interval/late/")
+    inside = follow(
+        page, cell(page, platform, "failed"), spoken_instant(START).removesuffix(" UTC"), "/lowwater/interval/late/"
+    )
     assert inside.locator(".finding.critical", has_text="late_flows").locator(".pairs").count() >= 1
     follow(page, inside.get_by_role("link", name="Skew review"), "Skew review", "/lowwater/skew/index.html")
     late = inside.get_by_role("table").get_by_role("link", name="late", exact=True)

@@ -40,6 +40,11 @@ def test_no_route_answers_who_is_not_logged_in(view: Any) -> None:
         "/": "/",
         "/dag": "/dag",
         "/run": "/run",
+        "/results/index.html": "/results/index.html",
+        **{
+            f"/results/{{set_name}}/{{query}}{last}": f"/results/q/flows{last.replace('{form}', 'csv')}"
+            for last in ("", "/plot.json", "/rows.{form}", "/packets", "/packets.pcapng", "/diff")
+        },
         "/assets/{name:path}": "/assets/review.css",
         "/docs/{name:path}": "/docs/index.html",
         "/{address:path}": "/index.html",

@@ -76,7 +76,8 @@ def test_what_is_there_is_left_alone(kept: Path, tmp_path: Path, capsys: pytest.
     out.write_text("mine")
     assert called(kept, out, "--link", "a") == 1
     assert "already exists" in capsys.readouterr().err
-    assert called(kept, out, "--link", "b", "--force") == 1
+    payload = ("--where", "str_match_start[UDP_data, 'GET']")
+    assert called(kept, out, "--link", "b", "--force", "--protocol", "UDP", *payload) == 1
     said = capsys.readouterr().err
     assert "link 'b': the lake stores no bytes of the frames" in said and "[links.b]" in said
     assert called(kept, out, "--link", "a", "--force", "--where", "nosuch = 1") == 1

@@ -73,7 +73,7 @@ def _to_terminal(desk: Desk) -> None:
 
 def _without_frames(desk: Desk) -> Said:
     desk.settle()
-    return _exported(desk, "out.pcap", lake=False)
+    return _exported(desk, "out.pcap", "--protocol", "TCP", "--where", "payload LIKE 'a%'", lake=False)
 
 
 def _frames_kept_now(desk: Desk) -> Said:

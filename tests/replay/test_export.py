@@ -186,17 +186,22 @@ def test_link_types_that_a_file_cannot_say(tmp_path: Path) -> None:
     assert empty.packets == 0 and written(empty)[20:] == struct.pack("<I", maker.ETHERNET)
 
 
-def test_cut_frames_are_counted_and_absent_ones_refused(tmp_path: Path) -> None:
+def test_cut_frames_are_counted_and_absent_ones_read_from_the_capture(tmp_path: Path) -> None:
     frames = [maker.arp(), maker.udp("10.0.0.1", "10.0.0.2", 1, 53, bytes(100)), b""]
     given = [(START + index * SECOND, frame) for index, frame in enumerate(frames)]
     path, root = tmp_path / "a.pcap", tmp_path / "lake"
     path.write_bytes(maker.pcap_bytes(given))
     add(root, "a", path, payload=None)
-    with pytest.raises(LakeError, match="the lake stores no bytes of the frames") as raised:
-        selected(root)
-    assert "`payload` in [links.a]" in str(raised.value)
-    with pytest.raises(LakeError, match="whose payload the condition asks for"):
+    found = selected(root)
+    assert (found.packets, found.cut) == (3, 0)
+    assert records(written(found)) == [(stamp, len(frame), frame) for stamp, frame in given]  # from the capture file
+    with pytest.raises(LakeError, match="whose payload the condition asks for") as raised:
         selected(root, where="str_match_start[UDP_data, 'GET']")
+    assert "`payload` in [links.a]" in str(raised.value)
+    path.write_bytes(maker.pcap_bytes(given) + b"more")
+    with pytest.raises(LakeError, match=r"the lake kept no bytes of the frames, and their files .* \(has changed\)"):
+        selected(root)
+    path.write_bytes(maker.pcap_bytes(given))
     assert selected(root, where="srcPort = 2").packets == 0  # none of them needs a frame
     add(root, "a", path, payload=8)
     found = selected(root)

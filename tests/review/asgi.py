@@ -17,7 +17,9 @@ class Answer:
     text: str
 
 
-def ask(app: Any, path: str, method: str = "GET", query: str = "", headers: dict[str, str] | None = None) -> Answer:
+def ask(
+    app: Any, path: str, method: str = "GET", query: str = "", headers: dict[str, str] | None = None, body: bytes = b""
+) -> Answer:
     """One request; `path` is percent-encoded."""
     scope = {
         "type": "http",
@@ -35,7 +37,7 @@ def ask(app: Any, path: str, method: str = "GET", query: str = "", headers: dict
     }
     sent: list[dict[str, Any]] = []
 
-    told = iter([{"type": "http.request", "body": b"", "more_body": False}])
+    told = iter([{"type": "http.request", "body": body, "more_body": False}])
 
     async def receive() -> dict[str, Any]:
         for message in told:

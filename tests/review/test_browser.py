@@ -6,6 +6,7 @@ import shutil
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from lowwater_review.app import create
 from lowwater.instants import HOUR
 from lowwater.lake.tables import interval_label
 from tests.review.ledgers import HOSTILE, START, make
+from tests.review.widths import MEASURE, make_large, write_pages, wrong_places
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]
 HOURS, FAILED = 30, 5
@@ -74,11 +76,11 @@ def test_from_the_calendar_to_the_rows_that_failed(page: Any, address: str) -> N
     inside.get_by_role("heading", name="January 2025", level=1).wait_for()
     assert inside.locator("td a[aria-label]").count() == HOURS
     inside.get_by_role("link", name="1 Jan 05:00, failed", exact=True).click()
-    inside.get_by_role("heading", name="2025-01-01T05:00:00Z").wait_for()
+    inside.get_by_role("heading", name="1 Jan 2025, 05:00 to 06:00 UTC").wait_for()
     assert inside.locator(".finding.critical").count() == len(SUITES)
     assert inside.locator(".finding.critical .pairs", has_text=HOSTILE).count() == len(SUITES)
-    inside.get_by_role("link", name="2025-01-01T06:00:00Z →").click()
-    inside.get_by_role("heading", name="2025-01-01T06:00:00Z").wait_for()
+    inside.get_by_role("link", name="1 Jan 2025, 06:00 UTC →").click()
+    inside.get_by_role("heading", name="1 Jan 2025, 06:00 to 07:00 UTC").wait_for()
 
 
 def test_skew_review_and_plan(page: Any, address: str) -> None:
@@ -100,11 +102,14 @@ def test_the_keyboard_reaches_the_content_and_every_cell(page: Any, address: str
     assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
     page.keyboard.press("Enter")
     page.keyboard.press("Tab")
-    for _ in range(FAILED + 1):
+    assert page.evaluate("document.activeElement.textContent") == "Show the interval"  # of the verdict
+    for _ in range(FAILED + 12):
         page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.getAttribute('aria-label')") == "1 Jan 05:00, failed":
+            break
     assert page.evaluate("document.activeElement.getAttribute('aria-label')") == "1 Jan 05:00, failed"
     page.keyboard.press("Enter")
-    page.get_by_role("heading", name="2025-01-01T05:00:00Z").wait_for()
+    page.get_by_role("heading", name="1 Jan 2025, 05:00 to 06:00 UTC").wait_for()
 
 
 def test_dark_is_dark_and_narrow_is_not_cut(page: Any, address: str) -> None:
@@ -122,3 +127,25 @@ def test_dark_is_dark_and_narrow_is_not_cut(page: Any, address: str) -> None:
             wide = page.evaluate("document.documentElement.scrollWidth")
             assert wide <= width + 1, f"{where} is {wide} pixels wide on a screen of {width}"
     page.set_viewport_size({"width": 1500, "height": 950})
+
+
+def test_no_page_is_wider_than_its_screen_and_no_column_is_squeezed(page: Any, address: str, tmp_path: Path) -> None:
+    board = make_large(tmp_path, HOURS, links=5, sets=3)
+    failed = f"interval/q/{interval_label(START + FAILED * HOUR, START + (FAILED + 1) * HOUR)}.html"
+    write_pages(board, tmp_path, ["index.html", "skew/index.html", failed])
+    site = (tmp_path / "site").as_uri()
+    other = page.context.browser.new_page()  # files, which the page of the fixture may not ask for
+    wrong = [
+        place
+        for where in ("index.html", "skew/index.html", failed, "docs/index.html")
+        for width in (390, 1440)
+        for place in wrong_places(other, f"{site}/{where}", width)
+    ]
+    assert wrong == []
+    other.set_content(
+        "<table style='width:60px;font:15px serif'><tr><td>some words that are squeezed here today</table>"
+    )
+    assert any("a column of" in place for place in other.evaluate(MEASURE))
+    other.set_content("<div style='width:5000px;height:9px'></div>")
+    assert any("pixels wide" in place for place in other.evaluate(MEASURE))
+    other.close()

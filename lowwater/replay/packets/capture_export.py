@@ -8,7 +8,7 @@ first pass surveys the packets, so that a file is only begun if it can be writte
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
 
@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from lowwater.capture.formats.header import LINK_NUMBERS
 from lowwater.capture.formats.write import (
@@ -33,15 +34,18 @@ from lowwater.config import Config, section_of
 from lowwater.errors import ConfigError, LakeError
 from lowwater.instants import SECOND
 from lowwater.lake.layout import Lake
-from lowwater.lake.ledgers.captures import ingested_links, read_captures
+from lowwater.lake.ledgers.captures import Capture, ingested_links, read_captures
 from lowwater.lake.packets import CaptureRead, LinkRead, PacketFiles, packet_files
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.plan.text import nearest
+from lowwater.replay.packets.capture_frames import CaptureFrames, frame_sources
 from lowwater.replay.packets.predicate import Predicate
 from lowwater.storage.paths import local
 
 ETHERNET = "EN10MB"
 BATCH_BYTES = 32 << 20
+Admitted = Mapping[tuple[str, str], Sequence[NDArray[np.int64]]]
+"""(link, capture) -> arrays of positions."""
 
 
 @dataclass(frozen=True)
@@ -51,10 +55,12 @@ class _LinkPackets:
     Attributes:
         read: its files; the read range is [start, end) of the selection.
         link_types: capture -> name of its link type.
+        captures: ledger rows of the link.
     """
 
     read: LinkRead
     link_types: dict[str, str]
+    captures: Sequence[Capture] = ()
 
 
 @dataclass
@@ -62,6 +68,7 @@ class Selection:
     """The packets that a predicate selects, as surveyed in a first pass.
 
     Attributes:
+        admitted: (link, capture) -> positions of the packets that may be selected; None for all.
         packets: number of packets.
         cut: packets of which less is stored than was captured.
         kept: largest number of bytes stored of a cut packet.
@@ -69,10 +76,12 @@ class Selection:
         nanoseconds: whether a timestamp is not a whole microsecond.
         latest: largest timestamp, ns.
         snaplen: upper limit of the frame length, bytes.
+        absent: (link, capture) -> positions of packets whose frames are read from the capture file.
     """
 
     feeds: tuple[_LinkPackets, ...]
     predicate: Predicate
+    admitted: Admitted | None = None
     packets: int = 0
     cut: int = 0
     kept: int = 0
@@ -80,6 +89,7 @@ class Selection:
     nanoseconds: bool = False
     latest: int = 0
     snaplen: int = SNAPLEN
+    absent: dict[tuple[str, str], list[NDArray[np.int64]]] = field(default_factory=dict)
 
     @property
     def link_types(self) -> list[str]:
@@ -124,6 +134,7 @@ def select(
     start: int = 0,
     end: int = END_OF_TIME,
     progress: Callable[[int], None] = lambda packets: None,
+    admitted: Admitted | None = None,
 ) -> Selection:
     """Surveys the packets with a timestamp in [start, end), ns, that a predicate selects.
 
@@ -135,30 +146,51 @@ def select(
         start: first timestamp, ns since the epoch.
         end: end of the timestamps, ns, exclusive.
         progress: called with the number of packets so far.
+        admitted: (link, capture) -> positions of the packets that may be selected; None for all.
 
     Raises:
-        LakeError: frames of some packets are not stored, a link type is unknown, or the lake cannot be read.
+        LakeError: frames of some packets are neither stored nor in their files, a link type is unknown, or the lake
+            cannot be read.
     """
     captures, files = read_captures(lake, links), PacketFiles.of(lake)
     feeds = []
     for link in links:
         settings = config.link(link)
         read = packet_files(files, link, captures[link], settings, start, end, end)
-        feeds.append(_LinkPackets(read, {capture.capture: capture.link_type for capture in captures[link]}))
-    selection = Selection(tuple(feeds), predicate)
+        feeds.append(
+            _LinkPackets(read, {capture.capture: capture.link_type for capture in captures[link]}, captures[link])
+        )
+    selection = Selection(tuple(feeds), predicate, admitted)
     for feed in feeds:
-        for interface, batch in _selected(feed, predicate):
-            _survey(selection, feed.read.link, interface, batch)
+        for capture, interface, batch in _selected(feed, predicate, admitted):
+            _survey(selection, feed.read.link, capture, interface, batch)
             progress(selection.packets)
+        _sources(selection, feed)  # refuses files that are gone before anything is written
     if not selection.interfaces:
         types = [(feed.read.link, kind) for feed in feeds for kind in feed.link_types.values() if _numbered(kind)]
         selection.interfaces = types[:1] or [(links[0], ETHERNET)]
     return selection
 
 
-def _survey(selection: Selection, link: str, link_type: str, batch: pa.RecordBatch) -> None:
-    _require_frames(batch, link, "of packets that are selected")
-    lengths = pc.fill_null(pc.binary_length(batch.column(FRAME)), 0)
+def _sources(selection: Selection, feed: _LinkPackets) -> dict[str, CaptureFrames]:
+    """Opens the capture files of a link whose frames are not stored."""
+    link = feed.read.link
+    wanted = {capture: positions for (name, capture), positions in selection.absent.items() if name == link}
+    return frame_sources(link, feed.captures, wanted)
+
+
+def _absent(batch: pa.RecordBatch) -> pa.Array:
+    """Which packets have captured bytes, and no stored frame."""
+    return pc.and_(batch.column(FRAME).is_null(), pc.greater(batch.column("caplen"), 0))
+
+
+def _survey(selection: Selection, link: str, capture: str, link_type: str, batch: pa.RecordBatch) -> None:
+    absent = _absent(batch)
+    if pc.any(absent).as_py():
+        positions = batch.column("position").filter(absent).to_numpy()
+        selection.absent.setdefault((link, capture), []).append(positions)
+    stored = pc.fill_null(pc.cast(pc.binary_length(batch.column(FRAME)), pa.int64()), 0)
+    lengths = pc.if_else(absent, pc.cast(batch.column("caplen"), pa.int64()), stored)
     cut = pc.less(lengths, batch.column("caplen"))
     selection.cut += pc.sum(cut).as_py()
     selection.kept = max(selection.kept, pc.max(lengths.filter(cut)).as_py() or 0)
@@ -178,7 +210,7 @@ def _survey(selection: Selection, link: str, link_type: str, batch: pa.RecordBat
 
 def _require_frames(batch: pa.RecordBatch, link: str, packets: str) -> None:
     """Refuses packets whose captured bytes are not stored."""
-    if pc.any(pc.and_(batch.column(FRAME).is_null(), pc.greater(batch.column("caplen"), 0))).as_py():
+    if pc.any(_absent(batch)).as_py():
         raise LakeError(
             f"link {link!r}: the lake stores no bytes of the frames {packets}",
             f"set `payload` in {section_of(link.partition('/')[0])} to the bytes of each payload to keep, and ingest "
@@ -186,12 +218,14 @@ def _require_frames(batch: pa.RecordBatch, link: str, packets: str) -> None:
         )
 
 
-def _selected(feed: _LinkPackets, predicate: Predicate) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """Yields (link type, selected packets) in the order of the link; no batch is empty."""
+def _selected(
+    feed: _LinkPackets, predicate: Predicate, admitted: Admitted | None
+) -> Iterator[tuple[str, str, pa.RecordBatch]]:
+    """Yields (capture, link type, selected packets) in the order of the link; no batch is empty."""
     read = feed.read
     test = predicate.test(read.link)
     low, high = max(read.read_from, read.since), min(read.end, read.until)
-    names = list(dict.fromkeys(["arrival", "timestamp", "len", "caplen", FRAME, *predicate.columns]))
+    names = list(dict.fromkeys(["arrival", "timestamp", "position", "len", "caplen", FRAME, *predicate.columns]))
     for capture in read.captures:
         for path in (file.path for file in capture.files):
             try:
@@ -199,8 +233,12 @@ def _selected(feed: _LinkPackets, predicate: Predicate) -> Iterator[tuple[str, p
                     if predicate.reads_payload:
                         _require_frames(batch, read.link, "whose payload the condition asks for")
                     chosen = batch.filter(pa.array(test(batch)))
+                    if admitted is not None:
+                        positions = admitted.get((read.link, capture.capture), [])
+                        inside = pa.chunked_array(positions, pa.int64()).combine_chunks()
+                        chosen = chosen.filter(pc.is_in(chosen.column("position"), inside))
                     if chosen.num_rows:
-                        yield feed.link_types[capture.capture], chosen
+                        yield capture.capture, feed.link_types[capture.capture], chosen
             except OSError as error:
                 raise LakeError(
                     f"{path}: packets of link {read.link!r} cannot be read: {error.strerror or error}",
@@ -301,8 +339,11 @@ def _merged(selection: Selection) -> Iterator[Row]:
 
 def _rows(selection: Selection, place: int) -> Iterator[Row]:
     feed = selection.feeds[place]
-    for link_type, batch in _selected(feed, selection.predicate):
+    sources = _sources(selection, feed)
+    for capture, link_type, batch in _selected(feed, selection.predicate, selection.admitted):
         interface = selection.interfaces.index((feed.read.link, link_type))
         columns = [batch.column(name).to_pylist() for name in ("arrival", "timestamp", "len", FRAME)]
-        for arrival, stamp, wire, frame in zip(*columns, strict=True):
-            yield arrival, place, interface, stamp, wire, frame or b""
+        absent, positions = _absent(batch).to_pylist(), batch.column("position").to_pylist()
+        for at, (arrival, stamp, wire, frame) in enumerate(zip(*columns, strict=True)):
+            whole = sources[capture].frame(positions[at]) if absent[at] else frame or b""
+            yield arrival, place, interface, stamp, wire, whole

@@ -1,0 +1,74 @@
+"""The command `diff`: what changed in a published table between two of its versions."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path, PurePath
+
+import click
+
+from lowwater.cli import options
+
+SHOWN = 20
+
+
+@click.command()
+@click.argument("query")
+@click.option("--lake", required=True, type=options.LAKE, help=options.LAKE_HELP)
+@click.option("--from", "before", required=True, type=click.IntRange(0), metavar="VERSION", help="The earlier version.")
+@click.option("--with", "after", type=click.IntRange(0), metavar="VERSION", help="The later one; default the newest.")
+@click.option("--at", type=options.INSTANT, help="Only the interval that begins here, ISO 8601; default all rows.")
+@click.option("--limit", default=SHOWN, type=click.IntRange(0), metavar="N", help="Rows to print.", show_default=True)
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option("--queries", default="queries", type=options.FOLDER, help="Folder of query sets.", show_default=True)
+def diff(
+    query: str, lake: PurePath, before: int, after: int | None, at: int | None, limit: int, form: str, queries: Path
+) -> int:
+    """Shows the rows that were added, that are gone and that changed between two versions of a published table.
+
+    \b
+    Rows are the same row if the columns of the query's unique key are equal. A version is a commit of the table: each
+    publication of an interval makes one. Exit code 0 if the rows are the same, 3 if they differ.
+    Example:
+      lowwater diff flows --lake var/lake --at 2026-01-01T01:00Z --from 4
+    """
+    from lowwater.lake.layout import open_lake
+    from lowwater.lake.results.comparing import TableDiff, compare
+    from lowwater.lake.results.exploring import result_table
+    from lowwater.replay.schedule.compared import interval_of, key_of
+    from lowwater.terminal import say
+
+    opened = open_lake(lake, make=False)
+    later = result_table(opened, query, after)
+    earlier = result_table(opened, query, before)
+    start, end = interval_of(opened, query, at) if at is not None else (0, 1 << 62)
+    found: TableDiff = compare(earlier, later, key_of(lake, queries, query), start, end, limit)
+    if form == "json":
+        examples = [
+            {"what": kind, "before": old and _named(found.columns, old), "after": new and _named(found.columns, new)}
+            for kind, old, new in found.examples
+        ]
+        counts = {name: getattr(found, name) for name in ("same", "added", "gone", "changed")}
+        versions = {"before": earlier.version, "after": later.version}
+        say(json.dumps({**versions, "key": found.key, **counts, "examples": examples}, default=str))
+        return 0 if found.equal else 3
+    by = f"by {', '.join(found.key)}" if found.key else "whole rows, since the plan shows no unique key"
+    say(f"{query}: version {earlier.version} to {later.version}, {by}")
+    say(f"{found.added:,} added, {found.gone:,} gone, {found.changed:,} changed, {found.same:,} the same")
+    for kind, old, new in found.examples:
+        sign = {"added": "+", "gone": "-", "changed": "~"}[kind]
+        say(f"{sign} {_text(found.columns, old, new)}")
+    return 0 if found.equal else 3
+
+
+def _named(columns: tuple[str, ...], row: tuple[object, ...]) -> dict[str, object]:
+    return dict(zip(columns, row, strict=True))
+
+
+def _text(columns: tuple[str, ...], old: tuple[object, ...] | None, new: tuple[object, ...] | None) -> str:
+    """Returns a row as `column=value`; a changed value as `column=before -> after`."""
+    first, second = old or new or (), new or old or ()
+    parts = []
+    for name, a, b in zip(columns, first, second, strict=True):
+        parts.append(f"{name}={a!r}" if a == b else f"{name}={a!r} -> {b!r}")
+    return " ".join(parts)

@@ -1,0 +1,37 @@
+"""The command `serve`: the review pages of a lake in a browser, without Airflow."""
+
+from __future__ import annotations
+
+from pathlib import Path, PurePath
+
+import click
+
+from lowwater.cli import options
+
+
+@click.command()
+@click.option("--lake", required=True, type=options.LAKE, help=options.LAKE_HELP)
+@click.option("--queries", default="queries", type=options.FOLDER, help="Folder of query sets.", show_default=True)
+@click.option(
+    "--host", default="127.0.0.1", help="Address to listen on; beyond loopback a token is needed.", show_default=True
+)
+@click.option("--port", default=8642, type=click.IntRange(0, 65535), help="0 takes a free one.", show_default=True)
+@click.option(
+    "--token-file", type=click.Path(path_type=Path), help="File with the token to log in with, also on loopback."
+)
+def serve(lake: PurePath, queries: Path, host: str, port: int, token_file: Path | None) -> None:
+    """Serves the review pages and the results of a lake to a browser, until Ctrl-C.
+
+    \b
+    Only this machine reaches it. With another --host everybody who reaches the address must log in with a token:
+    the one of --token-file, else one that is made and printed at the start. Put TLS before it (a reverse proxy).
+    Example:
+      lowwater serve --lake var/lake
+    """
+    from lowwater.extras import require
+    from lowwater.terminal import say
+
+    require("lowwater serve", "serve")
+    from lowwater_review.serving import serve as serve_pages
+
+    serve_pages(lake, queries, host, port, token_file, lambda text: say(text, err=True))

@@ -1,0 +1,134 @@
+"""Routes from a row to its packets: the packets that it counted, decoded, and all of them as a pcapng.
+
+Beside `results`, whose rows link here. A row is named by its values, so the address stays good
+when a table is replaced.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response, StreamingResponse
+
+from lowwater.catalog.expr import show
+from lowwater.catalog.values import format_ip, ip_from_words
+from lowwater.errors import LowwaterError
+from lowwater.lake.tables import safe_name
+from lowwater.replay.packets.capture_export import select, write_selection
+from lowwater.replay.packets.predicate import Predicate
+from lowwater.replay.packets.row_packets import SHOWN, RowPackets, SourceCondition, find_packets, row_packets
+
+from .board import Board
+from .pages import fill_template
+from .results import METHODS, Chosen, Shown, choose, pieces
+
+LONGEST_ROW = 16_384
+"""Most characters of a row in an address."""
+MOST_EXPORTED = 1_000_000
+"""Most packets of a download."""
+
+
+def add_packets(router: APIRouter, board: Board, permission: Any, page: Shown, headers: dict[str, str]) -> None:
+    """Adds the routes of packets.
+
+    Args:
+        router: gets the routes.
+        board: access to the lake.
+        permission: FastAPI dependency that returns the query sets that the user may see.
+        page: makes the response of a page.
+        headers: headers of files.
+    """
+
+    def answer(
+        set_name: str, query: str, request: Request, sees: Any, make: Callable[[Chosen, dict[str, Any]], Response]
+    ) -> Response:
+        try:
+            chosen = choose(board, sees, set_name, query)
+            row = _row(request.query_params.get("row", ""))
+            if chosen is None:
+                return page("There is no such page.", 404)
+            if row is None:
+                return page("The address names no row: give its columns and values as JSON, `row={...}`.", 400)
+            return make(chosen, row)
+        except LowwaterError as error:
+            return page(str(error), 400)
+
+    @router.api_route("/results/{set_name}/{query}/packets", methods=METHODS)
+    def packets(set_name: str, query: str, request: Request, sees: Any = permission) -> Response:
+        return answer(set_name, query, request, sees, lambda chosen, row: page(_page(chosen, row), 200))
+
+    @router.api_route("/results/{set_name}/{query}/packets.pcapng", methods=METHODS)
+    def download(set_name: str, query: str, request: Request, sees: Any = permission) -> Response:
+        return answer(set_name, query, request, sees, lambda chosen, row: _download(chosen, row, page, headers))
+
+
+def _row(text: str) -> dict[str, Any] | None:
+    if len(text) > LONGEST_ROW:
+        return None
+    try:
+        row = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    scalar = str | int | float | bool | None
+    return row if isinstance(row, dict) and all(isinstance(value, scalar) for value in row.values()) else None
+
+
+def _page(chosen: Chosen, row: dict[str, Any]) -> str:
+    values: dict[str, Any] = {"name": chosen.job.query_set, "query": chosen.query.name, "row": row, "refused": ""}
+    try:
+        wanted = row_packets(chosen.query, row)
+        values |= _found(chosen, wanted)
+        values["download"] = f"packets.pcapng?{urlencode({'row': json.dumps(row)})}"
+    except LowwaterError as error:
+        values["refused"] = str(error)
+    return fill_template(chosen.snapshot, "packets.html", "Results", "../../../", values, True)
+
+
+def _found(chosen: Chosen, wanted: RowPackets) -> dict[str, Any]:
+    found = find_packets(chosen.snapshot.lake, chosen.snapshot.config, wanted)
+    return {
+        "found": found,
+        "packets": [_decoded(packet) for packet in found.first],
+        "columns": SHOWN,
+        "start": wanted.start,
+        "end": wanted.end,
+        "conditions": [_shown(condition) for condition in wanted.conditions],
+    }
+
+
+def _shown(condition: SourceCondition) -> str:
+    """Returns a condition as text, after the links and the protocol of its packets."""
+    parts = " AND ".join(show(part, 2) for part in condition.parts)
+    return f"{', '.join(condition.source.links)}, {condition.source.protocol}: {parts}"
+
+
+def _decoded(packet: dict[str, Any]) -> dict[str, Any]:
+    """Returns a packet with its addresses as text."""
+    decoded = dict(packet)
+    for name in ("srcIP", "destIP"):
+        words = packet.get("ipversion"), packet.get(f"{name}_hi"), packet.get(f"{name}_lo")
+        decoded[name] = None if None in words else format_ip(ip_from_words(*words))  # type: ignore[arg-type]
+    return decoded
+
+
+def _download(chosen: Chosen, row: dict[str, Any], page: Shown, headers: dict[str, str]) -> Response:
+    lake, config = chosen.snapshot.lake, chosen.snapshot.config
+    wanted = row_packets(chosen.query, row)
+    found = find_packets(lake, config, wanted, 0)
+    if not found.count:
+        return page("No packet of the lake is of this row.", 404)
+    if found.count > MOST_EXPORTED:
+        return page(f"{found.count:,} packets are more than a download has, {MOST_EXPORTED:,}: `lowwater export`.", 413)
+    everything = Predicate(None, None)
+    selection = select(lake, config, list(found.links), everything, wanted.start, wanted.end, admitted=found.admitted)
+    file = tempfile.TemporaryFile()  # noqa: SIM115 - closed once it is sent
+    write_selection(selection, "pcapng", file.write)
+    name = f'attachment; filename="{safe_name(chosen.query.name)}-row.pcapng"'
+    return StreamingResponse(
+        pieces(file), media_type="application/x-pcapng", headers=headers | {"Content-Disposition": name}
+    )

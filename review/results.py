@@ -1,0 +1,241 @@
+"""Routes of the results: the rows of a published query as a table, a plot and files.
+
+`app` includes them, behind the login of the host. Everything is read on the server at one version of the table.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+from urllib.parse import urlencode
+
+import pyarrow as pa
+import pyarrow.csv as pcsv
+import pyarrow.parquet as pq
+from fastapi import APIRouter, Request
+from fastapi.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
+
+from lowwater.errors import LowwaterError
+from lowwater.instants import format_instant
+from lowwater.lake.results.curves import Curves, curves
+from lowwater.lake.results.exploring import DEEPEST, LAST, OPERATORS, ResultTable, result_table
+from lowwater.lake.tables import safe_name
+from lowwater.plan.queryset import QueryPlan
+from lowwater.replay.job import Job
+from lowwater.storage.paths import exists
+
+from .asked import ROWS_SHOWN, Asked, numbers_of, parse_asked
+from .board import Board, Snapshot
+from .curve_drawing import draw_curves
+from .pages import fill_template
+
+MOST_DOWNLOADED = 1_000_000
+"""Most rows of a download."""
+METHODS = ["GET", "HEAD"]
+Shown = Callable[[str, int], Response]
+"""(HTML, status) -> response with the headers of the pages."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A value as text; `instant` (ns) is the time that a temporal value stands for."""
+
+    text: str
+    instant: int | None = None
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The query of an address, with the snapshot that the user may see."""
+
+    snapshot: Snapshot
+    job: Job
+    query: QueryPlan
+
+
+def choose(board: Board, sees: Callable[[str], bool], set_name: str, query: str) -> Chosen | None:
+    """Finds a query by the names of an address; None if there is none that the user may see."""
+    snapshot = board.now().only(sees)
+    job = next((job for name, job in snapshot.jobs.items() if safe_name(name) == set_name), None)
+    plan = next((plan for plan in job.plan.queries if safe_name(plan.name) == query), None) if job else None
+    return Chosen(snapshot, job, plan) if job is not None and plan is not None else None
+
+
+def add_results(router: APIRouter, board: Board, permission: Any, page: Shown, headers: dict[str, str]) -> None:
+    """Adds the routes of the results.
+
+    Args:
+        router: gets the routes.
+        board: access to the lake.
+        permission: FastAPI dependency that returns the query sets that the user may see.
+        page: makes the response of a page.
+        headers: headers of files.
+    """
+
+    def answer(
+        set_name: str, query: str, request: Request, sees: Any, make: Callable[[Chosen, ResultTable, Asked], Response]
+    ) -> Response:
+        try:
+            chosen = choose(board, sees, set_name, query)
+            if chosen is None:
+                return page("There is no such page.", 404)
+            table = result_table(chosen.snapshot.lake, chosen.query.name, _version(request))
+            many = {name: request.query_params.getlist(name) for name in ("column", "op", "value")}
+            asked = parse_asked(table, chosen.query, dict(request.query_params), many)
+            return make(chosen, table, asked)
+        except LowwaterError as error:
+            return page(str(error), 400)
+
+    @router.api_route("/results/index.html", methods=METHODS)
+    def index(sees: Any = permission) -> Response:
+        try:
+            snapshot = board.now().only(sees)
+        except LowwaterError as error:
+            return page(str(error), 503)
+        sets = [
+            (name, [(plan.name, exists(snapshot.lake.table(plan.name))) for plan in job.plan.queries])
+            for name, job in sorted(snapshot.jobs.items())
+        ]
+        return page(fill_template(snapshot, "results_index.html", "Results", "../", {"sets": sets}, True), 200)
+
+    @router.api_route("/results/{set_name}/{query}", methods=METHODS)
+    def results(set_name: str, query: str, request: Request, sees: Any = permission) -> Response:
+        return answer(set_name, query, request, sees, lambda *parts: page(_page(*parts), 200))
+
+    @router.api_route("/results/{set_name}/{query}/plot.json", methods=METHODS)
+    def plot(set_name: str, query: str, request: Request, sees: Any = permission) -> Response:
+        return answer(set_name, query, request, sees, lambda *parts: JSONResponse(vega(*parts), headers=headers))
+
+    @router.api_route("/results/{set_name}/{query}/rows.{form}", methods=METHODS)
+    def rows(set_name: str, query: str, form: str, request: Request, sees: Any = permission) -> Response:
+        if form not in ("csv", "parquet"):
+            return page("There is no such file.", 404)
+        return answer(set_name, query, request, sees, partial(_download, form=form, page=page, headers=headers))
+
+
+def _version(request: Request) -> int | None:
+    text = request.query_params.get("version", "")
+    if not text:
+        return None
+    return int(text) if text.isdecimal() and len(text) < 10 else -1
+
+
+def _curves(chosen: Chosen, table: ResultTable, asked: Asked) -> Curves:
+    clocks = [field.temporal for field in chosen.query.logical.fields if field.temporal and not field.temporal.origin]
+    grain = max([1, *(abs(clock.first(3) - clock.first(2)) for clock in clocks)])
+    return curves(table, asked.wish, asked.number, asked.key, grain=grain)
+
+
+def _page(chosen: Chosen, table: ResultTable, asked: Asked) -> str:
+    offset = (asked.page - 1) * ROWS_SHOWN
+    count = table.count(asked.wish)
+    shown = table.page(asked.wish, offset, ROWS_SHOWN)
+    summed = _curves(chosen, table, asked)
+    name, query = chosen.job.query_set, chosen.query.name
+    values = {
+        "name": name,
+        "query": query,
+        "table": table,
+        "asked": asked,
+        "count": count,
+        "offset": offset,
+        "rows": [_row(chosen.query, table, row) for row in shown.to_pylist()],
+        "shown": ROWS_SHOWN,
+        "deepest": DEEPEST,
+        "most": MOST_DOWNLOADED,
+        "filters": [*asked.wish.filters, None],
+        "operators": OPERATORS,
+        "numbers": numbers_of(table),
+        "curves": summed,
+        "plot": draw_curves(summed, lambda start, end: asked.address(start=start, end=min(end, asked.wish.end))),
+        "versions": [version for version in range(table.newest, -1, -1) if version != table.version][:10],
+        "base": f"../{safe_name(name)}/{safe_name(query)}",
+        "error": "",
+    }
+    return fill_template(chosen.snapshot, "results.html", "Results", "../../", values, True)
+
+
+def _row(query: QueryPlan, table: ResultTable, row: dict[str, Any]) -> tuple[list[Cell], str]:
+    """Returns the cells of a row, and the query part of the address of its packets."""
+    temporal = {field.name: field.temporal for field in query.logical.fields if field.temporal}
+    cells = []
+    for name in table.columns.names:
+        value, clock = row[name], temporal.get(name)
+        instant = None
+        if clock is not None and not clock.origin and clock.increasing and isinstance(value, int):
+            first = clock.first(value)
+            instant = first if 0 <= first < 1 << 62 else None
+        cells.append(Cell("NULL" if value is None else str(value), instant))
+    given = {name: row[name] for name in table.columns.names}
+    return cells, urlencode({"row": json.dumps(given, default=str), "last": row[LAST], "version": table.version})
+
+
+def vega(chosen: Chosen, table: ResultTable, asked: Asked) -> dict[str, Any]:
+    """Returns the plot as a Vega-Lite specification with its data."""
+    summed = _curves(chosen, table, asked)
+    rows = [
+        {"time": format_instant(summed.start + at * summed.step), "value": value, "series": curve.name}
+        for curve in summed.curves
+        for at, value in enumerate(curve.values)
+    ]
+    return {
+        "$schema": "https://vega.github.io/schema/vega-lite/v6.json",
+        "title": f"{chosen.query.name}: {asked.number or 'rows'}{f' by {asked.key}' if asked.key else ''}",
+        "data": {"values": rows},
+        "mark": {"type": "line", "interpolate": "step-after"},
+        "encoding": {
+            "x": {"field": "time", "type": "temporal", "scale": {"type": "utc"}},
+            "y": {"field": "value", "type": "quantitative", "title": asked.number or "rows"},
+            "color": {"field": "series", "type": "nominal", "title": asked.key or ""},
+        },
+    }
+
+
+def _download(
+    chosen: Chosen, table: ResultTable, asked: Asked, form: str, page: Shown, headers: dict[str, str]
+) -> Response:
+    count = table.count(asked.wish)
+    if count > MOST_DOWNLOADED:
+        text = f"{count:,} rows are more than a download has, {MOST_DOWNLOADED:,}: filter them, or use `lowwater rows`."
+        return page(text, 413)
+    name = f"{safe_name(chosen.query.name)}-v{table.version}.{form}"
+    more = headers | {"Content-Disposition": f'attachment; filename="{name}"'}
+    batches = (batch.drop_columns([LAST]) for batch in table.batches(asked.wish))
+    if form == "csv":
+        return StreamingResponse(_csv(table.columns, batches), media_type="text/csv; charset=utf-8", headers=more)
+    file = tempfile.TemporaryFile()  # noqa: SIM115 - closed once it is sent
+    with pq.ParquetWriter(file, table.columns, compression="zstd") as writer:
+        for batch in batches:
+            writer.write_batch(batch.cast(table.columns))
+    return StreamingResponse(pieces(file), media_type="application/vnd.apache.parquet", headers=more)
+
+
+def _csv(columns: pa.Schema, batches: Iterator[pa.RecordBatch]) -> Iterator[bytes]:
+    out = io.BytesIO()
+    writer = pcsv.CSVWriter(out, columns)
+    for batch in batches:
+        writer.write_batch(batch.cast(columns))
+        yield out.getvalue()
+        out.seek(0)
+        out.truncate()
+    writer.close()
+    yield out.getvalue()
+
+
+def pieces(file: Any) -> Iterator[bytes]:
+    """Yields the content of a temporary file, and closes it."""
+    with file:
+        file.seek(0)
+        while piece := file.read(1 << 20):
+            yield piece
+
+
+def as_page(plain: Callable[[str], str], headers: dict[str, str]) -> Shown:
+    """Returns a function that makes responses: HTML as it is, other texts on a plain page."""
+    policy = {name: value.replace("form-action 'none'", "form-action 'self'") for name, value in headers.items()}
+    return lambda text, status: HTMLResponse(text if text.startswith("<!DOCTYPE") else plain(text), status, policy)

@@ -1,0 +1,134 @@
+"""Serves the review pages without Airflow, for `lowwater serve`: on this machine alone unless told otherwise.
+
+Whoever reaches another address than loopback needs a token. `app` has the routes, `login` the door before them.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import secrets
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+
+from lowwater.errors import LowwaterError
+
+from .app import create
+from .board import Board
+from .login import App, Door
+
+NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
+"""Names of loopback in the header `Host`."""
+SHORTEST = 16
+"""Fewest characters of a token."""
+
+
+@dataclass(frozen=True)
+class Access:
+    """Who may read the pages.
+
+    Attributes:
+        token: what everybody has to bring; None if reaching the address is enough.
+        hosts: permitted names of the host; None for every name.
+    """
+
+    token: str | None
+    hosts: frozenset[str] | None
+
+
+def access(host: str, token_file: Path | None) -> Access:
+    """Decides who may read the pages that listen on a host.
+
+    Args:
+        host: name or address to listen on.
+        token_file: file with the token; None for a new token beyond loopback, and no token on loopback.
+
+    Raises:
+        LowwaterError: the file cannot be read, or its token is too short.
+    """
+    local = is_loopback(host)
+    hosts = NAMES | {f"[{host}]" if ":" in host else host.lower()} if local else None
+    if token_file is None:
+        return Access(None if local else secrets.token_urlsafe(32), hosts)
+    try:
+        token = token_file.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise LowwaterError(f"--token-file {token_file}: cannot be read: {error}", "name a text file") from error
+    if len(token) < SHORTEST:
+        raise LowwaterError(
+            f"--token-file {token_file}: the token has {len(token)} characters, and {SHORTEST} are the fewest",
+            "leave --token-file out, and a token is made",
+        )
+    return Access(token, hosts)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches a host.
+
+    Example:
+        >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0"), is_loopback("::1")
+        (True, True, False, True)
+    """
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+def guarded(root: PurePath, queries: Path, allowed: Access) -> App:
+    """Builds the app of a lake with the door before it.
+
+    Args:
+        root: folder of the lake.
+        queries: folder of the query sets.
+        allowed: who may read the pages.
+    """
+    return Door(create(Board(root, queries)), allowed.token, allowed.hosts)
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Opens the socket of the server; port 0 takes a free one.
+
+    Raises:
+        LowwaterError: the address is not of this machine, or its port is taken.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise LowwaterError(
+            f"--host {host} --port {port}: cannot be listened on: {error.strerror or error}",
+            "give another --port, or an address of this machine",
+        ) from error
+
+
+def serve(
+    root: PurePath, queries: Path, host: str, port: int, token_file: Path | None, tell: Callable[[str], None]
+) -> None:
+    """Serves the pages until the process is interrupted.
+
+    Args:
+        root: folder of the lake.
+        queries: folder of the query sets.
+        host: name or address to listen on.
+        port: port to listen on; 0 for a free one.
+        token_file: see `access`.
+        tell: gets the address, and the token if one was made.
+
+    Raises:
+        LowwaterError: there is no lake, the address cannot be listened on, or the token is not usable.
+    """
+    import uvicorn
+
+    allowed = access(host, token_file)
+    Board(root, queries).now()
+    opened = listen(host, port)
+    name = f"[{host}]" if ":" in host else host
+    tell(f"http://{name}:{opened.getsockname()[1]}/")
+    if allowed.token is not None and token_file is None:
+        tell(f"token: {allowed.token}")
+    config = uvicorn.Config(
+        guarded(root, queries, allowed), log_level="warning", server_header=False, proxy_headers=False, ws="none"
+    )
+    uvicorn.Server(config).run(sockets=[opened])

@@ -1,0 +1,130 @@
+"""The verdict of the overview: one sentence on a month of intervals, and what to do about it.
+
+States and reasons are those of `lowwater status`. The gravest state speaks; within it the oldest interval, because
+later ones often wait for it.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from lowwater_expectations import headline
+
+from lowwater.instants import format_instant, spoken_instant
+from lowwater.lake.ledgers.interval_states import BLOCKED, HALF, MISSING, STALE
+from lowwater.lake.ledgers.runs import FAILED
+from lowwater.lake.tables import interval_label, safe_name
+from lowwater.quality.verdicts import IntervalAudit, Key
+
+from .board import GRAVITY, HELD, RUNNING, WARNED, Interval, Snapshot
+
+GOOD = (WARNED, "done")
+WORDS = {
+    FAILED: "failed",
+    BLOCKED: "cannot start",
+    HALF: "published only some of their queries",
+    MISSING: "have not run",
+    HELD: "passed the audit and were not published",
+    STALE: "are published from inputs that have changed",
+    "incomplete": "are published without traffic that is missing",
+    "provisional": "are published before all records could have come",
+}
+ADVICE = {
+    FAILED: (
+        "look at what failed, mend it, and run the interval again",
+        "lowwater report --lake {lake} --interval {start}",
+    ),
+    BLOCKED: ("ingest the captures that are missing", "lowwater ingest --lake {lake}"),
+    HELD: ("approve it", "lowwater replay {set} --lake {lake} --stage publish --from {start} --to {end}"),
+    "incomplete": ("ingest the missing captures if they exist, and run it again", "lowwater ingest --lake {lake}"),
+    "provisional": (
+        "nothing: it becomes whole when later records have come and it runs again",
+        "lowwater plan --lake {lake}",
+    ),
+}
+RUN = ("run what is due", "lowwater backfill --lake {lake}")
+
+
+@dataclass(frozen=True)
+class OverviewVerdict:
+    """What the overview says first.
+
+    Attributes:
+        state: gravest state; `done` if all is good.
+        sentence: what is so, of which query set and link, since when.
+        reason: why; empty if all is good.
+        advice: what to do; empty if nothing is to be done.
+        command: the command that does it.
+        address: page of the interval to look at; empty without one.
+    """
+
+    state: str
+    sentence: str
+    reason: str = ""
+    advice: str = ""
+    command: str = ""
+    address: str = ""
+
+
+def overview_verdict(
+    snapshot: Snapshot, intervals: Sequence[Interval], audits: Mapping[Key, IntervalAudit]
+) -> OverviewVerdict | None:
+    """Judges the intervals of a month; None without intervals.
+
+    Args:
+        snapshot: ledgers of the lake.
+        intervals: intervals of the month, of all query sets.
+        audits: newest audits of the intervals.
+    """
+    judged = [interval for interval in intervals if interval.state != RUNNING]
+    if not judged:
+        return None
+    bad = [interval for interval in judged if interval.state not in GOOD]
+    if not bad:
+        names = len({interval.query_set for interval in judged})
+        warned = sum(interval.state == WARNED for interval in judged)
+        since = spoken_instant(min(interval.start for interval in judged))
+        told = f", {_counted(warned, 'of them with a warning', 'of them with warnings')}" if warned else ""
+        number = f"{_counted(len(judged), 'interval', 'intervals')} of {_counted(names, 'query set', 'query sets')}"
+        return OverviewVerdict("done", f"All good since {since}: {number} published{told}.")
+    state = min((interval.state for interval in bad), key=GRAVITY.index)
+    worst = [interval for interval in bad if interval.state == state]
+    first = min(worst, key=lambda interval: interval.start)
+    links = [link for link in sorted(snapshot.captures) if any(_names(link, interval.reason) for interval in worst)]
+    sets = sorted({interval.query_set for interval in worst})
+    of = f" of query set {sets[0]}" if len(sets) == 1 else f" of {len(sets)} query sets"
+    by = f" for {_listed('link', links)}" if links else ""
+    words = WORDS.get(state, state)
+    if len(worst) == 1:
+        words = re.sub("^have", "has", re.sub("^are", "is", words)).replace("their", "its").replace("were", "was")
+        number, since = "1 interval", ": that of"
+    else:
+        number, since = f"{len(worst):,} intervals", ", since"
+    others = len(bad) - len(worst)
+    more = f" {others:,} more {'is' if others == 1 else 'are'} not done." if others else ""
+    sentence = f"{number}{of} {words}{by}{since} {spoken_instant(first.start)}.{more}"
+    advice, command = ADVICE.get(state, RUN)
+    values = {"lake": shlex.quote(str(snapshot.lake.root)), "set": shlex.quote(first.query_set)}
+    bounds = {"start": format_instant(first.start), "end": format_instant(first.end)}
+    address = f"interval/{safe_name(first.query_set)}/{interval_label(first.start, first.end)}.html"
+    audit = audits.get(first.key)
+    failures = audit.failures if audit is not None and state == FAILED else ()
+    reason = headline(failures[0].messages, failures[0].title) if failures else first.reason
+    return OverviewVerdict(state, sentence, reason, advice, command.format(**values, **bounds), address)
+
+
+def _counted(number: int, one: str, many: str) -> str:
+    return f"{number:,} {one if number == 1 else many}"
+
+
+def _listed(noun: str, names: Sequence[str]) -> str:
+    shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    return f"{noun}{'s' if len(names) > 1 else ''} {shown}"
+
+
+def _names(name: str, text: str) -> bool:
+    """Whether a text has a name as a whole word."""
+    return re.search(rf"(?<![\w./-]){re.escape(name)}(?![\w/-])", text) is not None

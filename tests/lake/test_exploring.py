@@ -1,0 +1,120 @@
+"""Pages, filters and plots of published tables, compared with DuckDB over the same rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from lowwater.errors import LakeError
+from lowwater.instants import HOUR
+from lowwater.lake.layout import Lake, open_lake
+from lowwater.lake.results.curves import OTHERS, curves
+from lowwater.lake.results.exploring import DEEPEST, Filter, Wish, result_table
+from lowwater.lake.tables import append_rows, create
+
+ROWS = 5_000
+HOSTILE = "<b>'; DROP TABLE rows"
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory) -> tuple[Lake, pa.Table]:
+    """A table of two commits over five hours, with NULLs, equal values and a hostile text."""
+    lake = open_lake(tmp_path_factory.mktemp("exploring"))
+    chance = np.random.default_rng(3)
+    lasts = np.sort(chance.integers(0, 5 * HOUR, ROWS))
+    names = np.array(["10.0.0.1", "10.0.0.2", "2001:db8::1", HOSTILE, None], object)
+    rows = pa.table(
+        {
+            "tb": lasts // (60 * 10**9),
+            "source": pa.array(chance.choice(names, ROWS), pa.string()),
+            "cnt": pa.array([None if value % 17 == 0 else int(value) for value in chance.integers(0, 900, ROWS)]),
+            "share": chance.integers(0, 50, ROWS) / 8,
+            "_last": lasts,
+            "_hour": lasts // HOUR,
+        }
+    )
+    create(lake.table("flows"), rows.schema, ["_hour"], "q")
+    append_rows(lake.table("flows"), rows.slice(0, 3_000))
+    append_rows(lake.table("flows"), rows.slice(3_000))
+    return lake, rows
+
+
+CASES = [
+    Wish(0, 5 * HOUR),
+    Wish(0, 5 * HOUR, descending=True),
+    Wish(HOUR // 3, 3 * HOUR, sort="cnt", descending=True),
+    Wish(0, 5 * HOUR, sort="source"),
+    Wish(0, 5 * HOUR, (Filter("cnt", ">=", "500"), Filter("source", "=", HOSTILE)), "share"),
+    Wish(0, 5 * HOUR, (Filter("source", "contains", "DB8"),), "cnt"),
+    Wish(0, 5 * HOUR, (Filter("source", "is null", ""),), "share", True),
+    Wish(2 * HOUR, 4 * HOUR, (Filter("share", "<", "1.5"), Filter("cnt", "!=", "7"))),
+]
+
+
+def expected(rows: pa.Table, wish: Wish) -> list[tuple[Any, ...]]:
+    """The rows of a wish by DuckDB."""
+    parts, values = ["_last >= ? AND _last < ?"], [wish.start, wish.end]
+    for each in wish.filters:
+        if each.operator == "is null":
+            parts.append(f"{each.column} IS NULL")
+        elif each.operator == "contains":
+            parts.append(f"contains(lower({each.column}), lower(?))")
+            values.append(each.value)  # type: ignore[arg-type]
+        else:
+            parts.append(f"{each.column} {each.operator} ?")
+            values.append(each.value if each.column == "source" else float(each.value))  # type: ignore[arg-type]
+    first = f"{wish.sort or '_last'} {'DESC' if wish.descending else 'ASC'} NULLS LAST"
+    order = ", ".join([first, *(f"{name} ASC NULLS LAST" for name in ("_last", "tb", "source", "cnt", "share"))])
+    text = f"SELECT tb, source, cnt, share, _last FROM rows WHERE {' AND '.join(parts)} ORDER BY {order}"
+    return duckdb.execute(text, values).fetchall()
+
+
+@pytest.mark.parametrize("wish", CASES)
+def test_pages_are_those_of_duckdb(published: tuple[Lake, pa.Table], wish: Wish) -> None:
+    lake, rows = published
+    table, wanted = result_table(lake, "flows"), expected(rows, wish)
+    assert len(wanted) > 20 and table.count(wish) == len(wanted)
+    for offset in (0, 10, len(wanted) - 5):
+        page = table.page(wish, offset, 10)
+        assert [tuple(row.values()) for row in page.to_pylist()] == wanted[offset : offset + 10]
+
+
+def test_an_older_version_is_what_it_was(published: tuple[Lake, pa.Table]) -> None:
+    lake, rows = published
+    whole = Wish(0, 5 * HOUR)
+    assert result_table(lake, "flows", 1).count(whole) == 3_000
+    assert result_table(lake, "flows").count(whole) == ROWS == rows.num_rows
+    with pytest.raises(LakeError, match="has no version 9"):
+        result_table(lake, "flows", 9)
+
+
+def test_a_plot_sums_the_largest_values_of_a_key(published: tuple[Lake, pa.Table]) -> None:
+    lake, rows = published
+    wish = Wish(0, 5 * HOUR, (Filter("share", ">", "2"),))
+    plot = curves(result_table(lake, "flows"), wish, "cnt", "source", most=2)
+    text = "SELECT coalesce(source, 'NULL'), sum(cnt) FROM rows WHERE share > 2 GROUP BY 1 ORDER BY 2 DESC"
+    wanted = duckdb.execute(text).fetchall()
+    shown = [(curve.name, sum(curve.values)) for curve in plot.curves]
+    assert shown == [*wanted[:2], (OTHERS, sum(value for _, value in wanted[2:]))]
+    counted = curves(result_table(lake, "flows"), Wish(0, 5 * HOUR), "", "")
+    parts = np.bincount(rows.column("_last").to_numpy() // counted.step, minlength=len(counted.curves[0].values))
+    assert list(counted.curves[0].values) == parts.tolist()
+
+
+def test_wrong_wishes_are_told(published: tuple[Lake, pa.Table]) -> None:
+    table = result_table(published[0], "flows")
+    for wrong, message in {
+        Filter("nothing", "=", "1"): "has no column 'nothing'",
+        Filter("cnt", "=", "many"): "'many' is no value of column 'cnt'",
+        Filter("cnt", "~", "1"): "there is no comparison '~'",
+    }.items():
+        with pytest.raises(LakeError, match=message):
+            table.count(Wish(0, HOUR, (wrong,)))
+    with pytest.raises(LakeError, match="pages end at row"):
+        table.page(Wish(0, HOUR), DEEPEST, 1)
+    with pytest.raises(LakeError, match="has no column"):
+        table.page(Wish(0, HOUR, sort="nothing"), 0, 1)

@@ -1,0 +1,113 @@
+"""The results pages over a lake with packets: tables, plots, files, packets, versions; hostile values and rights."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+from pathlib import Path
+from urllib.parse import urlencode
+
+import pyarrow as pa
+import pyarrow.csv as pcsv
+import pyarrow.parquet as pq
+import pytest
+from fastapi import FastAPI
+from lowwater_review import Board
+from lowwater_review.app import create
+
+from lowwater.instants import HOUR
+from lowwater.lake.layout import open_lake
+from lowwater.lake.results.exploring import Wish, result_table
+from lowwater.lake.tables import append_rows
+from tests.review.asgi import ask
+from tests.review.ledgers import HOSTILE
+from tests.review.resultlake import START, make_results
+from tests.review.test_pages import Reader
+
+pytestmark = pytest.mark.slow
+EVER = {"from": "2026-01-01T00:00:00Z", "to": "2026-01-01T02:00:00Z"}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    return make_results(tmp_path_factory.mktemp("results"))
+
+
+@pytest.fixture(scope="module")
+def app(made: tuple[Path, Path]) -> FastAPI:
+    return create(Board(*made))
+
+
+def test_a_row_leads_to_its_packets_in_wiresharks_format(app: FastAPI, made: tuple[Path, Path], tmp_path: Path) -> None:
+    page = Reader(ask(app, "/results/q/flows", query=urlencode(EVER | {"sort": "cnt", "desc": "1"})).text)
+    assert page.all("svg")[0]["role"] == "img" and len(page.all("rect")) > 50
+    (first, *_) = [attrs["href"] for attrs in page.all("a") if "/packets?" in (attrs["href"] or "")]
+    query = (first or "").partition("?")[2]
+    packets = Reader(ask(app, "/results/q/flows/packets", query=query).text)
+    most = result_table(open_lake(made[0]), "flows").page(Wish(0, 1 << 62, sort="cnt", descending=True), 0, 1)
+    assert f"{most.column('cnt')[0].as_py():,} packets of" in " ".join(packets.texts)
+    assert packets.texts.count(most.column("srcIP")[0].as_py()) > 2  # of the row, and of its packets
+    download = ask_bytes(app, "/results/q/flows/packets.pcapng", query)
+    (tmp_path / "row.pcapng").write_bytes(download)
+    shown = subprocess.run(["tshark", "-r", tmp_path / "row.pcapng"], capture_output=True, text=True, timeout=60)
+    assert shown.returncode == 0 and len(shown.stdout.splitlines()) == most.column("cnt")[0].as_py()
+
+
+def ask_bytes(app: FastAPI, path: str, query: str) -> bytes:
+    """The body of an answer, byte for byte."""
+    from starlette.testclient import TestClient
+
+    answer = TestClient(app).get(f"{path}?{query}")
+    assert answer.status_code == 200, answer.text
+    return answer.content
+
+
+def test_files_have_the_rows_of_the_table(app: FastAPI, made: tuple[Path, Path]) -> None:
+    table = result_table(open_lake(made[0]), "flows")
+    whole = pa.Table.from_batches([batch.drop_columns(["_last"]) for batch in table.batches(Wish(0, 1 << 62))])
+    query = urlencode(EVER)
+    parquet = pq.read_table(io.BytesIO(ask_bytes(app, "/results/q/flows/rows.parquet", query)))
+    assert parquet.to_pylist() == whole.to_pylist()
+    rows = pcsv.read_csv(io.BytesIO(ask_bytes(app, "/results/q/flows/rows.csv", query)))
+    assert rows.num_rows == whole.num_rows and rows.column("cnt").to_pylist() == whole.column("cnt").to_pylist()
+    spec = json.loads(ask(app, "/results/q/flows/plot.json", query=urlencode(EVER | {"number": "cnt"})).text)
+    assert sum(row["value"] for row in spec["data"]["values"]) == sum(whole.column("cnt").to_pylist())
+
+
+def test_wrong_addresses_are_told(app: FastAPI) -> None:
+    for query in (
+        "version=99",
+        "version=x",
+        "from=now",
+        "page=0",
+        "column=a",
+        "sort=nothing",
+        "from=2027-01-01&to=2026-01-01",
+    ):
+        assert ask(app, "/results/q/flows", query=query).status == 400, query
+    for row in ("", "[]", "{", '{"tb": {}}', "9" * 20_000):
+        assert ask(app, "/results/q/flows/packets", query=urlencode({"row": row})).status == 400, row
+    assert ask(app, "/results/q/none").status == ask(app, "/results/x/flows").status == 404
+    refused = ask(app, "/results/q/flows/packets", query=urlencode({"row": '{"tb": 1}'}))
+    assert refused.status == 200 and "lacks the columns" in refused.text
+
+
+def test_who_may_not_see_a_query_set_sees_none_of_its_results(made: tuple[Path, Path]) -> None:
+    app = create(Board(*made), permissions=lambda: lambda name: False)
+    for path in ("", "/rows.csv", "/rows.parquet", "/plot.json", "/packets", "/packets.pcapng", "/diff"):
+        assert ask(app, f"/results/q/flows{path}", query="row=%7B%7D").status == 404, path
+    assert "flows" not in ask(app, "/results/index.html").text
+
+
+def test_hostile_values_are_text_and_versions_are_compared(made: tuple[Path, Path], app: FastAPI) -> None:
+    table = result_table(open_lake(made[0]), "flows")
+    row = table.page(Wish(0, 1 << 62), 0, 1).set_column(1, "srcIP", pa.array([HOSTILE]))
+    append_rows(open_lake(made[0]).table("flows"), row.append_column("_hour", pa.array([START // HOUR])))
+    query = urlencode(EVER | {"column": "srcIP", "op": "=", "value": HOSTILE})
+    for path in ("/results/q/flows", "/results/q/flows/packets", "/results/q/flows/diff"):
+        more = {"row": json.dumps({"tb": 1, HOSTILE: HOSTILE}), "before": table.version, "after": table.version + 1}
+        answer = ask(app, path, query=f"{query}&{urlencode(more)}")
+        assert answer.status == 200 and HOSTILE not in answer.text and "<script" not in answer.text, path
+        assert any(HOSTILE in text for text in Reader(answer.text).texts), path
+    assert "1 rows added, 0 gone, 0 changed" in " ".join(Reader(answer.text).texts)

@@ -1,0 +1,115 @@
+"""From rows to their packets over a lake without stored frames: as many as the row counted, and with the same bytes."""
+
+from __future__ import annotations
+
+import random
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lowwater.config import load_config
+from lowwater.errors import LakeError
+from lowwater.lake.layout import Lake, open_lake
+from lowwater.lake.results.exploring import Wish, result_table
+from lowwater.plan.context import Links
+from lowwater.plan.queryset import plan_texts
+from lowwater.replay.job import Job
+from lowwater.replay.packets.capture_export import select, write_selection
+from lowwater.replay.packets.predicate import Predicate
+from lowwater.replay.packets.row_packets import find_packets, row_packets
+from tests.replay.support import lowwater
+from tests.review.resultlake import make_results
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    return make_results(tmp_path_factory.mktemp("packets"))
+
+
+@pytest.fixture(scope="module")
+def job(made: tuple[Path, Path]) -> Job:
+    return Job.open(made[0], "q", made[1])
+
+
+def some_rows(lake: Lake, query: str, number: int) -> list[dict[str, Any]]:
+    table = result_table(lake, query)
+    rows = table.page(Wish(0, 1 << 62), 0, 2_500).to_pylist()
+    return random.Random(5).sample(rows, min(number, len(rows)))
+
+
+@pytest.mark.parametrize(("query", "counted"), [("flows", "cnt"), ("ports", "cnt"), ("totals", "packets")])
+def test_a_row_has_as_many_packets_as_it_counted(made: tuple[Path, Path], job: Job, query: str, counted: str) -> None:
+    lake, config = open_lake(made[0]), load_config(made[0])
+    plan = next(plan for plan in job.plan.queries if plan.name == query)
+    rows = some_rows(lake, query, 12)
+    assert len(rows) >= 8
+    for row in rows:
+        found = find_packets(lake, config, row_packets(plan, row))
+        assert found.count == row[counted] == sum(found.links.values()), row
+        assert len(found.first) == min(100, found.count)
+
+
+def test_the_download_has_the_bytes_of_the_captures(made: tuple[Path, Path], job: Job) -> None:
+    lake, config = open_lake(made[0]), load_config(made[0])
+    plan = next(plan for plan in job.plan.queries if plan.name == "flows")
+    captured = b"".join(path.read_bytes() for path in (made[0].parent / "captures").rglob("*T000000Z.pcap"))
+    for row in some_rows(lake, "flows", 5):
+        wanted = row_packets(plan, row)
+        found = find_packets(lake, config, wanted)
+        links = list(found.links)
+        selection = select(
+            lake, config, links, Predicate(None, None), wanted.start, wanted.end, admitted=found.admitted
+        )
+        parts: list[bytes] = []
+        write_selection(selection, "pcap", parts.append)
+        data, at, frames = b"".join(parts), 24, []
+        while at < len(data):
+            (length,) = struct.unpack_from("<I", data, at + 8)
+            frames.append(data[at + 16 : at + 16 + length])
+            at += 16 + length
+        assert len(frames) == row["cnt"] and sum(map(len, frames)) > 0
+        assert all(frame in captured for frame in frames)
+
+
+def test_a_whole_link_comes_back_as_it_was_and_files_that_are_gone_are_named(
+    made: tuple[Path, Path], tmp_path: Path
+) -> None:
+    (capture,) = (made[0].parent / "captures" / "main2").glob("*T000000Z.pcap")
+    command = ["export", "--lake", made[0], "--link", "main2", "--to", "2026-01-01T00:10:00Z", "--out"]
+    said = lowwater(*command, tmp_path / "back.pcap")
+    assert said.code == 0, said
+    back = (tmp_path / "back.pcap").read_bytes()
+    assert capture.read_bytes()[24 : len(back)] == back[24:] and len(back) > 10_000
+    moved = capture.rename(tmp_path / "moved.pcap")
+    try:
+        said = lowwater(*command, tmp_path / "gone.pcap")
+        assert said.code == 1 and f"{capture} (is gone)" in said.err and not (tmp_path / "gone.pcap").exists()
+        capture.write_bytes(moved.read_bytes() + b"more")
+        said = lowwater(*command, tmp_path / "gone.pcap")
+        assert said.code == 1 and f"{capture} (has changed)" in said.err
+    finally:
+        moved.replace(capture)
+    assert lowwater(*command, tmp_path / "again.pcap").code == 0
+
+
+REFUSED = {
+    "SELECT tb, count(*) AS cnt FROM main1.IPV4 GROUP BY time/60 AS tb, srcIP": "do not carry the whole GROUP BY",
+    "SELECT a.tb, a.cnt, b.cnt AS other FROM m a, m b WHERE a.tb = b.tb": "it has a",
+    "SELECT tb, cnt, count(*) AS n FROM m GROUP BY tb, cnt": "do not carry the whole GROUP BY",
+}
+
+
+@pytest.mark.parametrize(("text", "why"), [*REFUSED.items()])
+def test_rows_that_do_not_tell_their_packets_are_refused(text: str, why: str) -> None:
+    lower = (
+        "DEFINE { query_name 'm'; }\nSELECT tb, srcIP, count(*) AS cnt FROM main1.IPV4 GROUP BY time/60 AS tb, srcIP"
+    )
+    plan = plan_texts([("m", lower), ("q", f"DEFINE {{ query_name 'q'; }}\n{text}")], Links(("main1",)))
+    query = next(query for query in plan.queries if query.name == "q")
+    row = {field.name: 1 for field in query.logical.fields}
+    with pytest.raises(LakeError, match=why):
+        row_packets(query, row)

@@ -1,0 +1,39 @@
+"""The first sentence of the overview: all good, or what is wrong, of whom, since when and what to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from lowwater_expectations import headline
+from lowwater_review import Board
+from lowwater_review.verdict import overview_verdict
+
+from lowwater.instants import HOUR
+from tests.review.ledgers import START, make
+
+
+@pytest.mark.slow
+def test_the_sentence_says_what_is_wrong_since_when_and_what_to_do(tmp_path: Path) -> None:
+    snapshot = Board(*make(tmp_path, 6, frozenset({2, 4}), frozenset())).now()
+    part = snapshot.part(START, START + 6 * HOUR)
+    bad = overview_verdict(snapshot, part.intervals, part.audits)
+    assert bad is not None and bad.state == "failed"
+    assert bad.sentence == "2 intervals of query set q failed, since 1 Jan 2025, 02:00 UTC."
+    assert bad.command.endswith("--interval 2025-01-01T02:00:00Z") and bad.address.startswith(
+        "interval/q/2025-01-01T02"
+    )
+    one = overview_verdict(snapshot, part.intervals[:4], part.audits)
+    assert one is not None and one.sentence == "1 interval of query set q failed: that of 1 Jan 2025, 02:00 UTC."
+    good = overview_verdict(snapshot, part.intervals[:2], part.audits)
+    assert good is not None and good.state == "done" and not good.command
+    assert good.sentence == "All good since 1 Jan 2025, 00:00 UTC: 2 intervals of 1 query set published."
+    assert overview_verdict(snapshot, [], {}) is None
+
+
+def test_a_headline_is_what_a_person_would_say() -> None:
+    interval = "2026-01-01T07:00:00Z to 2026-01-01T08:00:00Z"
+    gap = f"link control, {interval}: 19.4s of traffic are missing: no capture covers 2026; captures: a.pcap"
+    assert headline([gap], "covered") == "Link control: 19.4s of traffic are missing"
+    assert headline([gap, gap], "covered").endswith("missing (and 1 more)")
+    assert headline(["something else"], "The link is covered") == "Not so: the link is covered"
