@@ -55,7 +55,13 @@ class StoredCapture(ObjectPath, PosixPath):
         return bool(objects.below(self, first=True))
 
     def open(self, mode: str = "r", buffering: int = -1, *_: Any, **__: Any) -> Any:
-        """Opens the object for reading bytes.
+        """Opens the object for reading bytes, as `Path.open` does.
+
+        Args:
+            mode: `rb`; an object is read only.
+            buffering: 0 for no buffer, as of the built-in `open`.
+            _: further arguments of `open`, which concern text.
+            __: the same, by name.
 
         Raises:
             OSError: if there is no such object, or the store fails.

@@ -12,6 +12,7 @@ POLICY = ExceptionRetryPolicy(
         RetryRule(
             exception=[
                 "lowwater.errors.AbsentExtraError",
+                "lowwater.errors.BehindError",
                 "lowwater.errors.GapError",
                 "lowwater.errors.OwnerError",
                 "lowwater.errors.QueryError",

@@ -55,6 +55,7 @@ def test_the_kind_of_error_decides_about_the_retry(tmp_path: Path) -> None:
     assert undecided == {"LowwaterError", "KeyError"}, done.stderr
     for leaf in (
         "AbsentExtraError",
+        "BehindError",
         "GapError",
         "CaptureError",
         "QueryError",
