@@ -171,6 +171,5 @@ CASES = [
 ]
 
 LEFT: dict[Site, str] = {
-    ("lowwater/capture/tables/sniffing/pieces.py", "sample_text"): "a disk that fails while a file is read",
     ("lowwater/capture/tables/sniffing/objects.py", "_leaf_values"): "a dictionary of parquet that is too short",
 }
