@@ -11,7 +11,7 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from lowwater.errors import LowwaterError
-from lowwater.instants import format_instant
+from lowwater.instants import format_instant, spoken_span
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.runs import FAILED, PUBLISH, ReplayRow, read_replays
 from lowwater.lake.results.positions import consumers_of
@@ -271,10 +271,11 @@ def _subscribers(lake: Lake, name: str, version: int | None) -> tuple[Reader, ..
     )
 
 
-def published_text(info: StreamInfo) -> str:
-    """Returns what is published of a stream, in words."""
+def published_text(info: StreamInfo, spoken: bool = False) -> str:
+    """Returns what is published of a stream, in words; its times exact, or as people say them."""
     if info.until is None:
         return "nothing yet"
-    text = f"{format_instant(info.published[0][0])} to {format_instant(info.until)}"
+    start, end = info.published[0][0], info.until
+    text = spoken_span(start, end) if spoken else f"{format_instant(start)} to {format_instant(end)}"
     holes = len(info.published) - 1
     return text if not holes else f"{text}, {holes} {'hole' if holes == 1 else 'holes'}"
