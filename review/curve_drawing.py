@@ -5,14 +5,18 @@ Beside `drawing`. The template escapes names; Python computes numbers only.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from lowwater.instants import spoken_instant
+from lowwater.instants import HOUR, SECOND, spoken_instant
 from lowwater.lake.results.curves import Curves
 
 WIDTH, HEIGHT, LEFT, BOTTOM = 1100, 280, 80, 34
 MARKS = 5
+"""Most marks of an axis, without the one at its begin."""
+CLOCK_STEPS = [seconds * SECOND for seconds in (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800)]
+HOUR_STEPS = [hours * HOUR for hours in (1, 2, 3, 6, 12, 24, 48, 168, 336, 672)]
 
 
 @dataclass(frozen=True)
@@ -80,12 +84,35 @@ def draw_curves(curves: Curves, address: Callable[[int, int], str]) -> CurvePlot
         total = sum(curve.values[at] for curve in curves.curves)
         text = f"{spoken_instant(begin)}: {total:,.6g} in all, most {largest.name}"
         slots.append(Slot(round(LEFT + at * step, 1), round(step, 2), text, address(begin, begin + curves.step)))
+    width = WIDTH - LEFT - 10
+    span = curves.step * parts
     across = tuple(
-        (
-            round(LEFT + (WIDTH - LEFT - 10) * at / MARKS, 1),
-            spoken_instant(curves.start + curves.step * parts * at // MARKS),
-        )
-        for at in range(MARKS)
+        (round(LEFT + width * (at - curves.start) / span, 1), spoken_instant(at))
+        for at in _clock_marks(curves.start, curves.start + span)
     )
-    up = tuple((y(least + (most - least) * at / 4), f"{least + (most - least) * at / 4:,.4g}") for at in range(5))
+    up = tuple((y(value), f"{value:,.6g}") for value in _number_marks(least, most))
     return CurvePlot(WIDTH, HEIGHT, LEFT, bottom, tuple(lines), tuple(slots), across, up)
+
+
+def _clock_marks(start: int, end: int) -> list[int]:
+    """Returns round instants in [start, end), ns.
+
+    Example:
+        >>> [at // HOUR for at in _clock_marks(21 * HOUR, 45 * HOUR)]
+        [24, 30, 36, 42]
+    """
+    steps = [*CLOCK_STEPS, *HOUR_STEPS]
+    step = next((step for step in steps if (end - start) / step <= MARKS), -(-(end - start) // MARKS))
+    return list(range(-(-start // step) * step, end, step))
+
+
+def _number_marks(least: float, most: float) -> list[float]:
+    """Returns round numbers from the least value to the largest one: multiples of 1, 2 or 5 times a power of ten.
+
+    Example:
+        >>> _number_marks(-300, 2095)
+        [0.0, 500.0, 1000.0, 1500.0, 2000.0]
+    """
+    power = 10.0 ** math.floor(math.log10((most - least) / MARKS))
+    step = next(step for step in (power, 2 * power, 5 * power, 10 * power) if (most - least) / step <= MARKS)
+    return [at * step for at in range(math.ceil(least / step), math.floor(most / step) + 1)]

@@ -16,7 +16,7 @@ import duckdb
 import pyarrow.parquet as pq
 import pytest
 
-from lowwater.instants import HOUR, format_instant, parse_instant, spoken_instant
+from lowwater.instants import HOUR, parse_instant, spoken_instant, spoken_span
 from lowwater.lake.tables import open_table
 from lowwater.replay.interval import replay, statuses
 from lowwater.replay.job import Job
@@ -165,7 +165,7 @@ def test_the_pages_of_a_dag_and_of_a_run(platform: Platform, page: Any) -> None:
     frame(page).get_by_role("heading", name="Query set late").wait_for()
     run = platform.task("replay_late", START, "audit")["dag_run_id"]
     page.goto(f"{platform.home.address}/dags/replay_late/runs/{run}/plugin/lowwater_interval")
-    frame(page).get_by_role("heading", name=format_instant(START)).wait_for()
+    frame(page).get_by_role("heading", name=spoken_span(START, START + HOUR)).wait_for()
 
 
 def test_what_an_airflow_of_the_demo_writes_is_for_its_user_only(platform: Platform) -> None:
