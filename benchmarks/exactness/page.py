@@ -67,7 +67,8 @@ All of these programs do what they are for. A collector that runs all day cuts i
 and nobody kills it every hour. The difference shows where a number must be the same when somebody computes it again:
 from files that were cut otherwise, after a crash, on another machine.
 
-* Sums of packets and bytes are exact in nfdump and softflowd as long as every import runs once, to its end.
+* Sums of packets and bytes are exact in nfdump, softflowd and pmacct as long as every import runs
+  once, to its end.
 * After a crash, empty the place of the results and import everything again: then a program gives what it gives
   without a crash. The programs do not say when that is needed. Nothing was emptied here.
 * Records of flows depend on the files in every program that keeps flows in memory. That is no fault: the file is
@@ -75,8 +76,7 @@ from files that were cut otherwise, after a crash, on another machine.
 * In Lowwater the price is time: [performance](performance.md) has its seconds beside those of nfdump. The seconds in
   the JSON are of a machine that had other work.
 
-Zeek and Suricata are not in the Debian release that was used, so they are not here. A program without a table above
-was not measured yet; `--programs` measures it alone.
+Zeek and Suricata are not in the Debian release that was used, so they are not here.
 
 `python -m benchmarks.exactness` makes the results again, with the packages {packages}.
 """
