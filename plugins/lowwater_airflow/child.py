@@ -37,23 +37,30 @@ AIRFLOW_HOME identifies its Airflow. Proxies are left out: their addresses conta
 nothing.
 """
 STORES = ("AWS_", "AZURE_", "GOOGLE_")
-"""Prefixes of variables with keys and address of the object store of a lake."""
-NAMED_SO = ("LC_", "LOWWATER_", "NUMBA_", "PYSPARK_", "SPARK_", *STORES)
+"""Prefixes of variables with keys and address of an object store, for children whose lake is in one."""
+NAMED_SO = ("LC_", "LOWWATER_", "NUMBA_", "PYSPARK_", "SPARK_")
 SECRET = ("LOWWATER_NOTIFY", "LOWWATER_SPARK_SECRET")
 """Prefixes of variables that a child does not get: an address with a token, the secret of a cluster."""
 
 
-def passed(environment: Mapping[str, str]) -> dict[str, str]:
+def passed(environment: Mapping[str, str], in_store: bool = False) -> dict[str, str]:
     """Selects the environment of a child, which runs Python of users: without Airflow's secrets.
+
+    Args:
+        environment: that of the task.
+        in_store: whether the lake is in an object store: the child gets its keys.
 
     Example:
         >>> passed({"PATH": "/bin", "AIRFLOW__API_AUTH__JWT_SECRET": "x", "LOWWATER_REPLAY__MEMORY": "4g"})
         {'PATH': '/bin', 'LOWWATER_REPLAY__MEMORY': '4g'}
+        >>> passed({"AWS_SECRET_ACCESS_KEY": "x"}), passed({"AWS_REGION": "eu-central-1"}, in_store=True)
+        ({}, {'AWS_REGION': 'eu-central-1'})
     """
+    prefixes = (*NAMED_SO, *STORES) if in_store else NAMED_SO
     return {
         name: value
         for name, value in environment.items()
-        if (name in NAMED or name.startswith(NAMED_SO)) and not name.startswith(SECRET)
+        if (name in NAMED or name.startswith(prefixes)) and not name.startswith(SECRET)
     }
 
 
@@ -62,7 +69,8 @@ class Child:
 
     def __init__(self, app: str, arguments: Sequence[str], environment: dict[str, str] | None = None) -> None:
         self._command = [sys.executable, str(shared("spark_apps") / f"{app}.py"), *arguments]
-        self._environment = {**passed(os.environ), **(environment or {})}
+        in_store = any("://" in word for word in arguments)
+        self._environment = {**passed(os.environ, in_store), **(environment or {})}
         self._process: subprocess.Popen[str] | None = None
 
     def run(self) -> Any:

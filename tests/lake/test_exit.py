@@ -26,11 +26,12 @@ FAILS = (
 
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A lake with one capture of which no bytes are kept."""
+    """A lake with one capture of which no bytes are kept, and whose file is gone."""
     folder = tmp_path_factory.mktemp("exit")
     capture = folder / "b.pcap"
     capture.write_bytes(pcap_bytes([(1_700_000_000 * SECOND, udp("10.0.0.1", "10.0.0.2", 1, 53, bytes(80)))]))
     ingest(open_lake(folder / "lake"), "b", [capture], Config(links={"b": Link()}))
+    capture.unlink()
     return folder / "lake"
 
 

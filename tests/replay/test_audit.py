@@ -414,7 +414,8 @@ def test_thresholds_decide(tmp_path: Path, spark: SparkSession) -> None:
     assert "more than the warning limit" not in shown.out, "each fact is told once"
     page = render(Board(lake, QUERIES).now(), f"interval/lone/{interval_label(*HOUR_0)}.html") or ""
     (audit,) = interval_audits(open_lake(lake))
-    assert f"<h3>{title} " in page and title in (lake / "reports" / audit.pages["links"]).read_text()
+    assert "<h3>Link main1: 4 of 200 records (2%) are malformed, more than the critical limit of 1% " in page
+    assert title in (lake / "reports" / audit.pages["links"]).read_text()
     assert "more than the critical limit" in page and "more than the warning limit" not in page
     came = page.partition('id="came"')[2].partition("</table>")[0]
     assert '<td class="n">200</td>' in came and "\N{EN DASH}" not in came, "also where it failed"
