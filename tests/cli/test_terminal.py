@@ -134,6 +134,8 @@ def test_a_lake(lake: tuple[Path, Path], tmp_path: Path) -> None:
     clean("replay", HOSTILE, *at, "--from", "2025-01-01", "--to", "2025-01-02", code=1)
     clean("replay", "broken", *at, "--from", "2025-01-01", "--to", "2025-01-02", code=1)
     clean("rows", HOSTILE, "--lake", root, code=1)
+    clean("diff", HOSTILE, "--lake", root, "--from", "0", code=1)
+    clean("serve", "--lake", root / HOSTILE, code=None)
     clean("expect")
     clean("expect", "--lake", root, "--suggest", code=None)
     clean("expect", *at, "--query-set", "q")

@@ -19,7 +19,9 @@ SHOWN = 20
 @click.option("--with", "after", type=click.IntRange(0), metavar="VERSION", help="The later one; default the newest.")
 @click.option("--at", type=options.INSTANT, help="Only the interval that begins here, ISO 8601; default all rows.")
 @click.option("--limit", default=SHOWN, type=click.IntRange(0), metavar="N", help="Rows to print.", show_default=True)
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option(
+    "--format", "form", type=click.Choice(["text", "json"]), default="text", help="How to print.", show_default=True
+)
 @click.option("--queries", default="queries", type=options.FOLDER, help="Folder of query sets.", show_default=True)
 def diff(
     query: str, lake: PurePath, before: int, after: int | None, at: int | None, limit: int, form: str, queries: Path
