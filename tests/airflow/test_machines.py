@@ -33,7 +33,8 @@ from lowwater.catalog.expr import Type
 spark = build_session("unique")
 fields = [Field("k", Type.INT), Field("v", Type.INT)]
 found = shared_keys(spark, {"q": KeyedStream(sys.argv[1:2], fields, ["k"])}, 10, 2)["q"]
-seen = spark.sparkContext.parallelize(range(6), 6).map(lambda _: __import__("os").path.exists(sys.argv[2])).collect()
+file = sys.argv[2]  # an executor has arguments of its own
+seen = spark.sparkContext.parallelize(range(6), 6).map(lambda _: __import__("os").path.exists(file)).collect()
 print(json.dumps([found.keys, found.total, sorted(found.rows.column("v").to_pylist()), seen]))
 spark.stop()
 """

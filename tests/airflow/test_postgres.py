@@ -70,6 +70,9 @@ def airflow(postgres: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         "AIRFLOW__OPENLINEAGE__TRANSPORT": json.dumps(
             {"type": "file", "log_file_path": str(folder / "lineage"), "append": True}
         ),
+        # The listener tells the end of a task from a process of its own; a busy machine needs more than its 10 s.
+        "AIRFLOW__OPENLINEAGE__EXECUTION_TIMEOUT": "60",
+        "AIRFLOW__CORE__TASK_SUCCESS_OVERTIME": "90",
         "LOWWATER_LAKE": str(folder / "lake"),
         "LOWWATER_QUERIES": str(folder / "queries"),
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",

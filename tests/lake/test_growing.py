@@ -86,8 +86,8 @@ def test_a_file_that_grows_while_it_is_read(lake: Lake, tmp_path: Path, monkeypa
     longer = capture(tmp_path / "b.pcap", [1, 5, 9]).read_bytes()
     real = survey.indexing
 
-    def indexing(*args: Any) -> Any:
-        found = yield from real(*args)
+    def indexing(*args: Any, **options: Any) -> Any:
+        found = yield from real(*args, **options)
         path.write_bytes(longer)
         return found
 
