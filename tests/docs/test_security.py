@@ -23,9 +23,9 @@ def test_every_row_names_tests_that_are_there() -> None:
 
 def test_the_variables_are_those_that_are_passed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(ROOT / "plugins")
-    from lowwater_airflow.child import NAMED, NAMED_SO, SECRET
+    from lowwater_airflow.child import NAMED, NAMED_SO, SECRET, STORES
 
     _, _, about = TEXT.partition("A process that runs the Python of users (")
     listed = set(re.findall(r"`([A-Z_]+\*?)`", about.partition("## ")[0]))
-    assert listed == NAMED | {f"{start}*" for start in NAMED_SO} | {"LOWWATER_NOTIFY*", "LOWWATER_SPARK_SECRET"}
+    assert listed == NAMED | {f"{start}*" for start in (*NAMED_SO, *STORES)} | {"LOWWATER_NOTIFY*", "LOWWATER_SPARK_SECRET"}
     assert set(SECRET) == {"LOWWATER_NOTIFY", "LOWWATER_SPARK_SECRET"}
