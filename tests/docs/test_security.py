@@ -27,5 +27,6 @@ def test_the_variables_are_those_that_are_passed(monkeypatch: pytest.MonkeyPatch
 
     _, _, about = TEXT.partition("A process that runs the Python of users (")
     listed = set(re.findall(r"`([A-Z_]+\*?)`", about.partition("## ")[0]))
-    assert listed == NAMED | {f"{start}*" for start in (*NAMED_SO, *STORES)} | {"LOWWATER_NOTIFY*", "LOWWATER_SPARK_SECRET"}
+    prefixes = {f"{start}*" for start in (*NAMED_SO, *STORES)}
+    assert listed == NAMED | prefixes | {"LOWWATER_NOTIFY*", "LOWWATER_SPARK_SECRET"}
     assert set(SECRET) == {"LOWWATER_NOTIFY", "LOWWATER_SPARK_SECRET"}
