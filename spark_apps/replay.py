@@ -6,6 +6,7 @@ It calls the same functions as the command line, and writes its outcome as JSON 
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import os
 import sys
@@ -57,4 +58,6 @@ def _leave(path: Path, report: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    code = main()
+    gc.freeze()  # the search for garbage at the end of Python takes most of a second
+    sys.exit(code)

@@ -61,7 +61,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point: runs a command and turns known errors into one message and an exit code."""
     # Imports make many objects and next to no garbage: looking for it takes a tenth of their time.
     gc.set_threshold(50_000, 20, 50)
-    sys.exit(_guarded(lambda: cli.main(args=arguments, prog_name="lowwater", standalone_mode=False)))
+    code = _guarded(lambda: cli.main(args=arguments, prog_name="lowwater", standalone_mode=False))
+    # Python looks for garbage among all objects when it ends, for most of a second after Great Expectations was there.
+    gc.freeze()
+    sys.exit(code)
 
 
 def _guarded(command: Callable[[], Any]) -> int:

@@ -60,6 +60,7 @@ from lowwater.replay.sessions import Sessions, starts_quickly
 from lowwater.replay.stages.audit import audit
 from lowwater.replay.stages.engines import high_stage, last_instant, low_stage, state_folders
 from lowwater.replay.stages.heartbeat_rows import heartbeat_rows
+from lowwater.replay.stages.link_scans import LinkScans
 from lowwater.replay.stages.runners import low_runner
 from lowwater.replay.warmup import import_early
 from lowwater.storage import paths
@@ -175,6 +176,7 @@ class _Run:
     seconds: dict[str, float] = field(default_factory=dict)
     verdict: str = ""  # of the audit, once it is known; `report` its page
     report: str = ""
+    scans: LinkScans = field(default_factory=LinkScans)  # for the audit
     promises: dict[str, int] = field(default_factory=dict)  # of the low stage: stored, and left out
     latest: int = 0  # time of the newest row of the ledger, ns; 0 as long as it is unknown
     shared: PurePath | None = None  # folder of the lake for files of tasks on other machines
@@ -186,6 +188,7 @@ class _Run:
         with (
             run_attempt(lake, query_set, self.start, self.end) as (folder, fence),
             handed_over(lake, f"{query_set} {self.start}-{self.end}") as shared,
+            self.scans,
         ):
             self.shared = shared if on_cluster() else None
             self.job = replace(self.job, lake=replace(self.job.lake, fence=fence))
@@ -211,6 +214,8 @@ class _Run:
                     current = next_stage
                     if AUDIT in stages and next_stage in (HIGH, AUDIT):
                         import_early("lowwater_expectations.validation")
+                        # The first query of a session waits for a second or two, on one core.
+                        self.scans.begin(inputs.scan, self.job.plan.links)
                     outcome = self._stage(next_stage, inputs, digests, outcome, folder)
                 self._index(stages[-1], folder)
                 return replace(outcome, digests=digests, verdict=self.verdict, report=self.report)
@@ -323,7 +328,7 @@ class _Run:
         begin = time.monotonic()
         states = {query: paths.local_folder(path) for query, path in inputs.held().items()}
         rows_folder = None if self.shared is None else self.shared / "high"
-        stage = self.sessions.spark, inputs, files, folder, chosen, states
+        stage = (lambda: self.sessions.spark), inputs, files, folder, chosen, states
         results = high_stage(*stage, published=True, rows=rows_folder)
         self.seconds[HIGH] = round(time.monotonic() - begin, 3)
         for query in job.plan.queries:
@@ -352,7 +357,7 @@ class _Run:
             stored = json.loads(row.accounting)
             written[query] = WrittenStream(row.rows or 0, stored.get("fingerprint", ""))
         begin = time.monotonic()
-        verdict = audit(self.job, inputs, written, lambda: self.sessions.spark, folder)
+        verdict = audit(self.job, inputs, written, self.scans, lambda: self.sessions.spark, folder)
         self.seconds[AUDIT] = round(time.monotonic() - begin, 3)
         self.verdict, self.report = verdict.verdict, verdict.report
         for query, count in verdict.rows.items():

@@ -367,9 +367,11 @@ def run_intervals(
                 run_results.violations.append(
                     _violations(outcome.result.link, outcome.result.violations, request.config)
                 )
-        spark = sessions.spark  # waited for here, so that its time is told apart
+        _ = sessions.spark  # waited for here, so that its time is told apart
         with progress.stage("high", detail):
-            results = high_stage(spark, inputs, low.files, work / "high", request.high, states, run_results.overflows)
+            results = high_stage(
+                lambda: sessions.spark, inputs, low.files, work / "high", request.high, states, run_results.overflows
+            )
             states = _held(request.plan, work / "high", folder / f"states-{number}")
             for query in (query for query in request.plan.queries if query.name in results):
                 result = results[query.name]

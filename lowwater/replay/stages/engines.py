@@ -250,7 +250,7 @@ def _whole_seconds(inputs: LowInputs, link: str, start: int, arriving: bool) -> 
 
 
 def high_stage(
-    spark: Session,
+    spark: Callable[[], Session],
     inputs: LowInputs,
     files: Mapping[tuple[str, str], list[str]],
     folder: Path,
@@ -263,7 +263,7 @@ def high_stage(
     """Runs every output query on Spark over the streams of the low stage.
 
     Args:
-        spark: the session.
+        spark: returns the session; called when the streams begin.
         inputs: the inputs of the interval.
         files: (LFTA, link) -> files of its stream.
         folder: folder for rows and checkpoints; the caller removes it.
