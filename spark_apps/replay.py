@@ -59,5 +59,5 @@ def _leave(path: Path, report: dict[str, Any]) -> None:
 
 if __name__ == "__main__":
     code = main()
-    gc.freeze()  # the search for garbage at the end of Python takes most of a second
+    gc.freeze()  # else Python looks for garbage once more when it ends, for half a second
     sys.exit(code)

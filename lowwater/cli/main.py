@@ -62,8 +62,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     # Imports make many objects and next to no garbage: looking for it takes a tenth of their time.
     gc.set_threshold(50_000, 20, 50)
     code = _guarded(lambda: cli.main(args=arguments, prog_name="lowwater", standalone_mode=False))
-    # Python looks for garbage among all objects when it ends, for most of a second after Great Expectations was there.
-    gc.freeze()
+    if arguments is None:  # a process of its own, which ends now
+        # Python would look for garbage among all objects once more: half a second after Great Expectations was imported.
+        gc.freeze()
     sys.exit(code)
 
 
