@@ -63,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     gc.set_threshold(50_000, 20, 50)
     code = _guarded(lambda: cli.main(args=arguments, prog_name="lowwater", standalone_mode=False))
     if arguments is None:  # a process of its own, which ends now
-        # Python would look for garbage among all objects once more: half a second after Great Expectations was imported.
+        # Else Python looks for garbage among all objects once more: half a second after Great Expectations.
         gc.freeze()
     sys.exit(code)
 
