@@ -47,9 +47,8 @@ class LinkProfile:
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Adds records in order of arrival; records that arrive outside the interval are ignored."""
-        arrived = batch.column("arrival")
-        inside = pc.and_(pc.greater_equal(arrived, self._start), pc.less(arrived, self._end))
-        mine = batch if pc.all(inside).as_py() else batch.filter(inside)
+        first, end = np.searchsorted(batch.column("arrival").to_numpy(), (self._start, self._end))
+        mine = batch.slice(first, end - first)
         if not mine.num_rows:
             return
         self.watch.add(mine)
