@@ -29,4 +29,4 @@ with DAG(
     default_args=RETRYING,
     tags=["lowwater"],
 ) as dag:
-    MaintainLake(task_id="maintain", lake=settings.lake)
+    MaintainLake(task_id="maintain", lake=settings.lake, queries=settings.queries)

@@ -128,6 +128,11 @@ SPAN = _Parsed("span", parse_span)
 QUERY_FILES = click.argument("files", nargs=-1, required=True, type=QUERY_FILE, metavar="FILE.gsql...")
 
 
+INSTANTS = click.option(
+    "--instants",
+    is_flag=True,
+    help="Also show temporal columns as times, ISO 8601: tb as tb_start, the begin of its epoch or window.",
+)
 SPREADSHEET = click.option(
     "--spreadsheet", is_flag=True, help="With csv: texts that a spreadsheet would take for formulas begin with '."
 )

@@ -233,8 +233,8 @@ def result_schema(fields: tuple[Field, ...]) -> pa.Schema:
 
 
 def table_schema(fields: tuple[Field, ...]) -> pa.Schema:
-    """Schema of `tables/`: published fields, `_last`, and the partition column `_hour`."""
-    return pa.schema([*schemas.published_schema(fields), _required("_last", _INT), _required("_hour", _INT)])
+    """Schema of `tables/`: published fields and their instants, `_last`, and the partition column `_hour`."""
+    return pa.schema([*schemas.visible_schema(fields), _required("_last", _INT), _required("_hour", _INT)])
 
 
 @dataclass(frozen=True)

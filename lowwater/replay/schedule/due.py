@@ -16,7 +16,16 @@ from lowwater.config import FILE_NAME, load_config
 from lowwater.errors import ConfigError, LowwaterError
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.interval_states import HALF, MISSING, STALE, StatusRow, gravest, status
-from lowwater.lake.ledgers.runs import AUDIT, DONE, FAILED, INCOMPLETE, PROVISIONAL, read_replays, replayed_sets
+from lowwater.lake.ledgers.runs import (
+    AUDIT,
+    DONE,
+    FAILED,
+    INCOMPLETE,
+    PROVISIONAL,
+    ROLLED_BACK,
+    read_replays,
+    replayed_sets,
+)
 from lowwater.lake.packets import PacketFiles
 from lowwater.plan.properties.state import hands_over
 from lowwater.plan.queryset import QueryPlan
@@ -31,7 +40,7 @@ KINDS = (MISSING, FAILED, STALE)
 MAY_RUN = (*KINDS, HALF, PROVISIONAL)
 """States of a query that make its interval due."""
 
-VISIBLE = (DONE, INCOMPLETE, PROVISIONAL)
+VISIBLE = (DONE, INCOMPLETE, PROVISIONAL, ROLLED_BACK)
 """States in which a query need not run again."""
 
 CHANGES = "the state of the interval before changes"
