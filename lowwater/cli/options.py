@@ -161,6 +161,25 @@ def DEFINITIONS(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
+def CHANGES(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds the options that say what is tried in place of query files and settings, for `plan` and `try`."""
+    for option in (
+        click.option(
+            "--skew", "skews", multiple=True, type=PAIR, metavar="LINK=DURATION", help="Skew to try; repeats."
+        ),
+        click.option(
+            "--with",
+            "files",
+            multiple=True,
+            type=click.Path(exists=True, dir_okay=False, path_type=Path),
+            metavar="FILE",
+            help="Query file to try in place of the one with its name; repeats.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
 def INTERVALS(command: Callable[..., Any]) -> Callable[..., Any]:
     """Adds the options that select intervals of query sets, for `plan` and `backfill`."""
     for option in (
