@@ -57,7 +57,7 @@ def list_trials(lake: Lake) -> None:
     for name in names:
         say(f"{name}: {describe_trial(lake, name)}")
     if not names:
-        say("no trial: make one with `lowwater try NAME --with FILE` or `--skew LINK=DURATION`")
+        say(f"no trial: make one with `lowwater try NAME --lake {lake.root} --with FILE`, or --skew LINK=DURATION")
 
 
 def run_trial(options: TrialOptions) -> int:

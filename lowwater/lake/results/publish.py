@@ -164,7 +164,14 @@ def _kinds(metadata: pq.FileMetaData, column: int) -> set[str | None]:
 
 
 def copy_file(table: PurePath, name: str, file: PurePath, as_stored: DataFile) -> DataFile:
-    """Copies a file with rows of one hour into the folder of a table."""
+    """Copies a file with rows of one hour into the folder of a table, and describes the copy.
+
+    Args:
+        table: folder of the table.
+        name: name of the copy.
+        file: the file.
+        as_stored: what it holds.
+    """
     hour = _hour(as_stored)
     target = table / f"_hour={hour}" / name
     paths.copy(file, target)
