@@ -42,7 +42,7 @@ ADVICE = {
     HELD: ("approve it", "lowwater replay {set} --lake {lake} --stage publish --from {start} --to {end}"),
     "rolled back": (
         "nothing, or lift the roll back: then it runs again",
-        "lowwater rollback --help",
+        "lowwater rollback QUERY --lake {lake} --at {start} --lift --because REASON",
     ),
     "incomplete": ("ingest the missing captures if they exist, and run it again", "lowwater ingest --lake {lake}"),
     "provisional": (
