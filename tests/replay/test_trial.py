@@ -72,6 +72,9 @@ def test_a_trial_is_compared_and_promoted(lake: Path, changed: Path, spark: Spar
     assert not list((folder_of(open_lake(lake), "short") / "packets").glob("*")), "packets are shared"
     assert lowwater("try", "--lake", lake).out == f"short: query set talkers --with {changed}\n"
 
+    said = lowwater("rows", "totals", "--lake", lake / "tries" / "short", "--limit", "1")
+    assert said.code == 0 and said.out, "readers of results read a trial"
+
     said = lowwater("try", "short", "--lake", lake, "--promote")
     assert said.code == 1 and "not promoted: query talkers has changed" in said.err and "hint: " in said.err
     assert version(lake) == at
