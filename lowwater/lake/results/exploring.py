@@ -213,7 +213,7 @@ def result_table(lake: Lake, query: str, version: int | None = None) -> ResultTa
 
     path = lake.table(query)
     with lake_errors(f"{path}: the table cannot be read"):
-        present = newest(path) if paths.exists(path) else None
+        present = newest(path)
         if present is None:
             raise LakeError(f"query {query!r} has no published rows", "`lowwater status` says why")
         latest = existing(path).version()
