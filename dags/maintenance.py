@@ -13,7 +13,8 @@ from lowwater_airflow.settings import Settings
 
 ABOUT = """\
 Joins the files of published hours that are settled, and removes what nobody needs any more: files that no version of a
-table names, rows between the stages after `[retention] streams`, staging of dead runs. It may run beside all others.
+table names, rows between the stages after `[retention] streams`, staging of dead runs. Published tables of older
+versions get the columns of instants. It may run beside all others.
 """
 
 settings = Settings.load()
@@ -29,4 +30,4 @@ with DAG(
     default_args=RETRYING,
     tags=["lowwater"],
 ) as dag:
-    MaintainLake(task_id="maintain", lake=settings.lake)
+    MaintainLake(task_id="maintain", lake=settings.lake, queries=settings.queries)

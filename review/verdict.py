@@ -29,6 +29,7 @@ WORDS = {
     MISSING: "have not run",
     HELD: "passed the audit and were not published",
     STALE: "are published from inputs that have changed",
+    "rolled back": "were rolled back to an earlier version",
     "incomplete": "are published without traffic that is missing",
     "provisional": "are published before all records could have come",
 }
@@ -39,6 +40,10 @@ ADVICE = {
     ),
     BLOCKED: ("ingest the captures that are missing", "lowwater ingest --lake {lake}"),
     HELD: ("approve it", "lowwater replay {set} --lake {lake} --stage publish --from {start} --to {end}"),
+    "rolled back": (
+        "nothing, or lift the roll back: then it runs again",
+        "lowwater rollback QUERY --lake {lake} --at {start} --lift --because REASON",
+    ),
     "incomplete": ("ingest the missing captures if they exist, and run it again", "lowwater ingest --lake {lake}"),
     "provisional": (
         "nothing: it becomes whole when later records have come and it runs again",

@@ -128,6 +128,11 @@ SPAN = _Parsed("span", parse_span)
 QUERY_FILES = click.argument("files", nargs=-1, required=True, type=QUERY_FILE, metavar="FILE.gsql...")
 
 
+INSTANTS = click.option(
+    "--instants",
+    is_flag=True,
+    help="Also show temporal columns as times, ISO 8601: tb as tb_start, the begin of its epoch or window.",
+)
 SPREADSHEET = click.option(
     "--spreadsheet", is_flag=True, help="With csv: texts that a spreadsheet would take for formulas begin with '."
 )
@@ -150,6 +155,25 @@ def DEFINITIONS(command: Callable[..., Any]) -> Callable[..., Any]:
             type=click.Choice(["lowwater", "gigascope"]),
             help="Whose value semantics, where a query does not say.",
             show_default=True,
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def CHANGES(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds the options that say what is tried in place of query files and settings, for `plan` and `try`."""
+    for option in (
+        click.option(
+            "--skew", "skews", multiple=True, type=PAIR, metavar="LINK=DURATION", help="Skew to try; repeats."
+        ),
+        click.option(
+            "--with",
+            "files",
+            multiple=True,
+            type=click.Path(exists=True, dir_okay=False, path_type=Path),
+            metavar="FILE",
+            help="Query file to try in place of the one with its name; repeats.",
         ),
     ):
         command = option(command)

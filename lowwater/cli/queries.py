@@ -168,6 +168,7 @@ def run_files(
     copies: int | None,
     traces: bool,
     spreadsheet: bool,
+    instants: bool,
     **definitions: Any,
 ) -> None:
     """Runs queries over captures and prints a summary of the results.
@@ -187,6 +188,7 @@ def run_files(
         copies: maximum number of windows and groupings that a row may be in; None for the settings' value.
         traces: whether to write the heartbeats.
         spreadsheet: whether to quote texts of the CSV that a spreadsheet would take for formulas.
+        instants: whether to write the instants of temporal columns too.
         definitions: fields of `Definitions`.
     """
     if spreadsheet and form != "csv":
@@ -211,7 +213,7 @@ def run_files(
     progress = Progress()
     request = RunRequest(planned({}), config, captures, out, form, period, policy, engine, interval, replan=planned)
     try:
-        _show(run(replace(request, traces=traces, spreadsheet=spreadsheet), progress), out)
+        _show(run(replace(request, traces=traces, spreadsheet=spreadsheet, instants=instants), progress), out)
     except PartialError as error:
         _show(error.summary, out)
         raise

@@ -32,6 +32,7 @@ from lowwater.lake.ledgers.runs import (
     LOW,
     PROVISIONAL,
     PUBLISH,
+    ROLLED_BACK,
     ReplayRow,
     last_published,
     read_replays,
@@ -42,6 +43,7 @@ from lowwater.lake.ledgers.runs import (
 from lowwater.lake.locks import handed_over, run_attempt
 from lowwater.lake.packets import PacketFiles
 from lowwater.lake.parts import changes
+from lowwater.lake.results.pins import publishing
 from lowwater.lake.results.publish import check_unchanged, publish
 from lowwater.lake.results.states import forget_others, keep_state, state_folder
 from lowwater.lake.results.streams import fingerprint, stream_files, stream_parts, write_stream
@@ -274,19 +276,21 @@ class _Run:
 
     def _confirm(self, digests: dict[str, str], state: str, reason: str, folder: Path) -> Outcome:
         """Confirms a published interval; a provisional one becomes done once its links have reported."""
-        rows = {}
+        rows, outcome_state, why = {}, state, reason
         for query in digests:
             last = self._last(query)
             assert last is not None
             rows[query] = last.rows or 0
-            if last.state == PROVISIONAL and state != PROVISIONAL:
+            if last.state == ROLLED_BACK:  # stands for these inputs, until somebody lifts it
+                outcome_state, why = ROLLED_BACK, last.reason
+            elif last.state == PROVISIONAL and state != PROVISIONAL:
                 accounting = json.loads(last.accounting)
                 self._record(PUBLISH, state, query, digests[query], last.rows, accounting, reason)
                 write_index(self.job.lake, folder)
         for row in self._rows():
             if row.stage == AUDIT and row.query in digests:
                 self._recall(row)
-        return Outcome(self.start, self.end, state, reason, rows, False)
+        return Outcome(self.start, self.end, outcome_state, why, rows, False)
 
     def _low(self, inputs: IntervalInputs, folder: Path) -> dict[str, int]:
         job = self.job
@@ -376,19 +380,22 @@ class _Run:
                 check_unchanged(job.lake, name, self.start, self.end, audited)
         inputs = job.inputs(self.start, self.end, job.captures())
         state, reason = inputs.state(inputs.require())
-        rows, committed = {}, False
-        for query in job.plan.queries:
-            fields, digest = query.high.fields, digests[query.name]
-            audited = prints[query.name]
-            publication = publish(job.lake, job.query_set, query.name, fields, self.start, self.end, digest, audited)
-            rows[query.name] = publication.rows
-            committed = committed or publication.committed
-            if publication.committed:
-                self.seconds[PUBLISH] = round(time.monotonic() - begin, 3)
-                self._record(
-                    PUBLISH, state, query.name, digest, publication.rows, {"inputs": inputs.parts(query)}, reason
+        rows, committed, names = {}, False, [query.name for query in job.plan.queries]
+        with publishing(job.lake, job.query_set, names, self.start, self.end):
+            for query in job.plan.queries:
+                fields, digest = query.high.fields, digests[query.name]
+                audited = prints[query.name]
+                publication = publish(
+                    job.lake, job.query_set, query.name, fields, self.start, self.end, digest, audited
                 )
-            forget_others(self._state(query.name, digests))
+                rows[query.name] = publication.rows
+                committed = committed or publication.committed
+                if publication.committed:
+                    self.seconds[PUBLISH] = round(time.monotonic() - begin, 3)
+                    self._record(
+                        PUBLISH, state, query.name, digest, publication.rows, {"inputs": inputs.parts(query)}, reason
+                    )
+                forget_others(self._state(query.name, digests))
         return Outcome(self.start, self.end, state, reason, rows, committed)
 
     def _state(self, query: str, digests: dict[str, str]) -> PurePath:

@@ -41,6 +41,7 @@ from lowwater.replay.checks.affordable import require_affordable
 from lowwater.replay.checks.capabilities import require_lowered
 from lowwater.replay.record_links import planned_options
 from lowwater.replay.stages.engines import LowInputs
+from lowwater.replay.trial_changes import TrialChanges
 from lowwater.replay.tuning.recommendations import Tuning, recommended, shortest_period
 from lowwater.storage import paths
 
@@ -58,6 +59,7 @@ class Job:
         suites: output query -> custom expectations about its rows.
         through_end: whether an interval runs that captures cover only from the first or to the last record of a link
             (T6).
+        files: its query files.
     """
 
     lake: Lake
@@ -67,12 +69,19 @@ class Job:
     length: int
     suites: Suites = field(default_factory=dict)
     through_end: bool = False
+    files: tuple[Path, ...] = ()
 
     @staticmethod
-    def open(root: PurePath, query_set: str, queries: Path) -> Job:
+    def open(root: PurePath, query_set: str, queries: Path, changes: TrialChanges | None = None) -> Job:
         """Opens a query set: a section of the settings, or a file of its name in a folder.
 
         The lake stores whether the set is chained, for DAG files, which plan no queries.
+
+        Args:
+            root: the lake.
+            query_set: name of the set.
+            queries: folder of query sets.
+            changes: query files and skews to try in place of the present ones; None for none.
 
         Raises:
             ConfigError: there is no such query set, a suite of it is wrong, or a query reads a link by another
@@ -84,14 +93,18 @@ class Job:
         lake = open_lake(root, make=False)
         files = query_files(config, query_set, queries)
         section = config.query_sets.get(query_set)
-        plan = plan_files(files, lake_links(config, lake), context=set_context(config, query_set))
+        links = lake_links(config, lake)
+        if changes is not None:
+            config, files = changes.config(config, links.names or ()), changes.files_of(files)
+        plan = plan_files(files, links, context=set_context(config, query_set))
         require_lowered(plan)
         require_affordable(plan, config.replay.copies)
         _require_protocols(config, plan)
         length = section.interval if section and section.interval else config.interval.length
         suites = read_suites(root, query_set, {query.name: query.high.fields for query in plan.queries})
-        job = Job(lake, config, query_set, plan, length, suites)
-        store_chained(root, query_set, job.chained)
+        job = Job(lake, config, query_set, plan, length, suites, files=tuple(files))
+        if changes is None:
+            store_chained(root, query_set, job.chained)
         return job
 
     def intervals(self, start: int, end: int) -> list[tuple[int, int]]:

@@ -190,18 +190,21 @@ class PublishInterval(ReplayStages):
 class MaintainLake(BaseOperator):
     """Maintains the lake, like `lowwater maintain`."""
 
-    def __init__(self, *, lake: PurePath, **kwargs: Any) -> None:
+    def __init__(self, *, lake: PurePath, queries: Path, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.lake = str(lake)
+        self.lake, self.queries = str(lake), str(queries)
 
     def execute(self, context: Context) -> dict[str, int]:
-        """Returns the bytes removed by each kind of maintenance."""
+        """Returns the bytes removed, or written again, by each kind of maintenance."""
         from lowwater.lake.layout import open_lake
         from lowwater.lake.maintain import maintain
+        from lowwater.replay.taking_over import take_over
 
         lake = lake_path(self.lake)
         totals: dict[str, int] = {}
-        for removal in maintain(open_lake(lake), load_config(lake).retention):
+        opened, retention = open_lake(lake), load_config(lake).retention
+        steps = take_over(lake, Path(self.queries), tell=lambda name, error: self.log.warning("%s: %s", name, error))
+        for removal in [*steps, *maintain(opened, retention)]:
             self.log.info("%s: %s, %s files, %s bytes", removal.what, removal.where, removal.files, removal.bytes)
             totals[removal.what] = totals.get(removal.what, 0) + removal.bytes
         return totals

@@ -19,7 +19,7 @@ from lowwater_review.app import create
 from lowwater.instants import HOUR
 from lowwater.lake.tables import interval_label
 from tests.review.ledgers import HOSTILE, START, make
-from tests.review.widths import MEASURE, make_large, write_pages, wrong_places
+from tests.review.widths import MEASURE, WIDTHS, make_large, write_pages, wrong_places
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]
 HOURS, FAILED = 30, 5
@@ -138,7 +138,7 @@ def test_no_page_is_wider_than_its_screen_and_no_column_is_squeezed(page: Any, a
     wrong = [
         place
         for where in ("index.html", "skew/index.html", failed, "docs/index.html")
-        for width in (390, 1440)
+        for width in WIDTHS
         for place in wrong_places(other, f"{site}/{where}", width)
     ]
     assert wrong == []

@@ -59,7 +59,7 @@ def diff(
     say(f"{found.added:,} added, {found.gone:,} gone, {found.changed:,} changed, {found.same:,} the same")
     for kind, old, new in found.examples:
         sign = {"added": "+", "gone": "-", "changed": "~"}[kind]
-        say(f"{sign} {_text(found.columns, old, new)}")
+        say(f"{sign} {row_text(found.columns, old, new)}")
     return 0 if found.equal else 3
 
 
@@ -67,7 +67,7 @@ def _named(columns: tuple[str, ...], row: tuple[object, ...]) -> dict[str, objec
     return dict(zip(columns, row, strict=True))
 
 
-def _text(columns: tuple[str, ...], old: tuple[object, ...] | None, new: tuple[object, ...] | None) -> str:
+def row_text(columns: tuple[str, ...], old: tuple[object, ...] | None, new: tuple[object, ...] | None) -> str:
     """Returns a row as `column=value`; a changed value as `column=before -> after`."""
     first, second = old or new or (), new or old or ()
     parts = []

@@ -344,7 +344,7 @@ def _merged(times: Sequence[Temporal | None]) -> Temporal | None:
     progresses = [time for time in times if time is not None]
     if not progresses or len(progresses) < len(times) or not all(progresses[0].alike(time) for time in progresses):
         return None
-    return progresses[0].joined(*progresses[1:])
+    return progresses[0].merged(*progresses[1:])
 
 
 def _selection(query: str, statement: syntax.Select, scope: Scope, source: BoundSource) -> Node:

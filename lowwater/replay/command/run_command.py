@@ -81,6 +81,7 @@ class RunRequest:
         high: settings of the high level other than the defaults; for tests.
         traces: whether to write heartbeats.csv with the promises of every node.
         spreadsheet: whether texts in CSV are made safe for a spreadsheet.
+        instants: whether the instants of temporal columns are written behind the columns of the query.
     """
 
     plan: Plan
@@ -98,6 +99,7 @@ class RunRequest:
     replan: Callable[[Mapping[str, tuple[str, ...]]], Plan] | None = None
     traces: bool = False
     spreadsheet: bool = False
+    instants: bool = False
 
 
 @dataclass
@@ -442,7 +444,8 @@ def _write(
             schema = value_schema(fields)
             parts = [table.select(schema.names).cast(schema) for table in run_results.rows[query.name]]
             rows = pa.concat_tables(parts) if parts else schema.empty_table()
-            path = write_rows(rows, fields, request.out, query.name, request.form, request.spreadsheet)
+            file = request.out / f"{query.name}.{request.form}"
+            path = write_rows(rows, fields, file, request.form, request.spreadsheet, request.instants)
             sources = {lfta.name for lfta in query.lftas} | set(source_links(query.logical))
             queries[query.name] = {
                 "file": path.name,

@@ -71,7 +71,7 @@ METRICS = (
         "lowwater_intervals",
         "intervals",
         ("query_set", "state"),
-        "Intervals by the state of their last run: done, provisional, incomplete, failed, or unpublished.",
+        "Intervals by the state of their last run: done, provisional, incomplete, rolled back, failed, or unpublished.",
     ),
     Metric(
         "lowwater_audit_failed",

@@ -178,7 +178,7 @@ def _runs(replays: list[ReplayRow]) -> Iterator[Sample]:
         for row in newest.values()
     )
     for query_set in sorted(finished):
-        for state in ("done", "provisional", "incomplete", "failed", "unpublished"):
+        for state in ("done", "provisional", "incomplete", "rolled back", "failed", "unpublished"):
             yield "lowwater_intervals", (query_set, state), counts[query_set, state]
         yield "lowwater_run_finished_seconds", (query_set,), finished[query_set] / SECOND
     for labels, (_, seconds) in sorted(stages.items()):
