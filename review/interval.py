@@ -10,6 +10,7 @@ from typing import Any
 
 from lowwater_expectations import Finding, headline, once
 
+from lowwater.cluster import LostExecutor, TaskRun
 from lowwater.instants import format_duration, format_instant
 from lowwater.lake.ledgers.captures import Capture, malformed_between
 from lowwater.lake.ledgers.history import LinkLateness, read_lateness
@@ -107,6 +108,25 @@ class Operator:
     query: str
     kind: str
     counts: str
+
+
+@dataclass(frozen=True)
+class Placed:
+    """Tasks of the last low stage on a cluster, and executors that died in the last run.
+
+    Attributes:
+        tasks: runs of tasks, the longest first; see `lowwater.cluster.TaskRun`.
+        machines: machine -> (tasks, packets, seconds) on it.
+        again: number of tasks that were tried more than once.
+        elsewhere: number of tasks that ran on another machine than the one that was chosen.
+        lost: (stage, executor) of executors that Spark gave up; see `lowwater.cluster.LostExecutor`.
+    """
+
+    tasks: tuple[TaskRun, ...]
+    machines: Mapping[str, tuple[int, int, float]]
+    again: int
+    elsewhere: int
+    lost: tuple[tuple[str, LostExecutor], ...]
 
 
 def expectations_of(snapshot: Snapshot, part: Part, key: Key) -> list[ExpectationResult]:
@@ -248,3 +268,28 @@ def operators_of(part: Part, key: Key) -> list[Operator]:
             counts = ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in operator["counts"].items())
             operators.append(Operator(row.query, operator["query"], operator["kind"], counts))
     return operators
+
+
+def placed_of(part: Part, key: Key) -> Placed | None:
+    """Returns where the tasks of the last run went; None for a run without a cluster."""
+    newest = {(row.stage, row.query): json.loads(row.accounting) for row in part.replays.get(key, ())}
+    runs = [
+        TaskRun(**run) for (stage, _), account in newest.items() if stage == "low" for run in account.get("tasks", ())
+    ]
+    # Each query of the high stage has the executors that died in all of it.
+    lost = dict.fromkeys(
+        (stage, LostExecutor(**each)) for (stage, _), account in newest.items() for each in account.get("lost", ())
+    )
+    if not runs and not lost:
+        return None
+    machines: dict[str, tuple[int, int, float]] = {}
+    for run in runs:
+        tasks, size, seconds = machines.get(run.host, (0, 0, 0.0))
+        machines[run.host] = tasks + 1, size + run.size, seconds + run.seconds
+    return Placed(
+        tuple(sorted(runs, key=lambda run: -run.seconds)),
+        dict(sorted(machines.items())),
+        sum(run.tries > 1 for run in runs),
+        sum(run.planned not in ("", run.host) for run in runs),
+        tuple(lost),
+    )

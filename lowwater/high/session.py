@@ -180,6 +180,8 @@ def _options(settings: SessionSettings, home: Path) -> dict[str, str]:
         "spark.sql.ansi.enabled": "true",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": str(settings.shuffle_partitions),
+        # A task that prefers a machine waits this long for a core of it (cluster.place).
+        "spark.locality.wait": "500ms",
         "spark.default.parallelism": str(settings.shuffle_partitions),
     }
 

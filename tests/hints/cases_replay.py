@@ -17,7 +17,7 @@ from lowwater.caches import cache_folder
 from lowwater.capture.formats.write import WrittenInterface, pcapng_header, pcapng_record
 from lowwater.catalog.expr import Type
 from lowwater.catalog.streams import ROW
-from lowwater.config import Config, load_config
+from lowwater.config import Config, Link, load_config
 from lowwater.high import jars
 from lowwater.high.query_runs import _files
 from lowwater.high.source.stored_streams import StoredStream
@@ -27,6 +27,7 @@ from lowwater.plan.context import Links
 from lowwater.plan.operators import Aggregate
 from lowwater.plan.queryset import plan_texts
 from lowwater.replay.checks.affordable import require_affordable
+from lowwater.replay.checks.estimates import require_marked
 from lowwater.replay.checks.missing_columns import _stored as _stored_columns
 from lowwater.replay.command.run_command import RunRequest, _planned_anew
 from lowwater.replay.interval import replay
@@ -131,6 +132,12 @@ def _shed(desk: Desk, end: int) -> None:
     config = job.config.model_copy(update={"links": {"main1": job.config.link("main1").model_copy(update={"shed": 5})}})
     inputs = LowInputs(job.lake, job.plan, config, START, end, read_captures(job.lake, ["main1"]))
     _low(desk, inputs)
+
+
+def _estimated(column: str) -> None:
+    text = f"SELECT tb, count(*) AS n{column} FROM main1.TCP GROUP BY time/60 AS tb"
+    plan = plan_texts([("q.gsql", text)], Links(("main1",)))
+    require_marked(plan, Config(links={"main1": Link(sampling=True, shed=5)}))
 
 
 def _copies(desk: Desk, most: int) -> None:
@@ -343,6 +350,12 @@ CASES = [
         lambda desk: _shed(desk, START + SECOND // 2),
         "use intervals of whole seconds",
         lambda desk: _shed(desk, START + SECOND),
+    ),
+    Case(
+        "rows without the rate of what is shed",
+        lambda _: _estimated(""),
+        "add min(sampling_rate) AS rate to SELECT",
+        lambda _: _estimated(", min(sampling_rate) AS rate"),
     ),
     Case(
         "groupings that are many",
