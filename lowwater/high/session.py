@@ -118,8 +118,8 @@ def _master(settings: SessionSettings) -> str:
 
 
 def _authenticated(master: str) -> bool:
-    """Whether Spark's ports require a secret: a generated one in a single process, otherwise that of the cluster."""
-    return master.startswith("local") or bool(os.environ.get("LOWWATER_SPARK_SECRET"))
+    """Whether Spark's ports require a secret: a generated one in one process and in pods, else that of the cluster."""
+    return master.startswith(("local", "k8s://")) or bool(os.environ.get("LOWWATER_SPARK_SECRET"))
 
 
 def _submitted(home: Path) -> dict[str, str]:
