@@ -10,8 +10,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from pyspark import SparkContext
-from pyspark.rdd import RDD
+from pyspark import RDD, SparkContext
 from pyspark.serializers import CPickleSerializer
 from pyspark.sql import SparkSession
 
@@ -25,7 +24,7 @@ class Executors:
     """The executors of a session, and those that were lost since this object was made."""
 
     def __init__(self, spark: SparkSession) -> None:
-        self._context: Any = spark.sparkContext._jsc.sc()  # type: ignore[attr-defined]
+        self._context: Any = spark.sparkContext._jsc.sc()
         self._gone = {each.id() for each in self._all() if not each.isActive()}
 
     def _all(self) -> list[Any]:
@@ -77,7 +76,8 @@ def placed_items(context: SparkContext, items: Sequence[Any], hosts: Sequence[st
         items: picklable arguments of the tasks, in the order in which the tasks start.
         hosts: machine that each task prefers; an empty text for any.
     """
-    serializer, jvm = CPickleSerializer(), context._jvm
+    serializer: Any = CPickleSerializer()
+    jvm = context._jvm
     assert jvm is not None
     seq = jvm.PythonUtils.toSeq
     pairs = [
@@ -85,5 +85,5 @@ def placed_items(context: SparkContext, items: Sequence[Any], hosts: Sequence[st
         for item, host in zip(items, hosts, strict=True)
     ]
     bytes_tag = getattr(getattr(jvm.scala.reflect, "ClassTag$"), "MODULE$").apply(jvm.java.lang.Class.forName("[B"))
-    placed = context._jsc.sc().makeRDD(seq(pairs), bytes_tag)  # type: ignore[attr-defined]
+    placed = context._jsc.sc().makeRDD(seq(pairs), bytes_tag)
     return RDD(placed.toJavaRDD(), context, serializer)

@@ -36,7 +36,7 @@ from lowwater.replay.progress import Progress
 from lowwater.replay.setup import kernels, training
 from lowwater.replay.stages.engines import LowInputs, low_stage
 from lowwater.storage.paths import lake_path
-from lowwater_airflow.settings import Settings, cron, query_folder
+from lowwater_airflow.settings import Settings, cron, deployment, query_folder
 from tests.high.plans import group
 from tests.high.streams import FLOWS as FIELDS
 from tests.high.streams import column, leaf
@@ -132,6 +132,10 @@ def _shed(desk: Desk, end: int) -> None:
     config = job.config.model_copy(update={"links": {"main1": job.config.link("main1").model_copy(update={"shed": 5})}})
     inputs = LowInputs(job.lake, job.plan, config, START, end, read_captures(job.lake, ["main1"]))
     _low(desk, inputs)
+
+
+def _deployed(secret: str, deploy: str = "client", rest: str = "") -> None:
+    deployment("spark://m:7077", secret, {"deploy-mode": deploy, "rest": rest})
 
 
 def _estimated(column: str) -> None:
@@ -350,6 +354,18 @@ CASES = [
         lambda desk: _shed(desk, START + SECOND // 2),
         "use intervals of whole seconds",
         lambda desk: _shed(desk, START + SECOND),
+    ),
+    Case(
+        "drivers on a cluster without an address",
+        lambda _: _deployed("", deploy="cluster"),
+        'write {"deploy-mode": "cluster", "rest": "http://MASTER:6066"}',
+        lambda _: _deployed("", deploy="cluster", rest="http://m:6066"),
+    ),
+    Case(
+        "drivers on a cluster with a secret",
+        lambda _: _deployed("s", deploy="cluster", rest="http://m:6066"),
+        "leave out deploy-mode",
+        lambda _: _deployed("s"),
     ),
     Case(
         "rows without the rate of what is shed",
