@@ -18,7 +18,7 @@ export PIP_INDEX_URL := $(UV_DEFAULT_INDEX)
 endif
 
 .DELETE_ON_ERROR:
-.PHONY: help setup docs demo up down test test-fast test-packages lint types fuzz goldens bench bench-high bench-ingest bench-end experiments endurance wheel lock bill licences audit test-chart release-check digests clean cluster endurance-cluster
+.PHONY: test-chart test-image help setup docs demo up down test test-fast test-packages lint types fuzz goldens bench bench-high bench-ingest bench-end experiments endurance wheel lock bill licences audit test-chart release-check digests clean cluster endurance-cluster
 
 help:
 	@echo 'setup      create .venv, install the lock, fetch the Delta jars, compile the reader, record Spark'"'"'s classes'
@@ -30,6 +30,7 @@ help:
 	@echo 'test-fast  the tests without a JVM, real captures or other processes; few random examples; under a minute'
 	@echo 'test-packages  the wheel in environments of their own: every extra, every Python of the machine (.ci/matrix)'
 	@echo 'test-chart docker/chart by helm and the schemas of Kubernetes; builds helm first, with go'
+	@echo 'test-image each instruction of docker/Dockerfile in a root of its own, without an engine, and trials of what it made'
 	@echo 'lint       ruff: rules and format'
 	@echo 'types      mypy, strict'
 	@echo 'fuzz       more cases of the law, behind those of var/fuzz/ledger.jsonl; the randomised tests with many examples'
@@ -89,6 +90,10 @@ $(VENV)/.helm: tests/kubernetes/requirements.txt $(VENV)/.packages
 	GOBIN=$(CURDIR)/$(VENV)/helm/bin GOTOOLCHAIN=local go install helm.sh/helm/v3/cmd/helm@$(HELM_VERSION)
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes --target $(VENV)/helm/packages -r $<
 	@touch $@
+
+# Needs root, debootstrap and the registries of Debian and PyPI.
+test-image: $(VENV)/.package
+	$(BIN)/python scripts/image.py
 
 test-chart: setup $(VENV)/.helm
 	$(BIN)/python -m pytest tests/kubernetes
