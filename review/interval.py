@@ -290,6 +290,6 @@ def placed_of(part: Part, key: Key) -> Placed | None:
         tuple(sorted(runs, key=lambda run: -run.seconds)),
         dict(sorted(machines.items())),
         sum(run.tries > 1 for run in runs),
-        sum(run.planned not in ("", run.host) for run in runs),
+        sum(run.host != "" and run.planned not in ("", run.host) for run in runs),
         tuple(lost),
     )

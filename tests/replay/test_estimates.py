@@ -31,7 +31,7 @@ SQL = """
 WITH rated AS (
     SELECT *, least(1.0::DOUBLE, {budget}::DOUBLE / count(*) OVER (PARTITION BY stamp // {second})) AS rate FROM udp
 )
-SELECT stamp // (5 * {second}) AS tb, count(*), sum(1 / rate), min(rate)
+SELECT stamp // (5 * {second}::BIGINT) AS tb, count(*), sum(1 / rate), min(rate)
 FROM rated WHERE chance < rate GROUP BY tb ORDER BY tb
 """
 
