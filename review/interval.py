@@ -14,7 +14,7 @@ from lowwater.cluster import LostExecutor, TaskRun
 from lowwater.instants import format_duration, format_instant
 from lowwater.lake.ledgers.captures import Capture, malformed_between
 from lowwater.lake.ledgers.history import LinkLateness, read_lateness
-from lowwater.lake.ledgers.runs import ReplayRow, read_quarantine, read_violations
+from lowwater.lake.ledgers.runs import ReplayRow, read_heartbeats, read_quarantine, read_violations
 from lowwater.quality.lateness.counts import LatenessCounts
 from lowwater.quality.verdicts import CRITICAL, Key, findings
 
@@ -108,6 +108,29 @@ class Operator:
     query: str
     kind: str
     counts: str
+
+
+@dataclass(frozen=True)
+class Shed:
+    """Records of a link that an LFTA shed in the interval (O5).
+
+    Attributes:
+        lfta: name of the LFTA.
+        link: name of the link.
+        sane: sane records of the link.
+        shed: shed records.
+        minutes: minutes in which records were shed.
+        worst: the minute in which most were shed, ns since the epoch.
+        most: shed records of this minute.
+    """
+
+    lfta: str
+    link: str
+    sane: int
+    shed: int
+    minutes: int
+    worst: int
+    most: int
 
 
 @dataclass(frozen=True)
@@ -293,3 +316,19 @@ def placed_of(part: Part, key: Key) -> Placed | None:
         sum(run.host != "" and run.planned not in ("", run.host) for run in runs),
         tuple(lost),
     )
+
+
+def shed_of(snapshot: Snapshot, key: Key) -> list[Shed]:
+    """Returns the LFTAs and links that shed records in the last run of the interval."""
+    rows = read_heartbeats(snapshot.lake, *key).select(["lfta", "link", "start", "sane", "shed"]).to_pylist()
+    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault((row["lfta"], row["link"]), []).append(row)
+    found = []
+    for (lfta, link), minutes in sorted(groups.items()):
+        shed = [row for row in minutes if row["shed"]]
+        if shed:
+            worst = max(shed, key=lambda row: row["shed"])
+            total = sum(row["sane"] for row in minutes), sum(row["shed"] for row in shed)
+            found.append(Shed(lfta, link, *total, len(shed), worst["start"], worst["shed"]))
+    return found

@@ -127,6 +127,12 @@ def test_the_page_of_an_interval_says_where_its_tasks_ran(read: dict[str, Reader
     assert "On the cluster" not in " ".join(read[interval(CLUSTERED + 1)].texts)
 
 
+def test_the_page_of_an_interval_says_what_was_shed(read: dict[str, Reader]) -> None:
+    text = " ".join(" ".join(read[interval(CLUSTERED)].texts).split())
+    assert "Shed records (O5)" in text and "flows.TCP main1 2,000 250 12.5 % 1 1 Jan 2025, 08:01 UTC 250" in text
+    assert "Shed records" not in " ".join(read[interval(CLUSTERED + 1)].texts)
+
+
 def test_every_address_leads_to_a_page(read: dict[str, Reader]) -> None:
     for address, page in read.items():
         ids = {attrs["id"] for _, attrs in page.tags if attrs.get("id")}
