@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from lowwater.catalog.expr import Expr, columns_of
 from lowwater.catalog.packets import SAMPLING_RATE
-from lowwater.config import Config
+from lowwater.config import Config, section_of
 from lowwater.errors import QueryError, raise_all, sort_errors
 from lowwater.plan.operators import Aggregation, FilterJoin, Join, Map, Node, Source, Union, WatchJoin
 from lowwater.plan.queryset import Plan
@@ -58,10 +58,10 @@ def _unmarked(plan: Plan, config: Config, allowed: bool) -> Iterator[tuple[Note,
         rates = rates_of(query.logical)
         carried = _NONE.union(*rates.values())
         for source in sorted(sources - carried, key=lambda source: (source.query, source.alias)):
-            named = ", ".join(sorted(links.intersection(source.links)))
+            shedding = sorted(links.intersection(source.links))
             of = f" ({source.alias} of query {source.query})" if source.query != query.name else f" ({source.alias})"
-            text = f"link {named} sheds load{of}, and no column of the rows comes from {SAMPLING_RATE}"
-            yield Note(query.name, text, source.place), _hint(query.logical, source, named)
+            text = f"link {', '.join(shedding)} sheds load{of}, and no column of the rows comes from {SAMPLING_RATE}"
+            yield Note(query.name, text, source.place), _hint(query.logical, source, shedding[0])
 
 
 def _hint(node: Node, source: Source, link: str) -> str:
@@ -69,8 +69,8 @@ def _hint(node: Node, source: Source, link: str) -> str:
     grouped = any(isinstance(below, Aggregation) and below.query == source.query for below in walk(node))
     column = f"min({column}) AS rate" if grouped else f"{column} AS rate"
     handed = "" if source.query == node.query else f" of query {source.query}, and hand it on"
-    section = f"[links.{link.partition(',')[0]}]"
-    return f"add {column} to SELECT{handed}, or accept rows without a mark: unmarked_estimates = true in {section}"
+    accept = f"unmarked_estimates = true in {section_of(link)}"
+    return f"add {column} to SELECT{handed}, or accept rows without a mark: {accept}"
 
 
 def _shown(node: Node) -> Iterator[Source]:
