@@ -27,7 +27,10 @@ apt-get update -qq && apt-get install --yes -qq --no-install-recommends python3 
 rm -f /usr/lib/python3*/EXTERNALLY-MANAGED && ln -s /usr/bin/python3 /usr/local/bin/python
 """
 """What makes a bare Debian 12 the stand-in for `python:3.11-slim-bookworm`: the same release and version of Python."""
-PASSED = ("PIP_INDEX_URL", "UV_DEFAULT_INDEX", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "DEFAULT_ARTIFACT_REPOSITORY")
+AUTHORITIES = Path("/usr/local/share/ca-certificates")
+"""Authorities that this machine trusts beside those of Debian."""
+BUNDLE = "/etc/ssl/certs/ca-certificates.crt"
+PASSED = ("PIP_INDEX_URL", "UV_DEFAULT_INDEX", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
 """Variables that name mirrors and proxies."""
 TRIALS = {
     "user": ('[ "$(id -u)" = 1000 ] && touch /airflow/x /staging/x /captures/x && ! touch /app/x 2>/dev/null', ""),
@@ -84,8 +87,9 @@ class Stage:
         return done.stdout
 
     def _environment(self) -> Mapping[str, str]:
-        mirrors = {name: os.environ[name] for name in PASSED if name in os.environ}
-        return {"PATH": BASE_PATH, "HOME": "/tmp", **mirrors, **self.variables}
+        named = {name: os.environ[name] for name in (*PASSED, "DEFAULT_ARTIFACT_REPOSITORY") if name in os.environ}
+        trusted = dict.fromkeys(("SSL_CERT_FILE", "PIP_CERT", "REQUESTS_CA_BUNDLE"), BUNDLE)
+        return {"PATH": BASE_PATH, "HOME": "/tmp", **named, **trusted, **self.variables}
 
     def copy(self, sources: Sequence[str], target: str) -> None:
         """Copies files and folders of the checkout that `.dockerignore` lets through."""
@@ -171,6 +175,9 @@ def _base(stage: Stage) -> None:
     shutil.copy("/etc/resolv.conf", stage.root / "etc" / "resolv.conf")
     for line in BASE.splitlines():
         stage.run(line)
+    if AUTHORITIES.is_dir():  # a proxy of this machine may sign with its own
+        shutil.copytree(AUTHORITIES, stage.root / str(AUTHORITIES).lstrip("/"), dirs_exist_ok=True)
+        stage.run("update-ca-certificates")
 
 
 def _timed(what: str, work: object) -> None:
