@@ -20,10 +20,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import Any
 
-from lowwater import errors
 from lowwater.places import shared
 from lowwater.storage import paths
-from lowwater_airflow.child import ChildDied, passed
+from lowwater_airflow.child import ChildDied, outcome_of, passed
 
 log = logging.getLogger(__name__)
 RUNNER = "org.apache.spark.deploy.PythonRunner"
@@ -80,9 +79,7 @@ class Driver:
             )
         report = json.loads(paths.read(self._outcome))
         paths.remove(self._note, self._outcome)  # a task that is cleared runs anew
-        if "error" in report:
-            raise getattr(errors, report["error"])(report["message"])
-        return report["outcome"]
+        return outcome_of(report)
 
     def stop(self) -> None:
         """Ends the driver, for a task that is cleared or times out."""

@@ -95,17 +95,15 @@ def test_a_driver_outlives_its_task_and_is_found_by_the_next_try(
         span = f"{format_instant(capture.start)}/{format_instant(capture.end)}"
         said = lowwater("ingest", "--lake", lake, "--link", capture.link, "--covers", span, capture.path)
         assert said.code == 0, said.err
-    first = task(machines, lake, "run-1", *SPAN)
-    until(first, ": RUNNING")
-    assert wait(drivers, 60), "no driver"
-    (driver,) = drivers()
-    first.send_signal(signal.SIGKILL)
-    first.wait()
+    with task(machines, lake, "run-1", *SPAN) as first:
+        until(first, ": RUNNING")
+        assert wait(drivers, 60), "no driver"
+        (driver,) = drivers()
+        first.send_signal(signal.SIGKILL)
     assert driver.is_running(), "the driver dies with its task"
     driver.kill()  # the worker starts it again
-    second = task(machines, lake, "run-1", *SPAN)
-    lines = until(second, "RESULT")
-    second.wait()
+    with task(machines, lake, "run-1", *SPAN) as second:
+        lines = until(second, "RESULT")
     assert "is found" in lines[0] and not [line for line in lines if "is submitted" in line], lines
     assert '"state": "done"' in lines[-1]
     for query in DEMO:
@@ -116,8 +114,9 @@ def test_a_driver_outlives_its_task_and_is_found_by_the_next_try(
 @pytest.mark.spark
 @pytest.mark.timeout(300)
 def test_an_error_of_a_driver_is_that_of_its_task(machines: Cluster) -> None:
-    said = task(machines, machines.lake("nothing"), "run-2", *SPAN).communicate(timeout=250)[0]
-    assert said.splitlines()[-1].startswith("ERROR LakeError "), said
+    with task(machines, machines.lake("nothing"), "run-2", *SPAN) as process:
+        lines = until(process, "ERROR")
+    assert lines[-1].startswith("ERROR QueryError "), lines
 
 
 class Refusing(BaseHTTPRequestHandler):
