@@ -144,6 +144,7 @@ class Link(Section):
         applications: protocols whose fields are stored.
         sampling: whether the digest that sampling and load shedding need is stored (O5).
         shed: most packets of a second of timestamps that an LFTA reads; None for all (O5).
+        unmarked_estimates: whether rows may be published that do not carry the rate of shed packets (O5).
         duplicates: what becomes of copies of a packet (D4); `keep`: they are packets like all others, and not counted.
         duplicate_bytes: bytes above the link layer that are equal in copies (D1); `content`: TTL, hop limit and
             checksums aside.
@@ -180,6 +181,7 @@ class Link(Section):
     applications: tuple[Literal["dns", "http", "quic", "ssh", "tls"], ...] = ()
     sampling: bool = False
     shed: Annotated[int, Setting(ge=1)] | None = None
+    unmarked_estimates: bool = False
     duplicates: Annotated[Duplicates | Literal["keep"], BeforeValidator(_duplicates)] = "keep"
     duplicate_bytes: Literal["content", "packet"] = "content"
     anonymise: str | None = None
@@ -259,6 +261,8 @@ class Link(Section):
             raise ValueError('duplicates: copies are found by the bytes of packets, of a link of kind "pcap"')
         if self.shed is not None and not self.sampling:
             raise ValueError("shed: chooses packets by what sampling = true keeps of them: write that too")
+        if self.unmarked_estimates and self.shed is None:
+            raise ValueError("unmarked_estimates: is of a link with shed: write that too, or leave it out")
         if self.longest_skew >= LONGEST_SKEW:
             raise ValueError(f"skew: must be below {format_duration(LONGEST_SKEW)}")
         if self.since is not None and self.until is not None and self.until <= self.since:

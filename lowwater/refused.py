@@ -19,6 +19,7 @@ EXAMPLES = {
     "links.*.applications": 'applications = ["dns", "tls"]',
     "links.*.sampling": "sampling = true",
     "links.*.shed": "shed = 10000",
+    "links.*.unmarked_estimates": "unmarked_estimates = true",
     "links.*.duplicates": 'duplicates = "drop 50ms"',
     "links.*.duplicate_bytes": 'duplicate_bytes = "packet"',
     "links.*.anonymise": 'anonymise = "main1.key"',

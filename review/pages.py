@@ -31,7 +31,7 @@ from lowwater.storage.paths import has_file
 from .board import GRAVITY, Interval, Part, Snapshot
 from .calendar import LINK_STATES, SIGNS, Month, link_calendar, months, set_calendar, tally
 from .drawing import lateness, waterfall
-from .interval import SHOWN, expectations_of, links_of, operators_of, stages_of
+from .interval import SHOWN, expectations_of, links_of, operators_of, placed_of, shed_of, stages_of
 from .lateness import link_review
 from .queries import cost_history, explained, newest_preview, previews, query_plan, rows_history
 from .verdict import overview_verdict
@@ -331,6 +331,8 @@ def _about(
         "links": links_of(snapshot, part, interval.key),
         "stages": stages_of(part, interval.key),
         "operators": operators_of(part, interval.key),
+        "shed": shed_of(snapshot, interval.key),
+        "placed": placed_of(part, interval.key),
         "previews": previews(snapshot, part, interval.key),
         "falls": waterfall([(name, lag.level, lag.before, lag.typical, lag.most, lag.series) for name, lag in named]),
         "shown": SHOWN,

@@ -29,6 +29,7 @@ from lowwater.plan.text import Note
 from lowwater.refused import refusals
 from lowwater.replay.checks.affordable import cost_notes, require_affordable
 from lowwater.replay.checks.capabilities import not_run, require_lowered
+from lowwater.replay.checks.estimates import estimate_notes, require_marked
 from lowwater.replay.command.run_command import RunRequest, run
 from lowwater.replay.command.summary import empty_query_notes
 from lowwater.replay.job import config_links
@@ -107,8 +108,10 @@ def explain_kernels(files: Sequence[Path], links: Path | None, **definitions: An
 
 def _noted(files: Sequence[Path], links: Path | None, definitions: dict[str, Any]) -> Plan:
     """Plans query files, and adds notes on queries that `run` would refuse."""
-    plan = Definitions(**definitions).plan(files, *_links_and_settings(links))
-    return replace(plan, notes=(*plan.notes, *not_run(plan), *cost_notes(plan, _settings(links).replay.copies)))
+    names, config = _links_and_settings(links)
+    plan = Definitions(**definitions).plan(files, names, config)
+    notes = *not_run(plan), *cost_notes(plan, config.replay.copies), *estimate_notes(plan, config)
+    return replace(plan, notes=(*plan.notes, *notes))
 
 
 def check_files(files: Sequence[Path], form: str, links: Path | None, **definitions: Any) -> bool:
@@ -208,6 +211,7 @@ def run_files(
         plan = plan.only(query) if query else plan
         require_lowered(plan, engine)
         require_affordable(plan, copies or config.replay.copies)
+        require_marked(plan, config)
         return plan
 
     progress = Progress()

@@ -63,7 +63,7 @@ from lowwater.replay.stages.audit import audit
 from lowwater.replay.stages.engines import high_stage, last_instant, low_stage, state_folders
 from lowwater.replay.stages.heartbeat_rows import heartbeat_rows
 from lowwater.replay.stages.link_scans import LinkScans
-from lowwater.replay.stages.runners import low_runner
+from lowwater.replay.stages.runners import lost_lines, low_runner, task_account, watched
 from lowwater.replay.warmup import import_early
 from lowwater.storage import paths
 
@@ -180,6 +180,7 @@ class _Run:
     report: str = ""
     scans: LinkScans = field(default_factory=LinkScans)  # for the audit
     promises: dict[str, int] = field(default_factory=dict)  # of the low stage: stored, and left out
+    cluster: dict[str, Any] = field(default_factory=dict)  # of the stage: where tasks ran, and lost executors
     latest: int = 0  # time of the newest row of the ledger, ns; 0 as long as it is unknown
     shared: PurePath | None = None  # folder of the lake for files of tasks on other machines
 
@@ -260,7 +261,8 @@ class _Run:
                 return self._publish(digests, outcome)
         self.seconds[stage] = round(time.monotonic() - begin, 3)
         if stage == LOW:
-            self._record(LOW, "done", "", _joined(digests), sum(rows.values()), {"promises": self.promises})
+            account = {"promises": self.promises, **self.cluster}
+            self._record(LOW, "done", "", _joined(digests), sum(rows.values()), account)
         return Outcome(self.start, self.end, stage, outcome.reason, rows, False) if stage != PUBLISH else outcome
 
     def _published(self, digests: dict[str, str]) -> bool:
@@ -300,6 +302,9 @@ class _Run:
         tunings = job.tunings()
         rows_folder = folder if self.shared is None or runner is on_threads else self.shared / "low"
         result = low_stage(inputs, job.low_settings(tunings), rows_folder, runner, tunings, self.progress.say)
+        self.cluster = task_account(runner)
+        for line in lost_lines(self.cluster):
+            self.progress.say(line)
         accounts = Accounts()
         for outcome in result.outcomes:
             accounts.add(outcome.result)
@@ -333,7 +338,11 @@ class _Run:
         states = {query: paths.local_folder(path) for query, path in inputs.held().items()}
         rows_folder = None if self.shared is None else self.shared / "high"
         stage = (lambda: self.sessions.spark), inputs, files, folder, chosen, states
+        lost = watched(lambda: self.sessions.spark)
         results = high_stage(*stage, published=True, rows=rows_folder)
+        self.cluster = lost()
+        for line in lost_lines(self.cluster):
+            self.progress.say(line)
         self.seconds[HIGH] = round(time.monotonic() - begin, 3)
         for query in job.plan.queries:
             result = results[query.name]
@@ -346,6 +355,7 @@ class _Run:
                 "operators": [asdict(operator) for operator in result.operators],
                 "fingerprint": fingerprint(stream_files(job.lake.stream(query.name), self.start, self.end)),
                 "seconds": round(result.seconds, 3),
+                **self.cluster,
             }
             state_files = state_folders(job.plan, folder)[query.name]
             if state_files.is_dir():

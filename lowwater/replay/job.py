@@ -39,6 +39,7 @@ from lowwater.plan.tree import walk
 from lowwater.quality.custom.suites import Suites, read_suites
 from lowwater.replay.checks.affordable import require_affordable
 from lowwater.replay.checks.capabilities import require_lowered
+from lowwater.replay.checks.estimates import require_marked
 from lowwater.replay.record_links import planned_options
 from lowwater.replay.stages.engines import LowInputs
 from lowwater.replay.trial_changes import TrialChanges
@@ -99,6 +100,7 @@ class Job:
         plan = plan_files(files, links, context=set_context(config, query_set))
         require_lowered(plan)
         require_affordable(plan, config.replay.copies)
+        require_marked(plan, config)
         _require_protocols(config, plan)
         length = section.interval if section and section.interval else config.interval.length
         suites = read_suites(root, query_set, {query.name: query.high.fields for query in plan.queries})

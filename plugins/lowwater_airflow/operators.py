@@ -1,6 +1,7 @@
 """The operators of Lowwater's DAGs: find and ingest captures, replay an interval, publish it.
 
-They call the same functions as the command line. Work that needs Spark runs in a child process.
+They call the same functions as the command line. Work that needs Spark runs in a child process, or as a driver
+on the cluster.
 """
 
 from __future__ import annotations
@@ -22,11 +23,12 @@ from lowwater.storage.paths import lake_path
 from lowwater_airflow.child import Child
 from lowwater_airflow.lineage import Lineage, tables
 from lowwater_airflow.notes import WHY
+from lowwater_airflow.remote import Driver
+from lowwater_airflow.settings import SPARK, deployment
 
 PACKETS = Asset(name="packets", uri="lowwater://packets", group="lowwater")
-SPARK = "lowwater_spark"
-"""Airflow connection of a Spark cluster: host spark://name, port, secret as password; without one Spark runs in the
-task."""
+DRIVERS = "_drivers"
+"""Folder of the lake with notes about drivers on the cluster, and their outcomes."""
 
 
 def interval_of(context: Context) -> tuple[int, int]:
@@ -146,20 +148,29 @@ class ReplayStages(Lineage, BaseOperator):
         self.queries = str(queries)
         self.query_set = query_set
         self.stage = stage
-        self._child: Child | None = None
+        self._child: Child | Driver | None = None
 
     def execute(self, context: Context) -> dict[str, Any]:
         """The outcome of the interval (fields of `replay.interval.Outcome`)."""
         start, end = (format_instant(bound) for bound in interval_of(context))
         arguments = [self.query_set, "--lake", self.lake, "--queries", self.queries, "--from", start, "--to", end]
         arguments += ["--stage", self.stage] if self.stage else ["--hold"]
-        self._child = Child("replay", arguments, _cluster())
+        self._child = self._worker(arguments, context)
         with telling(context):
             (outcome,) = self._child.run()
         report: dict[str, Any] = outcome
         self.log.info("%s %s: %s %s", self.query_set, start, report["state"], report["reason"])
         self.datasets = [str(lake_path(self.lake) / "packets")], tables(self.lake, "streams", report["rows"])
         return report
+
+    def _worker(self, arguments: list[str], context: Context) -> Child | Driver:
+        """The process of the stages: a child of the task, or a driver on the cluster that the connection asks for."""
+        environment, rest = _cluster()
+        if not rest:
+            return Child("replay", arguments, environment)
+        ti = context["ti"]
+        key = f"{ti.dag_id} {ti.run_id} {ti.task_id} {ti.map_index}"
+        return Driver("replay", arguments, environment, rest, lake_path(self.lake) / DRIVERS, key)
 
     def on_kill(self) -> None:
         """Ends the process when the task is cleared or times out."""
@@ -210,13 +221,11 @@ class MaintainLake(BaseOperator):
         return totals
 
 
-def _cluster() -> dict[str, str]:
-    """The environment with the Spark master and its secret; empty without a connection."""
+def _cluster() -> tuple[dict[str, str], str]:
+    """The environment of a driver, and the address that takes drivers; both empty without a connection."""
     try:
         connection = Connection.get(SPARK)
     except AirflowNotFoundException:
-        return {}
-    named = {
-        "LOWWATER_SPARK_MASTER": f"{connection.host}:{connection.port}" if connection.port else str(connection.host)
-    }
-    return named | ({"LOWWATER_SPARK_SECRET": connection.password} if connection.password else {})
+        return {}, ""
+    host = f"{connection.host}:{connection.port}" if connection.port else str(connection.host)
+    return deployment(host, connection.password or "", connection.extra_dejson)

@@ -6,9 +6,11 @@ They open no table and plan no query, so that parsing stays fast.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path, PurePath
+from typing import Any
 
 from lowwater.config import Config, load_config
 from lowwater.errors import ConfigError
@@ -19,6 +21,10 @@ from lowwater.storage.paths import lake_path
 
 POOL = "lowwater"
 """The Airflow pool that limits the number of Spark processes; a computing task takes one slot."""
+
+SPARK = "lowwater_spark"
+"""Airflow connection of a Spark cluster: host spark://name, port, secret as password; without one Spark runs in the
+task. Its extra may say that drivers run on the cluster."""
 
 MINUTE, DAY = 60 * SECOND, 24 * HOUR
 
@@ -160,3 +166,33 @@ def _duration(nanoseconds: int) -> timedelta:
 
 def _moment(instant: int) -> datetime:
     return datetime.fromtimestamp(instant / SECOND, UTC)
+
+
+def deployment(host: str, secret: str, extra: Mapping[str, Any]) -> tuple[dict[str, str], str]:
+    """Reads the connection of a Spark cluster: the environment of a driver, and the address that takes drivers.
+
+    The address is empty where the driver is a process of the task.
+
+    Raises:
+        ConfigError: drivers are to run on the cluster, but the connection has a secret, or no address for them.
+
+    Example:
+        >>> deployment("spark://m:7077", "", {"deploy-mode": "cluster", "rest": "http://m:6066"})
+        ({'LOWWATER_SPARK_MASTER': 'spark://m:7077'}, 'http://m:6066')
+    """
+    named = {"LOWWATER_SPARK_MASTER": host}
+    mode, rest = extra.get("deploy-mode", "client"), str(extra.get("rest", ""))
+    if mode == "client":
+        return named | ({"LOWWATER_SPARK_SECRET": secret} if secret else {}), ""
+    if mode != "cluster" or not rest.startswith(("http://", "https://")):
+        raise ConfigError(
+            f"connection {SPARK}: deploy-mode {mode} without the REST server of the master",
+            'write {"deploy-mode": "cluster", "rest": "http://MASTER:6066"} as its extra, and start the master with '
+            "spark.master.rest.enabled=true",
+        )
+    if secret:
+        raise ConfigError(
+            f"connection {SPARK}: a master with a secret has no REST server, since that asks for none",
+            "leave out deploy-mode; or the secret, in a network of your own",
+        )
+    return named, rest

@@ -150,6 +150,7 @@ def test_a_lake(lake: tuple[Path, Path], tmp_path: Path) -> None:
     (suites / "flows.json").unlink()
     clean("maintain", "--lake", root)
     clean("explain", next(queries.glob("q.gsql")), "--with-stats", "--lake", root)
+    clean("explain", next(queries.glob("q.gsql")), "--executors", "3", "--lake", root)
     (root / "lowwater.toml").write_text(f'[links.a]\n"{NAME[:13]}" = "\\u001b"\n')
     clean("status", *at, code=1)
 
