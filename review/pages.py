@@ -131,6 +131,7 @@ def _templates() -> Environment:
     )
     environment.filters |= {
         "instant": format_instant,
+        "plain_duration": format_duration,
         "duration": lambda value: _spoken_duration(value, bound_of(value)),
         "spoken": spoken,
         "second": lambda value: spoken(format_instant(value - value % SECOND)),
@@ -242,13 +243,14 @@ def _set(snapshot: Snapshot, safe: str) -> dict[str, Any] | None:
     name = _named(snapshot.jobs, safe)
     if name is None:
         return None
-    job = snapshot.jobs[name]
+    job, latest = snapshot.jobs[name], _latest(snapshot, name)
     return {
         "name": name,
         "job": job,
         "plan": explained(job.plan),
         "cost": cost_history(snapshot, name),
-        "latest": _latest(snapshot, name),
+        "latest": latest,
+        "span": (latest[-1].start, latest[0].end) if latest else None,
     }
 
 

@@ -69,10 +69,16 @@ class Job:
     through_end: bool = False
 
     @staticmethod
-    def open(root: PurePath, query_set: str, queries: Path) -> Job:
+    def open(root: PurePath, query_set: str, queries: Path, config: Config | None = None) -> Job:
         """Opens a query set: a section of the settings, or a file of its name in a folder.
 
         The lake stores whether the set is chained, for DAG files, which plan no queries.
+
+        Args:
+            root: folder of the lake.
+            query_set: name of the set.
+            queries: folder of query sets.
+            config: settings in place of those of the lake, to see what a change would do; the lake stores nothing then.
 
         Raises:
             ConfigError: there is no such query set, a suite of it is wrong, or a query reads a link by another
@@ -80,7 +86,7 @@ class Job:
             LakeError: there is no such lake, or it cannot be written.
             QueryError: a query is wrong.
         """
-        config = load_config(root)
+        stored, config = config is None, load_config(root) if config is None else config
         lake = open_lake(root, make=False)
         files = query_files(config, query_set, queries)
         section = config.query_sets.get(query_set)
@@ -91,7 +97,8 @@ class Job:
         length = section.interval if section and section.interval else config.interval.length
         suites = read_suites(root, query_set, {query.name: query.high.fields for query in plan.queries})
         job = Job(lake, config, query_set, plan, length, suites)
-        store_chained(root, query_set, job.chained)
+        if stored:
+            store_chained(root, query_set, job.chained)
         return job
 
     def intervals(self, start: int, end: int) -> list[tuple[int, int]]:
