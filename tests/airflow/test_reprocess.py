@@ -35,6 +35,9 @@ both = ["main1", "control"]
 
 [query_sets.chain]
 
+[query_sets.beat]
+interval = "12h"
+
 [replay]
 patience = "0s"
 
@@ -54,10 +57,49 @@ policy = "{policy}"
 """
 
 
+BEAT = """
+[links.beat]
+kind = "csv"
+schemas = "beat.schema"
+since = "{since}"
+until = "{until}"
+policy = "publish"
+"""
+SCHEMA = "PROTOCOL BEAT { uint time get_csv_uint (increasing); uint value get_csv_uint; }"
+BEATS = "DEFINE { query_name 'beats'; }\nSELECT tb, count(*) AS cnt FROM beat.BEAT GROUP BY time/3600 AS tb\n"
+CONSUMER = """
+from airflow.sdk import DAG, DayWindow, PartitionedAssetTimetable, RollupMapper, StartOfDayMapper, task
+from lowwater_airflow.whole import WholePeriod, each, whole
+
+with DAG("day_of_beats", schedule=each("beat"), max_active_runs=1):
+
+    @task
+    def consume(day):
+        return day
+
+    consume(WholePeriod(task_id="whole", query_set="beat").output)
+
+with DAG(
+    "day_of_hours",
+    schedule=PartitionedAssetTimetable(
+        assets=whole("changed"),
+        default_partition_mapper=RollupMapper(upstream_mapper=StartOfDayMapper(), window=DayWindow()),
+    ),
+):
+
+    @task
+    def consume_hours():
+        return "a day"
+
+    consume_hours()
+"""
+
+
 def write_settings(lake: Path, skew: str) -> None:
     since, until = format_instant(START), format_instant(START + HOURS * HOUR)
     links = [("main1", skew, "fail"), ("control", "1s", "exclude")]
     text = [LINK.format(name=name, skew=own, since=since, until=until, policy=policy) for name, own, policy in links]
+    text.append(BEAT.format(since=since, until=format_instant(START + 24 * HOUR)))
     (lake / "lowwater.toml").write_text(SETTINGS + "".join(text), encoding="utf-8")
 
 
@@ -69,15 +111,21 @@ def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
     queries.mkdir()
     (queries / "changed.gsql").write_text(FLOWS.format(name="rows", more="", links="[both]"), encoding="utf-8")
     (queries / "chain.gsql").write_text(HANDS_OVER, encoding="utf-8")
+    (queries / "beat.gsql").write_text(BEATS, encoding="utf-8")
+    (lake.root / "beat.schema").write_text(SCHEMA, encoding="utf-8")
+    (folder / "own").mkdir()
+    (folder / "own" / "consumer.py").write_text(CONSUMER, encoding="utf-8")
     write_settings(lake.root, "1s")
+    beat(lake.root, folder / "captures", 0)
     for each in generate(folder / "captures", START, HOURS, ["main1", "control"], rate=1.0, seed=7):
         ingest(lake, each.link, [each.path], load_config(lake.root), (each.start, each.end))
     Job.open(lake.root, "chain", queries)  # as `plan` does: the lake keeps that its intervals run in order
     home = script("home").Home(folder / "airflow", lake.root, queries)
     try:
-        prepare(home)
+        prepare(home, folder / "own")
         home.start()
-        home.ready("replay_changed", "replay_chain", slots=2)
+        dags = ("replay_changed", "replay_chain", "replay_beat", "day_of_beats", "day_of_hours", "capture_ingest")
+        home.ready(*dags, slots=2)
         yield Platform(home, lake.root, folder / "captures", [])
     finally:
         home.stop()
@@ -89,6 +137,15 @@ def page(platform: Platform) -> Iterator[Any]:
     """A page of Chromium, logged in."""
     with browser(platform.home) as found:
         yield found
+
+
+def beat(lake: Path, folder: Path, half: int) -> None:
+    """Ingests the records of half a day, one each hour."""
+    begin, end = START + half * 12 * HOUR, START + (half + 1) * 12 * HOUR
+    path = folder / f"beat{half}.csv"
+    lines = [f"{at // 10**9},{half}\n" for at in range(begin, end, HOUR)]
+    path.write_text("".join(["time,value\n", *lines]), encoding="ascii")
+    ingest(open_lake(lake), "beat", [path], load_config(lake), (begin, end))
 
 
 def states(platform: Platform, query_set: str = "changed") -> list[str]:
@@ -199,3 +256,61 @@ def test_a_set_that_hands_state_over_runs_in_order_though_two_runs_may_be_at_wor
     published = platform.task("replay_chain", START, "publish")["end_date"]
     begun = platform.task("replay_chain", START + HOUR, "wait")["start_date"]
     assert datetime.fromisoformat(begun) >= datetime.fromisoformat(published)
+
+
+def consumed(platform: Platform, dag: str = "day_of_beats") -> list[tuple[str, str]]:
+    """Of each run of a consumer its partition and the state of its last task, oldest first, once all have ended."""
+
+    def ended() -> list[dict[str, Any]] | None:
+        found = platform.home.runs(dag)
+        return found if all(run["state"] in ("success", "failed") for run in found) else None
+
+    runs = wait(ended, 120, 1.0)
+    assert runs is not None
+    tasks = {task["dag_run_id"]: task["state"] for task in platform.home.tasks(dag) if task["task_id"] == "consume"}
+    ordered = sorted(runs, key=lambda run: run["run_after"])
+    return [(run["partition_key"], tasks[run["dag_run_id"]]) for run in ordered]
+
+
+def test_a_daily_dag_waits_for_the_whole_day_and_runs_again_when_a_part_is_published_again(platform: Platform) -> None:
+    """An interval that was published incomplete does not count; a second publication of one starts the day again."""
+    noon = START + 12 * HOUR
+    for start, runs in ((START, 1), (noon, 2)):
+        platform.backfill("replay_beat", start, start, parallel=1)
+        assert set(platform.finish("replay_beat", runs).values()) == {"success"}
+    found = {row.start: row.state for row in statuses(platform.lake, platform.home.queries) if row.query_set == "beat"}
+    assert found == {START: "done", noon: "incomplete"}
+    assert wait(lambda: consumed(platform) == [("2026-01-01", "skipped")], 60, 1.0), consumed(platform)
+    beat(platform.lake, platform.captures, 1)
+    platform.act(f"backfill/beat?start={format_instant(START)}&end={format_instant(START + 24 * HOUR)}")
+    day = [("2026-01-01", "skipped"), ("2026-01-01", "success")]
+    assert wait(lambda: consumed(platform) == day, 120, 1.0), consumed(platform)
+    platform.backfill("replay_beat", START, START, again="completed")
+    assert wait(lambda: consumed(platform) == [*day, day[1]], 120, 1.0), consumed(platform)
+    events = platform.home.ask("GET", "assets/events?limit=100")["asset_events"]
+    keys = [event["partition_key"] for event in events if event["name"] == "whole intervals of beat"]
+    assert sorted(keys) == ["2026-01-01T00:00:00", "2026-01-01T00:00:00", "2026-01-01T12:00:00"]
+
+
+def test_airflow_rolls_up_24_hours_once(platform: Platform) -> None:
+    """Its own `RollupMapper` waits for all keys of a day, and then for all of them again: the documents say so."""
+    (asset,) = [
+        each
+        for each in platform.home.ask("GET", "assets?limit=100")["assets"]
+        if each["name"] == "whole intervals of changed"
+    ]
+
+    def publish(hours: range) -> None:
+        for hour in hours:
+            key = {"asset_id": asset["id"], "partition_key": f"2025-06-01T{hour:02}:00:00"}
+            platform.home.ask("POST", "assets/events", key)
+
+    def days() -> list[str]:
+        return [run["partition_key"] for run in platform.home.runs("day_of_hours")]
+
+    publish(range(23))
+    assert not wait(days, 8, 1.0)
+    publish(range(23, 24))
+    assert wait(lambda: days() == ["2025-06-01"], 60, 1.0)
+    publish(range(5, 6))
+    assert not wait(lambda: len(days()) > 1, 8, 1.0), "one hour again starts no second run"
