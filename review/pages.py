@@ -34,6 +34,7 @@ from .drawing import lateness, waterfall
 from .interval import SHOWN, expectations_of, links_of, operators_of, stages_of
 from .lateness import link_review
 from .queries import cost_history, explained, newest_preview, previews, query_plan, rows_history
+from .trends import subjects, summaries, trend
 from .verdict import overview_verdict
 
 _CLOCK = re.compile(r"T(\d\d)(\d\d)(\d\d)")
@@ -343,6 +344,24 @@ def _about(
 def _streams(snapshot: Snapshot) -> dict[str, Any]:
     streams = list_streams(snapshot.lake, list(snapshot.jobs.values()), snapshot.unplanned)
     return {"streams": streams, "published_text": published_text, "planned": snapshot.jobs}
+
+
+@page("trends/index", "trends.html", "Trends")
+def _trends(snapshot: Snapshot) -> dict[str, Any]:
+    return {"lines": summaries(snapshot)}
+
+
+def _subjects(snapshot: Snapshot) -> Iterator[tuple[str, str, str]]:
+    yield from ((kind, safe_name(query_set), safe_name(name)) for kind, name, query_set in subjects(snapshot))
+
+
+@page("trends/{}/{}/{}", "trend.html", "Trends", _subjects)
+def _trend(snapshot: Snapshot, kind: str, safe_set: str, safe: str) -> dict[str, Any] | None:
+    for of, name, query_set in subjects(snapshot):
+        if (of, safe_name(query_set), safe_name(name)) == (kind, safe_set, safe):
+            found = trend(snapshot, kind, name, query_set)
+            return {"trend": found, "label": interval_label, "settings": snapshot.config.history}
+    return None
 
 
 @page("skew/index", "skews.html", "Skew review")
