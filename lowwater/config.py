@@ -332,15 +332,23 @@ class Schedule(Section):
 
 
 class Notify(Section):
-    """`[notify]`: recipient of messages about failed runs and missed deadlines.
+    """`[notify]`: recipients of messages about failed runs, missed deadlines, warnings, and each day.
 
     Attributes:
         url: webhook that receives a POST of JSON (`text`, `kind`, `dag`, `run`, `interval`).
         connection: Airflow connection with the address (host) and a token (password), instead of `url`.
+        email: addresses that receive the same by mail.
+        mail_connection: Airflow connection of the mail server.
+        warnings: whether an interval that is published with warnings, or incomplete, is told.
+        digest: how often a digest of all query sets is told.
     """
 
     connection: Annotated[str, Setting(pattern=r"^[\w.:-]{1,200}$")] | None = None
     url: Annotated[str, Setting(pattern=r"^https?://[^\s]+$")] | None = None
+    email: tuple[Annotated[str, Setting(pattern=r"^[^@\s,;<>]+@[^@\s,;<>]+$")], ...] = ()
+    mail_connection: Annotated[str, Setting(pattern=r"^[\w.:-]{1,200}$")] = "smtp_default"
+    warnings: bool = True
+    digest: Literal["never", "daily"] = "daily"
 
     @model_validator(mode="after")
     def _one(self) -> Notify:

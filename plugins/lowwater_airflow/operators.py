@@ -19,6 +19,7 @@ from lowwater.errors import ConfigError, LowwaterError
 from lowwater.instants import SECOND, format_instant
 from lowwater.storage.captures import capture_path
 from lowwater.storage.paths import lake_path
+from lowwater_airflow.alerts import warned
 from lowwater_airflow.child import Child
 from lowwater_airflow.lineage import Lineage, tables
 from lowwater_airflow.notes import WHY
@@ -198,6 +199,7 @@ class PublishInterval(ReplayStages):
         else:
             # Airflow adds an event to each outlet of a task that succeeds, unless the outlet is gone by then.
             context["ti"].task.outlets = [self.tables]
+        warned(context, self.query_set, outcome)
         return outcome
 
 
