@@ -314,3 +314,60 @@ def test_airflow_rolls_up_24_hours_once(platform: Platform) -> None:
     assert wait(lambda: days() == ["2025-06-01"], 60, 1.0)
     publish(range(5, 6))
     assert not wait(lambda: len(days()) > 1, 8, 1.0), "one hour again starts no second run"
+
+
+def test_a_skew_is_recommended_accepted_and_what_became_stale_is_run_again(platform: Platform, page: Any) -> None:
+    """In Chromium, from the skew review to green cells; Airflow's audit log names who did it."""
+    await_end(platform)
+    page.goto(f"{platform.home.address}/plugin/lowwater")
+    inside = frame(page)
+    inside.get_by_role("link", name="Skew review").click()
+    inside.get_by_role("table").get_by_role("link", name="main1", exact=True).click()
+    inside.get_by_role("link", name="Accept the recommended skew").click()
+    inside.get_by_text("published intervals become stale").wait_for()
+    before = load_config(platform.lake).link("main1").skew
+    inside.get_by_role("button", name="Set the skew of main1 to").click()
+    inside.get_by_text("The skew of main1 is").wait_for()
+    assert load_config(platform.lake).link("main1").skew != before
+    assert states(platform, "chain") == ["stale", "stale"]
+    inside.get_by_role("link", name="Backfill the 2 stale intervals of chain").click()
+    inside.get_by_text("Airflow makes a backfill of 2 runs of replay_chain, 1 at a time.").wait_for()
+    inside.get_by_role("button", name="Backfill chain").click()
+    inside.get_by_text("Airflow made backfill").wait_for()
+    page.goto("about:blank")
+    assert wait(lambda: states(platform, "chain") == ["done", "done"], 240, 2.0)
+    page.goto(f"{platform.home.address}/plugin/lowwater")
+    cells = frame(page).locator('a[href*="interval/chain/"]')
+    cells.first.wait_for()
+    labels = [cells.nth(at).get_attribute("aria-label") for at in range(HOURS)]
+    assert labels == ["1 Jan 00:00, done", "1 Jan 01:00, done"]
+    log = platform.home.ask("GET", "eventLogs?limit=100&order_by=-event_log_id")["event_logs"]
+    told = {(entry["event"], entry["owner"]) for entry in log}
+    assert {("lowwater_set_skew", "admin"), ("create_backfill", "admin")} <= told
+
+
+def test_a_backfill_that_was_cancelled_is_no_trap(platform: Platform) -> None:
+    """Airflow calls runs that never began failed, and never starts them again; the pages take both for what they are."""
+    noon = START + 12 * HOUR
+    made = platform.home.backfill("replay_beat", format_instant(START), format_instant(noon), 1, again="completed")
+    platform.home.ask("PUT", f"backfills/{made}/cancel")
+    assert wait(lambda: {run["state"] for run in platform.home.runs("replay_beat")} <= {"success", "failed"}, 120, 1.0)
+    run = next(
+        run for run in platform.home.runs("replay_beat") if run["logical_date"][:19] == format_instant(noon)[:19]
+    )
+    assert run["state"] == "failed" and platform.states("replay_beat", noon).count("success") == 0
+    rows = [row for row in statuses(platform.lake, platform.home.queries) if row.query_set == "beat"]
+    assert {row.state for row in rows} == {"done"}, "nothing of the lake has failed"
+    body = {"dry_run": False, "dag_run_id": run["dag_run_id"], "only_failed": False}
+    platform.home.ask("POST", "dags/replay_beat/clearTaskInstances", body)
+
+    def state() -> str:
+        return str(platform.home.ask("GET", f"dags/replay_beat/dagRuns/{run['dag_run_id']}")["state"])
+
+    assert not wait(lambda: state() != "queued", 10, 1.0), "Airflow starts such runs now: the documents can say less"
+    said = platform.act(f"run/beat?start={format_instant(noon)}&end={format_instant(noon + 12 * HOUR)}")
+    assert said.startswith("Airflow made backfill")
+    assert wait(lambda: state() == "success", 120, 1.0), state()
+    platform.home.ask("DELETE", f"dags/replay_beat/dagRuns/{run['dag_run_id']}")
+    platform.backfill("replay_beat", noon, noon)
+    assert set(platform.finish("replay_beat", 2).values()) == {"success"}
