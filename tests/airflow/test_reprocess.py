@@ -19,7 +19,7 @@ from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import open_lake
 from lowwater.replay.interval import statuses
 from lowwater.replay.job import Job
-from tests.airflow.chromium import browser, fill_form, run_backfill
+from tests.airflow.chromium import browser, fill_form, frame, run_backfill
 from tests.airflow.conftest import FLOWS, Platform, prepare, script, wait
 from tests.docs.book import ROOT, blocks
 from tests.replay.support import START
@@ -347,7 +347,7 @@ def test_a_skew_is_recommended_accepted_and_what_became_stale_is_run_again(platf
 
 
 def test_a_backfill_that_was_cancelled_is_no_trap(platform: Platform) -> None:
-    """Airflow calls runs that never began failed, and never starts them again; the pages take both for what they are."""
+    """Airflow calls runs that never began failed, and never starts them again; the pages know both."""
     noon = START + 12 * HOUR
     made = platform.home.backfill("replay_beat", format_instant(START), format_instant(noon), 1, again="completed")
     platform.home.ask("PUT", f"backfills/{made}/cancel")
