@@ -211,7 +211,7 @@ def started(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReq
         prepare(home)
         home.start()
         sets = ["replay_pair", "replay_late", "replay_careful", *(["replay_nodes"] if nodes else [])]
-        home.ready("capture_ingest", "lowwater_maintain", *sets, slots=2)
+        home.ready("capture_ingest", "lowwater_digest", "lowwater_maintain", *sets, slots=2)
         yield Platform(home, folder / "lake", folder / "captures", told)
     finally:
         home.stop()
