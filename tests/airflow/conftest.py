@@ -290,7 +290,7 @@ def _settings(path: Path, nodes: str, hook: str) -> None:
         sets["nodes"] = [f"node{number}" for number in range(1, 7)]
     text = "[sets]\n" + "".join(f"{name} = {links!r}\n".replace("'", '"') for name, links in sets.items())
     text += f'\n[replay]\npatience = "{PATIENCE:.0f}s"\n\n[query_sets.late]\nprocesses = "each"\n'
-    text += f'\n[query_sets.careful]\napproval = true\ndeadline = "1s"\n\n[notify]\nurl = "{hook}"\n'
+    text += f'\n[query_sets.careful]\napproval = true\ndeadline = "1s"\n\n[notify]\nurl = "{hook}"\ndigest = "never"\n'
     text += '\n[schedule]\nmaintain = "never"\n'
     for name in (*LINKS, "late"):
         text += LINK.format(
