@@ -12,11 +12,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-import pyarrow.compute as pc
-
 from lowwater.instants import HOUR, format_instant, spoken_duration
 from lowwater.lake.ledgers.history import read_metrics
-from lowwater.quality.drift import LINK, QUERY, history_start, interval_history, link_row, query_row
+from lowwater.quality.drift import (
+    LINK,
+    QUERY,
+    IntervalHistory,
+    history_start,
+    interval_history,
+    link_row,
+    query_row,
+)
 from lowwater.quality.lateness.wording import share_text
 
 from .board import Snapshot
@@ -150,28 +156,61 @@ def trend(snapshot: Snapshot, kind: str, name: str, query_set: str) -> Trend:
         name: name of the link or query.
         query_set: query set whose audits count.
     """
-    length = snapshot.jobs[query_set].length
-    last = max((end for owner, _, end in snapshot.keys if owner == query_set), default=0)
+    last = _last(snapshot, query_set)
     first = max(0, -(-last // DAY) * DAY - WEEKS * 7 * DAY)
-    settings = snapshot.config.history
+    found = _judged(snapshot, _history(snapshot, query_set, first, last, name), kind, name, query_set, first)
+    measures = LINK_MEASURES if kind == LINK else QUERY_MEASURES
+    points = found.points
+    series = tuple(_series(measure, points[measure.name], last) for measure in measures if measure.name in points)
+    return Trend(kind, name, query_set, series, tuple(reversed(found.unusual)), found.judged)
+
+
+def _last(snapshot: Snapshot, query_set: str) -> int:
+    """The end of the last interval of a query set that ran, ns."""
+    return max((end for owner, _, end in snapshot.keys if owner == query_set), default=0)
+
+
+def _history(snapshot: Snapshot, query_set: str, first: int, last: int, name: str | None) -> IntervalHistory:
+    """The measures of a query set in [first, last), ns, and before it as far as they are compared with."""
+    length, settings = snapshot.jobs[query_set].length, snapshot.config.history
     rows = read_metrics(snapshot.lake, query_set, history_start(settings, first, length), last, name)
-    past = interval_history(settings, rows.filter(pc.equal(rows.column("kind"), kind)), length)
-    points: dict[str, list[Point]] = defaultdict(list)
-    unusual, judged = [], 0
+    return interval_history(settings, rows, length)
+
+
+@dataclass
+class _Found:
+    """What was found of a subject: measure -> points, unusual intervals (oldest first), number that were judged."""
+
+    points: dict[str, list[Point]]
+    unusual: list[tuple[int, int, str]]
+    judged: int = 0
+
+
+def _judged(snapshot: Snapshot, past: IntervalHistory, kind: str, name: str, query_set: str, first: int) -> _Found:
+    """Judges the intervals of a subject from `first` (ns) on, each by those before it."""
+    length, settings = snapshot.jobs[query_set].length, snapshot.config.history
     seconds = _seconds(snapshot, query_set) if kind == QUERY else {}
-    for start, items in sorted(past.intervals.get((kind, name), {}).items()):
+    measured = past.intervals.get((kind, name), {})
+    earlier: dict[int, list[int]] = defaultdict(list)
+    most = max(settings.intervals, settings.least)
+    found = _Found(defaultdict(list), [])
+    for start, items in sorted(measured.items()):
+        # Only intervals of the same season count, and only the last ones: the rest is not looked through again.
+        season = earlier[start % (settings.season or 1)]
+        near = {at: measured[at] for at in season[-most:]}
+        season.append(start)
         if start < first:
             continue
-        before = past.before(kind, name, start)
-        judged += bool(before)
+        before = IntervalHistory(settings, {(kind, name): near}).before(kind, name, start)
+        found.judged += bool(before)
         about = {"interval": format_instant(start)}
         if kind == LINK:
-            drifts = link_row(about, _whole(items), [_whole(each) for each in before], settings, _skew(snapshot, name))
+            row = link_row(about, _whole(items), [_whole(each) for each in before], settings, _skew(snapshot, name))
         else:
-            drifts = query_row(about, items, before, settings)
-        marks = {drift: DRIFTS[drift] for drift in DRIFTS if _strange(drifts, drift)}
+            row = query_row(about, items, before, settings)
+        marks = {drift: DRIFTS[drift] for drift in DRIFTS if _strange(row, drift)}
         if marks:
-            unusual.append((start, start + length, ", ".join(drift.replace("_", " ") for drift in marks)))
+            found.unusual.append((start, start + length, ", ".join(drift.replace("_", " ") for drift in marks)))
         values = {measure: value[""] for measure, value in items.items() if "" in value}
         if "gap" in values:
             values["coverage"] = max(0.0, 1 - values["gap"] / length)
@@ -179,10 +218,8 @@ def trend(snapshot: Snapshot, kind: str, name: str, query_set: str) -> Trend:
             values["seconds"] = seconds[start]
         for measure, value in values.items():
             names = tuple(drift for drift, of in marks.items() if of == measure)
-            points[measure].append(Point(start, start + length, value, names))
-    measures = LINK_MEASURES if kind == LINK else QUERY_MEASURES
-    series = tuple(_series(measure, points[measure.name], last) for measure in measures if points[measure.name])
-    return Trend(kind, name, query_set, series, tuple(reversed(unusual)), judged)
+            found.points[measure].append(Point(start, start + length, value, names))
+    return found
 
 
 def _skew(snapshot: Snapshot, link: str) -> int:
@@ -246,7 +283,7 @@ def _words(measure: Measure, days: Sequence[Point], weeks: Sequence[Point]) -> s
 
 @dataclass(frozen=True)
 class Summary:
-    """A line of the index: the subject, its last value, and how many of its last intervals are unusual."""
+    """A line of the index: the subject, its last value, and how many intervals of its last days are unusual."""
 
     kind: str
     name: str
@@ -257,15 +294,18 @@ class Summary:
     newest: tuple[int, int, str] | None
 
 
-def summaries(snapshot: Snapshot) -> list[Summary]:
-    """Returns a line for each link and query, those with most unusual intervals first."""
-    lines = []
+@lru_cache(maxsize=8)
+def summaries(snapshot: Snapshot) -> tuple[Summary, ...]:
+    """Returns a line for each link and query over the last days, those with most unusual intervals first."""
+    lines, pasts = [], {}
     for kind, name, query_set in subjects(snapshot):
-        found = trend(snapshot, kind, name, query_set)
-        volume = next((each for each in found.series if each.measure.name == "volume"), None)
-        last = (
-            f"{volume.measure.text(volume.days[-1].value)} {volume.measure.unit}" if volume and volume.days else "none"
-        )
-        newest = found.unusual[0] if found.unusual else None
-        lines.append(Summary(kind, name, query_set, last, len(found.unusual), found.judged, newest))
-    return sorted(lines, key=lambda line: (-line.unusual, line.kind, line.name))
+        last = _last(snapshot, query_set)
+        first = max(0, last - DAYS * DAY)
+        if query_set not in pasts:
+            pasts[query_set] = _history(snapshot, query_set, first, last, None)
+        found = _judged(snapshot, pasts[query_set], kind, name, query_set, first)
+        volume = found.points.get("volume")
+        shown = f"{volume[-1].value:,.0f} {'packets' if kind == LINK else 'rows'}" if volume else "none"
+        newest = found.unusual[-1] if found.unusual else None
+        lines.append(Summary(kind, name, query_set, shown, len(found.unusual), found.judged, newest))
+    return tuple(sorted(lines, key=lambda line: (-line.unusual, line.kind, line.name)))
