@@ -93,7 +93,7 @@ def add_acts(
                 "seal": "" if refusal else acting.seal(act.said),
                 "done": done,
                 "wrong": wrong,
-                "next": after(act) if done else None,
+                "next": after(act) if done else (),
                 "shown": SHOWN,
             }
             status = 403 if wrong or (refusal and act_on is not _nothing) else 200

@@ -268,15 +268,21 @@ def _skew(board: Board, snapshot: Snapshot, link: str, text: str) -> Act:
     )
 
 
-def after(act: Act) -> tuple[str, str] | None:
-    """The address and the name of what to do after an act; None without one."""
-    if act.change is None or not act.change.stale:
-        return None
-    first = act.change.stale[0]
-    mine = [each for each in act.change.stale if each.query_set == first.query_set]
-    bounds = f"start={format_instant(mine[0].start)}&end={format_instant(mine[-1].end)}"
-    address = f"act/{BACKFILL}/{safe_name(first.query_set)}?{bounds}&only=stale"
-    return address, f"Backfill the {len(mine):,} stale intervals of {first.query_set}"
+def after(act: Act) -> list[tuple[str, str]]:
+    """Lists (address, name) of what to do after an act: a backfill of each query set whose intervals became stale."""
+    if act.change is None:
+        return []
+    of_set: dict[str, list[Due]] = {}
+    for each in act.work:
+        of_set.setdefault(each.query_set, []).append(each)
+    return [
+        (
+            f"act/{BACKFILL}/{safe_name(name)}?start={format_instant(stale[0].start)}"
+            f"&end={format_instant(stale[-1].end)}&only=stale",
+            f"Backfill the {len(stale):,} stale intervals of {name}",
+        )
+        for name, stale in sorted(of_set.items())
+    ]
 
 
 __all__ = ["ACTS", "Act", "CommandHost", "Host", "after", "make_act"]
