@@ -336,15 +336,23 @@ class Schedule(Section):
 
 
 class Notify(Section):
-    """`[notify]`: recipient of messages about failed runs and missed deadlines.
+    """`[notify]`: recipients of messages about failed runs, missed deadlines, warnings, and each day.
 
     Attributes:
         url: webhook that receives a POST of JSON (`text`, `kind`, `dag`, `run`, `interval`).
         connection: Airflow connection with the address (host) and a token (password), instead of `url`.
+        email: addresses that receive the same by mail.
+        mail_connection: Airflow connection of the mail server.
+        warnings: whether an interval that is published with warnings, or incomplete, is told.
+        digest: how often a digest of all query sets is told.
     """
 
     connection: Annotated[str, Setting(pattern=r"^[\w.:-]{1,200}$")] | None = None
     url: Annotated[str, Setting(pattern=r"^https?://[^\s]+$")] | None = None
+    email: tuple[Annotated[str, Setting(pattern=r"^[^@\s,;<>]+@[^@\s,;<>]+$")], ...] = ()
+    mail_connection: Annotated[str, Setting(pattern=r"^[\w.:-]{1,200}$")] = "smtp_default"
+    warnings: bool = True
+    digest: Literal["never", "daily"] = "daily"
 
     @model_validator(mode="after")
     def _one(self) -> Notify:
@@ -446,12 +454,13 @@ class Config(Section):
         return self.thresholds.model_copy(update=overrides)
 
 
-def load_config(lake: PurePath | None = None, path: Path | None = None) -> Config:
+def load_config(lake: PurePath | None = None, path: Path | None = None, text: str | None = None) -> Config:
     """Reads the settings of a lake; environment variables `LOWWATER_SECTION__KEY` override the file.
 
     Args:
         lake: directory of the lake; overrides `lake` in the file.
         path: the settings file; None for `<lake>/lowwater.toml`, or the defaults if that does not exist.
+        text: content to read in place of the file's, to see what a change would do.
 
     Returns:
         The settings. Paths (`lake`, `captures`, files of query sets) are absolute, from the folder of the file.
@@ -461,9 +470,9 @@ def load_config(lake: PurePath | None = None, path: Path | None = None) -> Confi
     """
     chosen = path or (lake / FILE_NAME if lake else None)
     data: dict[str, Any] = {}
-    if chosen is not None and (path is not None or paths.exists(chosen)):
+    if chosen is not None and (text is not None or path is not None or paths.exists(chosen)):
         try:
-            data = tomllib.loads(paths.read(chosen).decode())
+            data = tomllib.loads(paths.read(chosen).decode() if text is None else text)
         except OSError as error:
             raise ConfigError(f"{chosen}: cannot be read: {error.strerror}") from error
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

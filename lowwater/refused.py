@@ -79,6 +79,10 @@ EXAMPLES = {
     "schedule.maintain": 'maintain = "daily"',
     "notify.url": 'url = "https://example.org/hook"',
     "notify.connection": 'connection = "my_hook"',
+    "notify.email": 'email = ["desk@example.org"]',
+    "notify.mail_connection": 'mail_connection = "smtp_default"',
+    "notify.warnings": "warnings = true",
+    "notify.digest": 'digest = "daily"',
     "files.folders": 'folders = ["lists"]',
     "retention.versions": 'versions = "7d"',
     "retention.streams": 'streams = "30d"',
@@ -89,6 +93,7 @@ _FORMS = {
     "replay.memory": "must be digits and k, m or g",
     "replay.flush": "must be immediate, slow N, oop-slow N M or lazy N",
     "notify.url": "must be an address that begins with http:// or https://",
+    "notify.email": "must be an address of mail, such as desk@example.org",
     "links": "is not a valid name of a link: a letter or _, then letters, digits, _ . and -, "
     "and one / before an interface",
     "sets": "is not a valid name of a set: a letter or _, then letters, digits, _ and -",

@@ -64,6 +64,7 @@ class OverviewVerdict:
         advice: what to do; empty if nothing is to be done.
         command: the command that does it.
         address: page of the interval to look at; empty without one.
+        act: address and name of the act that mends it; None without one.
     """
 
     state: str
@@ -72,6 +73,7 @@ class OverviewVerdict:
     advice: str = ""
     command: str = ""
     address: str = ""
+    act: tuple[str, str] | None = None
 
 
 def overview_verdict(
@@ -118,7 +120,22 @@ def overview_verdict(
     audit = audits.get(first.key)
     failures = audit.failures if audit is not None and state == FAILED else ()
     reason = headline(failures[0].messages, failures[0].title) if failures else first.reason
-    return OverviewVerdict(state, sentence, reason, advice, command.format(**values, **bounds), address)
+    mine = [interval for interval in worst if interval.query_set == first.query_set]
+    act = _act(state, first, max(mine, key=lambda interval: interval.start))
+    return OverviewVerdict(state, sentence, reason, advice, command.format(**values, **bounds), address, act)
+
+
+def _act(state: str, first: Interval, last: Interval) -> tuple[str, str] | None:
+    """The act that mends the intervals of a query set from one to another."""
+    safe, start = safe_name(first.query_set), format_instant(first.start)
+    one = f"{safe}?start={start}&end={format_instant(first.end)}"
+    if state == HELD:
+        return f"act/approve/{one}", "Approve it"
+    if state == FAILED:
+        return f"act/run/{one}", "Run it again"
+    if state in (MISSING, HALF, STALE):
+        return f"act/backfill/{safe}?start={start}&end={format_instant(last.end)}", "Backfill them"
+    return None
 
 
 def _counted(number: int, one: str, many: str) -> str:

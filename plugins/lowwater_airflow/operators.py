@@ -20,11 +20,13 @@ from lowwater.errors import ConfigError, LowwaterError
 from lowwater.instants import SECOND, format_instant
 from lowwater.storage.captures import capture_path
 from lowwater.storage.paths import lake_path
+from lowwater_airflow.alerts import warned
 from lowwater_airflow.child import Child
 from lowwater_airflow.lineage import Lineage, tables
 from lowwater_airflow.notes import WHY
 from lowwater_airflow.remote import Driver
 from lowwater_airflow.settings import SPARK, deployment
+from lowwater_airflow.whole import partition_key, whole
 
 PACKETS = Asset(name="packets", uri="lowwater://packets", group="lowwater")
 DRIVERS = "_drivers"
@@ -179,14 +181,20 @@ class ReplayStages(Lineage, BaseOperator):
 
 
 class PublishInterval(ReplayStages):
-    """Publishes the audited interval, and adds an event for each table with rows, digest and verdict."""
+    """Publishes the audited interval, and adds an event for each table with rows, digest and verdict.
+
+    An interval that is `done` is also an event of the asset `whole(query_set)`, with its begin as partition key.
+    """
 
     def __init__(self, *, query_set: str, **kwargs: Any) -> None:
         self.tables = AssetAlias(f"tables of {query_set}", group="lowwater")
-        super().__init__(query_set=query_set, stage="publish", outlets=[self.tables], **kwargs)
+        self.whole = whole(query_set)
+        super().__init__(query_set=query_set, stage="publish", outlets=[self.tables, self.whole], **kwargs)
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Returns the outcome of the interval."""
+        from lowwater.lake.ledgers.runs import DONE  # Arrow, which no DAG file needs
+
         outcome = super().execute(context)
         start, end = (format_instant(bound) for bound in interval_of(context))
         self.datasets = tables(self.lake, "streams", outcome["rows"]), tables(self.lake, "tables", outcome["rows"])
@@ -195,6 +203,14 @@ class PublishInterval(ReplayStages):
             extra = {"rows": rows, "digest": outcome["digests"][table], "from": start, "to": end, **summary}
             asset = Asset(name=table, uri=f"lowwater://tables/{table}", group="lowwater")
             context["outlet_events"][self.tables].add(asset, extra=extra)
+        if outcome["state"] == DONE:
+            event = context["outlet_events"][self.whole]
+            event.add_partitions(partition_key(interval_of(context)[0]))
+            event.extra = {"from": start, "to": end, "rows": outcome["rows"], "verdict": outcome["verdict"]}
+        else:
+            # Airflow adds an event to each outlet of a task that succeeds, unless the outlet is gone by then.
+            context["ti"].task.outlets = [self.tables]
+        warned(context, self.query_set, outcome)
         return outcome
 
 

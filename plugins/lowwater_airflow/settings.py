@@ -102,7 +102,7 @@ class Settings:
     def start(self) -> datetime:
         """The first instant of the schedule: the earliest `since` of the links."""
         starts = [link.since for link in self.config.links.values() if link.since is not None]
-        return _moment(min(starts)) if starts else datetime(2020, 1, 1, tzinfo=UTC)
+        return moment(min(starts)) if starts else datetime(2020, 1, 1, tzinfo=UTC)
 
     def end(self, query_set: str | None = None) -> datetime | None:
         """The begin of the last interval of the schedule; None unless every link has an `until`."""
@@ -110,7 +110,7 @@ class Settings:
         if not ends or None in ends:
             return None
         length = self.length(query_set)
-        return _moment((max(end for end in ends if end is not None) - 1) // length * length)
+        return moment((max(end for end in ends if end is not None) - 1) // length * length)
 
     @property
     def patience(self) -> timedelta:
@@ -164,7 +164,8 @@ def _duration(nanoseconds: int) -> timedelta:
     return timedelta(microseconds=nanoseconds // 1000)
 
 
-def _moment(instant: int) -> datetime:
+def moment(instant: int) -> datetime:
+    """Converts an instant, ns since the epoch, to Airflow's form."""
     return datetime.fromtimestamp(instant / SECOND, UTC)
 
 

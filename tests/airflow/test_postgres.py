@@ -10,6 +10,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +19,21 @@ import pytest
 
 from lowwater.capture.generate import generate
 from lowwater.instants import HOUR, format_instant
+from lowwater.lake.layout import open_lake
+from lowwater.replay.interval import statuses
+from lowwater.replay.job import Job
 from tests.airflow.compose import example, load
 from tests.airflow.conftest import FLOWS, LINK, script, wait
 from tests.postgres import postgres_server
 from tests.replay.support import ROOT, START, table_rows
 
 pytestmark = pytest.mark.spark
-PARTS = ("api", "scheduler", "dag-processor", "triggerer")
+PARTS = ("api", "scheduler", "scheduler", "dag-processor", "triggerer")
+PART = HOUR // 3
+"""Length of an interval of the query set that hands state over, ns."""
+HANDS_OVER = """DEFINE { query_name 'hosts'; }
+SELECT tb, srcIP, count(*) AS cnt FROM main1.IPV4 GROUP BY time/600 AS tb, srcIP CLOSING_WHEN count(*) = 0
+"""
 
 
 @pytest.fixture(scope="module")
@@ -52,8 +61,15 @@ def airflow(postgres: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         until=format_instant(START + HOUR),
         policy="fail",
     )
-    (folder / "lake" / "lowwater.toml").write_text(text)
+    (folder / "lake" / "lowwater.toml").write_text(
+        f'{text}[query_sets.small]\n[query_sets.chain]\ninterval = "20min"\n'
+    )
     (folder / "queries" / "small.gsql").write_text(FLOWS.format(name="small_flows", links="main1", more=""))
+    (folder / "queries" / "chain.gsql").write_text(HANDS_OVER)
+    open_lake(folder / "lake")
+    Job.open(
+        folder / "lake", "chain", folder / "queries"
+    )  # as `plan` does: the lake keeps that its intervals run in order
     home = script("home").Home(folder / "airflow", folder / "lake", folder / "queries")
     home.prepare()  # for its free port, its password and its configuration; what follows stands for the containers
     names = {
@@ -129,6 +145,37 @@ def test_a_backfill_over_postgresql(airflow: Any) -> None:
     events = airflow.ask("GET", "assets/events?limit=100")["asset_events"]
     (table,) = [each for each in events if each["name"] == "small_flows"]
     assert table["extra"]["rows"] > 100 and table["extra"]["verdict"] == "passed"
+
+
+def test_two_schedulers_keep_the_order_of_a_set_that_hands_state_over(airflow: Any) -> None:
+    """Airflow holds the runs of a backfill apart in one scheduler only; here each waits for the one before."""
+    schedulers = airflow.ask("GET", "jobs?job_type=SchedulerJob&is_alive=true")["jobs"]
+    assert len(schedulers) == 2
+    airflow.ready("replay_chain", slots=2)
+    first, last = format_instant(START), format_instant(START + 2 * PART)
+    airflow.backfill("replay_chain", first, last, parallel=3, again="completed")
+
+    def ended() -> bool:
+        states = [run["state"] for run in airflow.runs("replay_chain")]
+        return len(states) == 3 and set(states) <= {"success", "failed"}
+
+    assert wait(ended, 300, 1.0), [(task["task_id"], task["state"]) for task in airflow.tasks("replay_chain")]
+    assert {run["state"] for run in airflow.runs("replay_chain")} == {"success"}
+    tasks = airflow.tasks("replay_chain")
+    assert {task["try_number"] for task in tasks} == {1}
+    begun, published = (
+        [
+            datetime.fromisoformat(task[key])
+            for task in sorted(tasks, key=lambda task: task["logical_date"])
+            if task["task_id"] == name
+        ]
+        for name, key in (("wait", "start_date"), ("publish", "end_date"))
+    )
+    assert all(end <= begin for end, begin in zip(published[:-1], begun[1:], strict=True)), (published, begun)
+    rows = [
+        row for row in statuses(airflow.lake, airflow.queries) if row.query_set == "chain" and row.start < START + HOUR
+    ]
+    assert [row.state for row in rows] == ["done"] * 3
 
 
 def _ends(log: Path) -> dict[str, Any]:

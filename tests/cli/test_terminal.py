@@ -85,6 +85,8 @@ def test_captures(capture: Path, tmp_path: Path) -> None:
     clean("export", "--lake", made, "--out", out, "--link", HOSTILE, code=1)
     clean("skew", "--lake", made)
     clean("skew", "--lake", made, "--link", HOSTILE, code=1)
+    clean("skew", "--lake", made, "--link", HOSTILE, "--set", "2s", code=1)
+    clean("skew", "--lake", made, "--link", "main1", "--set", HOSTILE, code=2)
     clean("maintain", "--lake", made)
     clean("maintain", "--lake", tmp_path / f"no{NAME}", code=1)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
@@ -11,7 +12,17 @@ import pyarrow as pa
 from lowwater.capture.reader import DECODER_VERSION
 from lowwater.cluster import TaskRun
 from lowwater.instants import HOUR, SECOND, format_instant, parse_instant
-from lowwater.lake.layout import CAPTURES, HEARTBEATS, LATENESS, QUALITY, QUARANTINE, REPLAYS, Lake, open_lake
+from lowwater.lake.layout import (
+    CAPTURES,
+    HEARTBEATS,
+    LATENESS,
+    METRICS,
+    QUALITY,
+    QUARANTINE,
+    REPLAYS,
+    Lake,
+    open_lake,
+)
 from lowwater.lake.ledgers.captures import Capture
 from lowwater.lake.ledgers.runs import ReplayRow
 from lowwater.lake.tables import append_rows, interval_label
@@ -98,6 +109,7 @@ def make(
     append_rows(lake.replays, table(replays, REPLAYS))
     _quality(lake, hours, failed)
     append_rows(lake.heartbeats, table(_shed(), HEARTBEATS))
+    append_rows(lake.metrics, table(list(_metrics(hours)), METRICS))
     append_rows(lake.lateness, table([_late(link, at) for link in LINKS for at in range(hours)], LATENESS))
     return root, queries
 
@@ -188,6 +200,31 @@ def _quality(lake: Lake, hours: int, failed: frozenset[int]) -> None:
                     kept.append({**key, **about, "row": text, "kept_at": 1})
     append_rows(lake.quality, table(rows, QUALITY))
     append_rows(lake.quarantine, table(kept, QUARANTINE))
+
+
+SPIKE = 20
+"""Of so many hours the one in which the links had ten times their packets."""
+
+
+def volume(at: int) -> int:
+    """Packets of a link in an hour."""
+    return (100 + at % 5) * (10 if at == SPIKE else 1)
+
+
+def _metrics(hours: int) -> Iterator[dict[str, object]]:
+    """What audits measured of each link and query."""
+    for at in range(hours):
+        if at % SKIPPED == MISSING:
+            continue
+        key = {"query_set": "q", "interval_start": START + at * HOUR, "interval_end": START + (at + 1) * HOUR}
+        values = {"volume": volume(at), "bytes": 60 * volume(at), "violating": 0.01, "malformed": 0.0, "lateness": 5e6}
+        values |= {"silence": 2e9, "gap": HOUR / 4 if at == 9 else 0.0}
+        for link in LINKS:
+            for measure, value in values.items():
+                about = {"kind": "link", "subject": link, "measure": measure, "item": ""}
+                yield {**key, **about, "value": float(value), "measured_at": 1}
+        query = {"kind": "query", "subject": "flows", "measure": "volume", "item": "", "value": float(7 + at % 5)}
+        yield {**key, **query, "measured_at": 1}
 
 
 def _late(link: str, at: int) -> dict[str, object]:
