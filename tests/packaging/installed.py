@@ -174,7 +174,9 @@ def check_absent(place: Installation) -> None:
     assert "pip install 'lowwater[spark]', or add --engine reference" in said and "Traceback" not in said, said
     said = place.lowwater("backfill", "--lake", "lake", code=1)
     assert "pip install 'lowwater[spark,quality]'" in said and "Traceback" not in said, said
-    assert "none: the light core" in re.sub(r"[^\S ]+", "", place.lowwater("doctor", COLUMNS="200"))
+    said = place.lowwater("doctor", COLUMNS="80")
+    assert "none: the light core" in said
+    assert "\nextras: pip install 'lowwater[spark,quality,serve,s3,metrics,airflow]'\n" in said, "to be copied"
 
 
 def check_spark(place: Installation) -> None:
@@ -198,7 +200,10 @@ def check_lake(place: Installation) -> None:
     """Runs the interval of the capture, audits and publishes it, and reads the rows of the table: as counted."""
     lake = make_lake(place)
     place.lowwater("backfill", "--lake", lake, "--queries", lake / "queries", "--through-end")
-    (place.folder / "rows.csv").write_text(place.lowwater("rows", "talkers", "--lake", lake, "--format", "csv"))
+    said = place.lowwater("rows", "talkers", "--lake", lake, "--format", "csv")
+    # A note says that the hour is incomplete.
+    table = [line for line in said.splitlines() if re.match(r"(tb|\d+),", line)]
+    (place.folder / "rows.csv").write_text("\n".join(table))
     assert rows_of(place.folder / "rows.csv") == expected_rows()
     pages = list((lake / "reports").rglob("*.html"))
     assert any(page.stem == "queries" for page in pages), "the audit left no page of its suites"
