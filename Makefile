@@ -116,6 +116,7 @@ SITE_BIN := .venv-docs/bin
 docs: $(VENV)/.package .venv-docs/.packages $(SITE)/scripts/.fetched
 	$(BIN)/python -m website.stage $(SITE)
 	NO_MKDOCS_2_WARNING=1 $(SITE_BIN)/mkdocs build --quiet --strict --config-file $(SITE)/mkdocs.yml
+	$(BIN)/python -m website.versions $(SITE)/site
 	$(BIN)/python -m website.check $(SITE)/site
 	@echo "file://$(CURDIR)/$(SITE)/site/index.html"
 

@@ -102,7 +102,11 @@ KINDS: tuple[str, ...] = get_args(Kind)
 
 
 class Interval(Section):
-    """`[interval]`: length of an interval (ns), counted from the epoch (SEMANTICS I3)."""
+    """`[interval]`: the intervals that runs are about.
+
+    Attributes:
+        length: length of an interval, ns; intervals are counted from 1970 (I3).
+    """
 
     length: Positive = HOUR
 
@@ -275,7 +279,20 @@ class Link(Section):
 
 
 class QuerySet(Section):
-    """`[query_sets.NAME]`: files of a query set, and settings of this set."""
+    """`[query_sets.NAME]`: files of a query set, and settings of this set.
+
+    Attributes:
+        files: query files, relative to the settings file.
+        schemas: files with PROTOCOL blocks.
+        functions: files that declare functions and aggregates.
+        params: values of `$name` in the queries.
+        chain_start: begin of the chain of a set that hands state over; None for the first coverage of its links.
+        interval: length of its intervals, ns, over `[interval]`.
+        heartbeat: over the one of `[replay]`.
+        processes: over the one of `[replay]`.
+        deadline: over the one of `[schedule]`, ns.
+        approval: over the one of `[schedule]`.
+    """
 
     files: Names = ()
     schemas: Names = ()
@@ -384,7 +401,12 @@ class Retention(Section):
 
 
 class Config(Section):
-    """All settings of `lowwater.toml`. `lake` is relative to the file, which is in the lake or beside it."""
+    """All settings of `lowwater.toml`.
+
+    Attributes:
+        lake: the lake, relative to the file; None for the folder of the file.
+        sets: name -> links that `FROM [name].TCP` reads together.
+    """
 
     lake: str | PurePath | None = None
     interval: Interval = Interval()

@@ -211,6 +211,8 @@ class Binder:
             candidates += [] if ref.links else self.context.links.names or []
             a_set = not ref.links and ref.name in self.context.links.sets
             hint = self.context.links.without(ref.name, ()) if a_set else nearest(ref.name, candidates)
+            if ref.links and not hint:
+                hint = f"there are: {', '.join(known for known in self.context.protocols if known not in READY)}"
             raise text.error(ref.place, f"no {kind} is called {ref.name}", hint)
         links = self.context.links.read([ref.name]) if link else self._links(ref, protocol.kind, text)
         self._check_kinds(ref, protocol.kind, links, text)
