@@ -20,7 +20,7 @@ from lowwater.errors import ConfigError, LakeError
 from lowwater.instants import format_duration, format_instant
 from lowwater.lake.chains import store_chained
 from lowwater.lake.digest import inputs_digest, link_inputs, outdated
-from lowwater.lake.ingestion.record_options import record_options
+from lowwater.lake.ingestion.record_options import known_protocol, record_options
 from lowwater.lake.ingestion.replacement import version_of
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.captures import Capture, Captures, ingested_links, interface_links, read_captures
@@ -208,7 +208,9 @@ def config_links(config: Config, names: Sequence[str] | None) -> Links:
     properties = {name: link.properties for name, link in config.links.items()}
     kinds = {name: link.kind for name, link in config.links.items()}
     groups = {name: link_skews(config, name).column for name, link in config.links.items() if link.group_skew}
-    return Links(None if names is None else tuple(names), config.sets, properties, kinds, groups)
+    protocols = {name: known for name, link in config.links.items() if (known := known_protocol(link)) is not None}
+    listed = None if names is None else tuple(names)
+    return Links(listed, config.sets, properties, kinds, groups, protocols=protocols)
 
 
 def set_context(config: Config, query_set: str) -> Context:
