@@ -33,7 +33,7 @@ OUTER_JOIN FROM seen s, logged l WHERE s.tb = l.tb AND s.srcIP = l.src
 
 
 def write(folder: Path) -> tuple[Counter[tuple[int, str]], Counter[tuple[int, str]], Counter[tuple[int, str]]]:
-    """Captures and logs of some hours; packets, lines and bytes by minute and client. A line of each hour is damaged."""
+    """Captures and logs of some hours; packets, lines and bytes by minute and client. One line an hour is damaged."""
     packets, lines, sizes = Counter[tuple[int, str]](), Counter[tuple[int, str]](), Counter[tuple[int, str]]()
     folder.mkdir()
     for hour in range(HOURS):
