@@ -85,7 +85,7 @@ def test_records_and_packets_from_init_to_the_pages(tmp_path: Path, spark: Spark
     malformed = read_rows(opened.malformed, MALFORMED).to_pylist()
     assert [(row["link"], row["reason"], row["line"]) for row in malformed] == [("web", "value of bytes", 6)] * HOURS
     audited = read_rows(opened.quality, QUALITY).to_pylist()
-    assert {row["suite"] for row in audited} == {"links", "lftas", "queries"}
+    assert {row["suite"] for row in audited} >= {"links", "lftas", "queries"}
     assert {row["evaluated"] for row in audited if row["suite"] == "links"} == {2}
     assert not [row for row in audited if not row["success"] and row["severity"] == "critical"]
 
