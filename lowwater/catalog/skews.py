@@ -56,9 +56,8 @@ class Skews:
         if layout is not None:
             kinds = {each.name: each for each in layout.fields if each.type in _RECORD_EXAMPLES}
             if column not in kinds:
-                hint = f"name one of {', '.join(kinds)}" if kinds else "leave group_skew out"
                 message = f"{where}: {layout.protocol} has no field {column!r} of integers, texts or addresses"
-                raise ConfigError(message, hint)
+                raise ConfigError(message, f"name one of {', '.join(kinds)}")
             of = kinds[column]
             return Skews(rest, of.stored, tuple((_of_field(where, of, text), skew) for text, skew in texts.items()))
         if column not in TYPES or column not in (*ADDRESSES, *READABLE.names):
