@@ -1,12 +1,15 @@
-"""A log of csv beside a capture, from `init` to the review pages: rows, audits and accounts of both are of one kind."""
+"""A log of csv beside a capture, from `init` to the review pages, over a run that is killed: one set of rules for both."""
 
 from __future__ import annotations
 
+import signal
+import sys
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psutil
 import pytest
 
 from lowwater.lake.layout import MALFORMED, QUALITY, open_lake
@@ -15,7 +18,8 @@ from lowwater.replay.job import Job
 from lowwater.replay.schedule.backfill import backfill
 from lowwater.replay.schedule.due import DueSelection, due
 from tests.capturemaker import pcap_bytes, tcp
-from tests.replay.support import lowwater
+from tests.replay.support import leftovers, lowwater
+from tests.replay.test_crash import DIES, STARTS, checkpoints, wait
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,6 +58,26 @@ def write(folder: Path) -> tuple[Counter[tuple[int, str]], Counter[tuple[int, st
     return packets, lines, sizes
 
 
+def killed_in_high(lake: Path, queries: Path) -> None:
+    """Kills the processes of a first run while Spark evaluates the queries."""
+    words = [sys.executable, "-m", "lowwater.cli.main", "replay", "beside", "--lake", str(lake)]
+    words += ["--queries", str(queries), "--from", "2026-01-01T00:00Z", "--to", "2026-01-01T01:00Z"]
+    log = queries / "killed.log"
+    with log.open("w") as said:
+        child = psutil.Popen(words, stdout=said, stderr=said)
+    family: list[psutil.Process] = []
+    try:
+        assert wait(lambda: checkpoints(lake) or child.poll() is not None, STARTS), log.read_text()
+        family = child.children(recursive=True)
+        child.send_signal(signal.SIGKILL)
+        assert child.wait(DIES) == -signal.SIGKILL, log.read_text()
+        assert psutil.wait_procs(family, DIES)[1] == []
+    finally:
+        for process in [child, *family]:
+            if process.is_running():
+                process.kill()
+
+
 @pytest.mark.slow
 @pytest.mark.spark
 def test_records_and_packets_from_init_to_the_pages(tmp_path: Path, spark: SparkSession) -> None:
@@ -65,6 +89,8 @@ def test_records_and_packets_from_init_to_the_pages(tmp_path: Path, spark: Spark
         assert said.code == 0, said.err
     settings = (lake / "lowwater.toml").read_text()
     assert 'kind = "csv"' in settings and "[links.wire]" in settings
+    killed_in_high(lake, tmp_path)
+    assert not (lake / "tables").exists()
     job = Job.open(lake, "beside", tmp_path)
     published = set()
     for each in (job, replace(job, through_end=True)):
@@ -81,6 +107,7 @@ def test_records_and_packets_from_init_to_the_pages(tmp_path: Path, spark: Spark
         assert row["packets"] == packets[key]
         assert (row["lines"], row["bytes"]) == ((lines[key], sizes[key]) if lines[key] else (None, None))
 
+    assert leftovers(lake) == []
     opened = open_lake(lake)
     malformed = read_rows(opened.malformed, MALFORMED).to_pylist()
     assert [(row["link"], row["reason"], row["line"]) for row in malformed] == [("web", "value of bytes", 6)] * HOURS
