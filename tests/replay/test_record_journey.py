@@ -1,4 +1,4 @@
-"""A log of csv beside a capture, from `init` to the review pages, over a run that is killed: one set of rules for both."""
+"""A log of csv beside a capture, from `init` over a run that is killed to the review pages: the same rules for both."""
 
 from __future__ import annotations
 
