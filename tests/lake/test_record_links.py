@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -263,3 +266,31 @@ def test_a_protocol_of_which_no_link_is_says_so(tmp_path: Path) -> None:
     links = lake_links(load_config(tmp_path), open_lake(tmp_path))
     with pytest.raises(QueryError, match="ZEEK_DNS reads all links of zeek records, and there are none"):
         plan_texts([("q.gsql", "SELECT time FROM ZEEK_DNS")], links)
+
+
+READS = """
+import sys
+from pathlib import Path
+import pyarrow as pa
+from lowwater.config import load_config
+from lowwater.lake.ingestion.ingest import ingest
+from lowwater.lake.layout import open_lake
+lake = open_lake(Path(sys.argv[1]))
+before = pa.array([1, 2])
+ingest(lake, "log", [lake.root / "log_0"], load_config(lake.root))
+print(pa.default_memory_pool().backend_name, before.to_pylist())
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("named", "pool"), [(None, "jemalloc"), ("system", "system")])
+def test_records_are_read_with_a_pool_that_keeps_its_pages(named: str | None, pool: str, tmp_path: Path) -> None:
+    if pool not in pa.supported_memory_backends():
+        pytest.skip("Arrow was built without it")
+    _lake(tmp_path)
+    write(tmp_path / "log_0", as_csv(flows(1, 50), header=True))
+    environment = {name: value for name, value in os.environ.items() if name != "ARROW_DEFAULT_MEMORY_POOL"}
+    environment |= {} if named is None else {"ARROW_DEFAULT_MEMORY_POOL": named}
+    words = [sys.executable, "-c", READS, str(tmp_path)]
+    said = subprocess.run(words, env=environment, check=True, capture_output=True, text=True)
+    assert said.stdout.strip() == f"{pool} [1, 2]"
