@@ -236,7 +236,7 @@ class Link(Section):
                 key = "protocol" if self.protocol is not None else "schemas"
                 raise ValueError(f'{key}: is of a link whose kind is not "pcap"')
             return
-        for key in ("payload", "anonymise", "shed", "group_skew"):
+        for key in ("payload", "anonymise", "shed"):
             if getattr(self, key) is not None:
                 raise ValueError(f'{key}: is of a link of kind "pcap"')
         if self.sampling or self.applications:

@@ -20,7 +20,7 @@ from lowwater.errors import ConfigError, LakeError
 from lowwater.instants import format_duration, format_instant
 from lowwater.lake.chains import store_chained
 from lowwater.lake.digest import inputs_digest, link_inputs, outdated
-from lowwater.lake.ingestion.record_options import record_options
+from lowwater.lake.ingestion.record_options import known_protocol, record_options
 from lowwater.lake.ingestion.replacement import version_of
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.captures import Capture, Captures, ingested_links, interface_links, read_captures
@@ -40,7 +40,7 @@ from lowwater.quality.custom.suites import Suites, read_suites
 from lowwater.replay.checks.affordable import require_affordable
 from lowwater.replay.checks.capabilities import require_lowered
 from lowwater.replay.checks.estimates import require_marked
-from lowwater.replay.record_links import planned_options
+from lowwater.replay.record_links import planned_options, planned_skews
 from lowwater.replay.stages.engines import LowInputs
 from lowwater.replay.trial_changes import TrialChanges
 from lowwater.replay.tuning.recommendations import Tuning, recommended, shortest_period
@@ -194,6 +194,7 @@ class Job:
 def _require_protocols(config: Config, plan: Plan) -> None:
     """Checks that queries read the records of links by the protocols by which ingest reads them."""
     for link in plan.links:
+        planned_skews(config, plan, link)  # its errors come before anything starts
         stored, planned = record_options(config, link), planned_options(config, plan, link)
         if stored is not None and planned is not None and str(stored) != str(planned):
             raise ConfigError(
@@ -222,8 +223,17 @@ def config_links(config: Config, names: Sequence[str] | None) -> Links:
     """
     properties = {name: link.properties for name, link in config.links.items()}
     kinds = {name: link.kind for name, link in config.links.items()}
-    groups = {name: link_skews(config, name).column for name, link in config.links.items() if link.group_skew}
-    return Links(None if names is None else tuple(names), config.sets, properties, kinds, groups)
+    groups = {name: _skewed_column(config, name) for name, link in config.links.items() if link.group_skew}
+    protocols = {name: known for name, link in config.links.items() if (known := known_protocol(link)) is not None}
+    listed = None if names is None else tuple(names)
+    return Links(listed, config.sets, properties, kinds, groups, protocols=protocols)
+
+
+def _skewed_column(config: Config, link: str) -> str:
+    """The column of `group_skew` of a link, as queries name it; its values are checked with the protocol."""
+    group = config.link(link).group_skew
+    assert group is not None
+    return link_skews(config, link).column if config.link(link).kind == "pcap" else group.column
 
 
 def set_context(config: Config, query_set: str) -> Context:

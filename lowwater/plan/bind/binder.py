@@ -283,8 +283,13 @@ class Binder:
         if not ref.links or (ref.links == ("default",) and "default" not in links.sets):
             if links.names is None:
                 return (ANY_LINK,)
-            # A protocol without a link reads every link of its kind of records.
-            chosen = {name for name in links.names if _holds(links.of(links.kinds, name, "pcap"), kind)}
+            # A protocol without a link reads every link of its kind of records but those of another protocol.
+            chosen = {
+                name
+                for name in links.names
+                if _holds(links.of(links.kinds, name, "pcap"), kind)
+                and links.of(links.protocols, name, ref.name) == ref.name
+            }
             if not chosen:
                 raise text.error(ref.place, f"{ref.name} reads all links of {kind} records, and there are none")
             return links.read(chosen)

@@ -41,7 +41,7 @@ from lowwater.replay.command.row_files import write_csv, write_rows
 from lowwater.replay.command.summary import Accounts, largest_lateness, lfta_counts, link_summary
 from lowwater.replay.command.traces import TRACES, traces
 from lowwater.replay.progress import Progress
-from lowwater.replay.record_links import planned_options
+from lowwater.replay.record_links import planned_options, planned_skews
 from lowwater.replay.sessions import Sessions, starts_quickly
 from lowwater.replay.stages.engines import (
     LowInputs,
@@ -192,6 +192,8 @@ def _ingest(request: RunRequest, lake: Lake, progress: Progress) -> dict[str, Ca
     links = sorted({link for link, _ in request.captures})
     config = _keeping_what_is_read(request, links)
     tables = {link: planned_options(config, request.plan, link) for link in links}
+    for link in links:
+        planned_skews(config, request.plan, link)  # its errors come before anything starts
     with progress.stage("ingest", f"of {len(request.captures)} capture{'s' if len(request.captures) > 1 else ''}"):
         for link in links:
             if tables[link] is None and config.link(link).kind != "pcap":
