@@ -16,9 +16,9 @@ from lowwater.lake.results.comparing import compare
 from lowwater.lake.results.exploring import instant_of, result_table
 from lowwater.plan.properties.unique_keys import unique_key
 
-from .board import Board
-from .pages import fill_template
-from .results import METHODS, Chosen, Shown, choose
+from ..board import Board
+from ..pages import fill_template
+from .pages import METHODS, Chosen, Shown, choose
 
 LONGEST = 48 * HOUR
 """Longest range that a page compares, ns."""

@@ -29,10 +29,10 @@ from lowwater.plan.queryset import QueryPlan
 from lowwater.replay.job import Job
 from lowwater.storage.paths import exists
 
+from ..board import Board, Snapshot
+from ..pages import fill_template
 from .asked import ROWS_SHOWN, Asked, numbers_of, parse_asked
-from .board import Board, Snapshot
 from .curve_drawing import draw_curves
-from .pages import fill_template
 
 MOST_DOWNLOADED = 1_000_000
 """Most rows of a download."""

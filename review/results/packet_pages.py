@@ -23,9 +23,9 @@ from lowwater.replay.packets.capture_export import select, write_selection
 from lowwater.replay.packets.predicate import Predicate
 from lowwater.replay.packets.row_packets import SHOWN, RowPackets, SourceCondition, find_packets, row_packets
 
-from .board import Board
-from .pages import fill_template
-from .results import METHODS, Chosen, Shown, choose, pieces
+from ..board import Board
+from ..pages import fill_template
+from .pages import METHODS, Chosen, Shown, choose, pieces
 
 LONGEST_ROW = 16_384
 """Most characters of a row in an address."""
