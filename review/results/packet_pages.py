@@ -25,7 +25,7 @@ from lowwater.replay.packets.row_packets import SHOWN, RowPackets, SourceConditi
 
 from ..board import Board
 from ..pages import fill_template
-from .pages import METHODS, Chosen, Shown, choose, pieces
+from .pages import METHODS, Chosen, Shown, answer_of, pieces
 
 LONGEST_ROW = 16_384
 """Most characters of a row in an address."""
@@ -47,16 +47,13 @@ def add_packets(router: APIRouter, board: Board, permission: Any, page: Shown, h
     def answer(
         set_name: str, query: str, request: Request, sees: Any, make: Callable[[Chosen, dict[str, Any]], Response]
     ) -> Response:
-        try:
-            chosen = choose(board, sees, set_name, query)
-            row = _row(request.query_params.get("row", ""))
-            if chosen is None:
-                return page("There is no such page.", 404)
-            if row is None:
-                return page("The address names no row: give its columns and values as JSON, `row={...}`.", 400)
-            return make(chosen, row)
-        except LowwaterError as error:
-            return page(str(error), 400)
+        row = _row(request.query_params.get("row", ""))
+        unnamed = "The address names no row: give its columns and values as JSON, `row={...}`."
+
+        def made(chosen: Chosen) -> Response:
+            return page(unnamed, 400) if row is None else make(chosen, row)
+
+        return answer_of(board, sees, (set_name, query), page, made)
 
     @router.api_route("/results/{set_name}/{query}/packets", methods=METHODS)
     def packets(set_name: str, query: str, request: Request, sees: Any = permission) -> Response:

@@ -107,7 +107,7 @@ class Platform:
                 return False
             return True
 
-        assert wait(accepted, 120, 2.0)
+        assert wait(accepted, 400, 2.0)
 
     def finish(self, dag: str, runs: int, seconds: float = 400.0) -> dict[str, str]:
         """Waits until that many runs of a DAG have ended; state by begin of the interval."""

@@ -108,7 +108,7 @@ def test_the_packages_of_the_project_are_its_folders() -> None:
 
 def test_importing_the_package_is_light() -> None:
     code = "import sys, lowwater_expectations as e; e.assets(); e.index([]); print('great_expectations' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=True)
     assert done.stdout.strip() == "False"
 
 
