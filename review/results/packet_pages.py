@@ -87,10 +87,10 @@ def _page(chosen: Chosen, row: dict[str, Any]) -> str:
 
 
 def _found(chosen: Chosen, wanted: RowPackets) -> dict[str, Any]:
-    found = find_packets(chosen.snapshot.lake, chosen.snapshot.config, wanted)
+    packets = find_packets(chosen.snapshot.lake, chosen.snapshot.config, wanted)
     return {
-        "found": found,
-        "packets": [_decoded(packet) for packet in found.first],
+        "found": packets,
+        "packets": [_decoded(packet) for packet in packets.first],
         "columns": SHOWN,
         "start": wanted.start,
         "end": wanted.end,
@@ -116,13 +116,17 @@ def _decoded(packet: dict[str, Any]) -> dict[str, Any]:
 def _download(chosen: Chosen, row: dict[str, Any], page: Shown, headers: dict[str, str]) -> Response:
     lake, config = chosen.snapshot.lake, chosen.snapshot.config
     wanted = row_packets(chosen.query, row)
-    found = find_packets(lake, config, wanted, 0)
-    if not found.count:
+    packets = find_packets(lake, config, wanted, 0)
+    if not packets.count:
         return page("No packet of the lake is of this row.", 404)
-    if found.count > MOST_EXPORTED:
-        return page(f"{found.count:,} packets are more than a download has, {MOST_EXPORTED:,}: `lowwater export`.", 413)
+    if packets.count > MOST_EXPORTED:
+        return page(
+            f"{packets.count:,} packets are more than a download has, {MOST_EXPORTED:,}: `lowwater export`.", 413
+        )
     everything = Predicate(None, None)
-    selection = select(lake, config, list(found.links), everything, wanted.start, wanted.end, admitted=found.admitted)
+    selection = select(
+        lake, config, list(packets.links), everything, wanted.start, wanted.end, admitted=packets.admitted
+    )
     file = tempfile.TemporaryFile()  # noqa: SIM115 - closed once it is sent
     write_selection(selection, "pcapng", file.write)
     name = f'attachment; filename="{safe_name(chosen.query.name)}-row.pcapng"'
