@@ -1,6 +1,6 @@
 """Route of the comparison of two versions of a published table: rows added, gone and changed.
 
-Beside `results`, whose pages link here; `lowwater diff` prints the same.
+Beside `pages`, which link here; `lowwater diff` prints the same.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Routes from a row to its packets: the packets that it counted, decoded, and all of them as a pcapng.
 
-Beside `results`, whose rows link here. A row is named by its values, so the address stays good
+Beside `pages`, whose rows link here. A row is named by its values, so the address stays good
 when a table is replaced.
 """
 
