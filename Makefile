@@ -6,6 +6,7 @@ PYTHON ?=
 CASES ?= 3000
 SPARK_CASES ?= 300
 FULL ?=
+WORKERS ?= 3
 EXTRAS := spark quality airflow s3 metrics serve all
 VENV := .venv
 BIN := $(VENV)/bin
@@ -141,10 +142,11 @@ down:
 	@[ ! -x $(BIN)/python ] || $(BIN)/python scripts/home.py down
 
 # Three workers keep two cores busy: tests of Airflow and of whole commands wait for other processes half of their time.
+# WORKERS=4 takes four, for more cores.
 # The order of the files is that of tests/conftest.py; xdist's own would leave the files of few, long tests to the end.
 test: setup $(VENV)/.s3
 	@$(BIN)/lowwater doctor
-	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses=3 --dist=loadfile --no-loadscope-reorder
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 
 test-fast: $(VENV)/.package $(VENV)/.s3
 	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses=2 --dist=loadfile --no-loadscope-reorder -m "not spark and not captures and not slow" --hypothesis-profile=quick

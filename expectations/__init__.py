@@ -56,28 +56,28 @@ def validate(frames: Mapping[str, pandas.DataFrame], run: str) -> tuple[Validati
 
 
 def render(validation: Validation) -> str:
-    """Renders a validation for `reports/<query set>/<interval>/<suite>.html`; see `pages.render`."""
-    from .pages import render
+    """Renders a validation for `reports/<query set>/<interval>/<suite>.html`; see `rendering.render`."""
+    from .pages.rendering import render
 
     return render(validation)
 
 
 def render_suites() -> Mapping[str, str]:
-    """Renders the descriptions of the suites for `reports/suites/`, by file name; see `pages.render_suites`."""
-    from .pages import render_suites
+    """Renders the descriptions of the suites for `reports/suites/`, by file name; see `rendering.render_suites`."""
+    from .pages.rendering import render_suites
 
     return render_suites()
 
 
 def index(rows: Iterable[Report]) -> str:
     """Renders the index of all pages for `reports/index.html`; see `contents.index`."""
-    from .contents import index
+    from .pages.contents import index
 
     return index(rows)
 
 
 def assets() -> dict[str, bytes]:
     """Returns the files that all pages use, by name, for `reports/assets/`."""
-    from .contents import assets
+    from .pages.contents import assets
 
     return assets()

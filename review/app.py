@@ -19,10 +19,10 @@ from lowwater.lake.tables import safe_name
 from .act_pages import add_acts, only_commands
 from .acts import Host
 from .board import Board
-from .diff_pages import add_diff
-from .packet_pages import add_packets
 from .pages import HERE, render
-from .results import add_results, as_page
+from .results.diff_pages import add_diff
+from .results.packet_pages import add_packets
+from .results.pages import add_results, as_page
 
 HEADERS = {
     "Content-Security-Policy": (

@@ -53,14 +53,14 @@ def postgres_server(user: str, password: str, database: str) -> Iterator[int]:
     try:
         environment = {**os.environ, "PGPASSWORD": password}
         create = [programs / "createdb", "-h", "127.0.0.1", "-p", str(port), "-U", user, database]
-        until = time.monotonic() + 60
+        until = time.monotonic() + 300
         while subprocess.run(create, env=environment, capture_output=True).returncode:
             assert time.monotonic() < until, "the server does not answer"
             time.sleep(0.1)
         yield port
     finally:
         server.terminate()
-        server.wait(30)
+        server.wait(120)
         shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -74,20 +75,31 @@ def functions(paths: list[Path]) -> Iterator[Public]:
         yield from public(ast.parse(path.read_text(encoding="utf-8")).body, str(path.relative_to(ROOT)))
 
 
-FUNCTIONS = list(functions(SOURCES))
-SAID = {each.name for each in FUNCTIONS if each.section}
-OF_PROTOCOLS = {each.name for each in FUNCTIONS if each.section and each.of_protocol}
+@cache
+def all_functions() -> tuple[Public, ...]:
+    """Those of the code; read once a test asks for them: every worker imports this module."""
+    return tuple(functions(SOURCES))
+
+
+@cache
+def with_section() -> frozenset[str]:
+    return frozenset(each.name for each in all_functions() if each.section)
+
+
+@cache
+def of_protocols() -> frozenset[str]:
+    return frozenset(each.name for each in all_functions() if each.section and each.of_protocol)
 
 
 def explained(each: Public) -> bool:
     """Whether its arguments are: by itself, by the function that it names, by its protocol, or by its options."""
     named = ELSEWHERE.search(" ".join(each.says.split()))
-    by_protocol = not each.says and each.name in OF_PROTOCOLS
-    return bool(each.section or (named and named[1] in SAID) or each.command or by_protocol)
+    by_protocol = not each.says and each.name in of_protocols()
+    return bool(each.section or (named and named[1] in with_section()) or each.command or by_protocol)
 
 
 def test_many_parameters_are_explained() -> None:
-    many = [each for each in FUNCTIONS if len(each.parameters) >= MANY]
+    many = [each for each in all_functions() if len(each.parameters) >= MANY]
     assert len(many) > 150
     assert [each.where for each in many if not explained(each) and each.where not in LEFT] == []
     assert set(LEFT) <= {each.where for each in many if not explained(each)}
@@ -95,7 +107,7 @@ def test_many_parameters_are_explained() -> None:
 
 def test_a_section_names_parameters_that_are_there() -> None:
     wrong = []
-    for each in FUNCTIONS:
+    for each in all_functions():
         named = re.findall(r"^    (\w+): ", each.section, flags=re.MULTILINE)
         wrong += [f"{each.where}: {name}" for name in named if name not in each.parameters]
     assert wrong == []
@@ -104,7 +116,7 @@ def test_a_section_names_parameters_that_are_there() -> None:
 def test_a_section_leaves_none_out() -> None:
     """A name anywhere in the section is enough: `end` may be told with `start`."""
     left_out = []
-    for each in FUNCTIONS:
+    for each in all_functions():
         if each.section and len(each.parameters) >= MANY:
             told = set(re.findall(r"\w+", each.section))
             left_out += [f"{each.where}: {name}" for name in each.parameters if name not in told]

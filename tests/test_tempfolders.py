@@ -71,6 +71,6 @@ def test_a_lock_that_is_no_file_of_ours_blocks_nobody_and_stays(tmp_path: Path, 
         env={**os.environ, "TMPDIR": str(tmp_path)},
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=300,
     )
     assert done.stdout == "True\n", done.stderr

@@ -64,19 +64,19 @@ def watch_patterns(
     config, lake = load_config(root), open_lake(root)
     with stopped_by_signals() as stop:
         watching = _Watching(lake, Watch(lake, settle, growing, link, span), stop)
-        found = watching.watch.look(config)
-        names = ", ".join(each.link for each in found)
+        arrivals = watching.watch.look(config)
+        names = ", ".join(arrival.link for arrival in arrivals)
         say(f"watching {names}; ends with SIGINT or SIGTERM", err=True)
         while True:
-            busy = watching.take(found, config)
+            busy = watching.take(arrivals, config)
             if stop.is_set() or (not busy and stop.wait(every / SECOND)):
                 break
             try:
                 config = load_config(root)
-                found = watching.watch.look(config)
+                arrivals = watching.watch.look(config)
             except LowwaterError as error:  # settings that are being edited, or a disk that comes back
                 watching.complain(error)
-                found = []
+                arrivals = []
         say(f"stopped: {watching.files:,} files ingested, {watching.refused:,} refused", err=True)
 
 
@@ -111,19 +111,19 @@ class _Watching:
             self.complained = str(error)
             say(f"error: {error}", err=True)
 
-    def take(self, found: Sequence[Found], config: Config) -> bool:
+    def take(self, arrivals: Sequence[Found], config: Config) -> bool:
         """Ingests files, a portion after the other, until a signal comes. Returns whether a file was ingested."""
         busy = False
-        for each in found:
-            if each.waiting != self._waiting.get(each.link, 0):
-                self._waiting[each.link] = each.waiting
-                if each.waiting:
-                    say(f"{each.link}: {each.waiting:,} still being written", err=True)
-            for files, growing in ((each.complete, False), (each.growing, True)):
+        for arrival in arrivals:
+            if arrival.waiting != self._waiting.get(arrival.link, 0):
+                self._waiting[arrival.link] = arrival.waiting
+                if arrival.waiting:
+                    say(f"{arrival.link}: {arrival.waiting:,} still being written", err=True)
+            for files, growing in ((arrival.complete, False), (arrival.growing, True)):
                 for portion in portions(files):
                     if self._stop.is_set():
                         return busy
-                    busy |= self._ingest(each.link, portion, config, growing)
+                    busy |= self._ingest(arrival.link, portion, config, growing)
         return busy
 
     def _ingest(self, link: str, portion: Sequence[tuple[Path, FileState]], config: Config, growing: bool) -> bool:

@@ -1,4 +1,4 @@
-"""Words what an object store refused: what happened and what to do, without the keys and without XML.
+"""Makes the messages of errors of an object store: what happened and what to do, without keys and without XML.
 
 Used by `objects`, and by `lake.tables` for errors of Delta.
 """
@@ -73,7 +73,7 @@ _PASSING = (LATER, ANSWER)
 
 
 class StoreError(LakeError, OSError):
-    """An object store refused or failed. It is an error of a disk to who words it better, else one for the user.
+    """An object store refused or failed. It is an OSError too, for callers that have a better message.
 
     Args:
         message: what happened.
@@ -104,12 +104,12 @@ def store_error(error: BaseException) -> StoreError:
 
 
 def hint_of(error: OSError, otherwise: str) -> str:
-    """Returns what to do about an error: of a store what it says itself, of a disk the text given."""
+    """Returns what to do about an error: the hint of an error of a store; for another error the given text."""
     return error.hint if isinstance(error, StoreError) else otherwise
 
 
 def redacted(text: str) -> str:
-    """Returns a text without the keys of the environment, and without what an answer of a store tells of them."""
+    """Returns a text without the keys of the environment, and without XML of a store, which may contain them."""
     for name in SECRETS:
         value = os.environ.get(name, "")
         if len(value) > 2:

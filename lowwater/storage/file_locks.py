@@ -1,6 +1,6 @@
 """Locks of a lake in a folder of this machine: the kernel frees them when their process dies.
 
-Below `lake.locks`, which words the errors.
+Below `lake.locks`, which makes the messages of errors.
 """
 
 from __future__ import annotations

@@ -139,7 +139,7 @@ class Lease:
             raise LostError(f"{self._path}: the lease was not renewed for {self._length:g} s, or was taken over")
 
     def release(self) -> None:
-        """Gives the lease up; an unreachable store finds out by itself."""
+        """Gives the lease up. If the store cannot be reached, others take it over when it was silent for LENGTH."""
         self._over.set()
         self._thread.join()
         with suppress(OSError, HeldError):

@@ -266,8 +266,8 @@ def children(folder: PurePath) -> list[PurePath]:
     if isinstance(folder, ObjectPath):
         folders_in, files = objects.children(folder)
         return sorted([*folders_in, *files])
-    found = Path(folder)
-    return sorted(found.iterdir()) if found.is_dir() else []
+    local = Path(folder)
+    return sorted(local.iterdir()) if local.is_dir() else []
 
 
 def folders(folder: PurePath) -> list[PurePath]:
@@ -305,17 +305,17 @@ def size(path: PurePath) -> int:
     """
     if not isinstance(path, ObjectPath):
         return Path(path).stat().st_size
-    found = objects.head(path)
-    if found is None:
+    stored = objects.head(path)
+    if stored is None:
         raise FileNotFoundError(2, "there is no such object")
-    return int(found["size"])
+    return int(stored["size"])
 
 
 def state(path: PurePath) -> FileState | None:
     """Returns what differs once another file has the name of a file; None without one."""
     if isinstance(path, ObjectPath):
-        found = objects.head(path)
-        return None if found is None else str(found["e_tag"])
+        stored = objects.head(path)
+        return None if stored is None else str(stored["e_tag"])
     try:
         status = os.stat(path)
     except OSError:
@@ -326,8 +326,8 @@ def state(path: PurePath) -> FileState | None:
 def written_at(path: PurePath) -> float:
     """Returns when a file was last written, s since the epoch by the clock of its disk or store; 0 without one."""
     if isinstance(path, ObjectPath):
-        found = objects.head(path)
-        return 0.0 if found is None else float(found["last_modified"].timestamp())
+        stored = objects.head(path)
+        return 0.0 if stored is None else float(stored["last_modified"].timestamp())
     try:
         return Path(path).stat().st_mtime
     except OSError:

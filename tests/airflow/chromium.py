@@ -25,7 +25,7 @@ def browser(home: Any) -> Iterator[Any]:
     with sync_playwright() as running:
         started = running.chromium.launch(executable_path=found, args=["--no-sandbox"])
         page = started.new_context(viewport={"width": 1500, "height": 950}, timezone_id="UTC").new_page()
-        page.set_default_timeout(60_000)
+        page.set_default_timeout(180_000)
         strangers: list[str] = []
         ours = (home.address, f"blob:{home.address}", "data:", "about:blank")
         page.on("request", lambda asked: None if asked.url.startswith(ours) else strangers.append(asked.url))
@@ -33,7 +33,7 @@ def browser(home: Any) -> Iterator[Any]:
         page.get_by_label("Username").fill("admin")
         page.get_by_label("Password").fill(home.password)
         page.get_by_role("button", name="Sign in").click()
-        page.wait_for_url(lambda url: "login" not in url, timeout=60_000)
+        page.wait_for_url(lambda url: "login" not in url, timeout=180_000)
         yield page
         started.close()
     assert strangers == []
@@ -54,12 +54,12 @@ def follow(page: Any, link: Any, heading: str, address: str) -> Any:
     from playwright.sync_api import TimeoutError as Late
 
     inside = frame(page)
-    for _ in range(5):
+    for _ in range(8):
         with suppress(Late):
-            link.click(timeout=15_000)
+            link.click(timeout=30_000)
         with suppress(Late):
-            page.wait_for_url(lambda url: address in url, timeout=15_000)
-            inside.get_by_role("heading", name=heading).wait_for(timeout=15_000)
+            page.wait_for_url(lambda url: address in url, timeout=30_000)
+            inside.get_by_role("heading", name=heading).wait_for(timeout=30_000)
             return inside
     raise AssertionError(f"no page {heading!r} behind {link} but {page.url}")
 

@@ -122,7 +122,7 @@ class Platform:
                 return False
             return True
 
-        assert wait(accepted, 120, 2.0)
+        assert wait(accepted, 400, 2.0)
 
     def act(self, address: str) -> str:
         """Does an act of the review pages as a person does: reads the page, sends its form; returns what is said."""

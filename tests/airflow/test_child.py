@@ -89,12 +89,12 @@ def test_the_process_dies_with_its_task(lake: Path, tmp_path: Path) -> None:
         task = psutil.Popen(command, stdout=said, stderr=said, cwd=ROOT)
     family: list[Any] = []
     try:
-        assert wait(lambda: "java" in {each.name() for each in task.children(recursive=True)}, 120)
+        assert wait(lambda: "java" in {each.name() for each in task.children(recursive=True)}, 300)
         family = task.children(recursive=True)
         assert len(family) >= 2
         task.send_signal(signal.SIGKILL)
-        assert task.wait(10) == -signal.SIGKILL
-        _, alive = psutil.wait_procs(family, 30)
+        assert task.wait(120) == -signal.SIGKILL
+        _, alive = psutil.wait_procs(family, 120)
         assert [each.name() for each in alive] == []
     finally:
         for each in [task, *family]:

@@ -179,7 +179,7 @@ def test_docker_reads_the_compose_file(tmp_path: Path) -> None:
     environment = tmp_path / "env"
     environment.write_text("".join(f"{name}={value}\n" for name, value in example().items()))
     command = ["docker", "compose", "--file", str(FILE), "--env-file", str(environment), "config", "--quiet"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
 
 
@@ -249,7 +249,7 @@ def cluster(tmp_path: Path) -> Iterator[Compose]:
         with log.open("w") as said:
             for service in ("spark-master", "spark-worker"):
                 processes.append(psutil.Popen(here.command(service), env=environment, stdout=said, stderr=said))
-        assert wait(lambda: "Successfully registered with master" in log.read_text(), 90), log.read_text()
+        assert wait(lambda: "Successfully registered with master" in log.read_text(), 300), log.read_text()
         yield here
     finally:
         family = [child for process in processes for child in process.children(recursive=True)]

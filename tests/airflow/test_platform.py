@@ -28,7 +28,7 @@ from tests.replay.support import END, HOURS, LINKS, START, copy_lake, leftovers,
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800)]
 PAIR = ("flows", "right", "joined")
 NODES_HOUR = parse_instant("2021-09-29T10:00:00Z")
 
@@ -95,7 +95,7 @@ def cell(page: Any, platform: Platform, state: str) -> Any:
         frame(page).get_by_role("heading", name="January 2026", level=1).wait_for()
         return link.get_attribute("aria-label") == f"1 Jan 00:00, {state}"
 
-    assert wait(there, 60), link.get_attribute("aria-label")
+    assert wait(there, 300), link.get_attribute("aria-label")
     return link
 
 
@@ -186,7 +186,7 @@ def test_missing_capture_waits_then_fails_then_comes(platform: Platform) -> None
     hour = START + HOUR
     platform.backfill("replay_late", hour, hour)
     begun = time.monotonic()
-    assert wait(lambda: "deferred" in platform.states("replay_late", hour), 60, 1.0)
+    assert wait(lambda: "deferred" in platform.states("replay_late", hour), 300, 1.0)
     found = platform.finish("replay_late", LATE_HOURS)
     assert time.monotonic() - begun >= PATIENCE - 5
     assert found["2026-01-01T01:00:00Z"] == "failed"
@@ -214,11 +214,11 @@ def test_a_warning_waits_for_a_human(platform: Platform) -> None:
     def asked() -> bool:
         return "awaiting_input" in platform.states("replay_careful", cut)
 
-    assert wait(lambda: platform.states("replay_careful", START) == ["success"] * 4, 240, 1.0), (
+    assert wait(lambda: platform.states("replay_careful", START) == ["success"] * 4, 400, 1.0), (
         "nothing to approve there"
     )
     assert table_rows(platform.lake, "careful_flows", START, cut) != []
-    assert wait(asked, 240, 1.0)
+    assert wait(asked, 400, 1.0)
     approve = platform.task("replay_careful", cut, "approve")
     path = f"dags/replay_careful/dagRuns/{approve['dag_run_id']}/taskInstances/approve/-1/hitlDetails"
     detail = platform.home.ask("GET", path)
@@ -229,8 +229,8 @@ def test_a_warning_waits_for_a_human(platform: Platform) -> None:
     assert platform.task("replay_careful", cut, "approve")["try_number"] == 1, "a rejection is not tried again"
     assert table_rows(platform.lake, "careful_flows", cut, cut + HOUR) == []
     clear(platform, "replay_careful", approve["dag_run_id"], True)
-    assert wait(asked, 120, 1.0)
-    time.sleep(8.0)  # as in `answer`
+    assert wait(asked, 400, 1.0)
+    await_parked(platform)
     said = platform.act(f"approve/careful?start={format_instant(cut)}&end={format_instant(cut + HOUR)}")
     assert said == f"The run {approve['dag_run_id']} goes on and publishes the interval."
     assert set(platform.finish("replay_careful", 2).values()) == {"success"}
@@ -242,7 +242,7 @@ def test_the_webhook_is_told_of_deadlines_and_failures(platform: Platform) -> No
     def told(kind: str) -> list[dict[str, str]]:
         return [each for each in platform.told if each["kind"] == kind and each["dag"] == "replay_careful"]
 
-    assert wait(lambda: told("deadline") and told("failed"), 60), platform.told
+    assert wait(lambda: told("deadline") and told("failed"), 300), platform.told
     assert "has missed its deadline" in told("deadline")[0]["text"] and told("deadline")[0]["run"]
     assert told("failed")[0]["run"].startswith("backfill")
     (warning,) = told("warning")
@@ -259,7 +259,7 @@ def test_the_webhook_is_told_a_digest(platform: Platform) -> None:
 def test_parameters_of_a_backfill(platform: Platform) -> None:
     """What the form passes reaches the runs: an interval in no state that is asked for is skipped."""
     platform.backfill("replay_careful", START, START, again="completed", params={"only": ["missing", "failed"]})
-    assert wait(lambda: platform.states("replay_careful", START).count("skipped") == 4, 120, 1.0)
+    assert wait(lambda: platform.states("replay_careful", START).count("skipped") == 4, 400, 1.0)
     with pytest.raises(RuntimeError, match="422"):
         platform.backfill("replay_careful", START, START, params={"only": ["anything"]})
 
@@ -268,7 +268,7 @@ def test_maintenance(platform: Platform) -> None:
     before = table_rows(platform.lake, "careful_flows")
     (platform.lake / "_work" / "dead").mkdir()
     platform.home.ask("POST", "dags/lowwater_maintain/dagRuns", {"logical_date": None})
-    assert wait(lambda: [each["state"] for each in platform.home.runs("lowwater_maintain")] == ["success"], 120, 1.0)
+    assert wait(lambda: [each["state"] for each in platform.home.runs("lowwater_maintain")] == ["success"], 400, 1.0)
     assert table_rows(platform.lake, "careful_flows") == before != []
     assert leftovers(platform.lake) == []
 
@@ -308,10 +308,22 @@ def records(folder: Path) -> list[tuple[Any, ...]]:
 
 
 def answer(platform: Platform, path: str, option: str) -> None:
-    """Answers as a human does, not at once: the scheduler takes a task for dead that goes on before its executor has
-    told that it was parked."""
-    time.sleep(8.0)
+    """Answers for a human."""
+    await_parked(platform)
     platform.home.ask("PATCH", path, {"chosen_options": [option], "params_input": {}})
+
+
+def await_parked(platform: Platform) -> None:
+    """Waits until the scheduler has heard that the task was parked: one that goes on before, it takes for dead."""
+    task = platform.task("replay_careful", START + HOUR, "approve")
+    words = [f"run_id='{task['dag_run_id']}'", "task_id='approve'", f"try_number={task['try_number']},"]
+
+    def heard() -> bool:
+        lines = platform.home.log.read_text(errors="replace").splitlines()
+        events = [line for line in lines if "Received executor event with state success" in line]
+        return any(all(word in line for word in words) for line in events)
+
+    assert wait(heard, 300), words
 
 
 def clear(platform: Platform, dag: str, run: str, only_failed: bool) -> None:

@@ -24,7 +24,7 @@ from tests.airflow.conftest import FLOWS, Platform, prepare, script, wait
 from tests.docs.book import ROOT, blocks
 from tests.replay.support import START
 
-pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("default")]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800), pytest.mark.filterwarnings("default")]
 HOURS = 2
 NAMES = [f"Interval {format_instant(START + at * HOUR)} to {format_instant(START + (at + 1) * HOUR)}" for at in (0, 1)]
 SETTINGS = """
@@ -166,7 +166,7 @@ def await_end(platform: Platform) -> None:
         backfills = platform.home.ask("GET", "backfills?dag_id=replay_changed")["backfills"]
         return all(backfill["completed_at"] for backfill in backfills)
 
-    assert wait(settled, 200, 1.0)
+    assert wait(settled, 400, 1.0)
 
 
 def create(platform: Platform, last: int, *more: str) -> str:

@@ -153,7 +153,7 @@ def test_doctor_prints_the_command_unbroken_and_fails(bare: Path) -> None:
 
 def preflight(path: Path, *args: str) -> subprocess.CompletedProcess[str]:
     env = {"PATH": str(path)}
-    return subprocess.run(["/bin/sh", str(PREFLIGHT), *args], capture_output=True, text=True, env=env, timeout=60)
+    return subprocess.run(["/bin/sh", str(PREFLIGHT), *args], capture_output=True, text=True, env=env, timeout=300)
 
 
 @pytest.fixture

@@ -119,7 +119,7 @@ def test_kills_lose_nothing_and_read_nothing_twice(tmp_path: Path) -> None:
         write(folder, draw, files[-1:])
         until(lambda: ingested(lake) == expected)
         process.send_signal(signal.SIGTERM)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=300)
     finally:
         process.kill()
     assert process.returncode == 0, err
@@ -148,7 +148,7 @@ def test_an_interrupted_watch_ends_at_once_where_nothing_comes(tmp_path: Path) -
     assert process.stderr is not None
     line = process.stderr.readline()
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=300)
     assert process.returncode == 0 and line.startswith("watching dated, free, log")
     assert err == "stopped: 0 files ingested, 0 refused\n"
 

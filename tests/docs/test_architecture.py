@@ -16,6 +16,8 @@ NAMED = sorted(set(re.findall(r"`((?:[a-z]\w*\.)+\w+)`", TEXT)))
 FOLDERS = sorted(set(re.findall(r"`([\w/]+/)`", TEXT)))
 LAKE = {"packets/", "lfta/", "streams/", "tables/", "_work/", "var/"}
 
+MOST_LINES = 200
+
 Edges = set[tuple[str, str]]
 
 
@@ -63,6 +65,10 @@ def exists(name: str) -> bool:
 
 
 @pytest.mark.slow
+def test_it_is_short() -> None:
+    assert len(TEXT.splitlines()) <= MOST_LINES
+
+
 def test_the_diagram_of_imports_is_that_of_the_code() -> None:
     assert drawn() == reduced(imported())
 

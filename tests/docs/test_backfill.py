@@ -68,7 +68,7 @@ def test_six_commands_and_one_edited_line_lead_to_the_report(tmp_path: Path) -> 
     assert done.code == 0, done.err
     settings = tmp_path / "lake" / "lowwater.toml"
     before = settings.read_text(encoding="utf-8").splitlines()
-    subprocess.run(["sh", "-e", "-c", edit], cwd=tmp_path, check=True, timeout=60)
+    subprocess.run(["sh", "-e", "-c", edit], cwd=tmp_path, check=True, timeout=300)
     after = settings.read_text(encoding="utf-8").splitlines()
     changed = [pair for pair in zip(before, after, strict=True) if pair[0] != pair[1]]
     assert [line.partition("#")[0].strip() for _, line in changed] == ['policy = "publish"']

@@ -8,8 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from lowwater_review.asked import parse_asked
-from lowwater_review.diff_pages import _version
+from lowwater_review.results.asked import parse_asked
+from lowwater_review.results.diff_pages import _version
 from lowwater_review.serving import access, listen
 
 from lowwater.instants import HOUR
@@ -234,5 +234,5 @@ LEFT: dict[Site, str] = {
         "_find_link",
     ): "a link that looks for copies; the hint is that of _refused",
     ("lowwater/replay/schedule/compared.py", "interval_of"): "a published interval, so a run; tests/review has diff",
-    ("review/diff_pages.py", "_page"): "an address of the browser; the hint names the command diff",
+    ("review/results/diff_pages.py", "_page"): "an address of the browser; the hint names the command diff",
 }

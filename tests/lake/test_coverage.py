@@ -186,7 +186,7 @@ def test_the_digest_and_settings() -> None:
 @pytest.mark.slow
 def test_the_digest_is_the_same_in_another_process() -> None:
     code = "from lowwater.lake.digest import inputs_digest as d; print(d('q', {'b': '1', 'a': 'ü'}, [{'link': 'x'}]))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300)
     assert done.stdout.strip() == inputs_digest("q", {"a": "ü", "b": "1"}, [{"link": "x"}])
 
 

@@ -89,7 +89,7 @@ def position(database: str) -> list[tuple[Any, ...]]:
     return query(database, "SELECT position FROM positions")
 
 
-def wait(holds: Callable[[], bool], seconds: float = 60.0) -> bool:
+def wait(holds: Callable[[], bool], seconds: float = 300.0) -> bool:
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         if holds():

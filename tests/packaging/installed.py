@@ -16,6 +16,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import urllib.request
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -68,6 +69,19 @@ def build(folder: Path) -> tuple[Path, Path]:
     return sdist, wheel
 
 
+def share_bytecode(environment: Path) -> None:
+    """Links the bytecode of packages from this environment, where uv has linked their modules from the same cache.
+
+    It hides nothing: Python compiles a module anew whose date or size is another one.
+    """
+    ours = Path(sysconfig.get_path("purelib"))
+    theirs = environment / ours.relative_to(sys.prefix)
+    for folder in ours.rglob("__pycache__"):
+        package = theirs / folder.parent.relative_to(ours)
+        if package.is_dir() and package != theirs:
+            shutil.copytree(folder, package / "__pycache__", copy_function=os.link, dirs_exist_ok=True)
+
+
 class Installation:
     """An environment with the wheel, and a folder to work in.
 
@@ -95,6 +109,7 @@ class Installation:
             run([*install, "--offline", *locked], folder)
         except AssertionError:
             run([*install, *locked], folder)
+        share_bytecode(self.bin.parent)
         run([*install, "--offline", "--no-deps", wheel], folder)
 
     def lowwater(self, *words: object, code: int = 0, **variables: str) -> str:

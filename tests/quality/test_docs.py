@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 from lowwater_expectations import SUITES, Report, Validation, assets, index, render, render_suites, validate
 from lowwater_expectations.entries import read_suite
-from lowwater_expectations.offline import offline
+from lowwater_expectations.pages.offline import offline
 
 from lowwater.errors import LawError
 from tests.quality.frames import CASES, GOOD, RUN, SECOND, frames

@@ -107,7 +107,7 @@ def test_a_jvm_that_was_begun_ahead_and_is_not_wanted_leaves_nothing(java: bool,
     )  # fmt: skip
     said = group.communicate(timeout=300)
     assert (group.returncode, said) == (0, ("done\n", ""))
-    for _ in range(100):  # one that was starting ends by itself, when it finds nobody there
+    for _ in range(1200):  # one that was starting ends by itself, when it finds nobody there
         try:
             os.killpg(group.pid, 0)
         except ProcessLookupError:

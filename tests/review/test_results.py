@@ -51,7 +51,7 @@ def test_a_row_leads_to_its_packets_in_wiresharks_format(app: FastAPI, made: tup
     assert packets.texts.count(most.column("srcIP")[0].as_py()) > 2  # of the row, and of its packets
     download = ask_bytes(app, "/results/q/flows/packets.pcapng", query)
     (tmp_path / "row.pcapng").write_bytes(download)
-    shown = subprocess.run(["tshark", "-r", tmp_path / "row.pcapng"], capture_output=True, text=True, timeout=60)
+    shown = subprocess.run(["tshark", "-r", tmp_path / "row.pcapng"], capture_output=True, text=True, timeout=300)
     assert shown.returncode == 0 and len(shown.stdout.splitlines()) == most.column("cnt")[0].as_py()
 
 

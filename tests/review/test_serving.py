@@ -81,8 +81,8 @@ def test_a_server_answers_and_ends(lake: tuple[Path, Path]) -> None:
         assert server.stderr is not None
         address = server.stderr.readline().strip()
         assert address.startswith("http://127.0.0.1:")
-        with urllib.request.urlopen(f"{address}index.html", timeout=60) as answer:
+        with urllib.request.urlopen(f"{address}index.html", timeout=300) as answer:
             assert answer.status == 200 and b"January 2025" in answer.read()
             assert "server" not in {name.lower() for name in answer.headers}
         server.terminate()
-        server.wait(30)
+        server.wait(120)

@@ -84,7 +84,7 @@ def reading(reader: str, lake: Lake, proxy: Proxy) -> Iterator[Polled]:
             finally:
                 assert process.stdin is not None
                 process.stdin.close()
-                process.wait(60)
+                process.wait(300)
         out.seek(0)
         for line in out:
             if line.startswith("!"):

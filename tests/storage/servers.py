@@ -38,11 +38,11 @@ def s3_server(log: Path) -> Iterator[int]:
     environment = {**os.environ, "PYTHONPATH": str(PACKAGES)}
     with log.open("w") as out, subprocess.Popen(command, stdout=out, stderr=out, env=environment) as process:
         try:
-            deadline = time.monotonic() + 60
+            deadline = time.monotonic() + 300
             while True:
                 try:
                     make = urllib.request.Request(f"http://127.0.0.1:{port}/{BUCKET}", method="PUT")
-                    urllib.request.urlopen(make, timeout=10).close()
+                    urllib.request.urlopen(make, timeout=60).close()
                     break
                 except OSError:
                     assert time.monotonic() < deadline and process.poll() is None, log.read_text()
@@ -90,11 +90,11 @@ class Proxy:
     def breaks(self, *rules: Rule) -> None:
         """Sets the rules; the first one that fits a request counts."""
         data = json.dumps([asdict(rule) for rule in rules]).encode()
-        urllib.request.urlopen(urllib.request.Request(self.url + CONTROL, data), timeout=10).close()
+        urllib.request.urlopen(urllib.request.Request(self.url + CONTROL, data), timeout=60).close()
 
     def seen(self) -> list[tuple[str, str, str]]:
         """Method, path and fault of each request since it was asked last."""
-        with urllib.request.urlopen(self.url + CONTROL, timeout=10) as answer:
+        with urllib.request.urlopen(self.url + CONTROL, timeout=60) as answer:
             return [(method, path, fault) for method, path, fault in json.load(answer)]
 
 

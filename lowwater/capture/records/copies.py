@@ -63,10 +63,10 @@ def copies(records: Hashed, window: int, groups: NDArray[np.int64] | None = None
         >>> copies(Hashed(hashes, hashes, np.array([10, 14, 15, 20])), 5).tolist()
         [False, True, False, False]
     """
-    found = np.zeros(len(records), np.bool_)
+    marks = np.zeros(len(records), np.bool_)
     chosen = _shared(records)
     if not len(chosen):
-        return found
+        return marks
     high, low, stamps = (values[chosen] for values in (records.high, records.low, records.stamps))
     group = np.zeros(len(chosen), np.int64) if groups is None else groups[chosen]
     order = np.lexsort((group, stamps, low, high))  # stable, so equal rows stay in the order of their indices
@@ -74,17 +74,17 @@ def copies(records: Hashed, window: int, groups: NDArray[np.int64] | None = None
     same = np.zeros(len(order), np.bool_)
     same[1:] = (high[1:] == high[:-1]) & (low[1:] == low[:-1])
     if groups is None:
-        before, known = np.arange(-1, len(order) - 1), same
+        before, copied = np.arange(-1, len(order) - 1), same
     else:
         # Of the records with one hash, the last one of another group stands before the run of equal groups.
         begins = ~same
         begins[1:] |= group[1:] != group[:-1]
         first = np.maximum.accumulate(np.where(begins, np.arange(len(order)), 0))
-        before, known = first - 1, same[first]
-    known = known.copy()
-    known[known] = stamps[known] - stamps[before[known]] <= window
-    found[chosen[order[known]]] = True
-    return found
+        before, copied = first - 1, same[first]
+    copied = copied.copy()
+    copied[copied] = stamps[copied] - stamps[before[copied]] <= window
+    marks[chosen[order[copied]]] = True
+    return marks
 
 
 def _shared(records: Hashed) -> NDArray[np.int64]:

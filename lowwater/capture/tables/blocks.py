@@ -74,8 +74,8 @@ class Block:
         """Returns the indices of the records that are no UTF-8."""
         if self.data.isascii() or _is_utf8(self.data):
             return np.empty(0, np.int64)
-        found = [index for index in range(len(self)) if not _is_utf8(self.record(index))]
-        return np.array(found, np.int64)
+        invalid = [index for index in range(len(self)) if not _is_utf8(self.record(index))]
+        return np.array(invalid, np.int64)
 
     def joined(self, chosen: Offsets) -> bytes:
         """Returns the bytes of some records, ascending, one after another; each ends with an end of line."""
@@ -194,14 +194,14 @@ class TextBlocks:
         long: list[tuple[int, bool]] = []
         at = self._mark(data) if offset == 0 else self._rest_of_long_line(newlines, len(data))
         while True:
-            found = self._ends(array, newlines, at)
-            starts = np.concatenate([[at], found[:-1]]) if len(found) else found
-            too_long = np.flatnonzero(found - starts > MOST_RECORD)
-            kept = int(too_long[0]) if len(too_long) else len(found)
-            begins.append(starts[:kept])
-            ends.append(found[:kept])
-            long.append((kept, False))
-            at = int(found[kept - 1]) if kept else at
+            stops = self._ends(array, newlines, at)
+            starts = np.concatenate([[at], stops[:-1]]) if len(stops) else stops
+            too_long = np.flatnonzero(stops - starts > MOST_RECORD)
+            whole = int(too_long[0]) if len(too_long) else len(stops)
+            begins.append(starts[:whole])
+            ends.append(stops[:whole])
+            long.append((whole, False))
+            at = int(stops[whole - 1]) if whole else at
             if not len(too_long) and len(data) - at <= MOST_RECORD and not last:
                 break
             if at == len(data):
@@ -264,5 +264,5 @@ class TextBlocks:
         sizes = ends - begins
         blank = (sizes <= 2) & np.isin(array[begins], (_NEWLINE, _RETURN)) & (array[ends - 1] == _NEWLINE)
         self.overhead += int(sizes[blank].sum())
-        kept = ~blank
-        return Block(data, offset, begins[kept], ends[kept], lines[kept], flags[kept], last)
+        filled = ~blank
+        return Block(data, offset, begins[filled], ends[filled], lines[filled], flags[filled], last)

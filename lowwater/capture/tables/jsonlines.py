@@ -148,52 +148,52 @@ class JsonParser:
         if not self._layout.format:
             if len(field.path) == 1:
                 (name,) = field.path
-                return [found.get(name) for found in objects]
-            return [_value(found, field.path) for found in objects]
+                return [parsed.get(name) for parsed in objects]
+            return [_value(parsed, field.path) for parsed in objects]
         paths = (field.path, *field.others)
-        values = [_first(found, paths) for found in objects]
+        values = [_first(parsed, paths) for parsed in objects]
         if field.form == LIST:
             return [_listed(value) for value in values]
         return values
 
-    def _other_type(self, found: dict[str, Any]) -> str | None:
+    def _other_type(self, parsed: dict[str, Any]) -> str | None:
         """Returns the type of an event that is not of the protocol; None for an event that is."""
         key = _TYPE_KEYS.get(self._layout.format)
-        if key is None or (key == "_path" and key not in found):
+        if key is None or (key == "_path" and key not in parsed):
             return None
-        kind = found.get(key)
+        kind = parsed.get(key)
         return None if kind == self._layout.member else type_name(kind if isinstance(kind, str) else "")
 
     def _object(self, line: bytes) -> dict[str, Any] | None:
         try:
             text = line.decode("utf-8").strip(_BLANKS)
-            found, end = self._scan(text, 0)
+            parsed, end = self._scan(text, 0)
         except (ValueError, RecursionError, StopIteration):
             return None
-        return found if end == len(text) and isinstance(found, dict) else None
+        return parsed if end == len(text) and isinstance(parsed, dict) else None
 
 
 def _refuse(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is no value of JSON")
 
 
-def _value(found: Any, path: tuple[str, ...]) -> Any:
+def _value(value: Any, path: tuple[str, ...]) -> Any:
     for name in path:
-        if not isinstance(found, dict):
+        if not isinstance(value, dict):
             return None
-        found = found.get(name)
-    return found
+        value = value.get(name)
+    return value
 
 
-def _logged(found: Any, path: tuple[str, ...]) -> Any:
+def _logged(value: Any, path: tuple[str, ...]) -> Any:
     """Returns a member of an event; of a list on the way, that of its first element."""
     for name in path:
-        if isinstance(found, list):
-            found = found[0] if found else None
-        if not isinstance(found, dict):
+        if isinstance(value, list):
+            value = value[0] if value else None
+        if not isinstance(value, dict):
             return None
-        found = found.get(name)
-    return found
+        value = value.get(name)
+    return value
 
 
 def _first(found: Any, paths: tuple[tuple[str, ...], ...]) -> Any:

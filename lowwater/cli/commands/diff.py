@@ -44,23 +44,27 @@ def diff(
     later = result_table(opened, query, after)
     earlier = result_table(opened, query, before)
     start, end = interval_of(opened, query, at) if at is not None else (0, 1 << 62)
-    found: TableDiff = compare(earlier, later, key_of(lake, queries, query), start, end, limit)
+    compared: TableDiff = compare(earlier, later, key_of(lake, queries, query), start, end, limit)
     if form == "json":
         examples = [
-            {"what": kind, "before": old and _named(found.columns, old), "after": new and _named(found.columns, new)}
-            for kind, old, new in found.examples
+            {
+                "what": kind,
+                "before": old and _named(compared.columns, old),
+                "after": new and _named(compared.columns, new),
+            }
+            for kind, old, new in compared.examples
         ]
-        counts = {name: getattr(found, name) for name in ("same", "added", "gone", "changed")}
+        counts = {name: getattr(compared, name) for name in ("same", "added", "gone", "changed")}
         versions = {"before": earlier.version, "after": later.version}
-        say(json.dumps({**versions, "key": found.key, **counts, "examples": examples}, default=str))
-        return 0 if found.equal else 3
-    by = f"by {', '.join(found.key)}" if found.key else "whole rows, since the plan shows no unique key"
+        say(json.dumps({**versions, "key": compared.key, **counts, "examples": examples}, default=str))
+        return 0 if compared.equal else 3
+    by = f"by {', '.join(compared.key)}" if compared.key else "whole rows, since the plan shows no unique key"
     say(f"{query}: version {earlier.version} to {later.version}, {by}")
-    say(f"{found.added:,} added, {found.gone:,} gone, {found.changed:,} changed, {found.same:,} the same")
-    for kind, old, new in found.examples:
+    say(f"{compared.added:,} added, {compared.gone:,} gone, {compared.changed:,} changed, {compared.same:,} the same")
+    for kind, old, new in compared.examples:
         sign = {"added": "+", "gone": "-", "changed": "~"}[kind]
-        say(f"{sign} {row_text(found.columns, old, new)}")
-    return 0 if found.equal else 3
+        say(f"{sign} {row_text(compared.columns, old, new)}")
+    return 0 if compared.equal else 3
 
 
 def _named(columns: tuple[str, ...], row: tuple[object, ...]) -> dict[str, object]:

@@ -75,8 +75,8 @@ class RecordProposal:
     @property
     def text(self) -> TextOptions:
         """How delimited text is written; a header is named where no field reads its column by name."""
-        found = self.table.text
-        return replace(found, header=None) if found.header is any(f.path for f in self.layout.fields) else found
+        options = self.table.text
+        return replace(options, header=None) if options.header is any(f.path for f in self.layout.fields) else options
 
     @property
     def block(self) -> str:
@@ -189,20 +189,20 @@ def _reads(declaration: str, column: Column) -> bool:
     except QueryError:
         return False
     assert layout is not None
-    (found,) = layout.fields
-    return found.position == column.position if found.position is not None else found.path == column.path
+    (field,) = layout.fields
+    return field.position == column.position if field.position is not None else field.path == column.path
 
 
 def _notes(table: SniffedTable, index: int, kind: Kind) -> list[str]:
     notes = []
-    found = table.disorders.get(index)
+    disorder = table.disorders.get(index)
     if index == table.clock:
         if table.guessed:
             notes.append("the clock by its name; its unit is a guess: its values are near no instant of today")
-    elif found is not None and not found.falls and found.absent <= BEARABLE * table.records:
-        behind = format_duration(found.largest)
+    elif disorder is not None and not disorder.falls and disorder.absent <= BEARABLE * table.records:
+        behind = format_duration(disorder.largest)
         notes.append(f"a time as well: it runs behind by at most {behind} in the sample")
-        steps = -(-found.largest // UNITS[kind.unit])
+        steps = -(-disorder.largest // UNITS[kind.unit])
         notes[-1] += f"; (increasing, banded {steps}) lets queries close groups by it"
     if kind.empty:
         notes.append("no value in the sample tells its type")

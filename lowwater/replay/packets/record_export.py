@@ -66,7 +66,7 @@ class RecordSelection:
     @property
     def schema(self) -> pa.Schema:
         """Schema of the exported records."""
-        return pa.schema([pa.field(each.name, _exported_type(each)) for each in self.options.layout.fields])
+        return pa.schema([pa.field(field.name, _exported_type(field)) for field in self.options.layout.fields])
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yields the selected records in the order of the link; no batch is empty.
@@ -79,7 +79,7 @@ class RecordSelection:
         late = outdated(captures, settings, READER_VERSION, self.start, self.end, self.options)
         if late:
             raise LakeError(late[0].removesuffix(": ingest it again"), "ingest it again")
-        parts = [part for each in layout.fields for part in stored_parts(each.stored)]
+        parts = [part for field in layout.fields for part in stored_parts(field.stored)]
         columns = list(dict.fromkeys([*parts, *(name for name in self.predicate.columns if name != "timestamp")]))
         read = read_packets(self.lake, self.link, captures, settings, self.start, self.start, self.end, columns)
         test = self.predicate.test(self.link)
@@ -88,7 +88,7 @@ class RecordSelection:
             inside = batch.filter(pc.and_(pc.greater_equal(stamps, self.start), pc.less(stamps, self.end)))
             chosen = inside.filter(pa.array(test(inside))) if inside.num_rows else inside
             if chosen.num_rows:
-                values = [_exported(chosen, each, each.stored == layout.clock) for each in layout.fields]
+                values = [_exported(chosen, field, field.stored == layout.clock) for field in layout.fields]
                 yield pa.RecordBatch.from_arrays(values, schema=self.schema)
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 from lowwater.capture.headers.fields import u8, u16
-from lowwater.capture.headers.links.macsec import macsec
-from lowwater.capture.headers.links.mpls import mpls
 from lowwater.capture.headers.links.ppp import ppp
+from lowwater.capture.headers.macsec import macsec
+from lowwater.capture.headers.mpls import mpls
 from lowwater.capture.inlining import part, rare
 
 IPV4, IPV6 = 0x0800, 0x86DD

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from lowwater.capture.headers.fields import u8, u16
-from lowwater.capture.headers.links.mpls import mpls
+from lowwater.capture.headers.mpls import mpls
 from lowwater.capture.headers.registry import LinkLayer
 from lowwater.capture.inlining import rare
 

@@ -86,10 +86,10 @@ def kind_of_values(values: pa.Array) -> Kind | None:
         return kind_of_values(values.dictionary_decode())
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_binary(kind):
         texts, bad = typed(values, RecordField("", Type.STRING))
-        found = kind_of_texts(texts)
+        fitting = kind_of_texts(texts)
         # A file of typed columns has NULL itself, so a dash in it is a text.
-        found = Kind(Type.STRING) if found.nulls else found
-        return None if bad.any() else found
+        fitting = Kind(Type.STRING) if fitting.nulls else fitting
+        return None if bad.any() else fitting
     if pa.types.is_timestamp(kind):
         return _instants(values, ISO)
     if pa.types.is_boolean(kind):
@@ -106,14 +106,14 @@ def _plain_kind(texts: pa.Array, numbers: bool) -> Kind:
     """Returns the first type in the order of narrowness that reads nearly all texts."""
     padded = bool(pc.any(pc.match_substring_regex(texts, _LEADING_ZERO)).as_py())
     plain = not padded or bool(pc.any(pc.match_substring(texts, ".")).as_py())
-    found: Kind | None = None
+    fitting: Kind | None = None
     if numbers and not padded:
-        found = _fitting(texts, Type.INT)
-    if found is None and numbers and plain:
-        found = _instants(texts, SECONDS) or _fitting(texts, Type.FLOAT)
-    if found is None and numbers:
-        found = _fitting(texts, Type.BOOL)
-    return found or _fitting(texts, Type.IP) or _instants(texts, ISO) or Kind(Type.STRING)
+        fitting = _fitting(texts, Type.INT)
+    if fitting is None and numbers and plain:
+        fitting = _instants(texts, SECONDS) or _fitting(texts, Type.FLOAT)
+    if fitting is None and numbers:
+        fitting = _fitting(texts, Type.BOOL)
+    return fitting or _fitting(texts, Type.IP) or _instants(texts, ISO) or Kind(Type.STRING)
 
 
 def _fitting(values: pa.Array, kind: Type) -> Kind | None:
@@ -125,12 +125,12 @@ def _fitting(values: pa.Array, kind: Type) -> Kind | None:
         return Kind(kind, refused=refused)
     bounds = pc.min_max(column)
     least, most = bounds["min"].as_py() or 0, bounds["max"].as_py() or 0
-    found = Kind(kind, bounds=(least, most), refused=refused)
+    fitting = Kind(kind, bounds=(least, most), refused=refused)
     unit = next((name for name, size in UNITS.items() if _timely(least, size) and _timely(most, size)), "")
     if not unit:
-        return found
+        return fitting
     stamps, null = nanoseconds(column, RecordField("", kind), UNITS[unit])
-    return replace(found, unit=unit, stamps=np.where(null, -1, stamps))
+    return replace(fitting, unit=unit, stamps=np.where(null, -1, stamps))
 
 
 def _timely(value: int, unit: int) -> bool:

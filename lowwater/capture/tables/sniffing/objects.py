@@ -43,7 +43,7 @@ _TOO_MANY = f"it is behind the first {MOST_COLUMNS:,} columns"
 def json_columns(sample: TextSample) -> SniffedColumns | None:
     """Returns the columns of JSON lines; None if too many lines are no objects."""
     paths: dict[tuple[str, ...], dict[int, Any]] = {}
-    made = SniffedColumns()
+    sniffed = SniffedColumns()
     lines = 0
     for piece in sample.pieces:
         for line in piece.splitlines():
@@ -55,22 +55,22 @@ def json_columns(sample: TextSample) -> SniffedColumns | None:
                 continue
             for path, value in _leaves(record):
                 if path in paths or len(paths) < MOST_COLUMNS:
-                    paths.setdefault(path, {})[made.records] = value
+                    paths.setdefault(path, {})[sniffed.records] = value
                 else:
-                    made.left_out[".".join(path)[:200]] = _TOO_MANY
-                    if len(made.left_out) > MOST_COLUMNS:
+                    sniffed.left_out[".".join(path)[:200]] = _TOO_MANY
+                    if len(sniffed.left_out) > MOST_COLUMNS:
                         return None
-            made.records += 1
-    if not made.records or made.records < WHOLE * lines:
+            sniffed.records += 1
+    if not sniffed.records or sniffed.records < WHOLE * lines:
         return None
     for path, told in paths.items():
-        kind = _json_kind([told.get(number) for number in range(made.records)], path)
+        kind = _json_kind([told.get(number) for number in range(sniffed.records)], path)
         name = ".".join(path)
         if isinstance(kind, str):
-            made.left_out[name[:200]] = kind
+            sniffed.left_out[name[:200]] = kind
         else:
-            made.columns.append(Column(name, None, path, kind, _rises(kind, list(told.values()))))
-    return made
+            sniffed.columns.append(Column(name, None, path, kind, _rises(kind, list(told.values()))))
+    return sniffed
 
 
 def _object(line: bytes) -> dict[str, Any] | None:
@@ -143,37 +143,37 @@ def parquet_columns(path: Path) -> SniffedColumns:
     Raises:
         CaptureError: the file cannot be read.
     """
-    made = SniffedColumns()
+    sniffed = SniffedColumns()
     with open_parquet(path) as file:
         leaves: dict[tuple[str, ...], int | None] = {}
         names = Counter(file.schema_arrow.names)
         for number, column in enumerate(file.schema_arrow, 1):
             if names[column.name] > 1:
-                made.left_out[column.name[:200]] = "several columns have this name"
+                sniffed.left_out[column.name[:200]] = "several columns have this name"
                 continue
             for leaf in _struct_leaves(column):
                 if len(leaves) < MOST_COLUMNS:
                     leaves[leaf] = number if len(leaf) == 1 else None
                 else:
-                    made.left_out[".".join(leaf)[:200]] = _TOO_MANY
+                    sniffed.left_out[".".join(leaf)[:200]] = _TOO_MANY
         parts = _parquet_parts(path, file, list(dict.fromkeys(leaf[0] for leaf in leaves)))
-    made.records = sum(part.num_rows for part in parts)
-    if not made.records:
+    sniffed.records = sum(part.num_rows for part in parts)
+    if not sniffed.records:
         raise CaptureError(f"{path}: has no records", "wait until it has some, or leave it out")
     for leaf, position in leaves.items():
         values = _leaf_values(path, parts, leaf)
         if values is None:
-            made.columns.append(Column(".".join(leaf), position, leaf, Kind(Type.STRING)))
+            sniffed.columns.append(Column(".".join(leaf), position, leaf, Kind(Type.STRING)))
             continue
         name = ".".join(leaf)
         kind = None if values.null_count == len(values) and not _textual(values.type) else kind_of_values(values)
         if kind is None:
             absent = values.null_count == len(values)
-            made.left_out[name[:200]] = "it has no value in the sample" if absent else f"its type is {values.type}"
+            sniffed.left_out[name[:200]] = "it has no value in the sample" if absent else f"its type is {values.type}"
             continue
         rises = kind.type is Type.INT and not kind.form and pa.types.is_integer(values.type) and _climbs(values)
-        made.columns.append(Column(name, position, leaf, kind, rises))
-    return made
+        sniffed.columns.append(Column(name, position, leaf, kind, rises))
+    return sniffed
 
 
 def _leaf_values(path: Path, parts: list[pa.RecordBatch], leaf: tuple[str, ...]) -> pa.Array | None:

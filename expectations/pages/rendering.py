@@ -19,13 +19,13 @@ from markupsafe import Markup, escape
 
 from lowwater.errors import LawError
 
-from .entries import read_suite
-from .findings import SUITES, Validation, once
+from ..entries import read_suite
+from ..findings import SUITES, Validation, once
+from ..rules import Rule
+from ..suites import build_suite
+from ..wording import headline, spoken
 from .offline import offline
 from .outcomes import outcome_of
-from .rules import Rule
-from .suites import build_suite
-from .wording import headline, spoken
 
 _LINES = re.compile(r"\s*\n\s*")
 _STRONG, _CODE = re.compile(r"\*\*(.+?)\*\*"), re.compile(r"`(.+?)`")
@@ -87,7 +87,7 @@ def render_suites() -> Mapping[str, str]:
 @cache
 def _templates() -> Environment:
     environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent / "templates"),
+        loader=FileSystemLoader(Path(__file__).parents[1] / "templates"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

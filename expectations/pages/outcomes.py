@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from .text import count, label, shown
+from ..text import count, label, shown
 
 MOST_ROWS = 50
 """Maximum number of rows of measures on a page; rows that break the rule come first."""

@@ -1,6 +1,6 @@
 """Route of the comparison of two versions of a published table: rows added, gone and changed.
 
-Beside `results`, whose pages link here; `lowwater diff` prints the same.
+Beside `pages`, which link here; `lowwater diff` prints the same.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from lowwater.errors import LakeError, LowwaterError
+from lowwater.errors import LakeError
 from lowwater.instants import HOUR
 from lowwater.lake.results.comparing import compare
 from lowwater.lake.results.exploring import instant_of, result_table
 from lowwater.plan.properties.unique_keys import unique_key
 
-from .board import Board
-from .pages import fill_template
-from .results import METHODS, Chosen, Shown, choose
+from ..board import Board
+from ..pages import fill_template
+from .pages import METHODS, Chosen, Shown, answer_of
 
 LONGEST = 48 * HOUR
 """Longest range that a page compares, ns."""
@@ -37,13 +37,8 @@ def add_diff(router: APIRouter, board: Board, permission: Any, page: Shown, head
 
     @router.api_route("/results/{set_name}/{query}/diff", methods=METHODS)
     def diff(set_name: str, query: str, request: Request, sees: Any = permission) -> Response:
-        try:
-            chosen = choose(board, sees, set_name, query)
-            if chosen is None:
-                return page("There is no such page.", 404)
-            return page(_page(chosen, dict(request.query_params)), 200)
-        except LowwaterError as error:
-            return page(str(error), 400)
+        given = dict(request.query_params)
+        return answer_of(board, sees, (set_name, query), page, lambda chosen: page(_page(chosen, given), 200))
 
 
 def _page(chosen: Chosen, given: dict[str, str]) -> str:

@@ -29,10 +29,10 @@ from lowwater.plan.queryset import QueryPlan
 from lowwater.replay.job import Job
 from lowwater.storage.paths import exists
 
+from ..board import Board, Snapshot
+from ..pages import fill_template
 from .asked import ROWS_SHOWN, Asked, numbers_of, parse_asked
-from .board import Board, Snapshot
 from .curve_drawing import draw_curves
-from .pages import fill_template
 
 MOST_DOWNLOADED = 1_000_000
 """Most rows of a download."""
@@ -66,6 +66,25 @@ def choose(board: Board, sees: Callable[[str], bool], set_name: str, query: str)
     return Chosen(snapshot, job, plan) if job is not None and plan is not None else None
 
 
+def answer_of(
+    board: Board, sees: Callable[[str], bool], names: tuple[str, str], page: Shown, make: Callable[[Chosen], Response]
+) -> Response:
+    """Returns the answer to an address of a query, or a page that says what is wrong with the address.
+
+    Args:
+        board: access to the lake.
+        sees: whether the user may see a query set.
+        names: query set and query of the address.
+        page: makes the response of a page.
+        make: makes the answer for the query.
+    """
+    try:
+        chosen = choose(board, sees, *names)
+        return page("There is no such page.", 404) if chosen is None else make(chosen)
+    except LowwaterError as error:
+        return page(str(error), 400)
+
+
 def add_results(router: APIRouter, board: Board, permission: Any, page: Shown, headers: dict[str, str]) -> None:
     """Adds the routes of the results.
 
@@ -80,16 +99,12 @@ def add_results(router: APIRouter, board: Board, permission: Any, page: Shown, h
     def answer(
         set_name: str, query: str, request: Request, sees: Any, make: Callable[[Chosen, ResultTable, Asked], Response]
     ) -> Response:
-        try:
-            chosen = choose(board, sees, set_name, query)
-            if chosen is None:
-                return page("There is no such page.", 404)
+        def made(chosen: Chosen) -> Response:
             table = result_table(chosen.snapshot.lake, chosen.query.name, _version(request))
             many = {name: request.query_params.getlist(name) for name in ("column", "op", "value")}
-            asked = parse_asked(table, chosen.query, dict(request.query_params), many)
-            return make(chosen, table, asked)
-        except LowwaterError as error:
-            return page(str(error), 400)
+            return make(chosen, table, parse_asked(table, chosen.query, dict(request.query_params), many))
+
+        return answer_of(board, sees, (set_name, query), page, made)
 
     @router.api_route("/results/index.html", methods=METHODS)
     def index(sees: Any = permission) -> Response:

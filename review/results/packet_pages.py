@@ -1,6 +1,6 @@
 """Routes from a row to its packets: the packets that it counted, decoded, and all of them as a pcapng.
 
-Beside `results`, whose rows link here. A row is named by its values, so the address stays good
+Beside `pages`, whose rows link here. A row is named by its values, so the address stays good
 when a table is replaced.
 """
 
@@ -23,9 +23,9 @@ from lowwater.replay.packets.capture_export import select, write_selection
 from lowwater.replay.packets.predicate import Predicate
 from lowwater.replay.packets.row_packets import SHOWN, RowPackets, SourceCondition, find_packets, row_packets
 
-from .board import Board
-from .pages import fill_template
-from .results import METHODS, Chosen, Shown, choose, pieces
+from ..board import Board
+from ..pages import fill_template
+from .pages import METHODS, Chosen, Shown, answer_of, pieces
 
 LONGEST_ROW = 16_384
 """Most characters of a row in an address."""
@@ -47,16 +47,13 @@ def add_packets(router: APIRouter, board: Board, permission: Any, page: Shown, h
     def answer(
         set_name: str, query: str, request: Request, sees: Any, make: Callable[[Chosen, dict[str, Any]], Response]
     ) -> Response:
-        try:
-            chosen = choose(board, sees, set_name, query)
-            row = _row(request.query_params.get("row", ""))
-            if chosen is None:
-                return page("There is no such page.", 404)
-            if row is None:
-                return page("The address names no row: give its columns and values as JSON, `row={...}`.", 400)
-            return make(chosen, row)
-        except LowwaterError as error:
-            return page(str(error), 400)
+        row = _row(request.query_params.get("row", ""))
+        unnamed = "The address names no row: give its columns and values as JSON, `row={...}`."
+
+        def made(chosen: Chosen) -> Response:
+            return page(unnamed, 400) if row is None else make(chosen, row)
+
+        return answer_of(board, sees, (set_name, query), page, made)
 
     @router.api_route("/results/{set_name}/{query}/packets", methods=METHODS)
     def packets(set_name: str, query: str, request: Request, sees: Any = permission) -> Response:
@@ -90,10 +87,10 @@ def _page(chosen: Chosen, row: dict[str, Any]) -> str:
 
 
 def _found(chosen: Chosen, wanted: RowPackets) -> dict[str, Any]:
-    found = find_packets(chosen.snapshot.lake, chosen.snapshot.config, wanted)
+    packets = find_packets(chosen.snapshot.lake, chosen.snapshot.config, wanted)
     return {
-        "found": found,
-        "packets": [_decoded(packet) for packet in found.first],
+        "found": packets,
+        "packets": [_decoded(packet) for packet in packets.first],
         "columns": SHOWN,
         "start": wanted.start,
         "end": wanted.end,
@@ -119,13 +116,17 @@ def _decoded(packet: dict[str, Any]) -> dict[str, Any]:
 def _download(chosen: Chosen, row: dict[str, Any], page: Shown, headers: dict[str, str]) -> Response:
     lake, config = chosen.snapshot.lake, chosen.snapshot.config
     wanted = row_packets(chosen.query, row)
-    found = find_packets(lake, config, wanted, 0)
-    if not found.count:
+    packets = find_packets(lake, config, wanted, 0)
+    if not packets.count:
         return page("No packet of the lake is of this row.", 404)
-    if found.count > MOST_EXPORTED:
-        return page(f"{found.count:,} packets are more than a download has, {MOST_EXPORTED:,}: `lowwater export`.", 413)
+    if packets.count > MOST_EXPORTED:
+        return page(
+            f"{packets.count:,} packets are more than a download has, {MOST_EXPORTED:,}: `lowwater export`.", 413
+        )
     everything = Predicate(None, None)
-    selection = select(lake, config, list(found.links), everything, wanted.start, wanted.end, admitted=found.admitted)
+    selection = select(
+        lake, config, list(packets.links), everything, wanted.start, wanted.end, admitted=packets.admitted
+    )
     file = tempfile.TemporaryFile()  # noqa: SIM115 - closed once it is sent
     write_selection(selection, "pcapng", file.write)
     name = f'attachment; filename="{safe_name(chosen.query.name)}-row.pcapng"'

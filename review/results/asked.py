@@ -1,6 +1,6 @@
 """What an address of the results pages asks for: rows of a query, their order, a plot; and the address of a change.
 
-Between the routes of `results` and `lowwater.lake.results.exploring`. An address is permanent: it names the version of
+Between the routes of `pages` and `lowwater.lake.results.exploring`. An address is permanent: it names the version of
 the table.
 """
 

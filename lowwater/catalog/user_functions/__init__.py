@@ -16,7 +16,7 @@ from typing import Any
 from lowwater.catalog.builtin import CATALOG
 from lowwater.catalog.expr import Type
 from lowwater.catalog.functions import AggregateFunction, Catalog, Cost, Function, StateFunction, Udaf
-from lowwater.catalog.user_functions_checks import (
+from lowwater.catalog.user_functions.checks import (
     DeclaredFile,
     DeclaredModule,
     Reader,
@@ -27,7 +27,7 @@ from lowwater.catalog.user_functions_checks import (
     extraction,
     resolve_types,
 )
-from lowwater.catalog.user_functions_code import Extracted, load_module, python_aggregate, python_function, read_content
+from lowwater.catalog.user_functions.code import Extracted, load_module, python_aggregate, python_function, read_content
 from lowwater.errors import ConfigError, QueryError, raise_all
 
 _LFTA_MODIFIERS = ("LFTA_LEGAL", "LFTA_ONLY")

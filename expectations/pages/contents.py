@@ -1,6 +1,6 @@
 """Renders the index of all report pages, and lists the files that all pages share.
 
-It is apart from `pages`, so that listing the reports does not import Great Expectations.
+It is apart from `rendering`, so that listing the reports does not import Great Expectations.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from urllib.parse import quote
 
 from jinja2 import Environment, FileSystemLoader
 
-from .findings import SUITES, Report
+from ..findings import SUITES, Report
+from ..wording import headline, spoken
 from .offline import offline
-from .wording import headline, spoken
 
-_HERE = Path(__file__).parent
+_HERE = Path(__file__).parents[1]
 
 
 def index(rows: Iterable[Report]) -> str:
