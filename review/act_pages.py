@@ -19,7 +19,7 @@ from lowwater.errors import LowwaterError
 from .acts import ACTS, SHOWN, Act, CommandHost, Host, after, make_act
 from .board import Board
 from .pages import fill_template
-from .results import METHODS, Shown
+from .results.pages import METHODS, Shown
 
 LONGEST_FORM = 16384
 """Most bytes of a form."""

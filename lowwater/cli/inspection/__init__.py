@@ -1,0 +1,1 @@
+"""What `lowwater inspect` prints of files, as tables or JSON."""
