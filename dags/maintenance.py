@@ -1,4 +1,4 @@
-"""DAG `lowwater_maintain`: upkeep of the lake, as often as `[schedule] maintain` says.
+"""DAGs `lowwater_maintain`: upkeep of the lake, as often as `[schedule] maintain` says; `lowwater_digest`: each day.
 
 Settings come from LOWWATER_LAKE and the `lowwater.toml` in it.
 """
@@ -7,13 +7,20 @@ from __future__ import annotations
 
 from airflow.sdk import DAG
 
+from lowwater_airflow.alerts import TellDigest
 from lowwater_airflow.operators import MaintainLake
 from lowwater_airflow.retries import RETRYING
 from lowwater_airflow.settings import Settings
 
 ABOUT = """\
 Joins the files of published hours that are settled, and removes what nobody needs any more: files that no version of a
-table names, rows between the stages after `[retention] streams`, staging of dead runs. It may run beside all others.
+table names, rows between the stages after `[retention] streams`, staging of dead runs. Published tables of older
+versions get the columns of instants. It may run beside all others.
+"""
+
+DIGEST = """\
+Counts what each query set published in the last day, and lists what is due and why. It goes to the webhook and the mail
+addresses of `[notify]`, and to the log of the task. `digest = "never"` there ends it.
 """
 
 settings = Settings.load()
@@ -29,4 +36,17 @@ with DAG(
     default_args=RETRYING,
     tags=["lowwater"],
 ) as dag:
-    MaintainLake(task_id="maintain", lake=settings.lake)
+    MaintainLake(task_id="maintain", lake=settings.lake, queries=settings.queries)
+
+with DAG(
+    "lowwater_digest",
+    description="What was published in the last day, and what is due",
+    doc_md=DIGEST,
+    schedule="@daily" if settings.config.notify.digest == "daily" else None,
+    start_date=settings.start,
+    catchup=False,
+    max_active_runs=1,
+    default_args=RETRYING,
+    tags=["lowwater"],
+) as digest:
+    TellDigest(task_id="tell", lake=settings.lake, queries=settings.queries)

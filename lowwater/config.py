@@ -102,7 +102,11 @@ KINDS: tuple[str, ...] = get_args(Kind)
 
 
 class Interval(Section):
-    """`[interval]`: length of an interval (ns), counted from the epoch (SEMANTICS I3)."""
+    """`[interval]`: the intervals that runs are about.
+
+    Attributes:
+        length: length of an interval, ns; intervals are counted from 1970 (I3).
+    """
 
     length: Positive = HOUR
 
@@ -144,6 +148,7 @@ class Link(Section):
         applications: protocols whose fields are stored.
         sampling: whether the digest that sampling and load shedding need is stored (O5).
         shed: most packets of a second of timestamps that an LFTA reads; None for all (O5).
+        unmarked_estimates: whether rows may be published that do not carry the rate of shed packets (O5).
         duplicates: what becomes of copies of a packet (D4); `keep`: they are packets like all others, and not counted.
         duplicate_bytes: bytes above the link layer that are equal in copies (D1); `content`: TTL, hop limit and
             checksums aside.
@@ -180,6 +185,7 @@ class Link(Section):
     applications: tuple[Literal["dns", "http", "quic", "ssh", "tls"], ...] = ()
     sampling: bool = False
     shed: Annotated[int, Setting(ge=1)] | None = None
+    unmarked_estimates: bool = False
     duplicates: Annotated[Duplicates | Literal["keep"], BeforeValidator(_duplicates)] = "keep"
     duplicate_bytes: Literal["content", "packet"] = "content"
     anonymise: str | None = None
@@ -230,7 +236,7 @@ class Link(Section):
                 key = "protocol" if self.protocol is not None else "schemas"
                 raise ValueError(f'{key}: is of a link whose kind is not "pcap"')
             return
-        for key in ("payload", "anonymise", "shed", "group_skew"):
+        for key in ("payload", "anonymise", "shed"):
             if getattr(self, key) is not None:
                 raise ValueError(f'{key}: is of a link of kind "pcap"')
         if self.sampling or self.applications:
@@ -259,6 +265,8 @@ class Link(Section):
             raise ValueError('duplicates: copies are found by the bytes of packets, of a link of kind "pcap"')
         if self.shed is not None and not self.sampling:
             raise ValueError("shed: chooses packets by what sampling = true keeps of them: write that too")
+        if self.unmarked_estimates and self.shed is None:
+            raise ValueError("unmarked_estimates: is of a link with shed: write that too, or leave it out")
         if self.longest_skew >= LONGEST_SKEW:
             raise ValueError(f"skew: must be below {format_duration(LONGEST_SKEW)}")
         if self.since is not None and self.until is not None and self.until <= self.since:
@@ -271,7 +279,20 @@ class Link(Section):
 
 
 class QuerySet(Section):
-    """`[query_sets.NAME]`: files of a query set, and settings of this set."""
+    """`[query_sets.NAME]`: files of a query set, and settings of this set.
+
+    Attributes:
+        files: query files, relative to the settings file.
+        schemas: files with PROTOCOL blocks.
+        functions: files that declare functions and aggregates.
+        params: values of `$name` in the queries.
+        chain_start: begin of the chain of a set that hands state over; None for the first coverage of its links.
+        interval: length of its intervals, ns, over `[interval]`.
+        heartbeat: over the one of `[replay]`.
+        processes: over the one of `[replay]`.
+        deadline: over the one of `[schedule]`, ns.
+        approval: over the one of `[schedule]`.
+    """
 
     files: Names = ()
     schemas: Names = ()
@@ -332,15 +353,23 @@ class Schedule(Section):
 
 
 class Notify(Section):
-    """`[notify]`: recipient of messages about failed runs and missed deadlines.
+    """`[notify]`: recipients of messages about failed runs, missed deadlines, warnings, and each day.
 
     Attributes:
         url: webhook that receives a POST of JSON (`text`, `kind`, `dag`, `run`, `interval`).
         connection: Airflow connection with the address (host) and a token (password), instead of `url`.
+        email: addresses that receive the same by mail.
+        mail_connection: Airflow connection of the mail server.
+        warnings: whether an interval that is published with warnings, or incomplete, is told.
+        digest: how often a digest of all query sets is told.
     """
 
     connection: Annotated[str, Setting(pattern=r"^[\w.:-]{1,200}$")] | None = None
     url: Annotated[str, Setting(pattern=r"^https?://[^\s]+$")] | None = None
+    email: tuple[Annotated[str, Setting(pattern=r"^[^@\s,;<>]+@[^@\s,;<>]+$")], ...] = ()
+    mail_connection: Annotated[str, Setting(pattern=r"^[\w.:-]{1,200}$")] = "smtp_default"
+    warnings: bool = True
+    digest: Literal["never", "daily"] = "daily"
 
     @model_validator(mode="after")
     def _one(self) -> Notify:
@@ -372,7 +401,12 @@ class Retention(Section):
 
 
 class Config(Section):
-    """All settings of `lowwater.toml`. `lake` is relative to the file, which is in the lake or beside it."""
+    """All settings of `lowwater.toml`.
+
+    Attributes:
+        lake: the lake, relative to the file; None for the folder of the file.
+        sets: name -> links that `FROM [name].TCP` reads together.
+    """
 
     lake: str | PurePath | None = None
     interval: Interval = Interval()
@@ -442,12 +476,13 @@ class Config(Section):
         return self.thresholds.model_copy(update=overrides)
 
 
-def load_config(lake: PurePath | None = None, path: Path | None = None) -> Config:
+def load_config(lake: PurePath | None = None, path: Path | None = None, text: str | None = None) -> Config:
     """Reads the settings of a lake; environment variables `LOWWATER_SECTION__KEY` override the file.
 
     Args:
         lake: directory of the lake; overrides `lake` in the file.
         path: the settings file; None for `<lake>/lowwater.toml`, or the defaults if that does not exist.
+        text: content to read in place of the file's, to see what a change would do.
 
     Returns:
         The settings. Paths (`lake`, `captures`, files of query sets) are absolute, from the folder of the file.
@@ -457,9 +492,9 @@ def load_config(lake: PurePath | None = None, path: Path | None = None) -> Confi
     """
     chosen = path or (lake / FILE_NAME if lake else None)
     data: dict[str, Any] = {}
-    if chosen is not None and (path is not None or paths.exists(chosen)):
+    if chosen is not None and (text is not None or path is not None or paths.exists(chosen)):
         try:
-            data = tomllib.loads(paths.read(chosen).decode())
+            data = tomllib.loads(paths.read(chosen).decode() if text is None else text)
         except OSError as error:
             raise ConfigError(f"{chosen}: cannot be read: {error.strerror}") from error
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

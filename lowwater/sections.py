@@ -84,7 +84,13 @@ class Thresholds(Section):
 
 
 class LinkThresholds(Section):
-    """`[links.NAME.thresholds]`: thresholds of a link; `[thresholds]` gives the others."""
+    """`[links.NAME.thresholds]`: thresholds of a link; `[thresholds]` gives the others.
+
+    Attributes:
+        violating: over the one of `[thresholds]`.
+        malformed: over the one of `[thresholds]`.
+        failed: over the one of `[thresholds]`.
+    """
 
     violating: Limits | None = None
     malformed: Limits | None = None

@@ -6,8 +6,9 @@ Modules import each other relatively, because the folder `review/` is installed 
 
 from __future__ import annotations
 
+from .acts import Act
 from .board import Board
 from .pages import render
 from .site import write_site
 
-__all__ = ["Board", "render", "write_site"]
+__all__ = ["Act", "Board", "render", "write_site"]

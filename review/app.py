@@ -1,6 +1,6 @@
-"""Read-only FastAPI app that serves the review pages. The host application authenticates the users.
+"""FastAPI app that serves the review pages. The host application authenticates the users.
 
-`site` writes the same pages as files. No route writes, and routes serve files from two folders only.
+`site` writes the same pages as files. Only the acts write, through the host; routes serve files from two folders only.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse, Resp
 from lowwater.errors import LowwaterError
 from lowwater.lake.tables import safe_name
 
+from .act_pages import add_acts, only_commands
+from .acts import Host
 from .board import Board
 from .pages import HERE, render
 from .results.diff_pages import add_diff
@@ -54,6 +56,7 @@ def create(
     dependencies: Sequence[Any] = (),
     routes: APIRouter | None = None,
     permissions: Callable[..., Permission] = see_all,
+    host: Callable[..., Host] = only_commands,
 ) -> FastAPI:
     """Creates the app that serves the pages of a lake.
 
@@ -62,6 +65,7 @@ def create(
         dependencies: FastAPI dependencies of every route, for example authentication.
         routes: further routes, which are matched first.
         permissions: FastAPI dependency that returns the query sets that the user may see.
+        host: FastAPI dependency that returns what does the acts for the user.
     """
     app = FastAPI(
         title="Lowwater review",
@@ -79,6 +83,7 @@ def create(
     results = APIRouter()
     for add in (add_results, add_packets, add_diff):
         add(results, board, permission, as_page(_plain, HEADERS), HEADERS)
+    add_acts(results, board, permission, as_page(_plain, HEADERS), HEADERS, host)
     app.include_router(results)
 
     @app.api_route("/", methods=METHODS)

@@ -70,7 +70,7 @@ class Interval:
 
 GRAVITY = (
     *(RUNNING, FAILED, BLOCKED, HALF, MISSING, HELD),
-    *(STALE, "incomplete", "provisional", WARNED, "done"),
+    *(STALE, "rolled back", "incomplete", "provisional", WARNED, "done"),
 )
 """All states, gravest first."""
 

@@ -29,6 +29,7 @@ SIGNS = {
     "missing": "○",
     "held": "‖",
     "stale": "~",
+    "rolled back": "↶",
     "incomplete": "◐",
     "provisional": "…",
     "warned": "!",

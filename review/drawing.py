@@ -6,7 +6,7 @@ The templates write them as SVG and escape the texts. Coordinates are in units o
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from lowwater.instants import format_duration
@@ -261,12 +261,17 @@ LABELS_WIDTH = 320
 MOST_BARS = 200
 
 
-def history(values: Sequence[tuple[str, float, str]], unit: str) -> Plot | None:
+def history(
+    values: Sequence[tuple[str, float, str] | tuple[str, float, str, str]],
+    unit: str,
+    text: Callable[[float], str] | None = None,
+) -> Plot | None:
     """Plots a value of many intervals as bars. If there are too many, a bar shows the largest of its neighbours.
 
     Args:
-        values: (interval, value, state), oldest first.
+        values: (interval, value, words), oldest first; a fourth text is the kind of the bar, else the words are.
         unit: unit of the values.
+        text: writes a value with its unit; None for a number and the unit.
     """
     if not values:
         return None
@@ -274,14 +279,16 @@ def history(values: Sequence[tuple[str, float, str]], unit: str) -> Plot | None:
     groups = [values[at : at + size] for at in range(0, len(values), size)]
     tops = [max(group, key=lambda value: value[1]) for group in groups]
     left, bottom, height = 100, 120, 100
-    most = max(value for _, value, _ in tops) or 1.0
+    most = max(value for _, value, *_ in tops) or 1.0
     step = min(24.0, (WIDTH - left - 10) / len(tops))
     bars = []
-    for at, (name, value, state) in enumerate(tops):
+    for at, (name, value, words, *kind) in enumerate(tops):
         tall = round(height * value / most, 1)
-        text = f"{name}: {value:,.6g} {unit}, {state}"
-        bars.append(Bar(round(left + at * step + 0.5, 1), bottom - tall, round(step - 1, 2), tall, text, state))
-    up = (Mark(bottom - height, f"{most:,.0f} {unit}" if most >= 100 else f"{most:.3g} {unit}"), Mark(bottom, "0"))
+        shown = f"{name}: {text(value) if text else f'{value:,.6g} {unit}'}, {words}"
+        state = kind[0] if kind else words
+        bars.append(Bar(round(left + at * step + 0.5, 1), bottom - tall, round(step - 1, 2), tall, shown, state))
+    peak = f"{most:,.0f} {unit}" if most >= 100 else f"{most:.3g} {unit}"
+    up = (Mark(bottom - height, text(most) if text else peak), Mark(bottom, "0"))
     first, last, right = tops[0][0], tops[-1][0], left + step * len(tops)
     across: tuple[Mark, ...] = (Mark(left, first), Mark(right, last, "end"))
     if right - left < LABELS_WIDTH:

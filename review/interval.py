@@ -10,10 +10,11 @@ from typing import Any
 
 from lowwater_expectations import Finding, headline, once
 
+from lowwater.cluster import LostExecutor, TaskRun
 from lowwater.instants import format_duration, format_instant
 from lowwater.lake.ledgers.captures import Capture, malformed_between
 from lowwater.lake.ledgers.history import LinkLateness, read_lateness
-from lowwater.lake.ledgers.runs import ReplayRow, read_quarantine, read_violations
+from lowwater.lake.ledgers.runs import ReplayRow, read_heartbeats, read_quarantine, read_violations
 from lowwater.quality.lateness.counts import LatenessCounts
 from lowwater.quality.verdicts import CRITICAL, Key, findings
 
@@ -107,6 +108,48 @@ class Operator:
     query: str
     kind: str
     counts: str
+
+
+@dataclass(frozen=True)
+class Shed:
+    """Records of a link that an LFTA shed in the interval (O5).
+
+    Attributes:
+        lfta: name of the LFTA.
+        link: name of the link.
+        sane: sane records of the link.
+        shed: shed records.
+        minutes: minutes in which records were shed.
+        worst: the minute in which most were shed, ns since the epoch.
+        most: shed records of this minute.
+    """
+
+    lfta: str
+    link: str
+    sane: int
+    shed: int
+    minutes: int
+    worst: int
+    most: int
+
+
+@dataclass(frozen=True)
+class Placed:
+    """Tasks of the last low stage on a cluster, and executors that died in the last run.
+
+    Attributes:
+        tasks: runs of tasks, the longest first; see `lowwater.cluster.TaskRun`.
+        machines: machine -> (tasks, packets, seconds) on it.
+        again: number of tasks that were tried more than once.
+        elsewhere: number of tasks that ran on another machine than the one that was chosen.
+        lost: (stage, executor) of executors that Spark gave up; see `lowwater.cluster.LostExecutor`.
+    """
+
+    tasks: tuple[TaskRun, ...]
+    machines: Mapping[str, tuple[int, int, float]]
+    again: int
+    elsewhere: int
+    lost: tuple[tuple[str, LostExecutor], ...]
 
 
 def expectations_of(snapshot: Snapshot, part: Part, key: Key) -> list[ExpectationResult]:
@@ -248,3 +291,44 @@ def operators_of(part: Part, key: Key) -> list[Operator]:
             counts = ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in operator["counts"].items())
             operators.append(Operator(row.query, operator["query"], operator["kind"], counts))
     return operators
+
+
+def placed_of(part: Part, key: Key) -> Placed | None:
+    """Returns where the tasks of the last run went; None for a run without a cluster."""
+    newest = {(row.stage, row.query): json.loads(row.accounting) for row in part.replays.get(key, ())}
+    runs = [
+        TaskRun(**run) for (stage, _), account in newest.items() if stage == "low" for run in account.get("tasks", ())
+    ]
+    # Each query of the high stage has the executors that died in all of it.
+    lost = dict.fromkeys(
+        (stage, LostExecutor(**each)) for (stage, _), account in newest.items() for each in account.get("lost", ())
+    )
+    if not runs and not lost:
+        return None
+    machines: dict[str, tuple[int, int, float]] = {}
+    for run in runs:
+        tasks, size, seconds = machines.get(run.host, (0, 0, 0.0))
+        machines[run.host] = tasks + 1, size + run.size, seconds + run.seconds
+    return Placed(
+        tuple(sorted(runs, key=lambda run: -run.seconds)),
+        dict(sorted(machines.items())),
+        sum(run.tries > 1 for run in runs),
+        sum(run.host != "" and run.planned not in ("", run.host) for run in runs),
+        tuple(lost),
+    )
+
+
+def shed_of(snapshot: Snapshot, key: Key) -> list[Shed]:
+    """Returns the LFTAs and links that shed records in the last run of the interval."""
+    rows = read_heartbeats(snapshot.lake, *key).select(["lfta", "link", "start", "sane", "shed"]).to_pylist()
+    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault((row["lfta"], row["link"]), []).append(row)
+    found = []
+    for (lfta, link), minutes in sorted(groups.items()):
+        shed = [row for row in minutes if row["shed"]]
+        if shed:
+            worst = max(shed, key=lambda row: row["shed"])
+            total = sum(row["sane"] for row in minutes), sum(row["shed"] for row in shed)
+            found.append(Shed(lfta, link, *total, len(shed), worst["start"], worst["shed"]))
+    return found

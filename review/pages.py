@@ -31,9 +31,10 @@ from lowwater.storage.paths import has_file
 from .board import GRAVITY, Interval, Part, Snapshot
 from .calendar import LINK_STATES, SIGNS, Month, link_calendar, months, set_calendar, tally
 from .drawing import lateness, waterfall
-from .interval import SHOWN, expectations_of, links_of, operators_of, stages_of
+from .interval import SHOWN, expectations_of, links_of, operators_of, placed_of, shed_of, stages_of
 from .lateness import link_review
 from .queries import cost_history, explained, newest_preview, previews, query_plan, rows_history
+from .trends import subjects, summaries, trend
 from .verdict import overview_verdict
 
 _CLOCK = re.compile(r"T(\d\d)(\d\d)(\d\d)")
@@ -131,6 +132,7 @@ def _templates() -> Environment:
     )
     environment.filters |= {
         "instant": format_instant,
+        "plain_duration": format_duration,
         "duration": lambda value: _spoken_duration(value, bound_of(value)),
         "spoken": spoken,
         "second": lambda value: spoken(format_instant(value - value % SECOND)),
@@ -242,13 +244,14 @@ def _set(snapshot: Snapshot, safe: str) -> dict[str, Any] | None:
     name = _named(snapshot.jobs, safe)
     if name is None:
         return None
-    job = snapshot.jobs[name]
+    job, latest = snapshot.jobs[name], _latest(snapshot, name)
     return {
         "name": name,
         "job": job,
         "plan": explained(job.plan),
         "cost": cost_history(snapshot, name),
-        "latest": _latest(snapshot, name),
+        "latest": latest,
+        "span": (latest[-1].start, latest[0].end) if latest else None,
     }
 
 
@@ -331,6 +334,8 @@ def _about(
         "links": links_of(snapshot, part, interval.key),
         "stages": stages_of(part, interval.key),
         "operators": operators_of(part, interval.key),
+        "shed": shed_of(snapshot, interval.key),
+        "placed": placed_of(part, interval.key),
         "previews": previews(snapshot, part, interval.key),
         "falls": waterfall([(name, lag.level, lag.before, lag.typical, lag.most, lag.series) for name, lag in named]),
         "shown": SHOWN,
@@ -341,6 +346,24 @@ def _about(
 def _streams(snapshot: Snapshot) -> dict[str, Any]:
     streams = list_streams(snapshot.lake, list(snapshot.jobs.values()), snapshot.unplanned)
     return {"streams": streams, "published_text": published_text, "planned": snapshot.jobs}
+
+
+@page("trends/index", "trends.html", "Trends")
+def _trends(snapshot: Snapshot) -> dict[str, Any]:
+    return {"lines": summaries(snapshot)}
+
+
+def _subjects(snapshot: Snapshot) -> Iterator[tuple[str, str, str]]:
+    yield from ((kind, safe_name(query_set), safe_name(name)) for kind, name, query_set in subjects(snapshot))
+
+
+@page("trends/{}/{}/{}", "trend.html", "Trends", _subjects)
+def _trend(snapshot: Snapshot, kind: str, safe_set: str, safe: str) -> dict[str, Any] | None:
+    for of, name, query_set in subjects(snapshot):
+        if (of, safe_name(query_set), safe_name(name)) == (kind, safe_set, safe):
+            found = trend(snapshot, kind, name, query_set)
+            return {"trend": found, "label": interval_label, "settings": snapshot.config.history}
+    return None
 
 
 @page("skew/index", "skews.html", "Skew review")

@@ -29,6 +29,7 @@ WORDS = {
     MISSING: "have not run",
     HELD: "passed the audit and were not published",
     STALE: "are published from inputs that have changed",
+    "rolled back": "were rolled back to an earlier version",
     "incomplete": "are published without traffic that is missing",
     "provisional": "are published before all records could have come",
 }
@@ -39,6 +40,10 @@ ADVICE = {
     ),
     BLOCKED: ("ingest the captures that are missing", "lowwater ingest --lake {lake}"),
     HELD: ("approve it", "lowwater replay {set} --lake {lake} --stage publish --from {start} --to {end}"),
+    "rolled back": (
+        "nothing, or lift the roll back: then it runs again",
+        "lowwater rollback QUERY --lake {lake} --at {start} --lift --because REASON",
+    ),
     "incomplete": ("ingest the missing captures if they exist, and run it again", "lowwater ingest --lake {lake}"),
     "provisional": (
         "nothing: it becomes whole when later records have come and it runs again",
@@ -59,6 +64,7 @@ class OverviewVerdict:
         advice: what to do; empty if nothing is to be done.
         command: the command that does it.
         address: page of the interval to look at; empty without one.
+        act: address and name of the act that mends it; None without one.
     """
 
     state: str
@@ -67,6 +73,7 @@ class OverviewVerdict:
     advice: str = ""
     command: str = ""
     address: str = ""
+    act: tuple[str, str] | None = None
 
 
 def overview_verdict(
@@ -113,7 +120,22 @@ def overview_verdict(
     audit = audits.get(first.key)
     failures = audit.failures if audit is not None and state == FAILED else ()
     reason = headline(failures[0].messages, failures[0].title) if failures else first.reason
-    return OverviewVerdict(state, sentence, reason, advice, command.format(**values, **bounds), address)
+    mine = [interval for interval in worst if interval.query_set == first.query_set]
+    act = _act(state, first, max(mine, key=lambda interval: interval.start))
+    return OverviewVerdict(state, sentence, reason, advice, command.format(**values, **bounds), address, act)
+
+
+def _act(state: str, first: Interval, last: Interval) -> tuple[str, str] | None:
+    """The act that mends the intervals of a query set from one to another."""
+    safe, start = safe_name(first.query_set), format_instant(first.start)
+    one = f"{safe}?start={start}&end={format_instant(first.end)}"
+    if state == HELD:
+        return f"act/approve/{one}", "Approve it"
+    if state == FAILED:
+        return f"act/run/{one}", "Run it again"
+    if state in (MISSING, HALF, STALE):
+        return f"act/backfill/{safe}?start={start}&end={format_instant(last.end)}", "Backfill them"
+    return None
 
 
 def _counted(number: int, one: str, many: str) -> str:

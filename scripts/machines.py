@@ -63,12 +63,14 @@ class Cluster:
         workers: number of workers.
         cores: cores of each worker.
         memory: memory of each worker for executors, as Spark writes sizes.
+        takes_drivers: whether the master has its REST server, which takes drivers.
     """
 
     folder: Path
     workers: int = 3
     cores: int = 1
     memory: str = "1g"
+    takes_drivers: bool = False
     _parts: dict[str, psutil.Popen] = field(default_factory=dict, init=False, repr=False)
     _ports: dict[str, int] = field(default_factory=dict, init=False, repr=False)
 
@@ -81,6 +83,11 @@ class Cluster:
     def master(self) -> str:
         """Address of the master."""
         return f"spark://127.0.0.1:{self._ports['master']}"
+
+    @property
+    def rest(self) -> str:
+        """Address of the REST server of the master."""
+        return f"http://127.0.0.1:{self._ports['rest']}"
 
     def lake(self, name: str) -> ObjectPath:
         """A lake in the bucket of the cluster."""
@@ -106,7 +113,7 @@ class Cluster:
             raise ClusterError("workers cannot be isolated: `unshare --mount` is not allowed here")
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True)
-        self._ports = {name: _free_port() for name in ("disk", "s3", "master")}
+        self._ports = {name: _free_port() for name in ("disk", "s3", "master", "rest")}
         self._launch("disk", [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(self._ports["disk"])])
         self._await("disk", lambda: _make_bucket(self._ports["disk"]))
         for name in ("s3", "master", *(f"worker{number}" for number in range(self.workers))):
@@ -156,6 +163,8 @@ class Cluster:
             kept = self.folder / "master-state"
             kept.mkdir(exist_ok=True)
             options = f"-Dspark.deploy.recoveryMode=FILESYSTEM -Dspark.deploy.recoveryDirectory={kept}"
+            if self.takes_drivers:
+                options += f" -Dspark.master.rest.enabled=true -Dspark.master.rest.port={self._ports['rest']}"
             return {
                 **common,
                 "SPARK_LOCAL_IP": "127.0.0.1",

@@ -1,11 +1,13 @@
 """Checks what must hold before a release: `make release-check`. Changes nothing, and names a command for what does not.
 
-The checks that take minutes (rules, types, tests, the matrix, known vulnerabilities) are only run with `--run`.
+The checks that take minutes or a network (wheels of all platforms, rules, types, site, tests, the matrix, known
+vulnerabilities) are only run with `--run`.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import subprocess
 import sys
@@ -13,6 +15,7 @@ import tempfile
 import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -24,6 +27,13 @@ from scripts.dependencies import LOCKS, PAGE, licence_page, packages  # noqa: E4
 
 HEADING = re.compile(r"^## (.+)$", re.MULTILINE)
 RELEASED = re.compile(r"(\d+\.\d+\.\d+), (\d{4}-\d{2}-\d{2})")
+PLATFORMS = ("x86_64-manylinux_2_28", "aarch64-manylinux_2_28", "aarch64-apple-darwin")
+"""Platforms of docs/installation.md, as uv names them."""
+
+MACOS = "12.0"
+BUILT = ("pyspark",)
+"""Packages that come as source for every platform: pure Python, built at installation."""
+
 LONG = ("lint", "types", "docs", "test", "test-packages", "audit")
 """Targets of the Makefile that `--run` runs."""
 
@@ -105,6 +115,36 @@ def unsupported() -> str:
     return "" if named == admitted else f"classifiers name {sorted(named)}, doctor admits {sorted(admitted)}"
 
 
+def without_wheels(extra: str = "all") -> str:
+    """Asks the index whether each locked package has a wheel for each platform and Python; installs nothing."""
+    from lowwater.cli.doctor import PYTHONS
+
+    uv = Path(sys.prefix) / "bin" / "uv"
+    options = ["--quiet", "--dry-run", "--python", sys.executable, "--only-binary", ":all:"]
+    options += [word for name in BUILT for word in ("--no-binary", name)]
+    problems = []
+    with tempfile.TemporaryDirectory(prefix="lowwater-release-") as folder:
+        for platform, version in product(PLATFORMS, PYTHONS):
+            words = ["--target", folder, "--python-platform", platform, "--python-version", "{}.{}".format(*version)]
+            command = [
+                str(uv),
+                "pip",
+                "install",
+                *options,
+                *words,
+                "--require-hashes",
+                "-r",
+                str(LOCKS / f"{extra}.txt"),
+            ]
+            environment = {**os.environ, "MACOSX_DEPLOYMENT_TARGET": MACOS}
+            done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+            if done.returncode:
+                said = re.search(r"\S+==\S+ has no usable wheels", done.stderr)
+                reason = said[0] if said else done.stderr.strip().partition("\n")[0]
+                problems.append(f"{platform}, Python {words[-1]}: {reason}")
+    return "; ".join(problems)
+
+
 def failed(target: str) -> str:
     """Runs a target of the Makefile, with its output."""
     code = subprocess.run(["make", target], cwd=ROOT, check=False).returncode
@@ -125,10 +165,11 @@ CHECKS = [
 def main() -> int:
     """Entry of `python scripts/release.py`."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--run", action="store_true", help=f"also run make {', '.join(LONG)}")
+    parser.add_argument("--run", action="store_true", help=f"also ask for wheels, and run make {', '.join(LONG)}")
     long = [Check(f"make {target}", lambda target=target: failed(target), f"make {target}") for target in LONG]  # type: ignore[misc]
     problems = 0
-    for check in CHECKS + (long if parser.parse_args().run else []):
+    wheels = Check("every package has a wheel for each platform", without_wheels, "edit docs/installation.md")
+    for check in CHECKS + ([wheels, *long] if parser.parse_args().run else []):
         problem = check.problem()
         problems += bool(problem)
         print(

@@ -1,4 +1,4 @@
-"""Runs one interval of a query set in a separate process, started by a task of Airflow or by `spark-submit`.
+"""Runs one interval of a query set in a process of its own, started by a task of Airflow or by a worker of a cluster.
 
 It calls the same functions as the command line, and writes its outcome as JSON for the caller.
 """
@@ -6,8 +6,10 @@ It calls the same functions as the command line, and writes its outcome as JSON 
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import os
+import socket
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -16,6 +18,7 @@ from typing import Any
 from lowwater.errors import LowwaterError
 from lowwater.instants import parse_instant
 from lowwater.replay.warmup import launch_jvm_early
+from lowwater.storage import paths
 from lowwater.storage.paths import lake_path
 
 
@@ -29,8 +32,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--to", dest="end", type=parse_instant, required=True)
     parser.add_argument("--stage", choices=["low", "high", "audit", "publish"])
     parser.add_argument("--hold", action="store_true", help="all but publishing")
-    parser.add_argument("--outcome", type=Path, required=True, help="where the outcome goes, as JSON")
+    parser.add_argument("--outcome", type=lake_path, required=True, help="where the outcome goes, as JSON")
+    parser.add_argument("--deployed", action="store_true", help="a worker of the cluster runs this driver")
     chosen = parser.parse_args(arguments)
+    if chosen.deployed:
+        reached_by_workers()
     if chosen.stage in (None, "high"):
         launch_jvm_early()
     # These imports take as long as the start of the JVM.
@@ -45,16 +51,18 @@ def main(arguments: list[str] | None = None) -> int:
         report = {"outcome": [asdict(outcome) for outcome in outcomes]}
     except LowwaterError as error:
         report = {"error": type(error).__name__, "message": str(error)}
-    _leave(chosen.outcome, report)
-    return 1 if "error" in report else 0
+    paths.write(chosen.outcome, json.dumps(report).encode())
+    # A worker starts a driver again that ends with a failure; an error that is an outcome is none.
+    return 1 if "error" in report and not chosen.deployed else 0
 
 
-def _leave(path: Path, report: dict[str, Any]) -> None:
-    """Writes the outcome, whole or not at all."""
-    scratch = path.with_suffix(".tmp")
-    scratch.write_text(json.dumps(report), encoding="utf-8")
-    os.replace(scratch, path)
+def reached_by_workers() -> None:
+    """Names the address of this machine for executors: that of the worker that runs the driver."""
+    own = os.environ.get("SPARK_LOCAL_IP") or socket.gethostbyname(socket.gethostname())
+    os.environ.setdefault("LOWWATER_SPARK_HOST", own)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    code = main()
+    gc.freeze()  # else Python looks for garbage once more when it ends, for half a second
+    sys.exit(code)

@@ -13,7 +13,7 @@ Record = tuple[int, bytes] | tuple[int, bytes, int]
 
 ETHERNET, LINUX_SLL, LINUX_SLL2, NULL, LOOP, WIFI, RADIOTAP = 1, 113, 276, 0, 108, 105, 127
 PPP, PPP_SERIAL, RAW12, RAW14, RAW, IPV4, IPV6 = 9, 50, 12, 14, 101, 228, 229
-HDLC, INFINIBAND, NFLOG, PPI, PRISM, AVS = 104, 242, 239, 192, 119, 163
+HDLC, INFINIBAND, NFLOG, PPI, PRISM, AVS, USB, USB_MMAPPED = 104, 242, 239, 192, 119, 163, 189, 220
 FIN, SYN, RST, PSH, ACK, URG = 1, 2, 4, 8, 16, 32
 
 
@@ -213,6 +213,39 @@ def ppi(frame: bytes, link_type: int = WIFI, fields: bytes = b"") -> bytes:
 def prism(frame: bytes, byte_order: str = "little", code: int = 0x44) -> bytes:
     """A Prism header before an 802.11 frame."""
     return struct.pack("<II16s" if byte_order == "little" else ">II16s", code, 144, b"wlan0") + bytes(120) + frame
+
+
+def usbmon(transfer: bytes, long: bool = True, kind: int = 3, absent: int = 0) -> bytes:
+    """A transfer of USB as usbmon records it; kind 3 is bulk, and `absent` says that no data follow."""
+    head = struct.pack("<QBBBBHBBqiiII", 7, ord("C"), kind, 0x81, 4, 1, ord("-"), absent, 0, 0, 0, *[len(transfer)] * 2)
+    return head + bytes(24 if long else 8) + transfer
+
+
+def rndis(frame: bytes, padding: int = 0, kind: int = 1, offset: int = 36) -> bytes:
+    """A message of RNDIS with a frame; `padding` bytes stand before the frame."""
+    length = 44 + padding + len(frame)
+    return struct.pack("<11I", kind, length, offset + padding, len(frame), *[0] * 7) + bytes(padding) + frame
+
+
+def ncm(
+    frames: Iterable[bytes], wide: bool = False, checked: bool = False, first: bool = True, word: bytes = b"NCM"
+) -> bytes:
+    """A block of NCM: its table of frames stands before or behind them; a checksum may end each frame."""
+    bodies = [frame + bytes(4 if checked else 0) for frame in frames]
+    head, pair, form = (16, 16, "<II") if wide else (12, 8, "<HH")
+    table = pair + struct.calcsize(form) * (len(bodies) + 1)
+    at, entries = head + (table if first else 0), b""
+    for body in bodies:
+        entries += struct.pack(form, at, len(body))
+        at += len(body)
+    sign = word.lower() if wide else word
+    name = sign + (b"1" if checked else b"0")
+    entries += bytes(struct.calcsize(form))
+    listed = name + struct.pack("<H", table) + bytes(pair - 6) + entries
+    place = head if first else at
+    total = head + table + sum(map(len, bodies))
+    begin = struct.pack("<4sHHII" if wide else "<4sHHHH", b"ncmh" if wide else b"NCMH", head, 1, total, place)
+    return begin + (listed + b"".join(bodies) if first else b"".join(bodies) + listed)
 
 
 def avs(frame: bytes) -> bytes:

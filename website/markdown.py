@@ -1,8 +1,8 @@
 """Turns the Markdown of a forge into that of Python-Markdown, which builds the site.
 
 The documents are written for a forge, which indents the content of a list by the width of its marker and opens a list
-without an empty line. Python-Markdown wants four spaces and an empty line. Words behind the language of a code block
-are for our tests.
+without an empty line. Python-Markdown wants four spaces and an empty line. In code in tables a forge wants `\\|` for
+a bar, and Python-Markdown the bar. Words behind the language of a code block are for our tests.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 LANGUAGES = {"gsql": "sql", "": "text"}
 _FENCE = re.compile(r"^(\s*)(`{3,})(.*)$")
 _MARKER = re.compile(r"^(\s*)([*+-]|\d+\.)(\s+)")
+_CODE = re.compile(r"`[^`]+`")
 _LINK = re.compile(r"(\]\()([^)\s]+)(\))")
 
 
@@ -33,7 +34,12 @@ def _linked(lines: list[str], link: Callable[[str], str]) -> Iterator[str]:
         opened = _FENCE.match(line)
         if opened and (not fence or opened[2] == fence):
             fence = "" if fence else opened[2]
-        yield line if fence or opened else _LINK.sub(lambda found: found[1] + link(found[2]) + found[3], line)
+        if fence or opened:
+            yield line
+            continue
+        if line.lstrip().startswith("|"):
+            line = _CODE.sub(lambda found: found[0].replace(r"\|", "|"), line)
+        yield _LINK.sub(lambda found: found[1] + link(found[2]) + found[3], line)
 
 
 def _indented(lines: Iterator[str]) -> Iterator[str]:

@@ -1,6 +1,6 @@
 """Reference pages that docs/ does not have: made from the code, so that they cannot go stale.
 
-docs/ itself has the tables of functions, columns of packets and settings; they are not repeated here.
+docs/ itself has the functions, whose table comes from the catalog too (tests/docs/book.py).
 """
 
 from __future__ import annotations
@@ -9,17 +9,22 @@ import importlib
 import inspect
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import click
 
+from website import protocols, settings
+from website.tables import cell, code, escaped, table
+
 ROOT = Path(__file__).parents[1]
 NO_COPY = "<!-- Made by `make docs` from the code. -->\n\n"
 _COLUMN = re.compile(r"""(?:_required|pa\.field)\("(\w+)".*?\)(?:,)?\s*(?:#\s*(.*))?$""")
 API = {
+    "lowwater": ("subscribe",),
+    "lowwater.lake.results.subscription": ("Subscription", "Change"),
     "lowwater.capture": ("read", "open_capture", "ContentOptions", "CaptureReader", "CaptureFile", "CaptureSummary",
                          "Interface", "InterfaceSummary", "Malformed", "digest"),
     "lowwater.high.session": ("SessionSettings", "build_session"),
@@ -40,6 +45,8 @@ def pages() -> dict[str, tuple[str, Callable[[], str]]]:
     """Path -> title and maker of each page."""
     return {
         "reference/command-line.md": ("Command line", command_line),
+        "reference/settings.md": ("All settings", lambda: f"# All settings\n\n{NO_COPY}{settings.page()}"),
+        "reference/protocols.md": ("All protocols", lambda: f"# All protocols\n\n{NO_COPY}{protocols.page()}"),
         "reference/audits.md": ("Audits", audits),
         "reference/lake.md": ("Tables of a lake", lake_tables),
         "reference/json.md": ("JSON of explain and inspect", json_schemas),
@@ -68,9 +75,9 @@ def _command(command: click.Command, context: click.Context) -> str:
     for parameter in command.get_params(context):
         record = parameter.get_help_record(context)
         if record is not None and "--help" not in parameter.opts:
-            rows.append((f"`{record[0]}`".replace("|", r"\|"), _cell(record[1])))
+            rows.append((code(record[0]), cell(record[1])))
     if rows:
-        text += "\n" + _table(("option", "meaning"), rows)
+        text += "\n" + table(("option", "meaning"), rows)
     if isinstance(command, click.Group):
         for name in command.list_commands(context):
             child = command.get_command(context, name)
@@ -89,7 +96,7 @@ def _prose(text: str) -> str:
         if lines and lines[0].strip() == "\b":
             blocks.append(_examples(lines[1:]))
         else:
-            blocks.append(_escaped(" ".join(line.strip() for line in lines)))
+            blocks.append(escaped(" ".join(line.strip() for line in lines)))
     return "\n\n".join(blocks)
 
 
@@ -99,7 +106,7 @@ def _examples(lines: list[str]) -> str:
         (indented, [line.strip() for line in part]) for indented, part in groupby(lines, lambda line: line[:2] == "  ")
     ]
     return "\n\n".join(
-        "```sh\n{}\n```".format("\n".join(part)) if indented else _escaped(" ".join(part)) for indented, part in blocks
+        "```sh\n{}\n```".format("\n".join(part)) if indented else escaped(" ".join(part)) for indented, part in blocks
     )
 
 
@@ -140,10 +147,10 @@ def lake_tables() -> str:
 
 def _columns(schema: Any, comments: dict[str, str]) -> str:
     rows = (
-        (f"`{field.name}`", str(field.type), "yes" if field.nullable else "", _cell(comments.get(field.name, "")))
+        (f"`{field.name}`", str(field.type), "yes" if field.nullable else "", cell(comments.get(field.name, "")))
         for field in schema
     )
-    return _table(("column", "type", "NULL", "meaning"), rows)
+    return table(("column", "type", "NULL", "meaning"), rows)
 
 
 def _comments(module: Path) -> dict[str, dict[str, str]]:
@@ -177,10 +184,10 @@ def json_schemas() -> str:
 def _fields(part: dict[str, Any], name: str) -> str:
     needed = part.get("required", [])
     rows = (
-        (f"`{key}`", _kind(value, name), "" if key in needed else "may be absent", _cell(value.get("description", "")))
+        (f"`{key}`", _kind(value, name), "" if key in needed else "may be absent", cell(value.get("description", "")))
         for key, value in part.get("properties", {}).items()
     )
-    return _table(("field", "type", "", "meaning"), rows)
+    return table(("field", "type", "", "meaning"), rows)
 
 
 def _kind(part: dict[str, Any], name: str) -> str:
@@ -246,30 +253,12 @@ def _docstring(text: str) -> str:
             section = line[:-1]
             out += ["", f"**{section}**", ""]
         elif section in ("Args", "Attributes", "Raises") and (item := re.match(r"^    (\*{0,2}\w+): (.*)$", line)):
-            out.append(f"* `{item[1]}`: {_escaped(item[2])}")
+            out.append(f"* `{item[1]}`: {escaped(item[2])}")
         elif section and line.strip() and line.startswith("        ") and section != "Example":
-            out[-1] += f" {_escaped(line.strip())}"
+            out[-1] += f" {escaped(line.strip())}"
         elif line.startswith("    ") and (not section or section == "Example"):
             out.append(line if section != "Example" else f"    {line.strip()}")
         else:
             section = section if not line.strip() or line.startswith(" ") else ""
-            out.append(_escaped(line.strip()))
+            out.append(escaped(line.strip()))
     return "\n".join(out)
-
-
-def _escaped(text: str) -> str:
-    """Text whose words such as <name> and A_b are not taken for markup; what is between backquotes stays."""
-    parts = re.split(r"(`[^`]*`)", text)
-    return "".join(
-        part if part.startswith("`") else part.replace("<", "&lt;").replace("*", r"\*").replace("[", r"\[")
-        for part in parts
-    )
-
-
-def _cell(text: str) -> str:
-    return _escaped(re.sub(r"\s+", " ", text)).replace("|", r"\|")
-
-
-def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)

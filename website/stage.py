@@ -47,7 +47,8 @@ def stage(out: Path) -> None:
     for name in sorted(shown):
         _write(docs / f"{_visible(name)}.md", code_page(name))
     assets = docs / "assets"
-    _write(assets / "site.css", (ROOT / "website" / "site.css").read_text(encoding="utf-8"))
+    for name in ("site.css", "site.js"):
+        _write(assets / name, (ROOT / "website" / name).read_text(encoding="utf-8"))
     for script in _FETCHED:
         (assets / "scripts").mkdir(exist_ok=True)
         shutil.copyfile(out / "scripts" / script, assets / "scripts" / script)
@@ -64,10 +65,8 @@ def settings(out: Path, added: dict[str, str]) -> str:
     index, decisions = ROOT / "docs" / "index.md", ROOT / "docs" / "adr" / "README.md"
     nav = navigation(index.read_text(encoding="utf-8"), decisions.read_text(encoding="utf-8"), added)
     base = os.path.relpath(ROOT / "website" / "mkdocs.yml", out)
-    name = f"Lowwater {__version__}"
-    return json.dumps(
-        {"INHERIT": base, "site_name": name, "docs_dir": "docs", "site_dir": "site", "nav": nav}, indent=1
-    )
+    named = {"site_name": f"Lowwater {__version__}", "site_dir": f"site/{__version__}"}
+    return json.dumps({"INHERIT": base, **named, "docs_dir": "docs", "nav": nav}, indent=1)
 
 
 def code_page(name: str) -> str:

@@ -1,6 +1,7 @@
 """The maximum lateness (skew) of the records of a link: one skew, or one per value of a column (SEMANTICS T2, T8).
 
-Beside the packet schema. The low level reads it, and so do the audits that count late records.
+The column is one of packets, or a field of the protocol of a link with other records. The low level reads it, and so do
+the audits that count late records.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import pyarrow.compute as pc
 
 from lowwater.catalog.expr import Type
 from lowwater.catalog.packets import ADDRESSES, READABLE, TYPES, stored
+from lowwater.catalog.records import RecordField, RecordLayout
 from lowwater.catalog.values import pack_ip, parse_mac, words_from_ip
 from lowwater.config import Config, section_of
 from lowwater.errors import ConfigError
@@ -28,7 +30,7 @@ class Skews:
 
     Attributes:
         rest: the skew of records with none of the values, ns.
-        column: the column of packets that `values` compares; empty if all records have one skew.
+        column: the column that `values` compares, by its name in expressions; empty if all records have one skew.
         values: (value, skew in ns) pairs.
     """
 
@@ -37,19 +39,27 @@ class Skews:
     values: tuple[tuple[Value, int], ...] = ()
 
     @staticmethod
-    def parse(link: str, rest: int, column: str, texts: Mapping[str, int]) -> Skews:
+    def parse(link: str, rest: int, column: str, texts: Mapping[str, int], layout: RecordLayout | None = None) -> Skews:
         """Parses the skews in a link's settings, where values are texts.
 
         Args:
             link: the name of the link, for messages.
             rest: the skew of records with none of the values, ns.
-            column: the column of packets whose values have skews.
+            column: the column of packets, or the field of other records, whose values have skews.
             texts: text of a value -> its skew, ns.
+            layout: fields of the link's records; None for packets.
 
         Raises:
-            ConfigError: packets have no such column, or a text is not a value of its type.
+            ConfigError: the records have no such column, or a text is not a value of its type.
         """
         where = section_of(link, "group_skew")
+        if layout is not None:
+            kinds = {each.name: each for each in layout.fields if each.type in _RECORD_EXAMPLES}
+            if column not in kinds:
+                message = f"{where}: {layout.protocol} has no field {column!r} of integers, texts or addresses"
+                raise ConfigError(message, f"name one of {', '.join(kinds)}")
+            of = kinds[column]
+            return Skews(rest, of.stored, tuple((_of_field(where, of, text), skew) for text, skew in texts.items()))
         if column not in TYPES or column not in (*ADDRESSES, *READABLE.names):
             raise ConfigError(f"{where}: packets have no column {column!r}", "name one of docs/packets.md")
         return Skews(rest, column, tuple((_parsed(where, column, text), skew) for text, skew in texts.items()))
@@ -80,8 +90,13 @@ class Skews:
         return equal_rows
 
 
-def link_skews(config: Config, link: str) -> Skews:
+def link_skews(config: Config, link: str, layout: RecordLayout | None = None) -> Skews:
     """Returns the skews of a link's records (SEMANTICS T8).
+
+    Args:
+        config: the settings.
+        link: the link.
+        layout: fields of its records; None for packets.
 
     Raises:
         ConfigError: `group_skew` names an unknown column or a wrong value, or the link also sheds load.
@@ -91,7 +106,7 @@ def link_skews(config: Config, link: str) -> Skews:
         return Skews(settings.skew)
     if settings.shed is not None:
         raise ConfigError(f"link {link} sheds load of the packets that one skew admits", "leave out shed or group_skew")
-    return Skews.parse(link, settings.skew, settings.group_skew.column, settings.group_skew.values)
+    return Skews.parse(link, settings.skew, settings.group_skew.column, settings.group_skew.values, layout)
 
 
 _EXAMPLES = {Type.IP: "10.0.0.1", Type.MAC: "02:00:00:00:00:01", Type.INT: "7"}
@@ -105,6 +120,24 @@ def _parsed(where: str, column: str, text: str) -> Value:
         raise ConfigError(
             f"{where}: {text!r:.80} is no {kind} that {column} can have", f"write one as '{_EXAMPLES[kind]}'"
         ) from None
+
+
+_RECORD_EXAMPLES = {Type.IP: "10.0.0.1", Type.INT: "7", Type.STRING: "udp"}
+
+
+def _of_field(where: str, of: RecordField, text: str) -> Value:
+    try:
+        if of.type == Type.IP:
+            return pack_ip(text)
+        return text if of.type == Type.STRING else _whole(int(text))
+    except (ValueError, OverflowError):
+        message = f"{where}: {text!r:.80} is no {of.type} that {of.name} can have"
+        raise ConfigError(message, f"write one as '{_RECORD_EXAMPLES[of.type]}'") from None
+
+
+def _whole(number: int) -> int:
+    """Returns a number if 64 bits hold it."""
+    return int(np.int64(number))
 
 
 def _value(column: str, text: str) -> Value:

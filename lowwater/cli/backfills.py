@@ -21,6 +21,7 @@ from lowwater.instants import format_instant
 from lowwater.replay.job import Job
 from lowwater.replay.schedule.backfill import WAITING, BackfillListener, IntervalResult, Order, backfill
 from lowwater.replay.schedule.due import Due, DueSelection, due, open_jobs, outdated_audits
+from lowwater.replay.trial_changes import TrialChanges
 from lowwater.terminal import open_console, say, styled
 
 DIGITS = 3
@@ -42,6 +43,7 @@ class IntervalSelection:
         kinds: states of `due.KINDS` to include; empty for all.
         through_end: whether to include intervals that captures cover only in part, where a link begins or ends.
         queries: folder of query sets.
+        changes: query files and skews to try; None for none.
     """
 
     lake: PurePath
@@ -51,6 +53,7 @@ class IntervalSelection:
     kinds: tuple[str, ...]
     through_end: bool
     queries: Path
+    changes: TrialChanges | None = None
 
 
 def show_plan(selection: IntervalSelection, form: str) -> None:
@@ -126,8 +129,10 @@ def _due(selection: IntervalSelection) -> tuple[list[Job], list[Due], bool]:
 
     jobs = [
         replace(job, through_end=selection.through_end)
-        for job in open_jobs(selection.lake, selection.names, selection.queries, tell)
+        for job in open_jobs(selection.lake, selection.names, selection.queries, tell, selection.changes)
     ]
+    if selection.changes is not None:
+        selection.changes.require_used([file for job in jobs for file in job.files])
     return (
         jobs,
         [interval for job in jobs for interval in due(job, DueSelection(start, end, selection.kinds))],

@@ -55,7 +55,7 @@ class Check:
         name: the requirement.
         state: whether the machine meets it.
         found: what the machine has, in a few words.
-        mend: command that fixes the problem; empty without a problem.
+        mend: command that fixes the problem, or adds what is absent; empty without a problem.
     """
 
     name: str
@@ -175,8 +175,10 @@ def check_extras() -> Check:
     """Says which extras are installed; none is required."""
     present = [extra for extra in EXTRAS if not absent(extra)]
     rest = [extra for extra in EXTRAS if extra not in present]
-    missing = f"; not installed: pip install 'lowwater[{','.join(rest)}]'" if rest else ""
-    return Check("extras", State.OK, (", ".join(present) or "none: the light core") + missing)
+    found = ", ".join(present) or "none: the light core"
+    if not rest:
+        return Check("extras", State.OK, found)
+    return Check("extras", State.OK, f"{found}; absent: {', '.join(rest)}", f"pip install 'lowwater[{','.join(rest)}]'")
 
 
 def check_kernels() -> Check:

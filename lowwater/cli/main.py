@@ -46,7 +46,7 @@ def cli() -> None:
     Try it without a lake:
       lowwater generate --out captures --hours 1
       lowwater inspect captures/*/*.pcap
-      lowwater run queries/flows.gsql --capture main1=captures/main1/... --out results
+      lowwater run queries/flows.gsql --engine reference --capture main1=captures/main1/... --out results
     Keep a lake, an interval at a time:
       lowwater init captures --lake var/lake --query queries/flows.gsql
       lowwater ingest --lake var/lake
@@ -61,7 +61,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point: runs a command and turns known errors into one message and an exit code."""
     # Imports make many objects and next to no garbage: looking for it takes a tenth of their time.
     gc.set_threshold(50_000, 20, 50)
-    sys.exit(_guarded(lambda: cli.main(args=arguments, prog_name="lowwater", standalone_mode=False)))
+    code = _guarded(lambda: cli.main(args=arguments, prog_name="lowwater", standalone_mode=False))
+    if arguments is None:  # a process of its own, which ends now
+        # Else Python looks for garbage among all objects once more: half a second after Great Expectations.
+        gc.freeze()
+    sys.exit(code)
 
 
 def _guarded(command: Callable[[], Any]) -> int:

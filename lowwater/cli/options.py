@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path, PurePath
 from typing import Any
@@ -119,6 +120,20 @@ def _param(text: str) -> tuple[str, str]:
     return name.removeprefix("$"), value
 
 
+MOST_EXECUTORS = 10_000
+
+
+def _cluster(text: str) -> tuple[int, int]:
+    found = re.fullmatch(r"([0-9]{1,9})(?:x([0-9]{1,9}))?", text)
+    if found is None:
+        raise ValueError(f"{text!r} is no cluster: write the number of executors, as 4, or 4x2 with two cores each")
+    numbers = int(found[1]), int(found[2] or 1)
+    if not all(0 < number <= MOST_EXECUTORS for number in numbers):
+        raise ValueError(f"{text}: executors and cores are from 1 to {MOST_EXECUTORS:,}")
+    return numbers
+
+
+CLUSTER = _Parsed("cluster", _cluster)
 DURATION = _Parsed("duration", parse_duration)
 INSTANT = _Parsed("instant", parse_instant)
 PAIR = _Parsed("pair", _pair)
@@ -128,6 +143,11 @@ SPAN = _Parsed("span", parse_span)
 QUERY_FILES = click.argument("files", nargs=-1, required=True, type=QUERY_FILE, metavar="FILE.gsql...")
 
 
+INSTANTS = click.option(
+    "--instants",
+    is_flag=True,
+    help="Also show temporal columns as times, ISO 8601: tb as tb_start, the begin of its epoch or window.",
+)
 SPREADSHEET = click.option(
     "--spreadsheet", is_flag=True, help="With csv: texts that a spreadsheet would take for formulas begin with '."
 )
@@ -150,6 +170,25 @@ def DEFINITIONS(command: Callable[..., Any]) -> Callable[..., Any]:
             type=click.Choice(["lowwater", "gigascope"]),
             help="Whose value semantics, where a query does not say.",
             show_default=True,
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def CHANGES(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds the options that say what is tried in place of query files and settings, for `plan` and `try`."""
+    for option in (
+        click.option(
+            "--skew", "skews", multiple=True, type=PAIR, metavar="LINK=DURATION", help="Skew to try; repeats."
+        ),
+        click.option(
+            "--with",
+            "files",
+            multiple=True,
+            type=click.Path(exists=True, dir_okay=False, path_type=Path),
+            metavar="FILE",
+            help="Query file to try in place of the one with its name; repeats.",
         ),
     ):
         command = option(command)

@@ -29,6 +29,7 @@ from lowwater.plan.text import Note
 from lowwater.refused import refusals
 from lowwater.replay.checks.affordable import cost_notes, require_affordable
 from lowwater.replay.checks.capabilities import not_run, require_lowered
+from lowwater.replay.checks.estimates import estimate_notes, require_marked
 from lowwater.replay.command.run_command import RunRequest, run
 from lowwater.replay.command.summary import empty_query_notes
 from lowwater.replay.job import config_links
@@ -107,8 +108,10 @@ def explain_kernels(files: Sequence[Path], links: Path | None, **definitions: An
 
 def _noted(files: Sequence[Path], links: Path | None, definitions: dict[str, Any]) -> Plan:
     """Plans query files, and adds notes on queries that `run` would refuse."""
-    plan = Definitions(**definitions).plan(files, *_links_and_settings(links))
-    return replace(plan, notes=(*plan.notes, *not_run(plan), *cost_notes(plan, _settings(links).replay.copies)))
+    names, config = _links_and_settings(links)
+    plan = Definitions(**definitions).plan(files, names, config)
+    notes = *not_run(plan), *cost_notes(plan, config.replay.copies), *estimate_notes(plan, config)
+    return replace(plan, notes=(*plan.notes, *notes))
 
 
 def check_files(files: Sequence[Path], form: str, links: Path | None, **definitions: Any) -> bool:
@@ -168,6 +171,7 @@ def run_files(
     copies: int | None,
     traces: bool,
     spreadsheet: bool,
+    instants: bool,
     **definitions: Any,
 ) -> None:
     """Runs queries over captures and prints a summary of the results.
@@ -187,6 +191,7 @@ def run_files(
         copies: maximum number of windows and groupings that a row may be in; None for the settings' value.
         traces: whether to write the heartbeats.
         spreadsheet: whether to quote texts of the CSV that a spreadsheet would take for formulas.
+        instants: whether to write the instants of temporal columns too.
         definitions: fields of `Definitions`.
     """
     if spreadsheet and form != "csv":
@@ -206,12 +211,13 @@ def run_files(
         plan = plan.only(query) if query else plan
         require_lowered(plan, engine)
         require_affordable(plan, copies or config.replay.copies)
+        require_marked(plan, config)
         return plan
 
     progress = Progress()
     request = RunRequest(planned({}), config, captures, out, form, period, policy, engine, interval, replan=planned)
     try:
-        _show(run(replace(request, traces=traces, spreadsheet=spreadsheet), progress), out)
+        _show(run(replace(request, traces=traces, spreadsheet=spreadsheet, instants=instants), progress), out)
     except PartialError as error:
         _show(error.summary, out)
         raise

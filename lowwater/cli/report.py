@@ -16,7 +16,15 @@ from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.coverage import tolerated_lines
 from lowwater.lake.ledgers.interval_states import BLOCKED, HALF, MISSING, STALE, StatusRow, gravest
 from lowwater.lake.ledgers.outside import outside_lines
-from lowwater.lake.ledgers.runs import DONE, FAILED, INCOMPLETE, PROVISIONAL, read_quarantine, replayed_sets
+from lowwater.lake.ledgers.runs import (
+    DONE,
+    FAILED,
+    INCOMPLETE,
+    PROVISIONAL,
+    ROLLED_BACK,
+    read_quarantine,
+    replayed_sets,
+)
 from lowwater.quality.report_pages import HELD, INDEX
 from lowwater.quality.verdicts import IntervalAudit, Key, findings, interval_audits
 from lowwater.replay.interval import statuses
@@ -85,8 +93,10 @@ def summary(rows: Sequence[StatusRow]) -> str:
     """
     counts = Counter(row.shown for row in rows)
     due = sum(counts[state] for state in (MISSING, HALF, STALE))
-    numbers = {"due": due} | {name: counts[name] for name in (DONE, PROVISIONAL, INCOMPLETE, BLOCKED, FAILED)}
-    text = ", ".join(f"{count:,} {name}" for name, count in numbers.items() if count or name != INCOMPLETE)
+    shown = (DONE, PROVISIONAL, INCOMPLETE, ROLLED_BACK, BLOCKED, FAILED)
+    numbers = {"due": due} | {name: counts[name] for name in shown}
+    rare = (INCOMPLETE, ROLLED_BACK)
+    text = ", ".join(f"{count:,} {name}" for name, count in numbers.items() if count or name not in rare)
     ask = "; `lowwater plan` says what is due and why" if due or counts[BLOCKED] or counts[FAILED] else ""
     return f"{len(rows):,} interval{'' if len(rows) == 1 else 's'}: {text}{ask}"
 

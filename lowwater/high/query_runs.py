@@ -10,9 +10,10 @@ from __future__ import annotations
 import shutil
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path, PurePath
 
 import pyarrow as pa
@@ -79,7 +80,7 @@ class _Plan(SlicedPlan):
 class _Run:
     """State that the output queries of one run share."""
 
-    session: SparkSession
+    open_session: Callable[[], SparkSession]
     feeds: Mapping[tuple[str, str], StoredStream]
     start: int
     end: int
@@ -88,6 +89,11 @@ class _Run:
     settings: HighSettings
     carries: Mapping[str, StateHandover]
     published: bool
+
+    @cached_property
+    def session(self) -> SparkSession:
+        """The session of the streams; the first use waits until Spark has started."""
+        return run_session(self.open_session(), INTERPRETED)
 
     def run_uncut(self, queries: Mapping[str, Node]) -> dict[str, HighResult | ValueOverflowError]:
         """Runs queries whose plans are not cut on one stream; a query without a result has its error."""
@@ -235,7 +241,7 @@ def run_session(spark: SparkSession, more: Mapping[str, str]) -> SparkSession:
 
 
 def run_high(
-    spark: SparkSession,
+    spark: Callable[[], SparkSession],
     queries: Mapping[str, Node],
     inputs: Inputs,
     start: int,
@@ -250,7 +256,7 @@ def run_high(
     """Runs every output query over the LFTA rows of one interval.
 
     Args:
-        spark: session of `build_session`.
+        spark: returns the session of `build_session`; called once the slices are chosen, which needs no Spark.
         queries: output query -> high plan.
         inputs: (LFTA, link) -> parquet files in order of `_tick`: paths, or addresses in the lake.
         start, end: the interval, ns; rows with `_last` in [start, end) are kept.
@@ -273,8 +279,7 @@ def run_high(
     feeds = {
         (lfta.name, link): StoredStream.scan(_files(inputs, lfta.name, link)) for lfta in lftas for link in lfta.links
     }
-    session = run_session(spark, INTERPRETED)
-    run = _Run(session, feeds, start, end, work, rows or work, settings, carries or {}, published)
+    run = _Run(spark, feeds, start, end, work, rows or work, settings, carries or {}, published)
     uncut = {name: node for name, node in queries.items() if not fragment_plan(node)[0]}
     with ThreadPoolExecutor(settings.concurrency, thread_name_prefix="lowwater-high") as pool:
         uncut_future = pool.submit(run.run_uncut, uncut)

@@ -118,8 +118,8 @@ def _master(settings: SessionSettings) -> str:
 
 
 def _authenticated(master: str) -> bool:
-    """Whether Spark's ports require a secret: a generated one in a single process, otherwise that of the cluster."""
-    return master.startswith("local") or bool(os.environ.get("LOWWATER_SPARK_SECRET"))
+    """Whether Spark's ports require a secret: a generated one in one process and in pods, else that of the cluster."""
+    return master.startswith(("local", "k8s://")) or bool(os.environ.get("LOWWATER_SPARK_SECRET"))
 
 
 def _submitted(home: Path) -> dict[str, str]:
@@ -180,6 +180,8 @@ def _options(settings: SessionSettings, home: Path) -> dict[str, str]:
         "spark.sql.ansi.enabled": "true",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": str(settings.shuffle_partitions),
+        # A task that prefers a machine waits this long for a core of it (cluster.place).
+        "spark.locality.wait": "500ms",
         "spark.default.parallelism": str(settings.shuffle_partitions),
     }
 

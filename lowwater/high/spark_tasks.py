@@ -5,39 +5,80 @@ The functions write their files themselves with Arrow; only small results come b
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
+from lowwater.cluster import LostExecutor, TaskRun, on_cluster, place
 from lowwater.errors import LowwaterError
+from lowwater.high.executors import Executors, own_executor, placed_items
 
 Runner = Callable[[Callable[[Any], Any], Iterable[Any]], list[Any]]
 Session = SparkSession
 """The type of a session, for modules that must not import pyspark."""
 
 
-def spark_runner(spark: SparkSession) -> Runner:
-    """Returns a `map` that runs one Spark task for each argument.
+class SparkTasks:
+    """A `map` that runs one Spark task for each argument, and says afterwards where they ran.
 
-    The first LowwaterError of a task, in order of the arguments, is raised unchanged: Spark would turn it into the
-    text of a Java exception.
+    Attributes:
+        runs: where tasks ran on a cluster, in the order of the calls and their arguments.
     """
 
-    def run(function: Callable[[Any], Any], arguments: Iterable[Any]) -> list[Any]:
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self._executors = Executors(spark) if on_cluster() else None
+        self.runs: list[TaskRun] = []
+
+    def __call__(self, function: Callable[[Any], Any], arguments: Iterable[Any]) -> list[Any]:
+        """Runs the tasks, the heaviest first.
+
+        The first LowwaterError of a task, in order of the arguments, is raised unchanged: Spark would turn it into the
+        text of a Java exception.
+        """
         chosen = list(arguments)
         if not chosen:
             return []
         order = heaviest_first(chosen)
-        tasks = spark.sparkContext.parallelize([chosen[at] for at in order], len(chosen))
+        ordered = [chosen[at] for at in order]
+        hosts = self._planned(ordered)
+        context = self._spark.sparkContext
+        tasks = placed_items(context, ordered, hosts) if any(hosts) else context.parallelize(ordered, len(ordered))
         by_weight = tasks.map(lambda argument: _guarded(function, argument)).collect()
-        outcomes = [outcome for _, outcome in sorted(zip(order, by_weight, strict=True), key=lambda pair: pair[0])]
+        if self._executors is not None:
+            self._note(ordered, hosts, [spot for _, *spot in by_weight], order)
+        outcomes = [row[0] for _, row in sorted(zip(order, by_weight, strict=True), key=lambda pair: pair[0])]
         for outcome in outcomes:
             if isinstance(outcome, LowwaterError):
                 raise outcome
         return outcomes
 
-    return run
+    def lost(self) -> list[LostExecutor]:
+        """Returns the executors that Spark gave up since the runner was made; none outside of a cluster."""
+        return self._executors.lost() if self._executors is not None else []
+
+    def _planned(self, tasks: Sequence[Any]) -> list[str]:
+        """Returns the machine chosen for each task; empty texts outside of a cluster, and for tasks without files."""
+        if self._executors is None or not all(getattr(task, "home", "") for task in tasks):
+            return [""] * len(tasks)
+        return place([(task.home, task.weight) for task in tasks], self._executors.cores())
+
+    def _note(self, tasks: Sequence[Any], planned: Sequence[str], spots: Sequence[Any], order: Sequence[int]) -> None:
+        assert self._executors is not None
+        hosts = self._executors.hosts()
+        runs = []
+        for task, wanted, (executor, tries, seconds) in zip(tasks, planned, spots, strict=True):
+            label, size = getattr(task, "label", ""), getattr(task, "weight", 0)
+            runs.append(TaskRun(label, size, wanted, hosts.get(executor, ""), tries, round(seconds, 3)))
+        self.runs += [run for _, run in sorted(zip(order, runs, strict=True), key=lambda pair: pair[0])]
+
+
+def spark_runner(spark: SparkSession) -> SparkTasks:
+    """Returns a `map` that runs one Spark task for each argument."""
+    return SparkTasks(spark)
 
 
 def heaviest_first(arguments: Sequence[Any]) -> list[int]:
@@ -57,8 +98,13 @@ def heaviest_first(arguments: Sequence[Any]) -> list[int]:
     return sorted(range(len(arguments)), key=lambda at: -getattr(arguments[at], "weight", 0))
 
 
-def _guarded(function: Callable[[Any], Any], argument: Any) -> Any:
+def _guarded(function: Callable[[Any], Any], argument: Any) -> tuple[Any, str, int, float]:
+    """Returns the outcome of a task or its error, its executor, the number of the try from 1, and its seconds."""
+    begin = time.monotonic()
     try:
-        return function(argument)
+        outcome = function(argument)
     except LowwaterError as error:
-        return error
+        outcome = error
+    context = TaskContext.get()
+    tries = context.attemptNumber() + 1 if context is not None else 1
+    return outcome, own_executor(), tries, time.monotonic() - begin

@@ -20,7 +20,7 @@ from lowwater.catalog.streams import CONTROL, ROW, TABLE_TYPES
 from lowwater.high.failures import translate
 from lowwater.high.query_runs import run_session
 from lowwater.plan.operators import Field
-from lowwater.plan.properties.schemas import result_schema
+from lowwater.plan.properties.schemas import published_schema
 from lowwater.storage.object_paths import ObjectPath
 from lowwater.storage.paths import lake_path, local
 
@@ -93,7 +93,7 @@ def shared_keys(
     Raises:
         LowwaterError: if a file cannot be read.
     """
-    shared = {name: SharedKeys(0, 0, result_schema(stream.fields).empty_table()) for name, stream in streams.items()}
+    shared = {name: SharedKeys(0, 0, _row_schema(stream).empty_table()) for name, stream in streams.items()}
     if not streams:
         return shared
     session = run_session(spark, {"spark.sql.shuffle.partitions": str(partitions)})
@@ -148,4 +148,9 @@ def _first(session: SparkSession, stream: KeyedStream, most: int) -> pa.Table:
     keys = _several(rows, stream).select(*(plain(name).alias(f"_key{i}") for i, name in enumerate(stream.key)))
     same = reduce(lambda a, b: a & b, (plain(n).eqNullSafe(F.col(f"_key{i}")) for i, n in enumerate(stream.key)))
     chosen = rows.join(keys, same, "left_semi").orderBy(*(plain(name) for name in (*stream.key, "_last"))).limit(most)
-    return chosen.toArrow().cast(result_schema(stream.fields))
+    return chosen.toArrow().cast(_row_schema(stream))
+
+
+def _row_schema(stream: KeyedStream) -> pa.Schema:
+    """The columns of returned rows: those of the query in published types, then CONTROL."""
+    return pa.schema([*published_schema(stream.fields), *CONTROL])

@@ -233,8 +233,8 @@ def result_schema(fields: tuple[Field, ...]) -> pa.Schema:
 
 
 def table_schema(fields: tuple[Field, ...]) -> pa.Schema:
-    """Schema of `tables/`: published fields, `_last`, and the partition column `_hour`."""
-    return pa.schema([*schemas.published_schema(fields), _required("_last", _INT), _required("_hour", _INT)])
+    """Schema of `tables/`: published fields and their instants, `_last`, and the partition column `_hour`."""
+    return pa.schema([*schemas.visible_schema(fields), _required("_last", _INT), _required("_hour", _INT)])
 
 
 @dataclass(frozen=True)
@@ -244,22 +244,29 @@ class Lake:
     Attributes:
         root: folder of the lake, or its prefix in an object store.
         fence: lease under which this process writes; None without one.
+        shared: folder of the lake whose packets, records and captures this one has too, of a trial; None without.
     """
 
     root: PurePath
     fence: Fence | None = field(default=None, compare=False)
+    shared: PurePath | None = None
+
+    @property
+    def source(self) -> PurePath:
+        """Folder with what was ingested."""
+        return self.shared or self.root
 
     @property
     def packets(self) -> PurePath:
-        return self.root / "packets"
+        return self.source / "packets"
 
     def records(self, link: str) -> PurePath:
         """Path of the table with the records of a link that are no packets."""
-        return self.root / "records" / safe_name(link)
+        return self.source / "records" / safe_name(link)
 
     def record_tables(self) -> list[PurePath]:
         """Paths of the tables with records that are no packets."""
-        return paths.folders(self.root / "records")
+        return paths.folders(self.source / "records")
 
     def table_of(self, link: str, records: bool) -> PurePath:
         """Path of the table with the records of a link: `packets/`, or its own if they are no packets."""
@@ -267,11 +274,11 @@ class Lake:
 
     @property
     def captures(self) -> PurePath:
-        return self.root / "captures"
+        return self.source / "captures"
 
     @property
     def malformed(self) -> PurePath:
-        return self.root / "malformed"
+        return self.source / "malformed"
 
     @property
     def violations(self) -> PurePath:
@@ -344,18 +351,19 @@ def make_records_table(path: PurePath, columns: pa.Schema) -> None:
     create(path, pa.schema([*keys, *columns, _required("link", _TEXT), _required("hour", _INT)]), ["link", "hour"])
 
 
-def open_lake(root: PurePath, make: bool = True) -> Lake:
+def open_lake(root: PurePath, make: bool = True, shared: PurePath | None = None) -> Lake:
     """Opens a lake, and creates its ledgers where they are missing.
 
     Args:
         root: directory of the lake.
         make: whether to create a missing lake; otherwise it is an error.
+        shared: the lake whose packets, records and captures this one has too; None without one.
 
     Raises:
         LakeError: if the lake cannot be created, read or written.
     """
     root = paths.lake_path(root)
-    lake = Lake(root)
+    lake = Lake(root, shared=shared)
     if not make and not paths.is_lake(root):
         raise LakeError(f"{root}: there is no lake", "make one with `lowwater ingest --lake DIR --link NAME FILE...`")
     try:

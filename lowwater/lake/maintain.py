@@ -18,6 +18,7 @@ from lowwater.instants import HOUR
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.runs import DONE, FAILED, INCOMPLETE, PROVISIONAL, PUBLISH, ReplayRow, read_replays
 from lowwater.lake.locks import hold, hold_range
+from lowwater.lake.results.pins import all_pins
 from lowwater.lake.tables import (
     hours,
     interval_label,
@@ -72,7 +73,10 @@ def maintain(
         if retention.streams is not None:
             steps += _remove_streams(lake, replays, clock() - retention.streams, dry_run)
         steps += _join_tables(lake, replays, dry_run)
+        pinned = {lake.table(query) for pins in all_pins(lake) if pins.unfinished for query in pins.tables}
         for path in _tables(lake):
+            if path in pinned:  # readers are held at a version that grows old, until its set is published wholly
+                continue
             steps += _vacuum(lake, path, retention.versions, dry_run)
         return steps
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePath
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -115,7 +116,11 @@ def _of_store(what: str, error: Exception) -> LakeError:
 
 
 def create(
-    path: PurePath, schema: pa.Schema, partition: Sequence[str] = (), owner: str | None = None, config: str = ""
+    path: PurePath,
+    schema: pa.Schema,
+    partition: Sequence[str] = (),
+    owner: str | None = None,
+    more: Mapping[str, str] = MappingProxyType({}),
 ) -> DeltaTable:
     """Opens a table, and creates it if it does not exist; several processes may do so at once.
 
@@ -126,7 +131,7 @@ def create(
         schema: schema, partition columns included.
         partition: names of the partition columns.
         owner: query set that claims the table (S3); None for tables of the lake itself.
-        config: name of the settings file, for the message.
+        more: properties that a new table gets.
 
     Raises:
         OwnerError: if another query set owns the table.
@@ -135,7 +140,7 @@ def create(
     from deltalake import CommitProperties, DeltaTable
     from deltalake.exceptions import DeltaError
 
-    properties: dict[str, str | None] = {"delta.enableDeletionVectors": "false"}
+    properties: dict[str, str | None] = {"delta.enableDeletionVectors": "false", **more}
     if owner is not None:
         properties[OWNER] = owner
     with lake_errors(f"{path}: the table cannot be opened"):
@@ -340,6 +345,7 @@ def swap_files(
     rest: Callable[[list[dict[str, Any]]], Iterable[DataFile]] = lambda _: (),
     fence: Fence | None = None,
     note: Callable[[DeltaTable], Mapping[str, str]] | None = None,
+    rows_change: bool = True,
 ) -> None:
     """Replaces files by others, in one atomic commit; commits nothing without files and without a note.
 
@@ -350,6 +356,7 @@ def swap_files(
         rest: gets these rows; writes and returns files for the part of their content that stays.
         fence: lease of the writer, as for `commit`.
         note: returns what the commit says of itself, key -> text, for the version that is changed.
+        rows_change: False if the new files have the same rows, which subscribers then are not told.
     """
     from deltalake.transaction import AddAction, RemoveAction
 
@@ -359,10 +366,10 @@ def swap_files(
     def change(table: DeltaTable, properties: CommitProperties) -> None:
         old_files = old(table)
         added = [
-            AddAction(file.path, file.size, dict(file.partition), now, True, _statistics(file))
+            AddAction(file.path, file.size, dict(file.partition), now, rows_change, _statistics(file))
             for file in (*new_files, *rest(old_files))
         ]
-        removed = [RemoveAction(row["path"], True, now, row["size_bytes"], _partition(row)) for row in old_files]
+        removed = [RemoveAction(row["path"], rows_change, now, row["size_bytes"], _partition(row)) for row in old_files]
         if added or removed or note is not None:
             properties = properties if note is None else _noted(properties, note(table))
             names = table.metadata().partition_columns
@@ -448,7 +455,7 @@ def join_files(path: PurePath, column: str, values: Sequence[str]) -> bool:
 def _join(path: PurePath, partitions: Any) -> bool:
     from deltalake.exceptions import CommitFailedError
 
-    with lake_errors(f"{path}: its files cannot be joined"), _exclusive(path) as alone:
+    with lake_errors(f"{path}: its files cannot be joined"), joins_files(path) as alone:
         if not alone:
             return False
         table = existing(path)
@@ -461,7 +468,7 @@ def _join(path: PurePath, partitions: Any) -> bool:
 
 
 @contextmanager
-def _exclusive(path: PurePath) -> Iterator[bool]:
+def joins_files(path: PurePath) -> Iterator[bool]:
     """Yields whether nobody else joins files of the table: Delta lets two joins commit, and rows would be doubled."""
     try:
         with hold_lock(path / "_delta_log" / "joining.lock"):

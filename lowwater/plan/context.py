@@ -29,6 +29,7 @@ class Links:
         sets: name of a link set -> its links.
         properties: link -> property -> value, for `@property`.
         kinds: link -> kind of its records, for links whose kind is not `pcap`.
+        protocols: link -> the protocol of its records, for links whose settings say it.
         groups: link -> column whose values have skews of their own (group-wise punctuation, SEMANTICS T8).
         interfaces: link -> the links of its interfaces (SEMANTICS T1).
         remedy: how to add a link that is missing, with `{}` for its name; empty if only settings add links.
@@ -41,6 +42,7 @@ class Links:
     groups: Mapping[str, str] = field(default_factory=dict)
     interfaces: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     remedy: str = ""
+    protocols: Mapping[str, str] = field(default_factory=dict)
 
     def holds(self, name: str) -> bool:
         """Whether a name is a link or may be an interface of a link; interfaces are known only after ingest."""

@@ -10,7 +10,7 @@ shifted by its match window (P4).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import gcd
 
 from lowwater.catalog.expr import Binary, Call, Column, Const, Expr, Param, Type, Unary
@@ -96,6 +96,8 @@ class Temporal:
         components: chains of steps from the clock, all with the same direction.
         origin: empty for the packet clock. Otherwise the attribute with which the chains begin, which is not a function
             of the clock (SEMANTICS T8, I4). Then `instant` is a value of that attribute, not ns.
+        own: chains of the values alone, where rows also wait for components of others; empty if the only component is
+            that chain. Several where values of different chains are in one column, as after MERGE.
 
     Example:
         >>> tenths = Temporal(((Step("div", 10_000_000_000),),))
@@ -105,6 +107,20 @@ class Temporal:
 
     components: tuple[Component, ...]
     origin: str = ""
+    own: tuple[Component, ...] = field(default=(), compare=False, repr=False)
+
+    @property
+    def chains(self) -> tuple[Component, ...]:
+        """The chains of the values alone."""
+        return self.own or self.components
+
+    @property
+    def begins(self) -> Temporal | None:
+        """The attribute without what its rows wait for; None if its values have several chains.
+
+        Its `first(v)` is the instant at which the epoch or window of a value begins.
+        """
+        return Temporal(self.chains, self.origin) if len(self.chains) == 1 else None
 
     @property
     def increasing(self) -> bool:
@@ -131,17 +147,25 @@ class Temporal:
 
     def then(self, *steps: Step) -> Temporal:
         """Returns the attribute after further steps. Consecutive additions become one step, additions of 0 none."""
-        components = self.components
+        components, own = self.components, self.own
         for step in steps:
             components = tuple(_append(component, step) for component in components)
-        return Temporal(components, self.origin)
+            own = tuple(dict.fromkeys(_append(chain, step) for chain in own))
+        return Temporal(components, self.origin, own)
 
     def joined(self, *others: Temporal) -> Temporal:
         """Returns the attribute whose rows also wait for the components of the others, which have the same origin."""
         merged = dict.fromkeys(self.components)
         for other in others:
             merged.update(dict.fromkeys(other.components))
-        return Temporal(tuple(merged), self.origin)
+        return Temporal(tuple(merged), self.origin, self.chains)
+
+    def merged(self, *others: Temporal) -> Temporal:
+        """Returns the attribute of a column with values of this one and of others, which have the same origin."""
+        chains = dict.fromkeys(self.chains)
+        for other in others:
+            chains.update(dict.fromkeys(other.chains))
+        return Temporal(self.joined(*others).components, self.origin, tuple(chains))
 
     def alike(self, other: Temporal) -> bool:
         """Whether both have the same direction and are functions of the same clock."""

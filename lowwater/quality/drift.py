@@ -85,6 +85,7 @@ def link_items(row: Row, profile: LinkProfile, types: Mapping[str, int]) -> Item
         types: link type -> packets of the captures that overlap the interval.
     """
     lags, packets = profile.watch.lags, sum(types.values())
+    known = {"bytes": profile.bytes, "copies": row["copies"]}
     return {
         "volume": {"": row["read"]},
         "violating": {"": row["violating_share"]},
@@ -96,6 +97,7 @@ def link_items(row: Row, profile: LinkProfile, types: Mapping[str, int]) -> Item
         "gap": {"": row["gap_ns"] + row["excluded_ns"]},
         "link_types": {name: count / packets for name, count in types.items() if packets},
         "talkers": dict(profile.talkers),
+        **{name: {"": value} for name, value in known.items() if value is not None},
     }
 
 

@@ -32,6 +32,7 @@ from lowwater.lake.ledgers.runs import (
     LOW,
     PROVISIONAL,
     PUBLISH,
+    ROLLED_BACK,
     ReplayRow,
     last_published,
     read_replays,
@@ -42,6 +43,7 @@ from lowwater.lake.ledgers.runs import (
 from lowwater.lake.locks import handed_over, run_attempt
 from lowwater.lake.packets import PacketFiles
 from lowwater.lake.parts import changes
+from lowwater.lake.results.pins import publishing
 from lowwater.lake.results.publish import check_unchanged, publish
 from lowwater.lake.results.states import forget_others, keep_state, state_folder
 from lowwater.lake.results.streams import fingerprint, stream_files, stream_parts, write_stream
@@ -60,7 +62,8 @@ from lowwater.replay.sessions import Sessions, starts_quickly
 from lowwater.replay.stages.audit import audit
 from lowwater.replay.stages.engines import high_stage, last_instant, low_stage, state_folders
 from lowwater.replay.stages.heartbeat_rows import heartbeat_rows
-from lowwater.replay.stages.runners import low_runner
+from lowwater.replay.stages.link_scans import LinkScans
+from lowwater.replay.stages.runners import lost_lines, low_runner, task_account, watched
 from lowwater.replay.warmup import import_early
 from lowwater.storage import paths
 
@@ -175,7 +178,9 @@ class _Run:
     seconds: dict[str, float] = field(default_factory=dict)
     verdict: str = ""  # of the audit, once it is known; `report` its page
     report: str = ""
+    scans: LinkScans = field(default_factory=LinkScans)  # for the audit
     promises: dict[str, int] = field(default_factory=dict)  # of the low stage: stored, and left out
+    cluster: dict[str, Any] = field(default_factory=dict)  # of the stage: where tasks ran, and lost executors
     latest: int = 0  # time of the newest row of the ledger, ns; 0 as long as it is unknown
     shared: PurePath | None = None  # folder of the lake for files of tasks on other machines
 
@@ -186,6 +191,7 @@ class _Run:
         with (
             run_attempt(lake, query_set, self.start, self.end) as (folder, fence),
             handed_over(lake, f"{query_set} {self.start}-{self.end}") as shared,
+            self.scans,
         ):
             self.shared = shared if on_cluster() else None
             self.job = replace(self.job, lake=replace(self.job.lake, fence=fence))
@@ -211,6 +217,8 @@ class _Run:
                     current = next_stage
                     if AUDIT in stages and next_stage in (HIGH, AUDIT):
                         import_early("lowwater_expectations.validation")
+                        # The first query of a session waits for a second or two, on one core.
+                        self.scans.begin(inputs.scan, self.job.plan.links)
                     outcome = self._stage(next_stage, inputs, digests, outcome, folder)
                 self._index(stages[-1], folder)
                 return replace(outcome, digests=digests, verdict=self.verdict, report=self.report)
@@ -253,7 +261,8 @@ class _Run:
                 return self._publish(digests, outcome)
         self.seconds[stage] = round(time.monotonic() - begin, 3)
         if stage == LOW:
-            self._record(LOW, "done", "", _joined(digests), sum(rows.values()), {"promises": self.promises})
+            account = {"promises": self.promises, **self.cluster}
+            self._record(LOW, "done", "", _joined(digests), sum(rows.values()), account)
         return Outcome(self.start, self.end, stage, outcome.reason, rows, False) if stage != PUBLISH else outcome
 
     def _published(self, digests: dict[str, str]) -> bool:
@@ -269,19 +278,21 @@ class _Run:
 
     def _confirm(self, digests: dict[str, str], state: str, reason: str, folder: Path) -> Outcome:
         """Confirms a published interval; a provisional one becomes done once its links have reported."""
-        rows = {}
+        rows, outcome_state, why = {}, state, reason
         for query in digests:
             last = self._last(query)
             assert last is not None
             rows[query] = last.rows or 0
-            if last.state == PROVISIONAL and state != PROVISIONAL:
+            if last.state == ROLLED_BACK:  # stands for these inputs, until somebody lifts it
+                outcome_state, why = ROLLED_BACK, last.reason
+            elif last.state == PROVISIONAL and state != PROVISIONAL:
                 accounting = json.loads(last.accounting)
                 self._record(PUBLISH, state, query, digests[query], last.rows, accounting, reason)
                 write_index(self.job.lake, folder)
         for row in self._rows():
             if row.stage == AUDIT and row.query in digests:
                 self._recall(row)
-        return Outcome(self.start, self.end, state, reason, rows, False)
+        return Outcome(self.start, self.end, outcome_state, why, rows, False)
 
     def _low(self, inputs: IntervalInputs, folder: Path) -> dict[str, int]:
         job = self.job
@@ -291,6 +302,9 @@ class _Run:
         tunings = job.tunings()
         rows_folder = folder if self.shared is None or runner is on_threads else self.shared / "low"
         result = low_stage(inputs, job.low_settings(tunings), rows_folder, runner, tunings, self.progress.say)
+        self.cluster = task_account(runner)
+        for line in lost_lines(self.cluster):
+            self.progress.say(line)
         accounts = Accounts()
         for outcome in result.outcomes:
             accounts.add(outcome.result)
@@ -323,8 +337,12 @@ class _Run:
         begin = time.monotonic()
         states = {query: paths.local_folder(path) for query, path in inputs.held().items()}
         rows_folder = None if self.shared is None else self.shared / "high"
-        stage = self.sessions.spark, inputs, files, folder, chosen, states
+        stage = (lambda: self.sessions.spark), inputs, files, folder, chosen, states
+        lost = watched(lambda: self.sessions.spark)
         results = high_stage(*stage, published=True, rows=rows_folder)
+        self.cluster = lost()
+        for line in lost_lines(self.cluster):
+            self.progress.say(line)
         self.seconds[HIGH] = round(time.monotonic() - begin, 3)
         for query in job.plan.queries:
             result = results[query.name]
@@ -337,6 +355,7 @@ class _Run:
                 "operators": [asdict(operator) for operator in result.operators],
                 "fingerprint": fingerprint(stream_files(job.lake.stream(query.name), self.start, self.end)),
                 "seconds": round(result.seconds, 3),
+                **self.cluster,
             }
             state_files = state_folders(job.plan, folder)[query.name]
             if state_files.is_dir():
@@ -352,7 +371,7 @@ class _Run:
             stored = json.loads(row.accounting)
             written[query] = WrittenStream(row.rows or 0, stored.get("fingerprint", ""))
         begin = time.monotonic()
-        verdict = audit(self.job, inputs, written, lambda: self.sessions.spark, folder)
+        verdict = audit(self.job, inputs, written, self.scans, lambda: self.sessions.spark, folder)
         self.seconds[AUDIT] = round(time.monotonic() - begin, 3)
         self.verdict, self.report = verdict.verdict, verdict.report
         for query, count in verdict.rows.items():
@@ -371,19 +390,22 @@ class _Run:
                 check_unchanged(job.lake, name, self.start, self.end, audited)
         inputs = job.inputs(self.start, self.end, job.captures())
         state, reason = inputs.state(inputs.require())
-        rows, committed = {}, False
-        for query in job.plan.queries:
-            fields, digest = query.high.fields, digests[query.name]
-            audited = prints[query.name]
-            publication = publish(job.lake, job.query_set, query.name, fields, self.start, self.end, digest, audited)
-            rows[query.name] = publication.rows
-            committed = committed or publication.committed
-            if publication.committed:
-                self.seconds[PUBLISH] = round(time.monotonic() - begin, 3)
-                self._record(
-                    PUBLISH, state, query.name, digest, publication.rows, {"inputs": inputs.parts(query)}, reason
+        rows, committed, names = {}, False, [query.name for query in job.plan.queries]
+        with publishing(job.lake, job.query_set, names, self.start, self.end):
+            for query in job.plan.queries:
+                fields, digest = query.high.fields, digests[query.name]
+                audited = prints[query.name]
+                publication = publish(
+                    job.lake, job.query_set, query.name, fields, self.start, self.end, digest, audited
                 )
-            forget_others(self._state(query.name, digests))
+                rows[query.name] = publication.rows
+                committed = committed or publication.committed
+                if publication.committed:
+                    self.seconds[PUBLISH] = round(time.monotonic() - begin, 3)
+                    self._record(
+                        PUBLISH, state, query.name, digest, publication.rows, {"inputs": inputs.parts(query)}, reason
+                    )
+                forget_others(self._state(query.name, digests))
         return Outcome(self.start, self.end, state, reason, rows, committed)
 
     def _state(self, query: str, digests: dict[str, str]) -> PurePath:

@@ -20,7 +20,7 @@ from lowwater.errors import ConfigError, LakeError
 from lowwater.instants import format_duration, format_instant
 from lowwater.lake.chains import store_chained
 from lowwater.lake.digest import inputs_digest, link_inputs, outdated
-from lowwater.lake.ingestion.record_options import record_options
+from lowwater.lake.ingestion.record_options import known_protocol, record_options
 from lowwater.lake.ingestion.replacement import version_of
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.captures import Capture, Captures, ingested_links, interface_links, read_captures
@@ -39,8 +39,10 @@ from lowwater.plan.tree import walk
 from lowwater.quality.custom.suites import Suites, read_suites
 from lowwater.replay.checks.affordable import require_affordable
 from lowwater.replay.checks.capabilities import require_lowered
-from lowwater.replay.record_links import planned_options
+from lowwater.replay.checks.estimates import require_marked
+from lowwater.replay.record_links import planned_options, planned_skews
 from lowwater.replay.stages.engines import LowInputs
+from lowwater.replay.trial_changes import TrialChanges
 from lowwater.replay.tuning.recommendations import Tuning, recommended, shortest_period
 from lowwater.storage import paths
 
@@ -58,6 +60,7 @@ class Job:
         suites: output query -> custom expectations about its rows.
         through_end: whether an interval runs that captures cover only from the first or to the last record of a link
             (T6).
+        files: its query files.
     """
 
     lake: Lake
@@ -67,12 +70,19 @@ class Job:
     length: int
     suites: Suites = field(default_factory=dict)
     through_end: bool = False
+    files: tuple[Path, ...] = ()
 
     @staticmethod
-    def open(root: PurePath, query_set: str, queries: Path) -> Job:
+    def open(root: PurePath, query_set: str, queries: Path, changes: TrialChanges | None = None) -> Job:
         """Opens a query set: a section of the settings, or a file of its name in a folder.
 
         The lake stores whether the set is chained, for DAG files, which plan no queries.
+
+        Args:
+            root: the lake.
+            query_set: name of the set.
+            queries: folder of query sets.
+            changes: query files and skews to try in place of the present ones; None for none.
 
         Raises:
             ConfigError: there is no such query set, a suite of it is wrong, or a query reads a link by another
@@ -84,14 +94,19 @@ class Job:
         lake = open_lake(root, make=False)
         files = query_files(config, query_set, queries)
         section = config.query_sets.get(query_set)
-        plan = plan_files(files, lake_links(config, lake), context=set_context(config, query_set))
+        links = lake_links(config, lake)
+        if changes is not None:
+            config, files = changes.config(config, links.names or ()), changes.files_of(files)
+        plan = plan_files(files, links, context=set_context(config, query_set))
         require_lowered(plan)
         require_affordable(plan, config.replay.copies)
+        require_marked(plan, config)
         _require_protocols(config, plan)
         length = section.interval if section and section.interval else config.interval.length
         suites = read_suites(root, query_set, {query.name: query.high.fields for query in plan.queries})
-        job = Job(lake, config, query_set, plan, length, suites)
-        store_chained(root, query_set, job.chained)
+        job = Job(lake, config, query_set, plan, length, suites, files=tuple(files))
+        if changes is None:
+            store_chained(root, query_set, job.chained)
         return job
 
     def intervals(self, start: int, end: int) -> list[tuple[int, int]]:
@@ -179,6 +194,7 @@ class Job:
 def _require_protocols(config: Config, plan: Plan) -> None:
     """Checks that queries read the records of links by the protocols by which ingest reads them."""
     for link in plan.links:
+        planned_skews(config, plan, link)  # its errors come before anything starts
         stored, planned = record_options(config, link), planned_options(config, plan, link)
         if stored is not None and planned is not None and str(stored) != str(planned):
             raise ConfigError(
@@ -207,8 +223,17 @@ def config_links(config: Config, names: Sequence[str] | None) -> Links:
     """
     properties = {name: link.properties for name, link in config.links.items()}
     kinds = {name: link.kind for name, link in config.links.items()}
-    groups = {name: link_skews(config, name).column for name, link in config.links.items() if link.group_skew}
-    return Links(None if names is None else tuple(names), config.sets, properties, kinds, groups)
+    groups = {name: _skewed_column(config, name) for name, link in config.links.items() if link.group_skew}
+    protocols = {name: known for name, link in config.links.items() if (known := known_protocol(link)) is not None}
+    listed = None if names is None else tuple(names)
+    return Links(listed, config.sets, properties, kinds, groups, protocols=protocols)
+
+
+def _skewed_column(config: Config, link: str) -> str:
+    """The column of `group_skew` of a link, as queries name it; its values are checked with the protocol."""
+    group = config.link(link).group_skew
+    assert group is not None
+    return link_skews(config, link).column if config.link(link).kind == "pcap" else group.column
 
 
 def set_context(config: Config, query_set: str) -> Context:

@@ -1,9 +1,13 @@
-"""Finds how queries read the links whose records are no packets: by the protocol that they name."""
+"""Finds how queries read the links whose records are no packets: by the protocol that they name.
+
+Also the skews of links, whose values may be those of a field of the protocol.
+"""
 
 from __future__ import annotations
 
 from lowwater.capture.tables.reader import TableOptions
 from lowwater.catalog.records import RecordLayout
+from lowwater.catalog.skews import Skews, link_skews
 from lowwater.config import Config, section_of
 from lowwater.errors import ConfigError
 from lowwater.lake.ingestion.record_options import text_options
@@ -31,3 +35,13 @@ def planned_options(config: Config, plan: Plan, link: str) -> TableOptions | Non
         message = f"queries read link {link} by {' and '.join(sorted(layouts))}"
         raise ConfigError(message, "a link has the records of one protocol: declare a protocol with all of the fields")
     return next((TableOptions(settings.kind, layout, text_options(settings)) for layout in layouts.values()), None)
+
+
+def planned_skews(config: Config, plan: Plan, link: str) -> Skews:
+    """Returns the skews of the records of a link that queries read (SEMANTICS T8).
+
+    Raises:
+        ConfigError: `group_skew` of the link names an unknown column or a wrong value.
+    """
+    layouts = (lfta.layout for lfta in plan.lftas if link in lfta.links and lfta.layout is not None)
+    return link_skews(config, link, next(layouts, None))

@@ -14,9 +14,11 @@ from lowwater.errors import LowwaterError
 from lowwater.instants import format_instant, spoken_span
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.runs import FAILED, PUBLISH, ReplayRow, read_replays
+from lowwater.lake.results.pins import pinned
 from lowwater.lake.results.positions import consumers_of
 from lowwater.lake.results.published_log import Publication, Range, joined, last_note
 from lowwater.lake.results.streams import plain_type
+from lowwater.lake.results.visible import of_query
 from lowwater.lake.tables import OWNER, lake_errors, open_table, safe_name
 from lowwater.plan.explain.operators import columns_info
 from lowwater.plan.fields import Field
@@ -86,6 +88,7 @@ class StreamInfo:
         published_at: when it was published, ns since the epoch; None without a publication.
         captured: end of what is captured of its links, all of them, ns since the epoch; None if nothing is.
         version: version of the table; None without one.
+        pinned: version that belongs together with the pinned ones of the other tables of its set; None without one.
         problem: why the query set cannot be planned, so that keys and producers are unknown; else empty.
     """
 
@@ -103,6 +106,7 @@ class StreamInfo:
     published_at: int | None = None
     captured: int | None = None
     version: int | None = None
+    pinned: int | None = None
     problem: str = ""
 
     @property
@@ -190,6 +194,7 @@ def _stored(lake: Lake, name: str, replays: Sequence[ReplayRow]) -> StreamInfo |
     columns = [StreamColumn(column, kind, promise=promise.get(column)) for column, kind in schema]
     published = note.ranges if note else joined((row.interval_start, row.interval_end) for row in rows)
     last = rows[-1] if rows else None
+    pins = pinned(lake, owner) if owner else None
     return StreamInfo(
         name,
         owner,
@@ -200,13 +205,14 @@ def _stored(lake: Lake, name: str, replays: Sequence[ReplayRow]) -> StreamInfo |
         state=last.state if last else "",
         published_at=last.finished_at if last else None,
         version=version,
+        pinned=pins.tables.get(name) if pins else None,
     )
 
 
 def _arrow(table: Any) -> Iterable[Any]:
     import pyarrow as pa
 
-    return [column for column in pa.schema(table.schema().to_arrow()) if column.name not in ("_last", "_hour")]
+    return [column for column in pa.schema(table.schema().to_arrow()) if of_query(column)]
 
 
 def _last_interval(note: Publication | None, row: ReplayRow | None) -> Range | None:

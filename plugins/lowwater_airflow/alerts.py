@@ -1,6 +1,7 @@
-"""Alerts when a run fails or misses its deadline: to the log, and to the webhook of the settings.
+"""Alerts: a failed run, a missed deadline, a warning, and the digest of a day; to the log, a webhook and by mail.
 
-The DAGs name these callbacks. Airflow's scheduler watches deadlines and runs `late` in the triggerer.
+The DAGs name these callbacks. Airflow's scheduler watches deadlines and runs `late` in the triggerer. Mail is sent by
+Airflow's own notifier, with the mail server of an Airflow connection.
 """
 
 from __future__ import annotations
@@ -8,11 +9,14 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import time
 from collections.abc import Mapping
+from html import escape
+from pathlib import PurePath
 from typing import Any
 from urllib.request import Request, urlopen
 
-from airflow.sdk import Connection
+from airflow.sdk import BaseOperator, Connection, Context
 
 from lowwater.config import Notify
 from lowwater_airflow.settings import Settings
@@ -20,24 +24,84 @@ from lowwater_airflow.settings import Settings
 log = logging.getLogger(__name__)
 TIMEOUT = 10.0
 """Seconds that a webhook may take."""
+LONGEST_SUBJECT = 150
 
 
 async def late(context: Mapping[str, Any]) -> None:
     """Callback of a deadline: the run has not ended in time."""
     run = _run(context)
-    text = f"{run['dag']} {run['run']} has missed its deadline and goes on"
+    alert = {"kind": "deadline", "text": f"{run['dag']} {run['run']} has missed its deadline and goes on", **run}
     notify = _notify()
     connection = await Connection.async_get(notify.connection) if notify.connection else None
-    await asyncio.to_thread(_tell, _request(notify, connection), {"kind": "deadline", "text": text, **run})
+    await asyncio.to_thread(_post, _request(notify, connection), alert)
+    if notify.email:
+        try:
+            await _mail(notify, alert).async_notify({})
+        except Exception as error:  # noqa: BLE001 - an alert stops nothing, whatever its server answers
+            _unsent(error)
 
 
 def failed(context: Mapping[str, Any]) -> None:
     """Callback of a DAG: a run has failed."""
     run = _run(context)
-    text = f"{run['dag']} {run['run']} has failed: see the logs of its tasks"
+    tell({"kind": "failed", "text": f"{run['dag']} {run['run']} has failed: see the logs of its tasks", **run})
+
+
+def warned(context: Mapping[str, Any], query_set: str, outcome: Mapping[str, Any]) -> None:
+    """Tells that an interval was published with warnings or incomplete, if the settings ask for it.
+
+    Args:
+        context: context of the task that published it.
+        query_set: name of the query set.
+        outcome: what the task returns.
+    """
+    bad = outcome["verdict"] == "warned" or outcome["state"] == "incomplete"
+    if not bad or not outcome["committed"] or not _notify().warnings:
+        return
+    run = _run(context)
+    why = f": {outcome['reason']}" if outcome["reason"] else ""
+    text = f"{query_set} {run['interval']} is published, {outcome['state']}{why}. The audit {outcome['verdict']}"
+    tell({"kind": "warning", "text": f"{text}: {outcome['report']}", **run})
+
+
+def tell(alert: dict[str, str]) -> None:
+    """Logs an alert, posts it to the webhook and mails it, as the settings say. Nothing that fails stops the caller."""
     notify = _notify()
     connection = Connection.get(notify.connection) if notify.connection else None
-    _tell(_request(notify, connection), {"kind": "failed", "text": text, **run})
+    _post(_request(notify, connection), alert)
+    if notify.email:
+        try:
+            _mail(notify, alert).notify({})
+        except Exception as error:  # noqa: BLE001 - an alert stops nothing, whatever its server answers
+            _unsent(error)
+
+
+class TellDigest(BaseOperator):
+    """Tells what happened in the last day, in all query sets of the lake."""
+
+    def __init__(self, *, lake: PurePath, queries: PurePath, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.lake = str(lake)
+        self.queries = str(queries)
+
+    def execute(self, context: Context) -> list[str]:
+        """Returns the lines of the digest."""
+        from pathlib import Path
+
+        from lowwater.errors import LowwaterError
+        from lowwater.replay.schedule.day_digest import day_digest
+        from lowwater.replay.schedule.link_queries import jobs
+        from lowwater.storage.paths import lake_path
+
+        unplanned: dict[str, str] = {}
+
+        def note(name: str, error: LowwaterError) -> None:
+            unplanned[name] = str(error)
+
+        sets = jobs(lake_path(self.lake), Path(self.queries), note)
+        lines = day_digest(sets, unplanned, time.time_ns())
+        tell({"kind": "digest", "text": "\n".join(lines) or "no query set", **_run(context)})
+        return lines
 
 
 def _notify() -> Notify:
@@ -59,6 +123,19 @@ def _request(notify: Notify, connection: Any) -> Request | None:
     return Request(url, headers=headers)
 
 
+def _mail(notify: Notify, alert: Mapping[str, str]) -> Any:
+    """Airflow's notifier of one mail. Its texts are no templates here: `notify` renders none."""
+    from airflow.providers.smtp.notifications.smtp import SmtpNotifier
+
+    subject = " ".join(f"Lowwater {alert['kind']}: {alert['text']}".split())[:LONGEST_SUBJECT]
+    return SmtpNotifier(
+        to=list(notify.email),
+        subject=subject,
+        html_content=f"<pre>{escape(alert['text'])}</pre>",
+        smtp_conn_id=notify.mail_connection,
+    )
+
+
 def _run(context: Mapping[str, Any]) -> dict[str, str]:
     """The names of the run; the context has an object after a failure, and JSON of the REST interface after a
     deadline."""
@@ -73,9 +150,9 @@ def _first(values: Any, names: tuple[str, ...]) -> str:
     return next((str(value) for name in names if (value := get(name)) is not None), "")
 
 
-def _tell(request: Request | None, alert: dict[str, str]) -> None:
+def _post(request: Request | None, alert: Mapping[str, str]) -> None:
     """Logs an alert and posts it to the webhook; an unreachable webhook is logged only."""
-    log.error(alert["text"])
+    (log.info if alert["kind"] == "digest" else log.error)(alert["text"])
     if request is None:
         return
     request.data = json.dumps(alert).encode()
@@ -84,3 +161,8 @@ def _tell(request: Request | None, alert: dict[str, str]) -> None:
             pass
     except OSError as error:
         log.error("the webhook of [notify] cannot be reached: %s", error)
+
+
+def _unsent(error: Exception) -> None:
+    """Logs that a mail was not sent: servers, connections and an absent provider raise errors of many kinds."""
+    log.error("the mail of [notify] cannot be sent: %s", error)

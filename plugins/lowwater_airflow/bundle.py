@@ -13,7 +13,7 @@ from lowwater.places import shared
 
 
 class LowwaterDags(LocalDagBundle):
-    """The DAGs of this installation: `capture_ingest`, `replay_<query set>`, `lowwater_maintain`."""
+    """The DAGs of this installation: `capture_ingest`, `replay_<query set>`, `lowwater_maintain`, `lowwater_digest`."""
 
     def __init__(self, **arguments: Any) -> None:
         super().__init__(path=str(shared("dags")), **arguments)

@@ -103,9 +103,7 @@ class Child:
                 cause = signal.Signals(-code).name if code < 0 else f"exit code {code}"
                 raise ChildDied(f"{Path(self._command[1]).name} ended without an outcome: {cause}; see its lines above")
             report = json.loads(outcome.read_text(encoding="utf-8"))
-        if "error" in report:
-            raise getattr(errors, report["error"])(report["message"])
-        return report["outcome"]
+        return outcome_of(report)
 
     def stop(self) -> None:
         """Ends the process and its children."""
@@ -119,6 +117,18 @@ class Child:
                 return
             except subprocess.TimeoutExpired:
                 log.warning("process %s did not end on %s", process.pid, signal_.name)
+
+
+def outcome_of(report: Mapping[str, Any]) -> Any:
+    """Returns the outcome in the report of an entry point.
+
+    Raises:
+        LowwaterError: the error of the entry point, with its class; several errors of a query set are one.
+    """
+    if "error" not in report:
+        return report["outcome"]
+    kind = getattr(errors, report["error"])
+    raise (errors.QueryError if kind is errors.QueryErrors else kind)(report["message"])
 
 
 _LIBC = ctypes.CDLL(None, use_errno=True)

@@ -1,6 +1,7 @@
 """The operators of Lowwater's DAGs: find and ingest captures, replay an interval, publish it.
 
-They call the same functions as the command line. Work that needs Spark runs in a child process.
+They call the same functions as the command line. Work that needs Spark runs in a child process, or as a driver
+on the cluster.
 """
 
 from __future__ import annotations
@@ -19,14 +20,17 @@ from lowwater.errors import ConfigError, LowwaterError
 from lowwater.instants import SECOND, format_instant
 from lowwater.storage.captures import capture_path
 from lowwater.storage.paths import lake_path
+from lowwater_airflow.alerts import warned
 from lowwater_airflow.child import Child
 from lowwater_airflow.lineage import Lineage, tables
 from lowwater_airflow.notes import WHY
+from lowwater_airflow.remote import Driver
+from lowwater_airflow.settings import SPARK, deployment
+from lowwater_airflow.whole import partition_key, whole
 
 PACKETS = Asset(name="packets", uri="lowwater://packets", group="lowwater")
-SPARK = "lowwater_spark"
-"""Airflow connection of a Spark cluster: host spark://name, port, secret as password; without one Spark runs in the
-task."""
+DRIVERS = "_drivers"
+"""Folder of the lake with notes about drivers on the cluster, and their outcomes."""
 
 
 def interval_of(context: Context) -> tuple[int, int]:
@@ -146,20 +150,29 @@ class ReplayStages(Lineage, BaseOperator):
         self.queries = str(queries)
         self.query_set = query_set
         self.stage = stage
-        self._child: Child | None = None
+        self._child: Child | Driver | None = None
 
     def execute(self, context: Context) -> dict[str, Any]:
         """The outcome of the interval (fields of `replay.interval.Outcome`)."""
         start, end = (format_instant(bound) for bound in interval_of(context))
         arguments = [self.query_set, "--lake", self.lake, "--queries", self.queries, "--from", start, "--to", end]
         arguments += ["--stage", self.stage] if self.stage else ["--hold"]
-        self._child = Child("replay", arguments, _cluster())
+        self._child = self._worker(arguments, context)
         with telling(context):
             (outcome,) = self._child.run()
         report: dict[str, Any] = outcome
         self.log.info("%s %s: %s %s", self.query_set, start, report["state"], report["reason"])
         self.datasets = [str(lake_path(self.lake) / "packets")], tables(self.lake, "streams", report["rows"])
         return report
+
+    def _worker(self, arguments: list[str], context: Context) -> Child | Driver:
+        """The process of the stages: a child of the task, or a driver on the cluster that the connection asks for."""
+        environment, rest = _cluster()
+        if not rest:
+            return Child("replay", arguments, environment)
+        ti = context["ti"]
+        key = f"{ti.dag_id} {ti.run_id} {ti.task_id} {ti.map_index}"
+        return Driver("replay", arguments, environment, rest, lake_path(self.lake) / DRIVERS, key)
 
     def on_kill(self) -> None:
         """Ends the process when the task is cleared or times out."""
@@ -168,14 +181,20 @@ class ReplayStages(Lineage, BaseOperator):
 
 
 class PublishInterval(ReplayStages):
-    """Publishes the audited interval, and adds an event for each table with rows, digest and verdict."""
+    """Publishes the audited interval, and adds an event for each table with rows, digest and verdict.
+
+    An interval that is `done` is also an event of the asset `whole(query_set)`, with its begin as partition key.
+    """
 
     def __init__(self, *, query_set: str, **kwargs: Any) -> None:
         self.tables = AssetAlias(f"tables of {query_set}", group="lowwater")
-        super().__init__(query_set=query_set, stage="publish", outlets=[self.tables], **kwargs)
+        self.whole = whole(query_set)
+        super().__init__(query_set=query_set, stage="publish", outlets=[self.tables, self.whole], **kwargs)
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Returns the outcome of the interval."""
+        from lowwater.lake.ledgers.runs import DONE  # Arrow, which no DAG file needs
+
         outcome = super().execute(context)
         start, end = (format_instant(bound) for bound in interval_of(context))
         self.datasets = tables(self.lake, "streams", outcome["rows"]), tables(self.lake, "tables", outcome["rows"])
@@ -184,36 +203,45 @@ class PublishInterval(ReplayStages):
             extra = {"rows": rows, "digest": outcome["digests"][table], "from": start, "to": end, **summary}
             asset = Asset(name=table, uri=f"lowwater://tables/{table}", group="lowwater")
             context["outlet_events"][self.tables].add(asset, extra=extra)
+        if outcome["state"] == DONE:
+            event = context["outlet_events"][self.whole]
+            event.add_partitions(partition_key(interval_of(context)[0]))
+            event.extra = {"from": start, "to": end, "rows": outcome["rows"], "verdict": outcome["verdict"]}
+        else:
+            # Airflow adds an event to each outlet of a task that succeeds, unless the outlet is gone by then.
+            context["ti"].task.outlets = [self.tables]
+        warned(context, self.query_set, outcome)
         return outcome
 
 
 class MaintainLake(BaseOperator):
     """Maintains the lake, like `lowwater maintain`."""
 
-    def __init__(self, *, lake: PurePath, **kwargs: Any) -> None:
+    def __init__(self, *, lake: PurePath, queries: Path, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.lake = str(lake)
+        self.lake, self.queries = str(lake), str(queries)
 
     def execute(self, context: Context) -> dict[str, int]:
-        """Returns the bytes removed by each kind of maintenance."""
+        """Returns the bytes removed, or written again, by each kind of maintenance."""
         from lowwater.lake.layout import open_lake
         from lowwater.lake.maintain import maintain
+        from lowwater.replay.taking_over import take_over
 
         lake = lake_path(self.lake)
         totals: dict[str, int] = {}
-        for removal in maintain(open_lake(lake), load_config(lake).retention):
+        opened, retention = open_lake(lake), load_config(lake).retention
+        steps = take_over(lake, Path(self.queries), tell=lambda name, error: self.log.warning("%s: %s", name, error))
+        for removal in [*steps, *maintain(opened, retention)]:
             self.log.info("%s: %s, %s files, %s bytes", removal.what, removal.where, removal.files, removal.bytes)
             totals[removal.what] = totals.get(removal.what, 0) + removal.bytes
         return totals
 
 
-def _cluster() -> dict[str, str]:
-    """The environment with the Spark master and its secret; empty without a connection."""
+def _cluster() -> tuple[dict[str, str], str]:
+    """The environment of a driver, and the address that takes drivers; both empty without a connection."""
     try:
         connection = Connection.get(SPARK)
     except AirflowNotFoundException:
-        return {}
-    named = {
-        "LOWWATER_SPARK_MASTER": f"{connection.host}:{connection.port}" if connection.port else str(connection.host)
-    }
-    return named | ({"LOWWATER_SPARK_SECRET": connection.password} if connection.password else {})
+        return {}, ""
+    host = f"{connection.host}:{connection.port}" if connection.port else str(connection.host)
+    return deployment(host, connection.password or "", connection.extra_dejson)

@@ -6,9 +6,11 @@ They open no table and plan no query, so that parsing stays fast.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path, PurePath
+from typing import Any
 
 from lowwater.config import Config, load_config
 from lowwater.errors import ConfigError
@@ -19,6 +21,10 @@ from lowwater.storage.paths import lake_path
 
 POOL = "lowwater"
 """The Airflow pool that limits the number of Spark processes; a computing task takes one slot."""
+
+SPARK = "lowwater_spark"
+"""Airflow connection of a Spark cluster: host spark://name, port, secret as password; without one Spark runs in the
+task. Its extra may say that drivers run on the cluster."""
 
 MINUTE, DAY = 60 * SECOND, 24 * HOUR
 
@@ -96,7 +102,7 @@ class Settings:
     def start(self) -> datetime:
         """The first instant of the schedule: the earliest `since` of the links."""
         starts = [link.since for link in self.config.links.values() if link.since is not None]
-        return _moment(min(starts)) if starts else datetime(2020, 1, 1, tzinfo=UTC)
+        return moment(min(starts)) if starts else datetime(2020, 1, 1, tzinfo=UTC)
 
     def end(self, query_set: str | None = None) -> datetime | None:
         """The begin of the last interval of the schedule; None unless every link has an `until`."""
@@ -104,7 +110,7 @@ class Settings:
         if not ends or None in ends:
             return None
         length = self.length(query_set)
-        return _moment((max(end for end in ends if end is not None) - 1) // length * length)
+        return moment((max(end for end in ends if end is not None) - 1) // length * length)
 
     @property
     def patience(self) -> timedelta:
@@ -158,5 +164,36 @@ def _duration(nanoseconds: int) -> timedelta:
     return timedelta(microseconds=nanoseconds // 1000)
 
 
-def _moment(instant: int) -> datetime:
+def moment(instant: int) -> datetime:
+    """Converts an instant, ns since the epoch, to Airflow's form."""
     return datetime.fromtimestamp(instant / SECOND, UTC)
+
+
+def deployment(host: str, secret: str, extra: Mapping[str, Any]) -> tuple[dict[str, str], str]:
+    """Reads the connection of a Spark cluster: the environment of a driver, and the address that takes drivers.
+
+    The address is empty where the driver is a process of the task.
+
+    Raises:
+        ConfigError: drivers are to run on the cluster, but the connection has a secret, or no address for them.
+
+    Example:
+        >>> deployment("spark://m:7077", "", {"deploy-mode": "cluster", "rest": "http://m:6066"})
+        ({'LOWWATER_SPARK_MASTER': 'spark://m:7077'}, 'http://m:6066')
+    """
+    named = {"LOWWATER_SPARK_MASTER": host}
+    mode, rest = extra.get("deploy-mode", "client"), str(extra.get("rest", ""))
+    if mode == "client":
+        return named | ({"LOWWATER_SPARK_SECRET": secret} if secret else {}), ""
+    if mode != "cluster" or not rest.startswith(("http://", "https://")):
+        raise ConfigError(
+            f"connection {SPARK}: deploy-mode {mode} without the REST server of the master",
+            'write {"deploy-mode": "cluster", "rest": "http://MASTER:6066"} as its extra, and start the master with '
+            "spark.master.rest.enabled=true",
+        )
+    if secret:
+        raise ConfigError(
+            f"connection {SPARK}: a master with a secret has no REST server, since that asks for none",
+            "leave out deploy-mode; or the secret, in a network of your own",
+        )
+    return named, rest

@@ -85,7 +85,24 @@ def make_app(root: PurePath) -> FastAPI:
     board = Board(root, query_folder(root))
     allowed = [Depends(get_user), Depends(requires_access_view(AccessView.PLUGINS))]
     visibility = _query_set_visibility()
-    return create(board, allowed, _redirects(board, visibility), visibility)
+    return create(board, allowed, _redirects(board, visibility), visibility, _host(root))
+
+
+def _host(root: PurePath) -> Callable[..., Any]:
+    """A dependency that returns what does the acts of the user."""
+    from airflow.api_fastapi.core_api.security import get_user
+    from fastapi import Depends, Request
+
+    from lowwater_airflow.acts import AirflowHost
+
+    user_dependency = Depends(get_user)
+
+    def host(request: Request, user: Any = user_dependency) -> AirflowHost:
+        return AirflowHost(root, request, user)
+
+    # The module's annotations are texts, and `Request` is no name of it.
+    host.__annotations__["request"] = Request
+    return host
 
 
 def _query_set_visibility() -> Callable[..., Callable[[str], bool]]:

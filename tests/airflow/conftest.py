@@ -5,6 +5,7 @@ from __future__ import annotations
 import configparser
 import importlib.util
 import json
+import re
 import shutil
 import sys
 import time
@@ -15,6 +16,9 @@ from pathlib import Path
 from threading import Thread
 from types import ModuleType
 from typing import Any
+from urllib.error import HTTPError
+from urllib.parse import urlencode
+from urllib.request import Request, urlopen
 
 import pytest
 
@@ -72,15 +76,26 @@ def script(name: str) -> ModuleType:
     return module
 
 
-def prepare(home: Any) -> None:
+LOCAL = "airflow.dag_processing.bundles.local.LocalDagBundle"
+
+
+def prepare(home: Any, own: Path | None = None) -> None:
     """Prepares an Airflow that reads its DAG files once, and sees soon that a wait is over.
 
     No test changes the files, and each reading takes a process.
+
+    Args:
+        home: the Airflow.
+        own: folder of more DAGs; None for none.
     """
     home.prepare()
     config = configparser.RawConfigParser()
     config.read(home.folder / "airflow.cfg")
     config["dag_processor"] = {"min_file_process_interval": "3600"}
+    if own is not None:
+        bundles = [{"name": "dags-folder", "classpath": LOCAL, "kwargs": {}}]
+        bundles.append({"name": "own", "classpath": LOCAL, "kwargs": {"path": str(own)}})
+        config["dag_processor"]["dag_bundle_config_list"] = json.dumps(bundles)
     config["scheduler"] = {"trigger_timeout_check_interval": "3"}
     with (home.folder / "airflow.cfg").open("w", encoding="utf-8") as file:
         config.write(file)
@@ -108,6 +123,26 @@ class Platform:
             return True
 
         assert wait(accepted, 400, 2.0)
+
+    def act(self, address: str) -> str:
+        """Does an act of the review pages as a person does: reads the page, sends its form; returns what is said."""
+        url = f"{self.home.address}/lowwater/act/{address}"
+        page = self._page(url)
+        fields = dict(re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', page))
+        assert fields.get("seal"), page.partition("<main")[2]
+        done = re.search(
+            r'<p class="verdict s-done" role="status">(.*)</p>', self._page(url, urlencode(fields).encode())
+        )
+        assert done is not None
+        return done[1]
+
+    def _page(self, url: str, form: bytes | None = None) -> str:
+        headers = {"Authorization": f"Bearer {self.home._token()}", "Sec-Fetch-Site": "same-origin"}
+        try:
+            with urlopen(Request(url, form, headers), timeout=60) as answer:
+                return str(answer.read().decode())
+        except HTTPError as error:
+            raise AssertionError(f"{url}: {error.code} {error.read().decode().partition('<main')[2]}") from error
 
     def finish(self, dag: str, runs: int, seconds: float = 400.0) -> dict[str, str]:
         """Waits until that many runs of a DAG have ended; state by begin of the interval."""
@@ -176,7 +211,7 @@ def started(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReq
         prepare(home)
         home.start()
         sets = ["replay_pair", "replay_late", "replay_careful", *(["replay_nodes"] if nodes else [])]
-        home.ready("capture_ingest", "lowwater_maintain", *sets, slots=2)
+        home.ready("capture_ingest", "lowwater_digest", "lowwater_maintain", *sets, slots=2)
         yield Platform(home, folder / "lake", folder / "captures", told)
     finally:
         home.stop()
@@ -255,7 +290,7 @@ def _settings(path: Path, nodes: str, hook: str) -> None:
         sets["nodes"] = [f"node{number}" for number in range(1, 7)]
     text = "[sets]\n" + "".join(f"{name} = {links!r}\n".replace("'", '"') for name, links in sets.items())
     text += f'\n[replay]\npatience = "{PATIENCE:.0f}s"\n\n[query_sets.late]\nprocesses = "each"\n'
-    text += f'\n[query_sets.careful]\napproval = true\ndeadline = "1s"\n\n[notify]\nurl = "{hook}"\n'
+    text += f'\n[query_sets.careful]\napproval = true\ndeadline = "1s"\n\n[notify]\nurl = "{hook}"\ndigest = "never"\n'
     text += '\n[schedule]\nmaintain = "never"\n'
     for name in (*LINKS, "late"):
         text += LINK.format(

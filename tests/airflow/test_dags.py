@@ -92,7 +92,7 @@ def test_every_dag(tmp_path: Path) -> None:
     assert found["heavy"] == [], "a DAG file does no work at import"
     dags = found["dags"]
     sets = {"more", *(path.stem for path in QUERIES.glob("*.gsql"))}
-    assert set(dags) == {"capture_ingest", "lowwater_maintain", *(f"replay_{name}" for name in sets)}
+    assert set(dags) == {"capture_ingest", "lowwater_digest", "lowwater_maintain", *(f"replay_{name}" for name in sets)}
     assert dags["capture_ingest"]["tasks"] == {"find": ["ingest"], "ingest": []}
     assert dags["replay_more"]["tasks"] == {"wait": ["evaluate"], "evaluate": ["publish"], "publish": []}
     approved = {"wait": ["evaluate", "publish"], "evaluate": ["approve"], "approve": ["publish"], "publish": []}
@@ -112,6 +112,8 @@ def test_every_dag(tmp_path: Path) -> None:
     }
     upkeep = dags.pop("lowwater_maintain")
     assert upkeep["tasks"] == {"maintain": []} and upkeep["runs"] == 1 and not upkeep["catchup"]
+    digest = dags.pop("lowwater_digest")
+    assert digest["tasks"] == {"tell": []} and digest["cron"] == "0 0 * * *" and not digest["catchup"]
     for name, dag in dags.items():
         assert dag["timetable"] == "CronDataIntervalTimetable", name
         assert dag["start"] == "2026-01-01 00:00:00+00:00"
@@ -158,7 +160,7 @@ def test_wrong_settings_are_import_errors(settings: str | None, said: str, tmp_p
     lake.mkdir()
     (lake / "lowwater.toml").write_text(settings or "")
     found = load(tmp_path, lake if settings is not None else None)
-    assert set(found["dags"]) <= {"lowwater_maintain"}, "it has no interval"
+    assert set(found["dags"]) <= {"lowwater_digest", "lowwater_maintain"}, "they have no interval"
     files = {Path(name).name for name in found["errors"]}
     assert files | {"maintenance.py"} == {"capture_ingest.py", "maintenance.py", "replay.py"}
     assert all(said in text for text in found["errors"].values())

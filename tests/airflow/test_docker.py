@@ -17,6 +17,7 @@ import psutil
 import pytest
 
 from lowwater.instants import HOUR, format_instant
+from scripts.image import instructions
 from tests.airflow.compose import FILE, Compose, copied, example, load, wanted
 from tests.airflow.conftest import wait
 from tests.replay.support import DEMO, QUERIES, ROOT, START, table_rows
@@ -190,6 +191,15 @@ def test_the_image_is_made_of_what_is_there() -> None:
     lock = (ROOT / "requirements.txt").read_text(encoding="utf-8")
     pins = re.findall(r"^([\w-]+)==", (ROOT / "docker" / "requirements.txt").read_text(encoding="utf-8"), re.MULTILINE)
     assert "asyncpg" in pins and not [name for name in pins if f"\n{name}==" in lock]
+
+
+def test_every_instruction_of_the_image_can_be_done_without_an_engine() -> None:
+    """`make test-image` runs them; here only that it knows all of them, and starts from the same Debian and Python."""
+    found = list(instructions((ROOT / "docker" / "Dockerfile").read_text(encoding="utf-8")))
+    assert {word for word, _ in found} <= {"ARG", "FROM", "RUN", "COPY", "WORKDIR", "ENV", "USER", "ENTRYPOINT", "CMD"}
+    assert ("ARG", "PYTHON_IMAGE=python:3.11-slim-bookworm") in found
+    named = {name for word, rest in found if word == "COPY" for name in rest.split()[:-1]}
+    assert {ROOT / name for name in named} == set(copied())
 
 
 HELP = """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -16,6 +17,8 @@ import pytest
 
 from lowwater.capture.generate import GeneratedCapture
 from lowwater.instants import HOUR, format_instant
+from lowwater.lake.layout import open_lake
+from lowwater.lake.ledgers.runs import read_replays
 from lowwater.storage import paths
 from scripts.machines import Cluster, cluster, environment
 from tests.replay.support import DEMO, QUERIES, ROOT, START, lowwater, table_rows, write_settings
@@ -95,6 +98,21 @@ def test_rows_of_a_cluster_that_shares_only_the_store(
     for query in DEMO:
         assert table_rows(lake, query) == table_rows(published, query, START, START + HOUR) != []
     assert [*paths.files_below(lake / "_work")] == []
+    assert_told(lake)
+
+
+def assert_told(lake: PurePath) -> None:
+    """The ledger and the metrics say where tasks ran, and which executor was lost."""
+    rows = [row for row in read_replays(open_lake(lake, make=False), "demo") if row.stage in ("low", "high")]
+    accounts = [json.loads(row.accounting) for row in rows]
+    runs = [run for account in accounts for run in account.get("tasks", ())]
+    assert {run["host"] for run in runs} <= {"127.0.0.10", "127.0.0.11", "127.0.0.12"}
+    assert runs and all(run["size"] > 0 and run["tries"] >= 1 and run["task"] for run in runs)
+    lost = [each for account in accounts for each in account.get("lost", ())]
+    assert lost and all(each["host"].startswith("127.0.0.1") and each["reason"] for each in lost)
+    said = lowwater("metrics", "--lake", lake)
+    assert said.code == 0, said.err
+    assert 'lowwater_executors_lost{query_set="demo"' in said.out and "lowwater_tasks_again" in said.out
 
 
 def ingest_of(lake: PurePath, capture: GeneratedCapture) -> list[object]:

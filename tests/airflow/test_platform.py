@@ -16,7 +16,7 @@ import duckdb
 import pyarrow.parquet as pq
 import pytest
 
-from lowwater.instants import HOUR, parse_instant, spoken_instant, spoken_span
+from lowwater.instants import HOUR, format_instant, parse_instant, spoken_instant, spoken_span
 from lowwater.lake.tables import open_table
 from lowwater.replay.interval import replay, statuses
 from lowwater.replay.job import Job
@@ -230,7 +230,9 @@ def test_a_warning_waits_for_a_human(platform: Platform) -> None:
     assert table_rows(platform.lake, "careful_flows", cut, cut + HOUR) == []
     clear(platform, "replay_careful", approve["dag_run_id"], True)
     assert wait(asked, 400, 1.0)
-    answer(platform, path, "Approve")
+    await_parked(platform)
+    said = platform.act(f"approve/careful?start={format_instant(cut)}&end={format_instant(cut + HOUR)}")
+    assert said == f"The run {approve['dag_run_id']} goes on and publishes the interval."
     assert set(platform.finish("replay_careful", 2).values()) == {"success"}
     assert table_rows(platform.lake, "careful_flows", cut, cut + HOUR) != []
     assert states(platform, "careful")[cut, "careful_flows"] == "incomplete"
@@ -243,6 +245,15 @@ def test_the_webhook_is_told_of_deadlines_and_failures(platform: Platform) -> No
     assert wait(lambda: told("deadline") and told("failed"), 300), platform.told
     assert "has missed its deadline" in told("deadline")[0]["text"] and told("deadline")[0]["run"]
     assert told("failed")[0]["run"].startswith("backfill")
+    (warning,) = told("warning")
+    assert warning["text"].startswith("careful 2026-01-01 01:00:00") and "incomplete" in warning["text"]
+
+
+def test_the_webhook_is_told_a_digest(platform: Platform) -> None:
+    platform.home.ask("POST", "dags/lowwater_digest/dagRuns", {"logical_date": None})
+    assert wait(lambda: [each for each in platform.told if each["kind"] == "digest"], 120, 1.0), platform.told
+    (digest,) = [each["text"] for each in platform.told if each["kind"] == "digest"]
+    assert "careful: 1 done, 1 incomplete" in digest.splitlines()
 
 
 def test_parameters_of_a_backfill(platform: Platform) -> None:
@@ -297,7 +308,13 @@ def records(folder: Path) -> list[tuple[Any, ...]]:
 
 
 def answer(platform: Platform, path: str, option: str) -> None:
-    """Answers when the scheduler has heard that the task was parked: one that goes on before, it takes for dead."""
+    """Answers for a human."""
+    await_parked(platform)
+    platform.home.ask("PATCH", path, {"chosen_options": [option], "params_input": {}})
+
+
+def await_parked(platform: Platform) -> None:
+    """Waits until the scheduler has heard that the task was parked: one that goes on before, it takes for dead."""
     task = platform.task("replay_careful", START + HOUR, "approve")
     words = [f"run_id='{task['dag_run_id']}'", "task_id='approve'", f"try_number={task['try_number']},"]
 
@@ -307,7 +324,6 @@ def answer(platform: Platform, path: str, option: str) -> None:
         return any(all(word in line for word in words) for line in events)
 
     wait(heard, 60)  # if its log says it in other words, a minute is enough
-    platform.home.ask("PATCH", path, {"chosen_options": [option], "params_input": {}})
 
 
 def clear(platform: Platform, dag: str, run: str, only_failed: bool) -> None:

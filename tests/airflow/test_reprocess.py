@@ -19,7 +19,7 @@ from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import open_lake
 from lowwater.replay.interval import statuses
 from lowwater.replay.job import Job
-from tests.airflow.chromium import browser, fill_form, run_backfill
+from tests.airflow.chromium import browser, fill_form, frame, run_backfill
 from tests.airflow.conftest import FLOWS, Platform, prepare, script, wait
 from tests.docs.book import ROOT, blocks
 from tests.replay.support import START
@@ -34,6 +34,9 @@ both = ["main1", "control"]
 [query_sets.changed]
 
 [query_sets.chain]
+
+[query_sets.beat]
+interval = "12h"
 
 [replay]
 patience = "0s"
@@ -54,10 +57,49 @@ policy = "{policy}"
 """
 
 
+BEAT = """
+[links.beat]
+kind = "csv"
+schemas = "beat.schema"
+since = "{since}"
+until = "{until}"
+policy = "publish"
+"""
+SCHEMA = "PROTOCOL BEAT { uint time get_csv_uint (increasing); uint value get_csv_uint; }"
+BEATS = "DEFINE { query_name 'beats'; }\nSELECT tb, count(*) AS cnt FROM beat.BEAT GROUP BY time/3600 AS tb\n"
+CONSUMER = """
+from airflow.sdk import DAG, DayWindow, PartitionedAssetTimetable, RollupMapper, StartOfDayMapper, task
+from lowwater_airflow.whole import WholePeriod, each, whole
+
+with DAG("day_of_beats", schedule=each("beat"), max_active_runs=1):
+
+    @task
+    def consume(day):
+        return day
+
+    consume(WholePeriod(task_id="whole", query_set="beat").output)
+
+with DAG(
+    "day_of_hours",
+    schedule=PartitionedAssetTimetable(
+        assets=whole("changed"),
+        default_partition_mapper=RollupMapper(upstream_mapper=StartOfDayMapper(), window=DayWindow()),
+    ),
+):
+
+    @task
+    def consume_hours():
+        return "a day"
+
+    consume_hours()
+"""
+
+
 def write_settings(lake: Path, skew: str) -> None:
     since, until = format_instant(START), format_instant(START + HOURS * HOUR)
     links = [("main1", skew, "fail"), ("control", "1s", "exclude")]
     text = [LINK.format(name=name, skew=own, since=since, until=until, policy=policy) for name, own, policy in links]
+    text.append(BEAT.format(since=since, until=format_instant(START + 24 * HOUR)))
     (lake / "lowwater.toml").write_text(SETTINGS + "".join(text), encoding="utf-8")
 
 
@@ -69,15 +111,21 @@ def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
     queries.mkdir()
     (queries / "changed.gsql").write_text(FLOWS.format(name="rows", more="", links="[both]"), encoding="utf-8")
     (queries / "chain.gsql").write_text(HANDS_OVER, encoding="utf-8")
+    (queries / "beat.gsql").write_text(BEATS, encoding="utf-8")
+    (lake.root / "beat.schema").write_text(SCHEMA, encoding="utf-8")
+    (folder / "own").mkdir()
+    (folder / "own" / "consumer.py").write_text(CONSUMER, encoding="utf-8")
     write_settings(lake.root, "1s")
+    beat(lake.root, folder / "captures", 0)
     for each in generate(folder / "captures", START, HOURS, ["main1", "control"], rate=1.0, seed=7):
         ingest(lake, each.link, [each.path], load_config(lake.root), (each.start, each.end))
     Job.open(lake.root, "chain", queries)  # as `plan` does: the lake keeps that its intervals run in order
     home = script("home").Home(folder / "airflow", lake.root, queries)
     try:
-        prepare(home)
+        prepare(home, folder / "own")
         home.start()
-        home.ready("replay_changed", "replay_chain", slots=2)
+        dags = ("replay_changed", "replay_chain", "replay_beat", "day_of_beats", "day_of_hours", "capture_ingest")
+        home.ready(*dags, slots=2)
         yield Platform(home, lake.root, folder / "captures", [])
     finally:
         home.stop()
@@ -89,6 +137,15 @@ def page(platform: Platform) -> Iterator[Any]:
     """A page of Chromium, logged in."""
     with browser(platform.home) as found:
         yield found
+
+
+def beat(lake: Path, folder: Path, half: int) -> None:
+    """Ingests the records of half a day, one each hour."""
+    begin, end = START + half * 12 * HOUR, START + (half + 1) * 12 * HOUR
+    path = folder / f"beat{half}.csv"
+    lines = [f"{at // 10**9},{half}\n" for at in range(begin, end, HOUR)]
+    path.write_text("".join(["time,value\n", *lines]), encoding="ascii")
+    ingest(open_lake(lake), "beat", [path], load_config(lake), (begin, end))
 
 
 def states(platform: Platform, query_set: str = "changed") -> list[str]:
@@ -199,3 +256,118 @@ def test_a_set_that_hands_state_over_runs_in_order_though_two_runs_may_be_at_wor
     published = platform.task("replay_chain", START, "publish")["end_date"]
     begun = platform.task("replay_chain", START + HOUR, "wait")["start_date"]
     assert datetime.fromisoformat(begun) >= datetime.fromisoformat(published)
+
+
+def consumed(platform: Platform, dag: str = "day_of_beats") -> list[tuple[str, str]]:
+    """Of each run of a consumer its partition and the state of its last task, oldest first, once all have ended."""
+
+    def ended() -> list[dict[str, Any]] | None:
+        found = platform.home.runs(dag)
+        return found if all(run["state"] in ("success", "failed") for run in found) else None
+
+    runs = wait(ended, 120, 1.0)
+    assert runs is not None
+    tasks = {task["dag_run_id"]: task["state"] for task in platform.home.tasks(dag) if task["task_id"] == "consume"}
+    ordered = sorted(runs, key=lambda run: run["run_after"])
+    return [(run["partition_key"], tasks[run["dag_run_id"]]) for run in ordered]
+
+
+def test_a_daily_dag_waits_for_the_whole_day_and_runs_again_when_a_part_is_published_again(platform: Platform) -> None:
+    """An interval that was published incomplete does not count; a second publication of one starts the day again."""
+    noon = START + 12 * HOUR
+    for start, runs in ((START, 1), (noon, 2)):
+        platform.backfill("replay_beat", start, start, parallel=1)
+        assert set(platform.finish("replay_beat", runs).values()) == {"success"}
+    found = {row.start: row.state for row in statuses(platform.lake, platform.home.queries) if row.query_set == "beat"}
+    assert found == {START: "done", noon: "incomplete"}
+    assert wait(lambda: consumed(platform) == [("2026-01-01", "skipped")], 60, 1.0), consumed(platform)
+    beat(platform.lake, platform.captures, 1)
+    platform.act(f"backfill/beat?start={format_instant(START)}&end={format_instant(START + 24 * HOUR)}")
+    day = [("2026-01-01", "skipped"), ("2026-01-01", "success")]
+    assert wait(lambda: consumed(platform) == day, 120, 1.0), consumed(platform)
+    platform.backfill("replay_beat", START, START, again="completed")
+    assert wait(lambda: consumed(platform) == [*day, day[1]], 120, 1.0), consumed(platform)
+    events = platform.home.ask("GET", "assets/events?limit=100")["asset_events"]
+    keys = [event["partition_key"] for event in events if event["name"] == "whole intervals of beat"]
+    assert sorted(keys) == ["2026-01-01T00:00:00", "2026-01-01T00:00:00", "2026-01-01T12:00:00"]
+
+
+def test_airflow_rolls_up_24_hours_once(platform: Platform) -> None:
+    """Its own `RollupMapper` waits for all keys of a day, and then for all of them again: the documents say so."""
+    (asset,) = [
+        each
+        for each in platform.home.ask("GET", "assets?limit=100")["assets"]
+        if each["name"] == "whole intervals of changed"
+    ]
+
+    def publish(hours: range) -> None:
+        for hour in hours:
+            key = {"asset_id": asset["id"], "partition_key": f"2025-06-01T{hour:02}:00:00"}
+            platform.home.ask("POST", "assets/events", key)
+
+    def days() -> list[str]:
+        return [run["partition_key"] for run in platform.home.runs("day_of_hours")]
+
+    publish(range(23))
+    assert not wait(days, 8, 1.0)
+    publish(range(23, 24))
+    assert wait(lambda: days() == ["2025-06-01"], 60, 1.0)
+    publish(range(5, 6))
+    assert not wait(lambda: len(days()) > 1, 8, 1.0), "one hour again starts no second run"
+
+
+def test_a_skew_is_recommended_accepted_and_what_became_stale_is_run_again(platform: Platform, page: Any) -> None:
+    """In Chromium, from the skew review to green cells; Airflow's audit log names who did it."""
+    await_end(platform)
+    page.goto(f"{platform.home.address}/plugin/lowwater")
+    inside = frame(page)
+    inside.get_by_role("link", name="Skew review").click()
+    inside.get_by_role("table").get_by_role("link", name="main1", exact=True).click()
+    inside.get_by_role("link", name="Accept the recommended skew").click()
+    inside.get_by_text("published intervals become stale").wait_for()
+    before = load_config(platform.lake).link("main1").skew
+    inside.get_by_role("button", name="Set the skew of main1 to").click()
+    inside.get_by_text("The skew of main1 is").wait_for()
+    assert load_config(platform.lake).link("main1").skew != before
+    assert states(platform, "chain") == ["stale", "stale"]
+    inside.get_by_role("link", name="Backfill the 2 stale intervals of chain").click()
+    inside.get_by_text("Airflow makes a backfill of 2 runs of replay_chain, 1 at a time.").wait_for()
+    inside.get_by_role("button", name="Backfill chain").click()
+    inside.get_by_text("Airflow made backfill").wait_for()
+    page.goto("about:blank")
+    assert wait(lambda: states(platform, "chain") == ["done", "done"], 240, 2.0)
+    page.goto(f"{platform.home.address}/plugin/lowwater")
+    cells = frame(page).locator('a[href*="interval/chain/"]')
+    cells.first.wait_for()
+    labels = [cells.nth(at).get_attribute("aria-label") for at in range(HOURS)]
+    assert labels == ["1 Jan 00:00, done", "1 Jan 01:00, done"]
+    log = platform.home.ask("GET", "eventLogs?limit=100&order_by=-event_log_id")["event_logs"]
+    told = {(entry["event"], entry["owner"]) for entry in log}
+    assert {("lowwater_set_skew", "admin"), ("create_backfill", "admin")} <= told
+
+
+def test_a_backfill_that_was_cancelled_is_no_trap(platform: Platform) -> None:
+    """Airflow calls runs that never began failed, and never starts them again; the pages know both."""
+    noon = START + 12 * HOUR
+    made = platform.home.backfill("replay_beat", format_instant(START), format_instant(noon), 1, again="completed")
+    platform.home.ask("PUT", f"backfills/{made}/cancel")
+    assert wait(lambda: {run["state"] for run in platform.home.runs("replay_beat")} <= {"success", "failed"}, 120, 1.0)
+    run = next(
+        run for run in platform.home.runs("replay_beat") if run["logical_date"][:19] == format_instant(noon)[:19]
+    )
+    assert run["state"] == "failed" and platform.states("replay_beat", noon).count("success") == 0
+    rows = [row for row in statuses(platform.lake, platform.home.queries) if row.query_set == "beat"]
+    assert {row.state for row in rows} == {"done"}, "nothing of the lake has failed"
+    body = {"dry_run": False, "dag_run_id": run["dag_run_id"], "only_failed": False}
+    platform.home.ask("POST", "dags/replay_beat/clearTaskInstances", body)
+
+    def state() -> str:
+        return str(platform.home.ask("GET", f"dags/replay_beat/dagRuns/{run['dag_run_id']}")["state"])
+
+    assert not wait(lambda: state() != "queued", 10, 1.0), "Airflow starts such runs now: the documents can say less"
+    said = platform.act(f"run/beat?start={format_instant(noon)}&end={format_instant(noon + 12 * HOUR)}")
+    assert said.startswith("Airflow made backfill")
+    assert wait(lambda: state() == "success", 120, 1.0), state()
+    platform.home.ask("DELETE", f"dags/replay_beat/dagRuns/{run['dag_run_id']}")
+    platform.backfill("replay_beat", noon, noon)
+    assert set(platform.finish("replay_beat", 2).values()) == {"success"}

@@ -7,8 +7,11 @@ import os
 import subprocess
 import sys
 from contextlib import suppress
+from email import message_from_string
+from email.policy import default
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from socketserver import StreamRequestHandler, ThreadingTCPServer
 from threading import Event, Thread
 from typing import Any
 
@@ -132,11 +135,68 @@ def hook() -> Any:
 TELL = """
 import asyncio, sys
 sys.path.insert(0, sys.argv[1])
-from lowwater_airflow.alerts import failed, late
+from lowwater_airflow.alerts import failed, late, warned
 run = {"dag_run": {"dag_id": "replay_q", "run_id": "r", "data_interval_start": "now"}}
 failed(run)
 asyncio.run(late(run))
+outcome = {"state": "done", "verdict": "warned", "committed": True, "report": "page.html"}
+outcome["reason"] = "<b>{{ 1 + 1 }}</b>"
+warned(run, "q", outcome)
+warned(run, "q", {**outcome, "committed": False})
+warned(run, "q", {**outcome, "verdict": "passed"})
 """
+
+
+@pytest.fixture
+def mailbox() -> Any:
+    """A mail server on loopback: its port, and the mails that it took."""
+    mails: list[str] = []
+
+    class Session(StreamRequestHandler):
+        def handle(self) -> None:
+            self.wfile.write(b"220 ready\r\n")
+            while line := self.rfile.readline():
+                word = line[:4].upper()
+                if word == b"DATA":
+                    self.wfile.write(b"354 go on\r\n")
+                    lines = []
+                    while (part := self.rfile.readline()) != b".\r\n":
+                        lines.append(part)
+                    mails.append(b"".join(lines).decode())
+                self.wfile.write(b"221 bye\r\n" if word == b"QUIT" else b"250 ok\r\n")
+                if word == b"QUIT":
+                    return
+
+    server = ThreadingTCPServer(("127.0.0.1", 0), Session)
+    Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield server.server_address[1], mails
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.mark.slow
+def test_alerts_go_by_mail_and_an_absent_server_stops_nothing(tmp_path: Path, mailbox: Any) -> None:
+    """By Airflow's notifier: a failed run, a missed deadline, a warning; a reason is no template and no markup."""
+    port, mails = mailbox
+    environment = {**os.environ, "AIRFLOW_HOME": str(tmp_path / "airflow"), "LOWWATER_LAKE": str(tmp_path)}
+    extra = {"disable_ssl": True, "disable_tls": True, "from_email": "lowwater@example.org"}
+    (tmp_path / "lowwater.toml").write_text('[notify]\nemail = ["desk@example.org"]\nmail_connection = "post"\n')
+    for at, expected in ((port, ["failed", "deadline", "warning"]), (1, [])):
+        mails.clear()
+        environment["AIRFLOW_CONN_POST"] = json.dumps(
+            {"conn_type": "smtp", "host": "127.0.0.1", "port": at, "extra": {**extra, "retry_limit": 1}}
+        )
+        command = [sys.executable, "-c", TELL, str(ROOT / "plugins")]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stderr
+        parsed = [message_from_string(mail, policy=default) for mail in mails]
+        assert [str(mail["subject"]).split()[1].rstrip(":") for mail in parsed] == expected
+        assert {str(mail["to"]) for mail in parsed} == ({"desk@example.org"} if expected else set())
+        if expected:
+            body = parsed[-1].get_body().get_content()  # type: ignore[union-attr]
+            assert "&lt;b&gt;{{ 1 + 1 }}&lt;/b&gt;" in body and "The audit warned: page.html" in body
 
 
 @pytest.mark.slow
@@ -155,8 +215,8 @@ def test_the_token_of_the_webhook_comes_from_a_connection(tmp_path: Path, hook: 
         command = [sys.executable, "-c", TELL, str(ROOT / "plugins")]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
         assert done.returncode == 0, done.stderr
-        assert [each[:2] for each in told] == [(path, token)] * 2
-        assert [each[2]["kind"] for each in told] == ["failed", "deadline"]
+        assert [each[:2] for each in told] == [(path, token)] * 3
+        assert [each[2]["kind"] for each in told] == ["failed", "deadline", "warning"]
 
 
 def test_the_webhook_is_named_once(tmp_path: Path) -> None:

@@ -45,6 +45,7 @@ def test_no_route_answers_who_is_not_logged_in(view: Any) -> None:
             f"/results/{{set_name}}/{{query}}{last}": f"/results/q/flows{last.replace('{form}', 'csv')}"
             for last in ("", "/plot.json", "/rows.{form}", "/packets", "/packets.pcapng", "/diff")
         },
+        "/act/{kind}/{name}": "/act/run/q",
         "/assets/{name:path}": "/assets/review.css",
         "/docs/{name:path}": "/docs/index.html",
         "/{address:path}": "/index.html",
@@ -53,7 +54,9 @@ def test_no_route_answers_who_is_not_logged_in(view: Any) -> None:
     for route in view.routes:
         asked = [each.call for each in _all(route.dependant)]
         assert get_user in asked
-        assert ask(view, paths[route.path], query="dag_id=replay_q&run_id=x").status == 401
+        for method in route.methods:
+            assert ask(view, paths[route.path], method, query="dag_id=replay_q&run_id=x").status == 401
+        assert route.methods <= {"GET", "HEAD"} or route.path == "/act/{kind}/{name}", "only acts write"
 
 
 def _all(dependant: Any) -> Iterator[Any]:
@@ -76,6 +79,10 @@ from airflow.api_fastapi.auth.managers.simple.simple_auth_manager import SimpleA
 class OneDag(SimpleAuthManager):
     # As a manager of rights for each DAG has it: this user may see one, and every view.
     def is_authorized_dag(self, *, method, user, access_entity=None, details=None):
+        if user.get_name() == "boss":
+            return True
+        if user.get_name() == "half" and method == "PUT":
+            return details is not None and details.id in ("replay_q", "capture_ingest")
         return method == "GET" and details is not None and details.id == "replay_q"
 """
 ASK = """
@@ -88,7 +95,7 @@ app = create_app(apps="core")
 token = get_auth_manager().generate_jwt(SimpleAuthManagerUser(username="guest", role="VIEWER"))
 known = {"Authorization": f"Bearer {token}"}
 found = {}
-for path in sys.argv[1:]:
+for path in sys.argv[2:]:
     address, _, query = path.partition("?")
     got = ask(app, f"/lowwater/{address}", query=query, headers=known)
     head = ask(app, f"/lowwater/{address}", "HEAD", query=query, headers=known)
@@ -98,9 +105,52 @@ for path in sys.argv[1:]:
         "to": got.headers.get("location", ""),
         "told": "other" in got.text or "secret" in got.text,
     }
+
+
+def login(name, role="VIEWER"):
+    token = get_auth_manager().generate_jwt(SimpleAuthManagerUser(username=name, role=role))
+    return {"Authorization": f"Bearer {token}"}
+
+
+def sealed(page):
+    return page.partition('name="seal" value="')[2].partition('"')[0]
+
+
+def act(who, body, headers=(), path="/lowwater/act/skew/main1"):
+    sent = ask(app, path, "POST", headers={**login(who), **dict(headers)}, body=body.encode())
+    return [sent.status, sent.text.partition('<main')[2]]
+
+
+SKEW = "/lowwater/act/skew/main1"
+pages = {who: ask(app, SKEW, query="bound=7s", headers=login(who)).text for who in ("guest", "half", "boss")}
+seal = sealed(pages["boss"])
+good = f"bound=7s&seal={seal}"
+from airflow.models import Log
+from airflow.utils.session import create_session
+from sqlalchemy import select
+
+acts = {
+    "pages": pages,
+    "stranger": ask(app, SKEW, "POST", headers={}, body=good.encode()).status,
+    "guest": act("guest", good),
+    "half": act("half", good),
+    "no seal": act("boss", "bound=7s"),
+    "wrong bound": act("boss", f"bound=8s&seal={seal}"),
+    "other site": act("boss", good, {"Sec-Fetch-Site": "cross-site"}),
+    "other origin": act("boss", good, {"Origin": "https://evil.example", "Host": "airflow"}),
+    "unknown dag": act("boss", "start=2025-01-01T00:00:00Z&end=2025-01-01T01:00:00Z", path="/lowwater/act/run/q"),
+}
+with create_session() as session:
+    acts["logged before"] = len(session.scalars(select(Log.event)).all())
+settings = open(sys.argv[1]).read()
+acts["done"] = act("boss", good, {"Sec-Fetch-Site": "same-origin"})
+acts["again"] = act("boss", good)
+acts["settings"] = [settings, open(sys.argv[1]).read()]
+with create_session() as session:
+    acts["log"] = [[row.event, row.owner, json.loads(row.extra)] for row in session.scalars(select(Log))]
 plugins = json.loads(ask(app, "/api/v2/plugins", headers=known).text)["plugins"]
 views = sorted(view["destination"] for each in plugins for view in each["external_views"])
-print(json.dumps({"found": found, "views": views}), file=sys.stderr)
+print(json.dumps({"found": found, "views": views, "acts": acts}), file=sys.stderr)
 """
 WANTED = {
     "index.html": 200,
@@ -110,6 +160,8 @@ WANTED = {
     "set/other.html": 404,
     "query/other/secret.html": 404,
     "interval/other/2025-01-01T000000Z_2025-01-01T010000Z.html": 404,
+    "act/skew/main1?bound=7s": 200,
+    "act/run/other?start=2025-01-01T00:00:00Z&end=2025-01-01T01:00:00Z": 404,
     "docs/q/page.html": 200,
     "docs/other/page.html": 404,
     "docs/index.html": 404,
@@ -148,7 +200,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Any:
         "LOWWATER_QUERIES": str(queries),
         "PYTHONPATH": os.pathsep.join([str(folder), str(ROOT), environment.get("PYTHONPATH", "")]),
     }
-    for command in (["-m", "airflow", "db", "migrate"], ["-c", ASK, *WANTED]):
+    for command in (["-m", "airflow", "db", "migrate"], ["-c", ASK, str(root / "lowwater.toml"), *WANTED]):
         done = subprocess.run([sys.executable, *command], env=environment, capture_output=True, text=True, timeout=300)
         assert done.returncode == 0, done.stderr[-2000:]
     return json.loads(done.stderr.splitlines()[-1])
@@ -164,3 +216,30 @@ def test_airflow_mounts_the_pages_behind_its_login(answers: Any) -> None:
     assert {answer["statuses"][2] for answer in answers["found"].values()} == {401}
     assert answers["found"]["dag?dag_id=replay_q"]["to"] == "set/q.html"
     assert answers["views"] == ["dag", "dag_run", "nav"]
+
+
+def test_nobody_writes_without_a_permission_a_seal_and_a_form_of_ours(answers: Any) -> None:
+    """The skew of a link that two query sets read: who may edit one of their DAGs only may not change it."""
+    acts = answers["acts"]
+    assert "You may not edit capture_ingest" in acts["pages"]["guest"] and "disabled" in acts["pages"]["guest"]
+    assert "You may not edit replay_other" in acts["pages"]["half"]
+    assert "disabled" not in acts["pages"]["boss"] and "the event lowwater_set_skew" in acts["pages"]["boss"]
+    assert acts["stranger"] == 401
+    refused = ("guest", "half", "no seal", "wrong bound", "other site", "other origin", "unknown dag")
+    assert {name: acts[name][0] for name in refused} == dict.fromkeys(refused, 403)
+    assert "Airflow has no DAG replay_q" in acts["unknown dag"][1]
+    assert "Another site sent this form" in acts["other site"][1] and "Another site" in acts["other origin"][1]
+    assert "Something has changed since" in acts["wrong bound"][1]
+    assert acts["logged before"] == 0
+
+
+def test_a_skew_is_written_and_is_in_the_audit_log(answers: Any) -> None:
+    """The form is good for one time: afterwards it says what would be done now."""
+    acts = answers["acts"]
+    assert acts["done"][0] == 200 and "The skew of main1 is 7s. 3 intervals are stale." in acts["done"][1]
+    assert 'href="../../act/backfill/q?start=2025-01-01T00:00:00Z&amp;end=2025-01-01T03:00:00Z' in acts["done"][1]
+    assert acts["again"][0] == 403 and "in force already" in acts["again"][1]
+    before, after = acts["settings"]
+    assert after == before.replace("[links.main1]\n", '[links.main1]\nskew = "7s"\n')
+    about = {"link": "main1", "before_ns": 10**9, "after_ns": 7 * 10**9}
+    assert acts["log"] == [["lowwater_set_skew", "boss", about]]

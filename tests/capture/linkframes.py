@@ -29,7 +29,7 @@ class LinkFrames:
     Attributes:
         drawn: makes a whole frame of it at random, as tshark reads it too.
         around: a frame of an IP packet and its ether type, for the fuzzers.
-        layers: tshark's names of its layers; the last one is that of its addresses.
+        layers: tshark's names of its layers; the last one is that of its addresses. None where tshark does not read it.
         addresses: tshark's fields of the source and the destination; empty where it has none.
         types: tshark's fields of its ether type.
         rows: frames, and what is decoded: `destMAC`, `srcMAC`, `ether_type`, `vlan_id`, `ipversion`.
@@ -176,6 +176,53 @@ def over_prism(dice: random.Random) -> bytes:
     if shape == 0:
         return maker.avs(frame)
     return frame if shape == 1 else maker.prism(frame, dice.choice(("little", "big")), dice.choice((0x44, 0x41)))
+
+
+def transfer(frame: bytes, dice: random.Random) -> bytes:
+    """A transfer of USB with an Ethernet frame, which nothing but padding of Ethernet may follow."""
+    if dice.random() < 0.4:
+        return maker.rndis(frame, dice.choice((0, 0, 12)))
+    more = [frame] * dice.randrange(2)
+    return maker.ncm([frame, *more], *(dice.random() < 0.5 for _ in range(3)))
+
+
+def over_usb(long: bool) -> Frame:
+    return lambda dice: maker.usbmon(transfer(over_ethernet(dice), dice), long)
+
+
+def usb_rows(long: bool) -> tuple[tuple[bytes, tuple[Any, ...]], ...]:
+    """Transfers that hold a frame, and others."""
+    frame, none = maker.ethernet(PACKET4, 0x0800, 7, 8, [5]), (None,) * 5
+    whole = (8, 7, 0x0800, 5, 4)
+    return tuple(
+        (maker.usbmon(data, long, **more), row)
+        for data, more, row in (
+            (maker.rndis(frame), {}, whole),
+            (maker.rndis(frame, 4), {}, whole),
+            (maker.ncm([frame, bytes(90)]), {}, whole),
+            (maker.ncm([frame], wide=True, checked=True, first=False), {}, whole),
+            (maker.rndis(frame), {"kind": 2}, none),
+            (maker.rndis(frame), {"absent": 60}, none),
+            (maker.rndis(frame, kind=2), {}, none),
+            (maker.rndis(frame, offset=0), {}, none),
+            (maker.rndis(frame)[:4] + b"\x2d" + maker.rndis(frame)[5:], {}, none),
+            (maker.rndis(bytes(13)), {}, none),
+            (maker.ncm([frame], word=b"IPS"), {}, none),
+            (maker.ncm([bytes(13)], checked=True), {}, none),
+            (maker.ncm([]), {}, none),
+            (frame, {}, none),
+            (b"", {}, none),
+        )
+    )
+
+
+def usb_frames(long: bool) -> LinkFrames:
+    return LinkFrames(
+        over_usb(long),
+        lambda packet, kind: maker.usbmon(maker.rndis(maker.ethernet(packet, kind)), long),
+        (),
+        rows=usb_rows(long),
+    )
 
 
 def bare(packet: bytes, _: int) -> bytes:
@@ -355,6 +402,8 @@ LINKS: dict[int, LinkFrames] = {
         addresses=("wlan.sa", "wlan.da"),
         rows=((maker.prism(maker.wifi(maker.snap(PACKET4))), (None, None, None, None, None)),),
     ),
+    maker.USB: usb_frames(False),
+    maker.USB_MMAPPED: usb_frames(True),
     maker.RADIOTAP: LinkFrames(
         over_radiotap,
         lambda packet, kind: maker.radiotap(maker.wifi(maker.snap(packet, kind))),

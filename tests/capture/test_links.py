@@ -26,6 +26,8 @@ FORGIVING = 1 << 61
 FRAMES = 150
 RECORD_HEADER = bytes(16)
 PACKET4 = linkframes.PACKET4
+SHOWN = [link for link, made in LINKS.items() if made.layers]
+"""Link types that tshark reads, too."""
 FIXED = ("position", "arrival", "timestamp", "len", "caplen")
 
 
@@ -39,7 +41,7 @@ def test_a_number_has_one_entry() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("link", LINKS)
+@pytest.mark.parametrize("link", SHOWN)
 def test_generated_frames_equal_tshark(tmp_path: Path, link: int) -> None:
     if shutil.which("tshark") is None:
         pytest.skip("no tshark on this machine")
@@ -51,7 +53,7 @@ def test_generated_frames_equal_tshark(tmp_path: Path, link: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("link", LINKS)
+@pytest.mark.parametrize("link", SHOWN)
 def test_frames_cut_at_every_length_equal_tshark(tmp_path: Path, link: int) -> None:
     if shutil.which("tshark") is None:
         pytest.skip("no tshark on this machine")
@@ -117,6 +119,27 @@ LINK = ("destMAC", "srcMAC", "ether_type", "vlan_id", "ipversion")
 )
 def test_what_each_kind_fills(link: int, frame: bytes, row: tuple[Any, ...]) -> None:
     assert present(decoded(frame, link), *LINK) == row
+
+
+@given(st.randoms(use_true_random=False), st.booleans())
+def test_a_transfer_of_usb_has_the_values_of_its_ethernet_frame(dice: random.Random, long: bool) -> None:
+    """tshark reads no Ethernet in a transfer; Ethernet is compared with tshark above."""
+    frame = linkframes.over_ethernet(dice)
+    inside = linkframes.transfer(frame, dice)
+    whole, place = maker.usbmon(inside, long), inside.index(frame)
+    header = len(whole) - len(inside)
+    link = maker.USB_MMAPPED if long else maker.USB
+    tabled = inside[:1] in b"Nn" and inside.rfind(b"NCM" if inside[:1] == b"N" else b"ncm") > place
+    for length in range(header + place, len(whole) + 1):
+        inner = decoded(frame[: length - header - place], maker.ETHERNET, wire=len(frame))
+        if inner["payload_offset"] is not None:
+            inner["payload_offset"] += header + place
+        row = decoded(whole[:length], link, wire=len(whole))
+        if tabled and length < len(whole):
+            assert row == inner or present(row, *LINK) == (None,) * 5  # the table of the frames is cut
+        elif length > header + place:
+            assert row == inner
+    assert present(decoded(whole, link), *LINK) == present(decoded(frame, maker.ETHERNET), *LINK)
 
 
 def test_what_follows_the_length_is_padding() -> None:

@@ -284,7 +284,8 @@ def _ours(row: dict[str, Any], name: str, frame: bytes, theirs: Any) -> Any:
 def compare(path: Path, most: int = 0) -> tuple[Counter[str], list[str]]:
     """How often each column is what tshark says, and the differences: number, column, ours, tshark's, its layers.
 
-    Of the first `most` packets, or of all for 0. Of link types that are not decoded, times and lengths are compared.
+    Of the first `most` packets, or of all for 0. Of link types that one of both does not decode, times and lengths are
+    compared.
     """
     reader, captured, rows = read(path, 1 << 61), frames(path), []
     for interface, batch in reader.by_interface():
@@ -304,7 +305,8 @@ def compare(path: Path, most: int = 0) -> tuple[Counter[str], list[str]]:
             break
         other, frame = told[position], captured[position]
         layers, depth = layers_of(other)
-        for name, theirs in (expected if interface.link_number in LINKS else framed)(other).items():
+        known = interface.link_number in LINKS and LINKS[interface.link_number].layers
+        for name, theirs in (expected if known else framed)(other).items():
             ours = _ours(row, name, frame, theirs)
             # tshark gives up on a layer that is cut where it is not whole; we give what is there.
             unsaid = theirs is None and row["caplen"] < row["len"]

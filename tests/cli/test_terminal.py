@@ -85,6 +85,8 @@ def test_captures(capture: Path, tmp_path: Path) -> None:
     clean("export", "--lake", made, "--out", out, "--link", HOSTILE, code=1)
     clean("skew", "--lake", made)
     clean("skew", "--lake", made, "--link", HOSTILE, code=1)
+    clean("skew", "--lake", made, "--link", HOSTILE, "--set", "2s", code=1)
+    clean("skew", "--lake", made, "--link", "main1", "--set", HOSTILE, code=2)
     clean("maintain", "--lake", made)
     clean("maintain", "--lake", tmp_path / f"no{NAME}", code=1)
 
@@ -135,6 +137,10 @@ def test_a_lake(lake: tuple[Path, Path], tmp_path: Path) -> None:
     clean("replay", "broken", *at, "--from", "2025-01-01", "--to", "2025-01-02", code=1)
     clean("rows", HOSTILE, "--lake", root, code=1)
     clean("diff", HOSTILE, "--lake", root, "--from", "0", code=1)
+    clean("rollback", HOSTILE, "--lake", root, "--at", "2025-01-01", "--to", "0", "--because", HOSTILE, code=1)
+    clean("try", HOSTILE, "--lake", root, code=1)
+    clean("try", "trial", *at, "--skew", f"{NAME}=5s", "--query-set", "q", code=1)
+    clean("try", "--lake", root)
     clean("serve", "--lake", root / HOSTILE, code=None)
     clean("expect")
     clean("expect", "--lake", root, "--suggest", code=None)
@@ -146,6 +152,7 @@ def test_a_lake(lake: tuple[Path, Path], tmp_path: Path) -> None:
     (suites / "flows.json").unlink()
     clean("maintain", "--lake", root)
     clean("explain", next(queries.glob("q.gsql")), "--with-stats", "--lake", root)
+    clean("explain", next(queries.glob("q.gsql")), "--executors", "3", "--lake", root)
     (root / "lowwater.toml").write_text(f'[links.a]\n"{NAME[:13]}" = "\\u001b"\n')
     clean("status", *at, code=1)
 

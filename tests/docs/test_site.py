@@ -6,20 +6,29 @@ import base64
 import hashlib
 import io
 import os
+import re
 import shutil
 import subprocess
 import tarfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from lowwater import __version__
+from lowwater.catalog.logs import BUILTIN
+from lowwater.config import Config
 from tests.docs.book import ROOT
+from tests.review.widths import wrong_places
+from website import protocols, settings
 from website.check import faults, parsed
 from website.fetch import fetch, unpack
 from website.markdown import converted
 from website.navigation import navigation
 from website.reference import API, pages
 from website.stage import documents, stage
+from website.versions import join
 
 MKDOCS = ROOT / ".venv-docs" / "bin" / "mkdocs"
 SCRIPTS = ROOT / "var" / "website" / "scripts"
@@ -132,18 +141,126 @@ def test_references_have_what_the_code_has() -> None:
     assert "### LftaInfo (explain)" in made["reference/json.md"]
 
 
-@pytest.mark.slow
-def test_the_site_builds_strictly_and_every_link_leads_somewhere(tmp_path: Path) -> None:
-    if not MKDOCS.exists() or not (SCRIPTS / "mermaid.js").exists():
-        pytest.skip("`make docs` was never run here: it fetches the tools of the site")
-    shutil.copytree(SCRIPTS, tmp_path / "scripts")
-    stage(tmp_path)
-    words = [MKDOCS, "build", "--quiet", "--strict", "--config-file", tmp_path / "mkdocs.yml"]
+def test_bars_in_code_of_tables_are_no_columns() -> None:
+    text = "| `a \\| b` | x \\| y |\n`a \\| b`\n```text\n| `\\|` |\n```\n"
+    assert converted(text) == "| `a | b` | x \\| y |\n`a \\| b`\n```text\n| `\\|` |\n```\n"
+
+
+def test_the_reference_of_settings_has_each_key_with_its_meaning() -> None:
+    rows: dict[str, list[str]] = {}
+    section = ""
+    for line in settings.page().splitlines():
+        if line.startswith("## "):
+            section = line.removeprefix("## ").replace("\\", "")
+        elif line.startswith("| `"):
+            key, value, _, meaning = (cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1])
+            assert value and meaning, f"{section} {key}"
+            rows.setdefault(section, []).append(key.strip("`"))
+    assert rows["[links.NAME.group_skew]"] == ["column", "values"] and "lake" in rows["At the top"]
+    for name, field in Config.model_fields.items():
+        if name not in ("lake", "links", "sets", "query_sets"):
+            assert rows[f"[{name}]"] == list(type(field.get_default()).model_fields), name
+
+
+def test_the_reference_of_protocols_has_each_protocol_and_column() -> None:
+    text = protocols.page()
+    for name, protocol in BUILTIN.items():
+        assert f"| `{name}` |" in text or f"\n## {name}\n" in text
+        assert all(f"`{column}`" in text for column in protocol.columns if column not in protocol.hidden), name
+
+
+def built_site(folder: Path) -> None:
+    shutil.copytree(SCRIPTS, folder / "scripts")
+    stage(folder)
+    words = [MKDOCS, "build", "--quiet", "--strict", "--config-file", folder / "mkdocs.yml"]
     done = subprocess.run(words, capture_output=True, text=True, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"})
     assert done.returncode == 0, done.stdout + done.stderr
-    site = tmp_path / "site"
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The built site, and beside it an older version that lacks a page."""
+    if not MKDOCS.exists() or not (SCRIPTS / "mermaid.js").exists():
+        pytest.skip("`make docs` was never run here: it fetches the tools of the site")
+    folder = tmp_path_factory.mktemp("site")
+    built_site(folder)
+    site = folder / "site"
+    shutil.copytree(site / __version__, site / "0.1.0")
+    (site / "0.1.0" / "docs" / "streams.html").unlink()
+    (site / "drafts").mkdir()
+    assert join(site) == [__version__, "0.1.0"]
+    return site
+
+
+@pytest.mark.slow
+def test_the_site_builds_strictly_and_every_link_leads_somewhere(site: Path) -> None:
+    site /= __version__
     assert list(faults(site)) == []
     built = {path.relative_to(site).as_posix() for path in site.rglob("*.html")}
     names = {page.relative_to(ROOT).with_suffix(".html").as_posix() for page in documents()}
     assert {name.replace("README.html", "index.html") for name in names} <= built
     assert parsed(site / "docs" / "semantics.html").anchors >= {"stale-and-publish"}
+    shown = (site / "reference" / "command-line.html").read_text(encoding="utf-8")
+    assert "[oldest|newest|random]" in shown
+
+
+@pytest.fixture(scope="module")
+def page(site: Path) -> Iterator[Any]:
+    """A page of Chromium, which opens files; an error of a script, or a request to elsewhere, fails the tests."""
+    sync = pytest.importorskip("playwright.sync_api")
+    browser = next((path for name in ("chromium", "chromium-browser") if (path := shutil.which(name))), None)
+    if browser is None:
+        pytest.skip("no Chromium")
+    wrong: list[str] = []
+    with sync.sync_playwright() as running:
+        started = running.chromium.launch(executable_path=browser, args=["--no-sandbox"])
+        found = started.new_page()
+        found.set_default_timeout(60_000)
+        found.on("request", lambda asked: wrong.append(asked.url) if asked.url.startswith("http") else None)
+        found.on("pageerror", lambda error: wrong.append(str(error)))
+        yield found
+        started.close()
+    assert wrong == []
+
+
+def background(page: Any) -> str:
+    color: str = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    return color
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")
+def test_search_themes_diagrams_and_versions_work_from_files(page: Any, site: Path) -> None:
+    page.set_viewport_size({"width": 1440, "height": 900})
+    page.emulate_media(color_scheme="light")
+    page.goto((site / "index.html").as_uri())
+    page.wait_for_url(f"**/{__version__}/index.html")
+    light = background(page)
+    page.emulate_media(color_scheme="dark")  # a second page, after a visit in the other theme
+    page.goto((site / __version__ / "ARCHITECTURE.html").as_uri())
+    assert light == "rgb(255, 255, 255)" != background(page)
+    page.wait_for_function("document.querySelector('.mermaid')?.getBoundingClientRect().height > 100")
+    page.click(".md-search__input")
+    page.keyboard.type("punctuation", delay=30)
+    page.wait_for_selector(".md-search-result__item")
+    assert "matching documents" in page.inner_text(".md-search-result__meta")
+    page.goto((site / __version__ / "docs" / "settings.html").as_uri())
+    page.select_option("select.version", "0.1.0")
+    page.wait_for_url("**/0.1.0/docs/settings.html")
+    page.goto((site / __version__ / "docs" / "streams.html").as_uri())
+    page.select_option("select.version", "0.1.0")  # which has no such page
+    page.wait_for_url("**/0.1.0/index.html")
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("width", [390, 1440])
+def test_pages_of_the_site_fit_the_screen(page: Any, site: Path, width: int) -> None:
+    names = ["index", "docs/first-result", "docs/experiments", "reference/command-line", "reference/settings"]
+    wrong = [
+        place
+        for name in names
+        for place in wrong_places(page, (site / __version__ / f"{name}.html").as_uri(), width)
+        if ".md-" not in place
+    ]
+    assert wrong == []

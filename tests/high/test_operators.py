@@ -58,7 +58,7 @@ def run(
     found = []
     work.mkdir(parents=True, exist_ok=True)
     for chosen in (settings, HighSettings()):
-        result = run_high(spark, {"q": node}, inputs, start, END, Path(mkdtemp(dir=work)), chosen)["q"]
+        result = run_high(lambda: spark, {"q": node}, inputs, start, END, Path(mkdtemp(dir=work)), chosen)["q"]
         check_law(result.files)
         rows, marks = read_stream(result.files)
         assert result.rows == len(rows)

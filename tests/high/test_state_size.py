@@ -72,7 +72,7 @@ def test_peak_state_of_every_operator_is_that_of_an_hour(name: str, spark: Spark
             for link in below.lfta.links
         }
         settings = HighSettings(tick=HOUR // 2, slice_rows=180)
-        result = run_high(spark, {"q": plan}, inputs, 0, hours * HOUR, tmp_path / str(hours), settings)["q"]
+        result = run_high(lambda: spark, {"q": plan}, inputs, 0, hours * HOUR, tmp_path / str(hours), settings)["q"]
         assert result.batches >= 2 * hours and result.rows > 0
         peaks.append(result.state_rows)
     assert 0 < peaks[1] <= 1.1 * peaks[0], peaks
@@ -90,7 +90,7 @@ def test_peak_state_is_the_same_for_a_day_as_for_an_hour(spark: SparkSession, tm
             (name, "main1"): write_stream(folder / f"{name}.parquet", FIELDS, steady(hours, seed), hours * HOUR)
             for seed, name in enumerate(("left", "right"))
         }
-        results = run_high(spark, nodes, inputs, 0, hours * HOUR, folder / "work", settings)
+        results = run_high(lambda: spark, nodes, inputs, 0, hours * HOUR, folder / "work", settings)
         assert {name: result.batches >= 2 * hours for name, result in results.items()} == dict.fromkeys(nodes, True)
         peaks[hours] = {name: result.state_rows for name, result in results.items()}
     for name in nodes:

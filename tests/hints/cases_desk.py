@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from lowwater_review.results.asked import parse_asked
 from lowwater_review.results.diff_pages import _version
 from lowwater_review.serving import access, listen
@@ -18,6 +19,7 @@ from lowwater.lake.tables import append_rows, create
 from lowwater.plan.context import Links
 from lowwater.plan.queryset import QueryPlan, plan_texts
 from lowwater.replay.packets.row_packets import row_packets
+from lowwater.replay.schedule.skew_setting import skew_change, write_skew
 from tests.hints.desk import Case, Desk, Site
 from tests.replay.support import START, Said
 
@@ -84,7 +86,51 @@ def _listen(desk: Desk, taken: bool) -> None:
         listen("127.0.0.1", other.getsockname()[1] if taken else 0).close()
 
 
+def _skew(desk: Desk, bound: str, *more: str) -> Said:
+    return desk.run("skew", "--lake", desk.lake, "--link", "main1", "--set", bound, "--queries", desk.folder, *more)
+
+
+def _inline(desk: Desk) -> Said:
+    """A link in one line, which only people change."""
+    desk.settle()
+    text = f'[links]\nmain1 = {{ skew = "1s", since = "{desk.at(0)}" }}\n'
+    (desk.lake / "lowwater.toml").write_text(text, encoding="utf-8")
+    return _skew(desk, "2s")
+
+
+def _by_hand(desk: Desk) -> Said:
+    (desk.lake / "lowwater.toml").write_text(f'[links.main1]\nskew = "2s"\nsince = "{desk.at(0)}"\n', encoding="utf-8")
+    return _skew(desk, "3s")
+
+
+def _by_a_variable(desk: Desk) -> Said:
+    desk.settle()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LOWWATER_LINKS__MAIN1__SKEW", "9s")
+        return _skew(desk, "2s")
+
+
+def _overtaken(desk: Desk) -> None:
+    change = skew_change(desk.settle(), desk.folder, [], "main1", 2 * 10**9)
+    desk.settings('skew = "1s"', 'skew = "5s"')
+    write_skew(desk.lake, change)
+
+
 CASES = [
+    Case("a skew in an inline table", _inline, 'write skew = "2s" into its section by hand', _by_hand),
+    Case(
+        "a skew of the environment",
+        _by_a_variable,
+        "change LOWWATER_LINKS__MAIN1__SKEW where it is set",
+        lambda desk: _skew(desk, "2s"),
+    ),
+    Case("settings that changed meanwhile", _overtaken, "look at the change again", lambda desk: _skew(desk, "2s")),
+    Case(
+        "no skew to recommend",
+        lambda desk: (desk.settle(), _skew(desk, "recommended", "--from", "2030-01-01", "--to", "2030-01-02"))[1],
+        "give a duration: --set 2s",
+        lambda desk: _skew(desk, "2s"),
+    ),
     Case(
         "a deep page",
         lambda desk: _page(desk, DEEPEST),
@@ -180,6 +226,7 @@ def _kept_where(desk: Desk) -> Said:
 
 
 LEFT: dict[Site, str] = {
+    ("plugins/lowwater_airflow/whole.py", "WholePeriod.execute"): "a context of Airflow, not imported here",
     ("lowwater/lake/results/comparing.py", "_rows"): "an hour of five million rows",
     ("lowwater/replay/packets/capture_frames.py", "CaptureFrames.frame"): "a file that changes while it is read",
     (

@@ -30,6 +30,7 @@ RIGHT: dict[str, str | Text] = {
     "link": "SELECT len FROM main1.TCP",
     "set": "SELECT len FROM [backbone].TCP",
     "protocol": "SELECT len FROM main1.TCP",
+    "protocol_unknown": "SELECT len FROM main1.ETH",
     "host": "SELECT len FROM main1.TCP",
     "library": Text("SELECT len FROM lib/query", {"queries/qlib/lib/query.gsql": LEN}),
     "function": "SELECT str_truncate(TCP_data, 5) FROM TCP",

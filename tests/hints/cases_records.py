@@ -53,6 +53,10 @@ def _too_many(desk: Desk) -> Said:
         return run_over(BY_POSITION, LINES.replace(b",1", b"").replace(b",2", b"") * 3 + LINES * 4)(desk)
 
 
+def _by_field(column: str, value: str) -> str:
+    return f'group_skew = {{ column = "{column}", values = {{ "{value}" = "2s" }} }}'
+
+
 REFUSED = BY_POSITION.replace(" (increasing)", "")
 
 
@@ -276,6 +280,19 @@ CASES = [
     ),
     Case("a kind of no link", _kind("logs=zeek"), "there are: log", _kind("log=zeek")),
     Case("a kind that there is not", _kind("log=bro"), "kinds are: pcap, csv", _kind("log=zeek")),
+    # -- skews by a field
+    Case(
+        "a skew of no field",
+        run_over(BY_POSITION, LINES, _by_field("sizes", "1")),
+        "name one of time, size",
+        run_over(BY_POSITION, LINES, _by_field("size", "1")),
+    ),
+    Case(
+        "a skew of a text",
+        run_over(BY_POSITION, LINES, _by_field("size", "one")),
+        "write one as '7'",
+        run_over(BY_POSITION, LINES, _by_field("size", "7")),
+    ),
 ]
 
 LEFT: dict[Site, str] = {

@@ -17,7 +17,7 @@ from lowwater.caches import cache_folder
 from lowwater.capture.formats.write import WrittenInterface, pcapng_header, pcapng_record
 from lowwater.catalog.expr import Type
 from lowwater.catalog.streams import ROW
-from lowwater.config import Config, load_config
+from lowwater.config import Config, Link, load_config
 from lowwater.high import jars
 from lowwater.high.query_runs import _files
 from lowwater.high.source.stored_streams import StoredStream
@@ -27,6 +27,7 @@ from lowwater.plan.context import Links
 from lowwater.plan.operators import Aggregate
 from lowwater.plan.queryset import plan_texts
 from lowwater.replay.checks.affordable import require_affordable
+from lowwater.replay.checks.estimates import require_marked
 from lowwater.replay.checks.missing_columns import _stored as _stored_columns
 from lowwater.replay.command.run_command import RunRequest, _planned_anew
 from lowwater.replay.interval import replay
@@ -35,7 +36,7 @@ from lowwater.replay.progress import Progress
 from lowwater.replay.setup import kernels, training
 from lowwater.replay.stages.engines import LowInputs, low_stage
 from lowwater.storage.paths import lake_path
-from lowwater_airflow.settings import Settings, cron, query_folder
+from lowwater_airflow.settings import Settings, cron, deployment, query_folder
 from tests.high.plans import group
 from tests.high.streams import FLOWS as FIELDS
 from tests.high.streams import column, leaf
@@ -131,6 +132,16 @@ def _shed(desk: Desk, end: int) -> None:
     config = job.config.model_copy(update={"links": {"main1": job.config.link("main1").model_copy(update={"shed": 5})}})
     inputs = LowInputs(job.lake, job.plan, config, START, end, read_captures(job.lake, ["main1"]))
     _low(desk, inputs)
+
+
+def _deployed(secret: str, deploy: str = "client", rest: str = "") -> None:
+    deployment("spark://m:7077", secret, {"deploy-mode": deploy, "rest": rest})
+
+
+def _estimated(column: str) -> None:
+    text = f"SELECT tb, count(*) AS n{column} FROM main1.TCP GROUP BY time/60 AS tb"
+    plan = plan_texts([("q.gsql", text)], Links(("main1",)))
+    require_marked(plan, Config(links={"main1": Link(sampling=True, shed=5)}))
 
 
 def _copies(desk: Desk, most: int) -> None:
@@ -343,6 +354,24 @@ CASES = [
         lambda desk: _shed(desk, START + SECOND // 2),
         "use intervals of whole seconds",
         lambda desk: _shed(desk, START + SECOND),
+    ),
+    Case(
+        "drivers on a cluster without an address",
+        lambda _: _deployed("", deploy="cluster"),
+        'write {"deploy-mode": "cluster", "rest": "http://MASTER:6066"}',
+        lambda _: _deployed("", deploy="cluster", rest="http://m:6066"),
+    ),
+    Case(
+        "drivers on a cluster with a secret",
+        lambda _: _deployed("s", deploy="cluster", rest="http://m:6066"),
+        "leave out deploy-mode",
+        lambda _: _deployed("s"),
+    ),
+    Case(
+        "rows without the rate of what is shed",
+        lambda _: _estimated(""),
+        "add min(sampling_rate) AS rate to SELECT",
+        lambda _: _estimated(", min(sampling_rate) AS rate"),
     ),
     Case(
         "groupings that are many",

@@ -89,7 +89,9 @@ def write_queries(cases: dict[int, Case], folder: Path) -> list[str]:
 def _links(world: World, folder: Path) -> list[str]:
     """A file of links that take five packets of a second at most, as arguments."""
     path = folder / "links.toml"
-    path.write_text("".join(f"[links.{link}]\nsampling = true\nshed = 5\n" for link in world.files))
+    path.write_text(
+        "".join(f"[links.{link}]\nsampling = true\nshed = 5\nunmarked_estimates = true\n" for link in world.files)
+    )
     return ["--links", str(path)]
 
 

@@ -12,11 +12,12 @@ import pyarrow.parquet as pq
 
 from lowwater.catalog.expr import Type
 from lowwater.catalog.streams import PUNCTUATION, ROW
-from lowwater.high.sink.hours import HourFiles
+from lowwater.high.sink.hours import HourFiles, instants
 from lowwater.instants import HOUR, SECOND
 from lowwater.lake.layout import result_schema
 from lowwater.lake.results.streams import write_stream
 from lowwater.plan.operators import Field
+from lowwater.plan.properties.instant_columns import instant_columns
 from lowwater.plan.properties.schemas import result_schema as plan_schema
 from tests.capturemaker import ethernet, pcap_bytes
 
@@ -54,7 +55,10 @@ def stream(rows: Iterable[tuple[str | None, int, float]]) -> pa.Table:
 
 def put_stream(path: PurePath, fields: tuple[Field, ...], start: int, end: int, rows: pa.Table, owner: str) -> int:
     """Writes the stream of a query over [start, end), ns, in files as the high level has them."""
-    rows = rows.select(plan_schema(fields).names)
+    for column in instant_columns(fields):
+        if column.name not in rows.column_names:
+            rows = rows.append_column(column.name, instants(column, rows.column(column.of)))
+    rows = rows.select(plan_schema(fields).names).cast(plan_schema(fields))
     is_row = pc.equal(rows.column("_kind"), ROW)
     disk = path.parents[1] if isinstance(path, Path) else None  # files are moved there
     with tempfile.TemporaryDirectory(dir=disk) as folder:

@@ -111,10 +111,22 @@ def test_a_file_that_grows_to_be_one_that_is_there_is_known(
     path = capture(tmp_path / "a.pcap", [1, 2])
     ingest(lake, "a", [path], CONFIG)
     before, seen, files = versions(lake), contents(lake), stored_files(lake)
-    monkeypatch.setattr(batching.Batch, "_is_of_a_new_length", lambda self, path: True)
+    monkeypatch.setattr(batching.Batch, "_are_of_new_lengths", lambda self: True)
     (again,) = ingest(lake, "a", [path], CONFIG)
     assert again.state == "known" and str(path) in again.note
     assert (versions(lake), contents(lake), stored_files(lake)) == (before, seen, files)
+
+
+def test_a_file_that_grows_to_be_another_one_of_its_ingest_is_known(
+    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both are packed before their digests tell that they are one capture."""
+    paths = [capture(tmp_path / f"{name}.pcap", [1, 2]) for name in "ab"]
+    monkeypatch.setattr(batching.Batch, "_are_of_new_lengths", lambda self: True)
+    first, second = ingest(lake, "a", paths, CONFIG)
+    assert (first.state, second.state) == ("added", "known") and str(paths[0]) in second.note
+    assert [row[3] for row in contents(lake)] == [at(1), at(2)]
+    assert len(stored_files(lake)) == 1
 
 
 def test_a_file_that_turns_out_bad_leaves_nothing_of_what_was_packed_ahead(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from lowwater.config import load_config
-from lowwater.errors import CaptureError
+from lowwater.errors import CaptureError, QueryError
 from lowwater.instants import HOUR
 from lowwater.lake.ingestion import batch
 from lowwater.lake.ingestion.arrivals import arrivals
@@ -20,8 +23,11 @@ from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.packets import PacketFiles, read_packets
 from lowwater.lake.tables import read_rows
 from lowwater.low import Policy
+from lowwater.plan.context import Links
+from lowwater.plan.definitions import make_context
+from lowwater.plan.queryset import plan_texts
 from lowwater.plan.temporal import END_OF_TIME
-from lowwater.replay.job import Job
+from lowwater.replay.job import Job, lake_links
 from lowwater.replay.stages.engines import reference_stage
 from tests.capture.tablemaker import BEGIN, BY_NAME, NAMES, Row, as_csv, as_json, as_parquet, flows, write
 from tests.replay.support import lowwater
@@ -222,3 +228,69 @@ def test_an_export_gives_back_the_records(form: str, tmp_path: Path) -> None:
     again = _lake(tmp_path / "again", "json" if form == "jsonl" else form)
     (result,) = ingest(again, "log", [out], load_config(again.root))
     assert (result.capture.packets, result.capture.malformed) == (len(chosen), 0)
+
+
+@pytest.mark.parametrize(
+    ("source", "links"),
+    [
+        ("FLOW", ("a",)),
+        ("LOG", ("b", "c")),
+        ("[both].LOG", ("b", "c")),
+        ("ZEEK_DNS", ("lookups",)),
+        ("[default].ZEEK_CONN", ("conns",)),
+        ("TCP", ("wire",)),
+        ("a.LOG", ("a",)),  # named, so ingest's protocol is compared when the set is opened
+    ],
+)
+def test_a_protocol_without_a_link_reads_the_links_of_this_protocol(
+    source: str, links: tuple[str, ...], tmp_path: Path
+) -> None:
+    (tmp_path / "flow.schema").write_text(BY_NAME)
+    (tmp_path / "log.schema").write_text("PROTOCOL LOG { uint time get_csv_uint (increasing); }")
+    (tmp_path / "lowwater.toml").write_text(
+        '[links.a]\nkind = "csv"\nschemas = "flow.schema"\n[links.b]\nkind = "json"\nschemas = "log.schema"\n'
+        '[links.c]\nkind = "csv"\nprotocol = "LOG"\nschemas = ["flow.schema", "log.schema"]\n[links.wire]\n'
+        '[links.lookups]\nkind = "zeek"\nprotocol = "ZEEK_DNS"\n[links.conns]\nkind = "zeek"\nprotocol = "ZEEK_CONN"\n'
+        '[sets]\nboth = ["b", "c"]\n'
+    )
+    config = load_config(tmp_path)
+    context = make_context(Links(), config.link_schemas)
+    plan = plan_texts(
+        [("q.gsql", f"SELECT time FROM {source}")], lake_links(config, open_lake(tmp_path)), None, context
+    )
+    assert tuple(plan.links) == links
+
+
+def test_a_protocol_of_which_no_link_is_says_so(tmp_path: Path) -> None:
+    (tmp_path / "lowwater.toml").write_text('[links.conns]\nkind = "zeek"\nprotocol = "ZEEK_CONN"\n')
+    links = lake_links(load_config(tmp_path), open_lake(tmp_path))
+    with pytest.raises(QueryError, match="ZEEK_DNS reads all links of zeek records, and there are none"):
+        plan_texts([("q.gsql", "SELECT time FROM ZEEK_DNS")], links)
+
+
+READS = """
+import sys
+from pathlib import Path
+import pyarrow as pa
+from lowwater.config import load_config
+from lowwater.lake.ingestion.ingest import ingest
+from lowwater.lake.layout import open_lake
+lake = open_lake(Path(sys.argv[1]))
+before = pa.array([1, 2])
+ingest(lake, "log", [lake.root / "log_0"], load_config(lake.root))
+print(pa.default_memory_pool().backend_name, before.to_pylist())
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("named", "pool"), [(None, "jemalloc"), ("system", "system")])
+def test_records_are_read_with_a_pool_that_keeps_its_pages(named: str | None, pool: str, tmp_path: Path) -> None:
+    if pool not in pa.supported_memory_backends():
+        pytest.skip("Arrow was built without it")
+    _lake(tmp_path)
+    write(tmp_path / "log_0", as_csv(flows(1, 50), header=True))
+    environment = {name: value for name, value in os.environ.items() if name != "ARROW_DEFAULT_MEMORY_POOL"}
+    environment |= {} if named is None else {"ARROW_DEFAULT_MEMORY_POOL": named}
+    words = [sys.executable, "-c", READS, str(tmp_path)]
+    said = subprocess.run(words, env=environment, check=True, capture_output=True, text=True)
+    assert said.stdout.strip() == f"{pool} [1, 2]"

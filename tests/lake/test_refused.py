@@ -76,6 +76,7 @@ def test_every_setting_has_an_example_that_is_allowed(tmp_path: Path) -> None:
         more = "\n[links.main2]\n[links.main1]" if table == "sets" else ""
         of_records = key.startswith("links.") and key.endswith(TEXTS)
         more = '\nkind = "csv"' if of_records else "\nsampling = true" if key.endswith("shed") else more
+        more = "\nsampling = true\nshed = 10" if key.endswith("unmarked_estimates") else more
         more = '\ncaptures = "a-%Y%m%d%H"' if key.endswith("rotation") else more
         (tmp_path / "lowwater.toml").write_text(text + more)
         assert tomllib.loads(text)

@@ -13,14 +13,19 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Iterable, Sequence
+import urllib.request
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from tests import capturemaker as maker
+from tests.storage.servers import BUCKET, PACKAGES, s3_server
 
 ROOT = Path(__file__).resolve().parents[2]
 UV = Path(sys.prefix) / "bin" / "uv"
@@ -91,15 +96,15 @@ class Installation:
         Args:
             folder: an empty folder.
             wheel: the built wheel.
-            extras: one extra, or none for the light core.
+            extras: the extras, or none for the light core.
             python: interpreter of the environment: a path, or a name for uv.
         """
         self.folder, self.extras = folder, tuple(extras)
-        lock = ROOT / "requirements" / f"{self.extras[0] if self.extras else 'core'}.txt"
+        locks = [ROOT / "requirements" / f"{extra}.txt" for extra in self.extras or ("core",)]
         self.bin = folder / "environment" / "bin"
         run([UV, "venv", "--quiet", "--python", python, self.bin.parent], folder)
         install = [UV, "pip", "install", "--quiet", "--python", self.bin / "python"]
-        locked = ["--require-hashes", "-r", lock]
+        locked = ["--require-hashes", *(word for lock in locks for word in ("-r", lock))]
         try:
             run([*install, "--offline", *locked], folder)
         except AssertionError:
@@ -111,6 +116,18 @@ class Installation:
         """Runs `lowwater` of the environment in the folder; its caches begin empty."""
         caches = {"NUMBA_CACHE_DIR": str(self.folder / "numba"), "LOWWATER_CACHE": str(self.folder / "kernels")}
         return run([self.bin / "lowwater", *words], self.folder, code=code, **caches, **variables)
+
+    @contextmanager
+    def running(self, *words: object) -> Iterator[subprocess.Popen[str]]:
+        """Runs `lowwater` in the background, its output in one pipe, and stops it at the end as Ctrl-C does."""
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(FOREIGN)}
+        command = [str(self.bin / "lowwater"), *map(str, words)]
+        pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+        with subprocess.Popen(command, cwd=self.folder, env=environment, **pipes) as process:
+            try:
+                yield process
+            finally:
+                process.send_signal(signal.SIGINT)
 
     def imported(self, *modules: str) -> dict[str, str]:
         """Returns the files from which modules are imported."""
@@ -172,7 +189,9 @@ def check_absent(place: Installation) -> None:
     assert "pip install 'lowwater[spark]', or add --engine reference" in said and "Traceback" not in said, said
     said = place.lowwater("backfill", "--lake", "lake", code=1)
     assert "pip install 'lowwater[spark,quality]'" in said and "Traceback" not in said, said
-    assert "none: the light core" in re.sub(r"[^\S ]+", "", place.lowwater("doctor", COLUMNS="200"))
+    said = place.lowwater("doctor", COLUMNS="80")
+    assert "none: the light core" in said
+    assert "\nextras: pip install 'lowwater[spark,quality,serve,s3,metrics,airflow]'\n" in said, "to be copied"
 
 
 def check_spark(place: Installation) -> None:
@@ -182,14 +201,72 @@ def check_spark(place: Installation) -> None:
     assert rows_of(place.folder / "spark" / "talkers.csv") == expected_rows()
 
 
+def make_lake(place: Installation) -> Path:
+    """Reads the capture into a lake, with the query as its query set; the light core does it. Returns the lake."""
+    lake = place.folder / "lake"
+    if not lake.exists():
+        place.lowwater("ingest", "--lake", lake, "--link", "main1", place.folder / "a.pcap")
+        (lake / "queries").mkdir()
+        shutil.copy(place.folder / "talkers.gsql", lake / "queries")
+    return lake
+
+
+def check_lake(place: Installation) -> None:
+    """Runs the interval of the capture, audits and publishes it, and reads the rows of the table: as counted."""
+    lake = make_lake(place)
+    place.lowwater("backfill", "--lake", lake, "--queries", lake / "queries", "--through-end")
+    said = place.lowwater("rows", "talkers", "--lake", lake, "--format", "csv")
+    # A note says that the hour is incomplete.
+    table = [line for line in said.splitlines() if re.match(r"(tb|\d+),", line)]
+    (place.folder / "rows.csv").write_text("\n".join(table))
+    assert rows_of(place.folder / "rows.csv") == expected_rows()
+    pages = list((lake / "reports").rglob("*.html"))
+    assert any(page.stem == "queries" for page in pages), "the audit left no page of its suites"
+
+
+def check_quality(place: Installation) -> None:
+    """Imports the suites with Great Expectations; what it runs needs `spark` too, and says so."""
+    code = "import great_expectations, lowwater_expectations as e; print(len(e.SUITES), len(e.render_suites()))"
+    suites, rendered = map(int, run([place.bin / "python", "-W", "ignore", "-c", code], place.folder).split()[-2:])
+    assert suites and rendered
+    said = place.lowwater("backfill", "--lake", "lake", code=1)
+    assert "pip install 'lowwater[spark]'" in said and "Traceback" not in said, said
+
+
+def check_metrics(place: Installation) -> None:
+    """Writes the metrics of a lake."""
+    place.lowwater("metrics", "--lake", make_lake(place), "--textfile", "lake.prom")
+    text = (place.folder / "lake.prom").read_text(encoding="utf-8")
+    assert re.search(r'^lowwater_\w+\{.*link="main1".*\} \S+$', text, re.MULTILINE), text
+
+
+def check_serve(place: Installation) -> None:
+    """Asks the web server for the review pages of a lake."""
+    lake = make_lake(place)
+    with place.running("serve", "--lake", lake, "--queries", lake / "queries", "--port", "0") as server:
+        assert server.stdout is not None
+        line = next((line for line in server.stdout if "http://" in line), "")
+        address = re.search(r"http://127\.0\.0\.1:\d+\S*", line)
+        assert address, line
+        with urllib.request.urlopen(address[0].rstrip("."), timeout=60) as answer:
+            assert "main1" in answer.read().decode()
+
+
+def check_s3(place: Installation) -> None:
+    """Makes a lake in an object store out of a capture, and reads its ledger back."""
+    with s3_server(place.folder / "server") as port:
+        store = {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}", "AWS_REGION": "us-east-1"}
+        store |= {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret"}
+        lake = ("--lake", f"s3://{BUCKET}/lake")
+        place.lowwater("ingest", *lake, "--link", "main1", place.folder / "a.pcap", **store)
+        assert "main1" in place.lowwater("status", *lake, "--queries", place.folder, **store)
+
+
 def check_airflow(place: Installation) -> None:
     """Lets an Airflow of one's own find the plugin by its entry point, and the DAGs by one line and by a bundle."""
-    lake, home = place.folder / "lake", place.folder / "airflow"
+    lake, home = make_lake(place), place.folder / "airflow"
     (home / "dags").mkdir(parents=True)
     (home / "dags" / "lowwater.py").write_text("from lowwater_airflow.dags import *\n", encoding="utf-8")
-    place.lowwater("ingest", "--lake", lake, "--link", "main1", place.folder / "a.pcap")
-    (lake / "queries").mkdir()
-    (place.folder / "talkers.gsql").rename(lake / "queries" / "talkers.gsql")
     bundle = {"name": "lowwater", "classpath": "lowwater_airflow.bundle.LowwaterDags", "kwargs": {}}
     settings = {
         "AIRFLOW_HOME": str(home),
@@ -219,34 +296,43 @@ print("FOUND", json.dumps(found))
     found = json.loads(printed.partition("FOUND ")[2].splitlines()[0])
     assert found["plugins"] == ["lowwater_airflow.views:LowwaterReview"], found
     assert "lowwater_review" in found["loaded"], found
-    dags = ["capture_ingest", "lowwater_maintain", "replay_talkers"]
+    dags = ["capture_ingest", "lowwater_digest", "lowwater_maintain", "replay_talkers"]
     assert found["mine"] == [dags, {}], found
     assert found["lowwater"] == [dags, {}], found
+
+
+CHECKS: dict[str, tuple[Callable[[Installation], None], ...]] = {
+    "": (check_absent,),
+    "spark": (check_spark,),
+    "quality": (check_quality,),
+    "metrics": (check_metrics,),
+    "serve": (check_serve,),
+    "s3": (check_s3,),
+    "spark,quality": (check_spark, check_lake),
+    "airflow": (check_spark, check_lake, check_airflow),
+    "all": (check_spark, check_lake, check_metrics, check_serve, check_s3, check_airflow),
+}
+"""Extras -> what is done with them, after `check_light`."""
 
 
 def main() -> None:
     """Entry of `python -m tests.packaging.installed`."""
     parser = argparse.ArgumentParser(prog="python -m tests.packaging.installed", description=__doc__)
     parser.add_argument("--python", default=sys.executable, help="interpreter of the environment; default this one")
-    parser.add_argument("--extras", default="", help="one extra, as airflow or all; default the light core")
+    parser.add_argument("--extras", default="", choices=CHECKS, help="as airflow or all; default the light core")
     asked = parser.parse_args()
     from lowwater import __version__
 
     with tempfile.TemporaryDirectory(prefix="lowwater-installed-") as name:
         folder = Path(name)
         sdist, wheel = build(folder)
-        extras = [asked.extras] if asked.extras else []
-        place = Installation(folder, wheel, extras, asked.python)
-        steps = [lambda: check_light(place, __version__)]
-        if not extras:
-            steps.append(lambda: check_absent(place))
-        if asked.extras in ("spark", "airflow", "all"):
-            steps.append(lambda: check_spark(place))
-        if asked.extras in ("airflow", "all"):
-            steps.append(lambda: check_airflow(place))
-        for step in steps:
-            step()
-        print(place.lowwater("--version").replace("\n", "; "), f"{len(steps)} checks of {wheel.name} and {sdist.name}")
+        place = Installation(folder, wheel, filter(None, asked.extras.split(",")), asked.python)
+        check_light(place, __version__)
+        checks = [check for check in CHECKS[asked.extras] if check is not check_s3 or PACKAGES.is_dir()]
+        for check in checks:
+            check(place)
+        done = ", ".join(check.__name__.removeprefix("check_") for check in (check_light, *checks))
+        print(place.lowwater("--version").replace("\n", "; "), f"{wheel.name} and {sdist.name}: {done}")
 
 
 if __name__ == "__main__":

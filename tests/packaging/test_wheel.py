@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import sys
 import tarfile
 import tomllib
 import zipfile
@@ -15,7 +16,8 @@ from lowwater import __version__
 from lowwater.extras import EXTRAS, absent, extra_of
 from lowwater.places import SHARED, checkout, shared
 from tests.packaging import installed
-from tests.packaging.installed import ROOT, Installation
+from tests.packaging.installed import ROOT, UV, Installation
+from tests.storage.servers import PACKAGES
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 LOCKS = sorted((ROOT / "requirements").glob("*.txt"))
@@ -97,9 +99,33 @@ def test_the_light_core_works_from_the_wheel(built: tuple[Path, Path], tmp_path:
 
 
 @pytest.mark.slow
+def test_small_extras_work_from_the_wheel(built: tuple[Path, Path], tmp_path: Path) -> None:
+    """All in one environment; `.ci/matrix` gives each its own."""
+    extras = ["quality", "metrics", "serve", *(["s3"] if PACKAGES.is_dir() else [])]
+    place = Installation(tmp_path, built[1], extras)
+    installed.write_capture(tmp_path)
+    for extra in extras:
+        for check in installed.CHECKS[extra]:
+            check(place)
+
+
+@pytest.mark.slow
+def test_uvx_needs_the_wheel_alone(built: tuple[Path, Path], tmp_path: Path) -> None:
+    capture = installed.write_capture(tmp_path)
+    tool = [UV, "tool", "run", "--quiet", "--python", sys.executable, "--constraints", ROOT / "requirements/core.txt"]
+    asked = ["--from", built[1], "lowwater", "inspect", capture]
+    folders = {"UV_TOOL_DIR": str(tmp_path / "tools"), "UV_TOOL_BIN_DIR": str(tmp_path / "bin")}
+    try:
+        said = installed.run([*tool, "--offline", *asked], tmp_path, **folders)
+    except AssertionError:
+        said = installed.run([*tool, *asked], tmp_path, **folders)
+    assert re.search(r"^packets +600\b", said, re.MULTILINE), said
+
+
+@pytest.mark.slow
 @pytest.mark.spark
 def test_airflow_and_spark_work_from_the_wheel(built: tuple[Path, Path], tmp_path: Path) -> None:
     place = Installation(tmp_path, built[1], ["airflow"])
     installed.write_capture(tmp_path)
-    installed.check_spark(place)
-    installed.check_airflow(place)
+    for check in installed.CHECKS["airflow"]:
+        check(place)

@@ -25,6 +25,7 @@ CASES = {
     "link": "SELECT len FROM man1.TCP",
     "set": "SELECT len FROM [backbon].TCP",
     "protocol": "SELECT len FROM main1.TPC",
+    "protocol_unknown": "SELECT len FROM main1.PKT",
     "link_kind": "SELECT len FROM web.TCP",
     "record_kind": LOG + "SELECT who FROM main1.LOG",
     "host": "SELECT len FROM server.main1.TCP",

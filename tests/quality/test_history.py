@@ -59,8 +59,9 @@ def batch(rows: list[tuple[int, int, str | None]]) -> pa.RecordBatch:
             "timestamp": pa.array([each[1] for each in rows], pa.int64()),
             **{
                 name: pa.array([each[at] for each in words], READABLE.field(name).type)
-                for at, name in enumerate(profile.COLUMNS)
+                for at, name in enumerate(profile.SOURCE)
             },
+            "len": pa.array([60 + each[0] % 7 for each in rows], pa.int32()),
         }
     )
 
@@ -82,6 +83,7 @@ def test_a_profile_is_that_of_the_records_that_arrive_inside(
     mine = [each for each in rows if 10 <= each[0] < 30]
     sources = [source for *_, source in mine if source]
     assert made.watch.lags.records == len(mine)
+    assert made.bytes == (sum(60 + arrival % 7 for arrival, *_ in mine) if mine else None)
     assert made.watch.refused == sum(arrival - stamp > 4 for arrival, stamp, _ in mine)
     assert made.silence == max(np.diff([10, *(each[0] for each in mine), 30]))
     assert dict(made.talkers) == {name: sources.count(name) / len(sources) for name in set(sources)}

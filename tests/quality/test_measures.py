@@ -30,6 +30,7 @@ from lowwater.lake.ledgers.runs import record_heartbeats, record_violations
 from lowwater.lake.packets import PacketFiles, packet_files
 from lowwater.plan.operators import Field
 from lowwater.plan.properties.schemas import result_schema
+from lowwater.plan.temporal import CLOCK
 from lowwater.quality.custom.row_checks import check_rows
 from lowwater.quality.links.packet_scan import LinkScan, scan_link
 from lowwater.quality.links.profile import LinkProfile
@@ -208,12 +209,14 @@ def test_rows_that_share_their_key(spark: SparkSession, tmp_path: Path) -> None:
         "both": KeyedStream(files, FIELDS, ("addr", "n")),
         "one": KeyedStream(files, FIELDS, ("n",)),
         "none": KeyedStream(files[:4], FIELDS, ("addr", "n")),
+        "timed": KeyedStream(files, (FIELDS[0], Field("n", Type.INT, CLOCK)), ("n",)),
     }
     found = shared_keys(spark, asked, 4, 2)
     assert {name: (each.keys, each.total) for name, each in found.items()} == {
         "both": (2, 5),
         "one": (2, 7),
         "none": (0, 0),
+        "timed": (2, 7),
     }
     assert found["both"].rows.column("_last").to_pylist() == [3, 5, 6, 0]  # by key, NULL first; no more than asked for
     assert found["both"].rows.schema == result_schema(FIELDS)

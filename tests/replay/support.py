@@ -19,6 +19,7 @@ from lowwater.instants import HOUR, parse_instant
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import open_lake
 from lowwater.lake.tables import open_table
+from lowwater.plan.properties.instant_columns import is_instant
 from lowwater.replay.interval import Outcome, replay, statuses
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
@@ -78,11 +79,13 @@ def replay_range(
 
 
 def table_rows(lake: PurePath, query: str, start: int = START, end: int = END) -> Rows:
-    """The rows of a published table whose `_last` is in [start, end), all columns by name, sorted."""
+    """The rows of a published table whose `_last` is in [start, end), all columns but instants by name, sorted."""
     table = open_table(lake / "tables" / query)
     assert table is not None, f"tables/{query} does not exist"
-    rows = [tuple(row[name] for name in sorted(row)) for row in table.to_pyarrow_table().to_pylist()]
-    last = sorted(name for name in table.schema().to_arrow().names).index("_last")
+    stored = table.to_pyarrow_table()
+    names = sorted(column.name for column in stored.schema if not is_instant(column.type))
+    rows = [tuple(row[name] for name in names) for row in stored.to_pylist()]
+    last = names.index("_last")
     return sorted((row for row in rows if start <= row[last] < end), key=repr)
 
 

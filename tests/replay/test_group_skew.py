@@ -171,6 +171,97 @@ def test_what_packets_do_not_have_is_refused(column: str, text: str) -> None:
         Skews.parse("a", 9, column, {text: 1})
 
 
+LOGGED = """
+DEFINE { query_name 'ports'; }
+SELECT tb, port, count(*) AS n FROM a.LOG WHERE protocol = 17 GROUP BY timestamp_ns/5000000000 AS tb, port;
+DEFINE { query_name 'epochs'; }
+SELECT tb, count(*) AS n FROM a.LOG GROUP BY timestamp_ns/10000000000 AS tb;
+DEFINE { query_name 'pairs'; }
+SELECT A.timestamp_ns/1000000000 AS t, A.port AS p, B.port AS q FROM a.LOG A JOIN a.LOG B
+WHERE A.timestamp_ns = B.timestamp_ns - 1 AND A.port = B.port AND A.protocol = 17 AND B.protocol = 6
+"""
+LOG = """PROTOCOL LOG {
+    llong timestamp_ns get_csv_llong (increasing); uint protocol get_csv_uint; uint port get_csv_uint;
+    string name get_csv_string; IP host get_csv_ip; float cost get_csv_float;
+}
+"""
+OF_LOG = {
+    "port": '"53" = "5s", "80" = "0s"',
+    "name": 'dns = "5s", "web, here" = "0s"',
+    "host": '"10.0.0.53" = "5s", "2001:db8::80" = "0s"',
+}
+"""Columns that tell the same records apart."""
+
+
+@pytest.fixture
+def logged(folder: Path) -> Path:
+    """The packets as records of csv, in a lake of the same settings."""
+    lines = ["timestamp_ns,protocol,port,name,host,cost"]
+    names, hosts = {53: "dns", 80: '"web, here"', 123: ""}, {53: "10.0.0.53", 80: "2001:db8::80", 123: ""}
+    for stamp, frame, *_ in packets(5):
+        port = int.from_bytes(frame[36:38], "big")
+        lines.append(f"{stamp},{frame[23]},{port},{names[port]},{hosts[port]},0.5")
+    (folder / "a.pcap").write_text("\n".join(lines) + "\n")
+    (folder / "lake" / "log.schema").write_text(LOG)
+    (folder / "q.gsql").write_text(LOGGED)
+    return folder
+
+
+def of_log(folder: Path, column: str, values: str) -> None:
+    text = SETTINGS.replace("[links.a]", '[links.a]\nkind = "csv"\nschemas = "log.schema"', 1)
+    text = text.replace('"destPort"', f'"{column}"').replace('"53" = "5s", "80" = "0s"', values)
+    (folder / "lake" / "lowwater.toml").write_text(text)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("column", OF_LOG)
+def test_records_have_skews_by_a_field(column: str, logged: Path) -> None:
+    of_log(logged, column, OF_LOG[column])
+    kept, _ = admitted(packets(5))
+    whole, parts = by_reference(logged, "1h"), by_reference(logged, "5s")
+    assert whole == parts and whole["pairs"]
+    assert {name: whole[name] for name in ("ports", "epochs")} == expected(kept)
+
+
+@pytest.mark.spark
+def test_a_replay_of_records_has_the_same_rows(logged: Path, spark: SparkSession) -> None:
+    of_log(logged, "host", OF_LOG["host"])
+    lake, config = open_lake(logged / "lake"), load_config(logged / "lake")
+    start = BEGIN // HOUR * HOUR
+    ingest(lake, "a", [logged / "a.pcap"], config, (start - HOUR, start + 2 * HOUR))
+    (outcome,) = replay(Job.open(logged / "lake", "q", logged), start, start + HOUR, None, Progress(quiet=True), spark)
+    assert outcome.state == "done"
+    reference = by_reference(logged, "1h")
+    for query, columns in {"ports": ("tb", "port", "n"), "epochs": ("tb", "n"), "pairs": ("t", "p", "q")}.items():
+        order = sorted([*columns, "_last", "_hour"])
+        rows = table_rows(logged / "lake", query, start, start + HOUR)
+        known = order if len(rows[0]) == len(order) else [name for name in order if name != "_hour"]
+        assert Counter(tuple(row[known.index(name)] for name in columns) for row in rows) == reference[query]
+    assert read_violations(lake, "a", SKEW, start, start + HOUR).num_rows == admitted(packets(5))[1]
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "message"),
+    [
+        ("nowhere", '"1" = "1s"', "LOG has no field 'nowhere' of integers, texts or addresses"),
+        ("cost", '"1" = "1s"', "LOG has no field 'cost' of integers, texts or addresses"),
+        ("port", 'x = "1s"', "'x' is no int that port can have"),
+        ("port", '"9223372036854775808" = "1s"', "is no int that port can have"),
+        ("host", '"10" = "1s"', "'10' is no ip that host can have"),
+    ],
+)
+def test_what_records_do_not_have_is_refused(column: str, values: str, message: str, logged: Path) -> None:
+    of_log(logged, column, values)
+    open_lake(logged / "lake")
+    with pytest.raises(ConfigError, match=message):
+        Job.open(logged / "lake", "q", logged)
+    said = lowwater(
+        *("run", logged / "q.gsql", "--capture", f"a={logged / 'a.pcap'}", "--out", logged / "out"),
+        *("--links", logged / "lake" / "lowwater.toml", "--engine", "reference"),
+    )
+    assert said.code == 1 and message in said.err
+
+
 @pytest.mark.slow
 def test_shed_load_is_of_packets_of_one_skew(folder: Path) -> None:
     (folder / "lake" / "lowwater.toml").write_text(

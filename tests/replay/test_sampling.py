@@ -166,8 +166,8 @@ def test_what_is_shed_is_counted_by_a_window_of_rows(tmp_path: Path, engine: str
     """Of two links only one sheds; a second may lie in two intervals by arrival, and is one load all the same."""
     files, query, links = {"a": packets(1), "b": packets(2)}, tmp_path / "q.gsql", tmp_path / "links.toml"
     query.write_text(
-        "DEFINE { query_name 'taken'; } SELECT tb, wid, count(*) AS n FROM [a, b].UDP [RANGE 16 ROWS, SLIDE 8 ROWS] "
-        "GROUP BY time/5 AS tb"
+        "DEFINE { query_name 'taken'; } SELECT tb, wid, count(*) AS n, min(sampling_rate) AS rate "
+        "FROM [a, b].UDP [RANGE 16 ROWS, SLIDE 8 ROWS] GROUP BY time/5 AS tb"
     )
     links.write_text("[links.a]\nsampling = true\nshed = 9\n")
     records = [(arrival, link, at) for link, each in files.items() for at, arrival in enumerate(_arrivals(each))]

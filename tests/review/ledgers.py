@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
 import pyarrow as pa
 
 from lowwater.capture.reader import DECODER_VERSION
+from lowwater.cluster import TaskRun
 from lowwater.instants import HOUR, SECOND, format_instant, parse_instant
-from lowwater.lake.layout import CAPTURES, LATENESS, QUALITY, QUARANTINE, REPLAYS, Lake, open_lake
+from lowwater.lake.layout import (
+    CAPTURES,
+    HEARTBEATS,
+    LATENESS,
+    METRICS,
+    QUALITY,
+    QUARANTINE,
+    REPLAYS,
+    Lake,
+    open_lake,
+)
 from lowwater.lake.ledgers.captures import Capture
 from lowwater.lake.ledgers.runs import ReplayRow
 from lowwater.lake.tables import append_rows, interval_label
@@ -23,6 +35,9 @@ SKIPPED, MISSING = 97, 7
 LINKS = ("main1", "main2", "control")
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'"
 """What must never be on a page as it is."""
+
+CLUSTERED = 8
+"""The interval that ran on a cluster, which lost an executor."""
 
 QUERIES = """
 DEFINE { query_name 'flows'; }
@@ -93,6 +108,8 @@ def make(
     replays = [row for at in range(hours) for row in _replays(job, known, at, at in failed, hours - at < 800)]
     append_rows(lake.replays, table(replays, REPLAYS))
     _quality(lake, hours, failed)
+    append_rows(lake.heartbeats, table(_shed(), HEARTBEATS))
+    append_rows(lake.metrics, table(list(_metrics(hours)), METRICS))
     append_rows(lake.lateness, table([_late(link, at) for link in LINKS for at in range(hours)], LATENESS))
     return root, queries
 
@@ -110,7 +127,14 @@ def _replays(job: Job, known: object, at: int, failed: bool, recent: bool) -> li
     rows = []
     for order, stage in enumerate(stages):
         wrong = failed and stage == "audit"
-        said = {"operators": [{"query": "flows", "kind": "group", "counts": {"rows_in": 9, "rows_out": 7}}]}
+        said: dict[str, object] = {
+            "operators": [{"query": "flows", "kind": "group", "counts": {"rows_in": 9, "rows_out": 7}}]
+        }
+        if at == CLUSTERED and stage in ("low", "high"):
+            said["lost"] = [{"executor": "2", "host": "10.0.0.3", "reason": f"worker lost {HOSTILE}"}]
+        if at == CLUSTERED and stage == "low":
+            places = (("main1 1", "10.0.0.3", 1, 9.5), ("main1 2", "10.0.0.4", 2, 10.5), ("main2 1", "", 1, 9.5))
+            said["tasks"] = [asdict(TaskRun(name, 4_000_000, "10.0.0.3", *spot)) for name, *spot in places]
         row = ReplayRow(
             query_set="q",
             query="" if stage == "low" or wrong else "flows",
@@ -126,6 +150,19 @@ def _replays(job: Job, known: object, at: int, failed: bool, recent: bool) -> li
             accounting=json.dumps(parts if stage == "publish" else {"links": account, **said}),
         )
         rows.append(asdict(row))
+    return rows
+
+
+def _shed() -> list[dict[str, object]]:
+    """Two minutes of a link, in the second of which records were shed."""
+    rows: list[dict[str, object]] = []
+    for minute, shed in ((0, 0), (1, 250)):
+        start = START + CLUSTERED * HOUR + minute * 60 * SECOND
+        counts = {"sane": 1000, "not_of_protocol": 0, "filtered": 0, "failed": 0, "sampled_out": 0}
+        row = {**dict.fromkeys(HEARTBEATS.names), **counts, "shed": shed, "accepted": 1000 - shed}
+        rows.append(
+            row | {"query_set": "q", "lfta": "flows.TCP", "link": "main1", "start": start, "end": start + 60 * SECOND}
+        )
     return rows
 
 
@@ -163,6 +200,31 @@ def _quality(lake: Lake, hours: int, failed: frozenset[int]) -> None:
                     kept.append({**key, **about, "row": text, "kept_at": 1})
     append_rows(lake.quality, table(rows, QUALITY))
     append_rows(lake.quarantine, table(kept, QUARANTINE))
+
+
+SPIKE = 20
+"""Of so many hours the one in which the links had ten times their packets."""
+
+
+def volume(at: int) -> int:
+    """Packets of a link in an hour."""
+    return (100 + at % 5) * (10 if at == SPIKE else 1)
+
+
+def _metrics(hours: int) -> Iterator[dict[str, object]]:
+    """What audits measured of each link and query."""
+    for at in range(hours):
+        if at % SKIPPED == MISSING:
+            continue
+        key = {"query_set": "q", "interval_start": START + at * HOUR, "interval_end": START + (at + 1) * HOUR}
+        values = {"volume": volume(at), "bytes": 60 * volume(at), "violating": 0.01, "malformed": 0.0, "lateness": 5e6}
+        values |= {"silence": 2e9, "gap": HOUR / 4 if at == 9 else 0.0}
+        for link in LINKS:
+            for measure, value in values.items():
+                about = {"kind": "link", "subject": link, "measure": measure, "item": ""}
+                yield {**key, **about, "value": float(value), "measured_at": 1}
+        query = {"kind": "query", "subject": "flows", "measure": "volume", "item": "", "value": float(7 + at % 5)}
+        yield {**key, **query, "measured_at": 1}
 
 
 def _late(link: str, at: int) -> dict[str, object]:

@@ -56,7 +56,7 @@ def make_results(folder: Path, keep: str = "") -> tuple[Path, Path]:
         assert said.code == 0, said
     given = [word for name, path in captures.items() for word in ("--capture", f"{name}={path}")]
     run = ["run", queries / "q.gsql", *given, "--links", root / "lowwater.toml", "--engine", "reference"]
-    said = lowwater(*run, "--format", "parquet", "--out", folder / "out")
+    said = lowwater(*run, "--instants", "--format", "parquet", "--out", folder / "out")
     assert said.code == 0, said
     job = Job.open(root, "q", queries)
     for query in job.plan.queries:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,8 @@ from lowwater_review.app import create
 from lowwater.instants import HOUR
 from lowwater.lake.tables import interval_label
 from tests.review.ledgers import HOSTILE, START, make
-from tests.review.widths import MEASURE, make_large, write_pages, wrong_places
+from tests.review.resultlake import make_results
+from tests.review.widths import MEASURE, WIDTHS, make_large, write_pages, wrong_places
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]
 HOURS, FAILED = 30, 5
@@ -29,16 +32,12 @@ FRAME = (
 )
 
 
-@pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The pages behind a web server of this process, mounted below a prefix as Airflow does."""
+@contextmanager
+def served(app: FastAPI) -> Iterator[str]:
+    """The address of an app behind a web server of this process."""
     import uvicorn
 
-    root, queries = make(tmp_path_factory.mktemp("browser"), HOURS, frozenset({FAILED}))
-    outer = FastAPI()
-    outer.mount("/lowwater", create(Board(root, queries)))
-    outer.get("/")(lambda: HTMLResponse(FRAME))
-    server = uvicorn.Server(uvicorn.Config(outer, host="127.0.0.1", port=0, log_level="error"))
+    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error"))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     deadline = time.monotonic() + 300
@@ -48,6 +47,17 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
     server.should_exit = True
     thread.join(30)
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The pages, mounted below a prefix as Airflow does."""
+    root, queries = make(tmp_path_factory.mktemp("browser"), HOURS, frozenset({FAILED}))
+    outer = FastAPI()
+    outer.mount("/lowwater", create(Board(root, queries)))
+    outer.get("/")(lambda: HTMLResponse(FRAME))
+    with served(outer) as at:
+        yield at
 
 
 @pytest.fixture(scope="module")
@@ -81,6 +91,55 @@ def test_from_the_calendar_to_the_rows_that_failed(page: Any, address: str) -> N
     assert inside.locator(".finding.critical .pairs", has_text=HOSTILE).count() == len(SUITES)
     inside.get_by_role("link", name="1 Jan 2025, 06:00 UTC →").click()
     inside.get_by_role("heading", name="1 Jan 2025, 06:00 to 07:00 UTC").wait_for()
+
+
+def test_a_red_hour_leads_to_its_cause_in_two_clicks(page: Any, address: str) -> None:
+    """By the verdict and by the calendar; the second click opens the rows that broke the rule."""
+    for first in ("Show the interval", "1 Jan 05:00, failed"):
+        page.goto(f"{address}/lowwater/index.html")
+        page.get_by_role("link", name=first, exact=True).click()
+        page.get_by_role("heading", name="1 Jan 2025, 05:00 to 06:00 UTC").wait_for()
+        finding = page.locator(".finding.critical").first
+        assert finding.get_by_role("heading").is_visible() and HOSTILE in finding.inner_text()
+        finding.locator("summary").click()
+        assert not finding.locator(".pairs").is_visible()  # it was open already: one click was enough
+
+
+def test_a_spike_in_a_plot_leads_to_its_packets_in_three_clicks(page: Any, tmp_path: Path) -> None:
+    """The part of the plot, its row with most packets, the download, which tshark reads: as many as the row counted."""
+    browser = page.context.browser.new_page()
+    with served(create(Board(*make_results(tmp_path)))) as at:
+        hour = "from=2026-01-01T00:00:00Z&to=2026-01-01T01:00:00Z"
+        browser.goto(f"{at}/results/q/flows?{hour}&sort=cnt&desc=1&number=cnt&key=")
+        slots = browser.locator("svg .slot title").all_text_contents()
+        totals = [int(text.partition(" in all")[0].rpartition(": ")[2].replace(",", "")) for text in slots]
+        browser.locator("svg .slot").nth(totals.index(max(totals))).click()
+        browser.wait_for_url(lambda url: "to=2026-01-01T01%3A00%3A00Z" not in url)
+        count = int(browser.locator("tbody tr td").nth(3).inner_text())
+        browser.get_by_role("link", name="show", exact=True).first.click()
+        with browser.expect_download() as got:
+            browser.get_by_role("link", name="Download all as pcapng").click()
+        got.value.save_as(tmp_path / "spike.pcapng")
+    browser.close()
+    shown = subprocess.run(["tshark", "-r", tmp_path / "spike.pcapng"], capture_output=True, text=True, timeout=60)
+    assert shown.returncode == 0 and len(shown.stdout.splitlines()) == count > 0
+
+
+def test_an_act_says_before_that_it_cannot_be_done_here(page: Any, address: str) -> None:
+    """From the failed hour to the disabled button and its reason; the form of a range works."""
+    page.goto(
+        f"{address}/lowwater/interval/q/{interval_label(START + FAILED * HOUR, START + (FAILED + 1) * HOUR)}.html"
+    )
+    page.get_by_role("link", name="Run again").click()
+    button = page.get_by_role("button", name="Run q again")
+    assert button.is_disabled() and "These pages only read" in page.locator("#why").inner_text()
+    page.goto(f"{address}/lowwater/set/q.html")
+    page.get_by_role("link", name="Backfill a range").click()
+    page.get_by_label("From").fill("2025-01-01T00:00:00Z")
+    page.get_by_label("Only").select_option("failed")
+    page.get_by_role("button", name="Show what it would do").click()
+    page.get_by_text("1 of 30 intervals are due").wait_for(timeout=15_000)
+    assert page.locator("table tbody tr").count() == 1
 
 
 def test_skew_review_and_plan(page: Any, address: str) -> None:
@@ -138,7 +197,7 @@ def test_no_page_is_wider_than_its_screen_and_no_column_is_squeezed(page: Any, a
     wrong = [
         place
         for where in ("index.html", "skew/index.html", failed, "docs/index.html")
-        for width in (390, 1440)
+        for width in WIDTHS
         for place in wrong_places(other, f"{site}/{where}", width)
     ]
     assert wrong == []

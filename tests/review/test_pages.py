@@ -24,7 +24,7 @@ from lowwater.lake.locks import hold_range
 from lowwater.lake.tables import interval_label
 from tests.replay.support import lowwater
 from tests.review.asgi import ask
-from tests.review.ledgers import HOSTILE, LINKS, START, capture, make
+from tests.review.ledgers import CLUSTERED, HOSTILE, LINKS, START, capture, make
 
 HOURS = 30
 FAILED = 5
@@ -113,6 +113,24 @@ def test_every_interval_and_link_has_its_page(read: dict[str, Reader]) -> None:
     for kind in PAGES:
         assert any(kind.match(address.removesuffix(".html")) is not None for address in read), kind.address
         assert (HERE / "templates" / kind.template).is_file()
+
+
+def test_the_page_of_an_interval_says_where_its_tasks_ran(read: dict[str, Reader]) -> None:
+    text = " ".join(" ".join(read[interval(CLUSTERED)].texts).split())
+    assert (
+        "On the cluster" in text
+        and "in low: executor 2 on 10.0.0.3 (worker lost" in text
+        and "in high: executor 2" in text
+    )
+    assert "3 tasks of the low stage, 1 of them tried again, 1 on another machine than the one that was chosen" in text
+    assert "10.0.0.4 1 4,000,000 10.5" in text and "main1 2 4,000,000 10.0.0.3 10.0.0.4 2 10.5" in text
+    assert "On the cluster" not in " ".join(read[interval(CLUSTERED + 1)].texts)
+
+
+def test_the_page_of_an_interval_says_what_was_shed(read: dict[str, Reader]) -> None:
+    text = " ".join(" ".join(read[interval(CLUSTERED)].texts).split())
+    assert "Shed records (O5)" in text and "flows.TCP main1 2,000 250 12.5 % 1 1 Jan 2025, 08:01 UTC 250" in text
+    assert "Shed records" not in " ".join(read[interval(CLUSTERED + 1)].texts)
 
 
 def test_every_address_leads_to_a_page(read: dict[str, Reader]) -> None:
@@ -401,11 +419,12 @@ def test_who_may_see_one_query_set_sees_no_other(two_sets: FastAPI) -> None:
         assert ask(two_sets, f"/{address}").status == 404, address
 
 
-def test_nothing_can_be_written(app: FastAPI) -> None:
+def test_only_acts_can_write(app: FastAPI) -> None:
     for method in ("POST", "PUT", "PATCH", "DELETE"):
         assert ask(app, "/index.html", method).status == 405
     routes: list[Any] = list(app.routes)
-    assert {method for route in routes for method in route.methods} <= {"GET", "HEAD"}
+    assert {route.path for route in routes if route.methods - {"GET", "HEAD"}} == {"/act/{kind}/{name}"}
+    assert {method for route in routes for method in route.methods} == {"GET", "HEAD", "POST"}
     assert "/openapi.json" not in [route.path for route in routes]
 
 

@@ -20,6 +20,7 @@ from lowwater.instants import HOUR
 from lowwater.lake.layout import open_lake
 from lowwater.lake.results.exploring import Wish, result_table
 from lowwater.lake.tables import append_rows
+from lowwater.plan.properties.instant_columns import INSTANT
 from tests.review.asgi import ask
 from tests.review.ledgers import HOSTILE
 from tests.review.resultlake import START, make_results
@@ -103,7 +104,8 @@ def test_who_may_not_see_a_query_set_sees_none_of_its_results(made: tuple[Path, 
 def test_hostile_values_are_text_and_versions_are_compared(made: tuple[Path, Path], app: FastAPI) -> None:
     table = result_table(open_lake(made[0]), "flows")
     row = table.page(Wish(0, 1 << 62), 0, 1).set_column(1, "srcIP", pa.array([HOSTILE]))
-    append_rows(open_lake(made[0]).table("flows"), row.append_column("_hour", pa.array([START // HOUR])))
+    row = row.append_column("tb_start", pa.nulls(1, INSTANT)).append_column("_hour", pa.array([START // HOUR]))
+    append_rows(open_lake(made[0]).table("flows"), row)
     query = urlencode(EVER | {"column": "srcIP", "op": "=", "value": HOSTILE})
     for path in ("/results/q/flows", "/results/q/flows/packets", "/results/q/flows/diff"):
         more = {"row": json.dumps({"tb": 1, HOSTILE: HOSTILE}), "before": table.version, "after": table.version + 1}

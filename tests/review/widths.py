@@ -1,7 +1,7 @@
 """Measures the pages in Chromium at several widths: nothing wider than the screen, no column of one word a line.
 
 `python -m tests.review.widths` looks at every kind of page of a large lake (30 links, 60 query sets, long names, months
-of hours) at four widths, light and dark; `--shots DIR` keeps the pictures. The test beside it takes a few pages.
+of hours) at five widths, light and dark; `--shots DIR` keeps the pictures. The test beside it takes a few pages.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from lowwater.lake.ledgers.runs import ReplayRow
 from lowwater.lake.tables import append_rows, interval_label
 from tests.review.ledgers import START, capture, make, table
 
-WIDTHS = (390, 768, 1440, 2560)
+WIDTHS = (390, 768, 1024, 1440, 2560)
 THEMES = ("light", "dark")
 LONG = "transatlantic_backbone_measurement_point_northern_exchange_router_interface"
 MESSAGES = (

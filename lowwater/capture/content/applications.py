@@ -131,8 +131,8 @@ def application_fields(
             places = np.zeros(len(begins), np.int64)
             places[rows] = np.arange(len(rows))
             found = _parsed(name, buffer, begin[rows], end[rows], kinds[rows])
-            taken = pa.array(places, mask=~marked)
-            columns |= {column: values.take(taken) for column, values in found.items()}
+            spread = pa.RecordBatch.from_pydict(found).take(pa.array(places, mask=~marked))
+            columns |= dict(zip(found, spread.columns, strict=True))
     schema = pa.schema([field for field in APPLICATIONS if field.name in columns])
     return pa.RecordBatch.from_arrays([columns[column] for column in schema.names], schema=schema)
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lowwater.capture.content.starts import CLIENT, SERVER, SHORTEST
@@ -467,12 +468,12 @@ def hello_columns(
     written = words[: marks[-1, _KINDS]].tobytes()
     first = marks[:-1, _KINDS].tolist()
     texts = [_texts(written, begin, row) for begin, row in zip(first, marks[1:].tolist(), strict=True)]
-    for at, name in enumerate(("server_name", "alpn", "ja4")):
-        columns[name] = pa.array([each[at] for each in texts], pa.string())
-    digests, server = np.array([each[3] for each in texts], object), values[:, _HELLO] == SERVER
-    columns["ja3"] = pa.array(digests, pa.string(), mask=server)
-    columns["ja3s"] = pa.array(digests, pa.string(), mask=~server)
-    return columns
+    server_name, alpn, ja4, digests = zip(*texts, strict=True) if texts else ((), (), (), ())
+    server = values[:, _HELLO] == SERVER
+    digest = pa.array(digests, pa.string())
+    listed = {"server_name": pa.array(server_name, pa.string()), "alpn": pa.array(alpn, pa.string())}
+    listed |= {"ja4": pa.array(ja4, pa.string()), "ja3": pc.if_else(~server, digest, None)}
+    return columns | listed | {"ja3s": pc.if_else(server, digest, None)}
 
 
 def _texts(words: bytes, begin: int, ends: list[int]) -> tuple[str | None, str | None, str | None, str | None]:

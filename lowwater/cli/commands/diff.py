@@ -63,7 +63,7 @@ def diff(
     say(f"{compared.added:,} added, {compared.gone:,} gone, {compared.changed:,} changed, {compared.same:,} the same")
     for kind, old, new in compared.examples:
         sign = {"added": "+", "gone": "-", "changed": "~"}[kind]
-        say(f"{sign} {_text(compared.columns, old, new)}")
+        say(f"{sign} {row_text(compared.columns, old, new)}")
     return 0 if compared.equal else 3
 
 
@@ -71,7 +71,7 @@ def _named(columns: tuple[str, ...], row: tuple[object, ...]) -> dict[str, objec
     return dict(zip(columns, row, strict=True))
 
 
-def _text(columns: tuple[str, ...], old: tuple[object, ...] | None, new: tuple[object, ...] | None) -> str:
+def row_text(columns: tuple[str, ...], old: tuple[object, ...] | None, new: tuple[object, ...] | None) -> str:
     """Returns a row as `column=value`; a changed value as `column=before -> after`."""
     first, second = old or new or (), new or old or ()
     parts = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import PurePath
+from pathlib import Path, PurePath
 
 import click
 
@@ -12,13 +12,15 @@ from lowwater.cli import options
 @click.command()
 @click.option("--lake", required=True, type=options.LAKE, help=options.LAKE_HELP)
 @click.option("--dry-run", is_flag=True, help="Only say what would be done.")
-def maintain(lake: PurePath, dry_run: bool) -> None:
+@click.option("--queries", default="queries", type=options.FOLDER, help="Folder of query sets.", show_default=True)
+def maintain(lake: PurePath, dry_run: bool, queries: Path) -> None:
     """Joins small files and removes unused ones. Safe at any time, also while intervals run.
 
     \b
     The files of published hours that no longer change are joined. Files that tables no longer refer to are removed
     after [retention] versions, rows between the stages after [retention] streams, staging of dead runs at once. Rows of
-    published tables, packets, and intervals that were audited but not yet published stay.
+    published tables, packets, and intervals that were audited but not yet published stay. Tables that an older version
+    made get the columns of instants, for which their queries must be there.
     Example:
       lowwater maintain --lake var/lake --dry-run
     """
@@ -27,9 +29,12 @@ def maintain(lake: PurePath, dry_run: bool) -> None:
     from lowwater.config import load_config
     from lowwater.lake.layout import open_lake
     from lowwater.lake.maintain import maintain as maintain_lake
-    from lowwater.terminal import open_console
+    from lowwater.replay.taking_over import take_over
+    from lowwater.terminal import open_console, say
 
-    actions = maintain_lake(open_lake(lake, make=False), load_config(lake).retention, dry_run)
+    opened, retention = open_lake(lake, make=False), load_config(lake).retention
+    actions = take_over(lake, queries, dry_run, lambda name, error: say(f"query set {name}: {error}", err=True))
+    actions += maintain_lake(opened, retention, dry_run)
     table = Table("what", "where", "files", "bytes", box=None)
     for action in actions:
         table.add_row(action.what, action.where, f"{action.files:,}", f"{action.bytes:,}")

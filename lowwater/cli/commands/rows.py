@@ -40,7 +40,10 @@ NOTES = 5
     help="json: a line a row.",
     show_default=True,
 )
-def rows(query: str, lake: PurePath, start: int | None, end: int | None, limit: int | None, form: str) -> None:
+@options.INSTANTS
+def rows(
+    query: str, lake: PurePath, start: int | None, end: int | None, limit: int | None, form: str, instants: bool
+) -> None:
     """Shows the published rows of a query, in the order of time.
 
     \b
@@ -51,13 +54,14 @@ def rows(query: str, lake: PurePath, start: int | None, end: int | None, limit: 
     """
     from lowwater.lake.layout import open_lake
     from lowwater.lake.results.visible import published_rows
+    from lowwater.replay.command.row_files import with_texts
 
     if start is not None and end is not None and start >= end:
         raise click.UsageError("--to must be after --from")
-    published = published_rows(open_lake(lake, make=False), query, start, end)
+    published = published_rows(open_lake(lake, make=False), query, start, end, instants)
     if limit is None and form == "table":
         limit = SHOWN
-    _FORMATS[form](published.columns, published.batches(limit))
+    _FORMATS[form]((*published.columns, *published.instants), map(with_texts, published.batches(limit)))
     count = published.rows if limit is None else min(limit, published.rows)
     if count < published.rows:
         say(f"{count:,} of {published.rows:,} rows; --limit gives more", err=True)

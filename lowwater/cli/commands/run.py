@@ -51,6 +51,7 @@ from lowwater.replay.warmup import launch_jvm_early
 )
 @click.option("--interval", type=options.DURATION, help="Evaluate interval by interval; default one interval.")
 @options.SPREADSHEET
+@options.INSTANTS
 @click.option(
     "--copies",
     type=click.IntRange(min=1),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.table import Table
@@ -19,6 +19,22 @@ if TYPE_CHECKING:
     from lowwater.lake.layout import Lake
     from lowwater.quality.lateness.review import SkewReview
     from lowwater.replay.job import Job
+
+
+RECOMMENDED = -1
+"""Value of `--set recommended`."""
+
+
+class _Bound(click.ParamType[int]):
+    """A duration, or the word `recommended`."""
+
+    name = "duration|recommended"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        return RECOMMENDED if value == "recommended" else int(options.DURATION.convert(value, param, ctx))
+
+
+_BOUND = _Bound()
 
 
 @click.command()
@@ -35,30 +51,77 @@ if TYPE_CHECKING:
 )
 @click.option("--queries", default="queries", type=options.FOLDER, help="Folder of query sets.", show_default=True)
 @click.option(
+    "--set",
+    "chosen",
+    type=_BOUND,
+    help="Write this skew of the one --link into lowwater.toml, and show which intervals become stale.",
+)
+@click.option("--dry-run", is_flag=True, help="With --set: write nothing.")
+@click.option(
     "--format", "form", default="text", type=click.Choice(["text", "json"]), help="Of the review.", show_default=True
 )
 def skew(
-    lake: PurePath, links: tuple[str, ...], start: int | None, end: int | None, loss: float, queries: Path, form: str
+    lake: PurePath,
+    links: tuple[str, ...],
+    start: int | None,
+    end: int | None,
+    loss: float,
+    queries: Path,
+    chosen: int | None,
+    dry_run: bool,
+    form: str,
 ) -> None:
     """Shows how late the records of each link are, and what every possible skew bound would lose and cost.
 
     \b
     Lateness is arrival - timestamp over all sane records in packets/, by interval of arrival (SEMANTICS T2). The bound
     that is recommended is the least of 0 and 1, 2, 5 x 10^n that refuses at most the share --loss: docs/review.md.
+    --set DURATION writes a bound into the settings, and --set recommended the one that is recommended. The intervals
+    that become stale are listed; `lowwater backfill` runs them.
     Example:
       lowwater skew --lake var/lake --link main1
     """
+    if dry_run and chosen is None:
+        raise click.UsageError("--dry-run goes with --set")
+    if chosen is not None and len(links) != 1:
+        raise click.UsageError("--set needs one --link")
     if start is not None and end is not None and start >= end:
         raise click.UsageError("--to must be after --from")
     from lowwater.quality.lateness.wording import review_json
 
+    if chosen is not None and chosen != RECOMMENDED:
+        _set(lake, queries, links[0], chosen, dry_run)
+        return
     reviews = list(_reviews(lake, links, start, end, loss, queries))
+    if chosen == RECOMMENDED:
+        _set(lake, queries, links[0], reviews[0].recommended, dry_run)
+        return
     if form == "json":
         say(json.dumps({"links": [review_json(review) for review in reviews]}, indent=2))
         return
     console = open_console()
     for review in reviews:
         _show(console, review)
+
+
+def _set(root: PurePath, queries: Path, link: str, bound: int | None, dry_run: bool) -> None:
+    """Writes a skew into the settings, or says what it would do."""
+    from lowwater.errors import ConfigError
+    from lowwater.replay.schedule.link_queries import jobs
+    from lowwater.replay.schedule.skew_setting import skew_change, write_skew
+
+    if bound is None:
+        raise ConfigError(f"link {link!r}: no skew is recommended", "give a duration: --set 2s")
+    sets = jobs(root, queries, lambda name, error: say(f"query set {name} is left out: {error}", err=True))
+    change = skew_change(root, queries, sets, link, bound)
+    if not dry_run:
+        write_skew(root, change)
+    skews = (
+        f"skew {'would be' if dry_run else 'is'} {format_duration(change.after)}, was {format_duration(change.before)}"
+    )
+    say(f"{change.link}: {skews}; stale: {len(change.stale)} intervals")
+    for each in change.stale:
+        say(f"  {format_instant(each.start)}  {each.query_set}")
 
 
 def _reviews(

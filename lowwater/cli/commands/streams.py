@@ -61,6 +61,7 @@ def _show(info: StreamInfo) -> None:
         "  producers": ", ".join(source),
         "  consumers": "; ".join(_readers(info)) or "none known",
         "  published": f"{published_text(info)}{when}",
+        "  pinned": _pinned(info),
         "  lag": "unknown" if info.lag is None else format_duration(info.lag),
         "  problem": info.problem,
     }
@@ -70,6 +71,13 @@ def _show(info: StreamInfo) -> None:
     console = open_console()
     console.print(styled(info.name, "bold"))
     console.print(facts)
+
+
+def _pinned(info: StreamInfo) -> str:
+    """Returns the pinned version where it is not the newest one."""
+    if info.pinned is None or info.pinned == info.version:
+        return ""
+    return f"version {info.pinned}; an interval of the set is published in part: `lowwater status`"
 
 
 def _temporal(info: StreamInfo) -> list[str]:

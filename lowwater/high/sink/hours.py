@@ -14,8 +14,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lowwater.capture.addresses import published
+from lowwater.high.slices.instants import first
 from lowwater.instants import HOUR
 from lowwater.plan.operators import Field
+from lowwater.plan.properties.instant_columns import INSTANT, InstantColumn, instant_columns
 from lowwater.plan.properties.schemas import published_schema, result_schema, stream_schema
 from lowwater.storage import paths
 
@@ -24,13 +26,31 @@ MOST_OPEN = 64
 
 
 def file_schema(fields: Sequence[Field], published: bool) -> pa.Schema:
-    """The schema of a stream's files: fields in published or stream types, then CONTROL."""
+    """The schema of a stream's files: fields, in published types with their instants or in stream types; CONTROL."""
     return result_schema(fields) if published else stream_schema(fields)
 
 
 def file_columns(rows: pa.RecordBatch | pa.Table, fields: Sequence[Field], published: bool) -> list[pa.ChunkedArray]:
     """Converts rows in stream types to the columns of `file_schema`; other columns are dropped."""
-    return published_columns(rows, fields) if published else [pa.table(rows).column(f.name) for f in fields]
+    if not published:
+        return [pa.table(rows).column(f.name) for f in fields]
+    return [*published_columns(rows, fields), *instants_of(pa.table(rows), fields)]
+
+
+def instants_of(rows: pa.Table, fields: Sequence[Field]) -> list[pa.ChunkedArray]:
+    """Computes the columns of instants of a query from its temporal columns, NULL where they are NULL."""
+    return [instants(column, rows.column(column.of)) for column in instant_columns(fields)]
+
+
+def instants(column: InstantColumn, values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Computes a column of instants from the values of its temporal column."""
+    chunks = []
+    for chunk in values.chunks:
+        numbers = first(column.begins, chunk.fill_null(0).to_numpy(zero_copy_only=False))
+        instants_us = np.maximum(numbers, 0) // 1000  # division truncates, so the epoch of 0 would begin before 1970
+        empty = chunk.is_null().to_numpy(zero_copy_only=False)
+        chunks.append(pa.array(instants_us, pa.int64(), mask=empty).cast(INSTANT))
+    return pa.chunked_array(chunks, INSTANT)
 
 
 def published_columns(rows: pa.RecordBatch | pa.Table, fields: Sequence[Field]) -> list[pa.ChunkedArray]:

@@ -12,7 +12,7 @@ from pathlib import PurePath
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lowwater.catalog.streams import PUNCTUATION
+from lowwater.catalog.streams import CONTROL, PUNCTUATION
 from lowwater.high.sink.hours import file_schema
 from lowwater.high.timeline import Promise, Timeline
 from lowwater.plan.operators import Field
@@ -62,7 +62,8 @@ class StreamFiles:
         ticks, untils, periods = zip(
             *((promise.first, promise.until, promise.period) for promise in promises), strict=True
         )
-        values = [*temporal_columns, lasts, [PUNCTUATION] * len(promises), ticks, untils, periods]
+        instants = [[None] * len(lasts)] * (len(schema) - len(self.fields) - len(CONTROL))
+        values = [*temporal_columns, *instants, lasts, [PUNCTUATION] * len(promises), ticks, untils, periods]
         columns = [pa.array(value, column.type) for value, column in zip(values, schema, strict=True)]
         file = self.folder / "punctuation.parquet"
         pq.write_table(pa.Table.from_arrays(columns, schema=schema), paths.draft(file))

@@ -1,6 +1,7 @@
-"""Computes over columns the instants at which values of temporal attributes end.
+"""Computes over columns the instants at which values of temporal attributes end and begin.
 
-The vector form of `Temporal.last` in `plan.temporal`, used by the operators of a slice.
+The vector form of `Temporal.last` and `Temporal.first` in `plan.temporal`, used by the operators of a slice and by the
+published columns of instants.
 """
 
 from __future__ import annotations
@@ -36,6 +37,22 @@ def last(temporal: Temporal, values: Integers) -> Integers:
         instants: Integers = np.minimum(np.maximum.reduce(ends), LATEST)
         return instants
     return map_distinct(temporal.last, values)
+
+
+def first(temporal: Temporal, values: Integers) -> Integers:
+    """The first instants (ns) of values of a temporal attribute with one component.
+
+    Example:
+        >>> from lowwater.plan.temporal import Step
+        >>> first(Temporal(((Step("div", 10),),)), np.array([0, 2, 3])).tolist()
+        [-9, 20, 30]
+    """
+    if not len(values):
+        return values
+    (steps,), at_most = temporal.components, not temporal.increasing
+    if all(_fits(steps, bound, at_most) for bound in (int(values.min()), int(values.max()))):
+        return _bound(steps, values, at_most)
+    return map_distinct(temporal.first, values)
 
 
 def map_distinct(function: Callable[[int], int], values: Integers) -> Integers:

@@ -129,8 +129,9 @@ class Batch:
     def tasks(self, runner: Runner) -> Iterator[PackTask]:
         """Yields the tasks of all files to pack, as their surveys become complete."""
         in_chunks = isinstance(self._content, ContentOptions)
-        if in_chunks and self._shared is None and len(self._paths) == 1 and self._is_of_a_new_length(self._paths[0]):
-            yield from self._pack_while_surveying(0)
+        if in_chunks and self._shared is None and self._are_of_new_lengths():
+            for number in range(len(self._paths)):
+                yield from self._pack_while_surveying(number)
             return
         surveyor = runner if self._shared is None else on_threads
         tasks = [self._survey_of(number) for number in range(len(self._paths))]
@@ -140,7 +141,7 @@ class Batch:
                 continue
             if self._update_known(number, result):
                 continue
-            if any(work.survey and work.survey.sha256 == result.sha256 for work in self._works.values()):
+            if self._is_packed(result):
                 self._duplicates.append((number, result))
             else:
                 yield from self._tasks_of(number, result)
@@ -181,13 +182,17 @@ class Batch:
             return SurveyTask(path, jump, CHUNK_BYTES, whole=True)
         return SurveyTask(path, jump, CHUNK_BYTES, content=content)
 
-    def _is_of_a_new_length(self, path: Path) -> bool:
-        """Whether no file of the link has this size: then its digest need not be known before it is packed."""
+    def _is_packed(self, file_survey: Survey) -> bool:
+        """Whether another file of the batch has these bytes."""
+        return any(work.survey and work.survey.sha256 == file_survey.sha256 for work in self._works.values())
+
+    def _are_of_new_lengths(self) -> bool:
+        """Whether no two files, here and in the link, have one size: then none is packed twice without its digest."""
         try:
-            size = path.stat().st_size
+            sizes = [path.stat().st_size for path in self._paths]
         except OSError:
             return False  # the survey says what is wrong
-        return all(known_file.row.bytes != size for known_file in self._ledger.all)
+        return len(set(sizes)) == len(sizes) and not {file.row.bytes for file in self._ledger.all} & set(sizes)
 
     def _pack_while_surveying(self, number: int) -> Iterator[PackTask]:
         """Yields the tasks of a new file during its survey: none waits for the digest."""
@@ -198,7 +203,9 @@ class Batch:
             self.errors.append(file_survey.error)
         elif file_survey.index is None:
             yield from self._tasks_of(number, file_survey)
-        elif not self._update_known(number, file_survey):  # it may have grown to the size of a known file
+        elif self._is_packed(file_survey):  # it may have grown to the size of another file, or of a known one
+            self._duplicates.append((number, file_survey))
+        elif not self._update_known(number, file_survey):
             self._surveyed(number, file_survey)
 
     def _tasks_of(self, number: int, file_survey: Survey) -> Iterator[PackTask]:

@@ -5,8 +5,10 @@ Called by `packing`, in a thread or a Spark worker. It commits nothing and opens
 
 from __future__ import annotations
 
+import os
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path, PurePath
 from typing import NamedTuple
 
@@ -70,6 +72,17 @@ class WrittenRecords(NamedTuple):
     summary: CaptureSummary
 
 
+POOL = "jemalloc"
+"""Memory pool of Arrow; its default one gives pages back to the kernel and takes them again for each block (ADR 99)."""
+
+
+@cache
+def use_pool() -> None:
+    """Makes POOL the pool of this process, once, unless the environment names another or Arrow was built without it."""
+    if "ARROW_DEFAULT_MEMORY_POOL" not in os.environ and POOL in pa.supported_memory_backends():
+        pa.set_memory_pool(pa.jemalloc_memory_pool())
+
+
 def write_records(
     path: Path, options: TableOptions, max_jump: int, sha256: str, table: PurePath, name: str, growing: bool = False
 ) -> WrittenRecords:
@@ -88,6 +101,7 @@ def write_records(
         CaptureError: the file cannot be read.
         OSError: a file cannot be written.
     """
+    use_pool()
     reader = RecordReader(path, options, max_jump, sha256, growing)
     files: list[RecordFile] = []
     with ThreadPoolExecutor(1) as pool:

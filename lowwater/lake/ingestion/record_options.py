@@ -30,7 +30,7 @@ def record_options(config: Config, link: str) -> TableOptions | None:
     settings = config.link(link)
     if settings.kind == "pcap":
         return None
-    protocols = make_context(Links(), [Path(file) for file in settings.schemas]).protocols
+    protocols = _protocols(settings)
     layouts = {name: layout for name, protocol in protocols.items() if (layout := protocol.layout) is not None}
     name = _protocol_of(settings, link, protocols, layouts)
     layout, of = layouts.get(name), protocols[name].kind
@@ -44,6 +44,23 @@ def record_options(config: Config, link: str) -> TableOptions | None:
             "declare an increasing field of the record, such as: uint time get_csv_uint_pos1 (increasing);",
         )
     return TableOptions(settings.kind, layout, text_options(settings))
+
+
+def known_protocol(settings: Link) -> str | None:
+    """Returns the protocol of the records of a link, if its settings name one, or its schemas have one.
+
+    Raises:
+        QueryError: a PROTOCOL block of the link is wrong.
+    """
+    if settings.kind == "pcap" or settings.protocol is not None or not settings.schemas:
+        return settings.protocol
+    declared = [name for name, each in _protocols(settings).items() if each.layout is not None and name not in BUILTIN]
+    return declared[0] if len(declared) == 1 else None
+
+
+def _protocols(settings: Link) -> dict[str, Protocol]:
+    """Returns the protocols that the settings of a link know."""
+    return dict(make_context(Links(), [Path(file) for file in settings.schemas]).protocols)
 
 
 def text_options(settings: Link) -> TextOptions:

@@ -60,7 +60,9 @@ def record_metrics(lake: Lake, query_set: str, start: int, end: int, rows: pa.Ta
     compact(lake.metrics)
 
 
-def read_metrics(lake: Lake, query_set: str | None = None, start: int = 0, end: int = 1 << 62) -> pa.Table:
+def read_metrics(
+    lake: Lake, query_set: str | None = None, start: int = 0, end: int = 1 << 62, subject: str | None = None
+) -> pa.Table:
     """Reads the measures of intervals that begin in [start, end), ns.
 
     Args:
@@ -68,10 +70,13 @@ def read_metrics(lake: Lake, query_set: str | None = None, start: int = 0, end: 
         query_set: name of the query set; None for all.
         start: first begin of an interval, ns since the epoch.
         end: end of the begins, ns, exclusive.
+        subject: name of the link or query; None for all.
     """
     chosen = (pads.field("interval_start") >= start) & (pads.field("interval_start") < end)
     if query_set is not None:
         chosen &= pads.field("query_set") == query_set
+    if subject is not None:
+        chosen &= pads.field("subject") == subject
     return read_rows(lake.metrics, METRICS, chosen)
 
 

@@ -11,13 +11,22 @@ from dataclasses import dataclass
 
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.captures import Capture, read_captures
-from lowwater.lake.ledgers.runs import DONE, FAILED, INCOMPLETE, PROVISIONAL, PUBLISH, ReplayRow, read_replays
+from lowwater.lake.ledgers.runs import (
+    DONE,
+    FAILED,
+    INCOMPLETE,
+    PROVISIONAL,
+    PUBLISH,
+    ROLLED_BACK,
+    ReplayRow,
+    read_replays,
+)
 
 MISSING, STALE, HALF = "missing", "stale", "half published"
 BLOCKED = "cannot start"
 """Status of a due interval that cannot run yet: a link has not reported, or a capture must be ingested again."""
 
-GRAVEST = (FAILED, STALE, HALF, MISSING, PROVISIONAL, INCOMPLETE, DONE)
+GRAVEST = (FAILED, STALE, HALF, MISSING, ROLLED_BACK, PROVISIONAL, INCOMPLETE, DONE)
 """States of queries, the most important first: an interval shows the first one among its queries."""
 NEVER = "never run"
 
@@ -150,6 +159,8 @@ def _of_query(expected: StatusInputs, query: str, start: int, end: int, rows: Se
         return FAILED, f"{query_rows[-1].stage}: {cause}{note}"
     if not published:
         return MISSING, f"{query_rows[-1].stage} was the last stage that ran"
+    if published[-1].state == ROLLED_BACK and not published[-1].digest:
+        return STALE, published[-1].reason  # lifted
     if published[-1].digest != expected.digest(query, start, end):
         return STALE, expected.changed(query, start, end, published[-1].accounting)
     for reason in (expected.lost(query, start, end), expected.outdated(start, end)):

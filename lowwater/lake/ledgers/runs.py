@@ -25,6 +25,8 @@ from lowwater.lake.tables import (
 )
 
 DONE, PROVISIONAL, INCOMPLETE, FAILED = "done", "provisional", "incomplete", "failed"
+ROLLED_BACK = "rolled back"
+"""State of a publication whose rows a person replaced by those of an earlier version."""
 LOW, HIGH, AUDIT, PUBLISH = "low", "high", "audit", "publish"
 
 
@@ -147,7 +149,7 @@ class ReplayRow:
         interval_start: begin of the interval, ns.
         interval_end: end of the interval, ns, exclusive.
         stage: low, high, audit or publish.
-        state: done, provisional, incomplete or failed.
+        state: done, provisional, incomplete, rolled back or failed.
         finished_at: wall clock, ns.
         reason: reason why the state is not done.
         digest: digest of the inputs (S1).

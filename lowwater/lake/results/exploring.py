@@ -20,7 +20,7 @@ from lowwater.instants import HOUR, format_instant, parse_instant
 from lowwater.lake.datasets import pads
 from lowwater.lake.layout import Lake
 from lowwater.lake.opened import existing, newest
-from lowwater.lake.results.visible import HIDDEN
+from lowwater.lake.results.visible import of_query
 from lowwater.lake.tables import fetch_rows, lake_errors, live_files, table_dataset
 from lowwater.plan.text import nearest
 from lowwater.storage import paths
@@ -213,7 +213,7 @@ def result_table(lake: Lake, query: str, version: int | None = None) -> ResultTa
 
     path = lake.table(query)
     with lake_errors(f"{path}: the table cannot be read"):
-        present = newest(path) if paths.exists(path) else None
+        present = newest(path)
         if present is None:
             raise LakeError(f"query {query!r} has no published rows", "`lowwater status` says why")
         latest = existing(path).version()
@@ -230,7 +230,7 @@ def result_table(lake: Lake, query: str, version: int | None = None) -> ResultTa
             "ask for a newer version",
         )
     known = pa.schema(table.schema().to_arrow())
-    columns = pa.schema([pa.field(field.name, _plain(field.type)) for field in known if field.name not in HIDDEN])
+    columns = pa.schema([pa.field(field.name, _plain(field.type)) for field in known if of_query(field)])
     bounds = [(row.get(f"min.{LAST}"), row.get(f"max.{LAST}")) for row in files]
     lows, highs = [low for low, _ in bounds if low is not None], [high for _, high in bounds if high is not None]
     span = (min(lows), max(highs)) if lows and highs else None

@@ -23,6 +23,7 @@ from lowwater.instants import HOUR, format_instant
 from lowwater.lake.datasets import pads
 from lowwater.lake.layout import Lake, table_schema
 from lowwater.lake.ledgers.runs import last_published
+from lowwater.lake.results.instants import TAKEN_OVER
 from lowwater.lake.results.published_log import NOTE, last_note, ledger_ranges, next_publication
 from lowwater.lake.results.streams import describe, fingerprint, plain_type, stream_files
 from lowwater.lake.tables import DataFile, create, hours, lake_errors, live_files, open_table, swap_files, with_columns
@@ -105,27 +106,26 @@ def publish(
     if last is not None and last.digest == digest and open_table(path) is not None:
         return PublishResult(query, last.rows or 0, False)
     schema = table_schema(fields)
-    table = create(path, schema, ["_hour"], query_set)
+    table = create(path, schema, ["_hour"], query_set, TAKEN_OVER)
     _refuse_changes(path, pa.schema(table.schema().to_arrow()), schema)
     table = with_columns(path, table, schema)
     files = check_unchanged(lake, query, start, end, audited)
     attempt = uuid.uuid4().hex[:12]
     with lake_errors(f"{path}: the rows of the stream cannot be put there"):
         row_files = enumerate(_row_files(files, result_schema(fields), start, end))
-        added = [
-            _copy_file(path, f"{attempt}-{at:05d}.parquet", file, as_stored) for at, (file, as_stored) in row_files
-        ]
+        added = [copy_file(path, f"{attempt}-{at:05d}.parquet", file, as_stored) for at, (file, as_stored) in row_files]
 
     def rewrite(old_files: list[dict[str, Any]]) -> list[DataFile]:
-        cut_files = [path / row["path"] for row in old_files if not _inside(row, start, end)]
-        return _without(path, cut_files, pa.schema(table.schema().to_arrow()), start, end) if cut_files else []
+        cut_files = [path / row["path"] for row in old_files if not is_inside(row, start, end)]
+        outside = (pads.field("_last") < start) | (pads.field("_last") >= end)
+        return parts_of(path, cut_files, pa.schema(table.schema().to_arrow()), outside) if cut_files else []
 
     def note(newest: DeltaTable) -> dict[str, str]:
         before = last_note(path, newest.version())
         earlier = ledger_ranges(lake, query_set, query) if before is None and live_files(newest) else ()
         return {NOTE: next_publication(before, earlier, fields, start, end).text()}
 
-    swap_files(path, added, lambda newest: _meeting(newest, start, end), rewrite, lake.fence, note)
+    swap_files(path, added, lambda newest: meeting_files(newest, start, end), rewrite, lake.fence, note)
     return PublishResult(query, sum(file.rows for file in added), True)
 
 
@@ -163,8 +163,15 @@ def _kinds(metadata: pq.FileMetaData, column: int) -> set[str | None]:
     return {value for bounds in statistics for value in ((bounds.min, bounds.max) if bounds is not None else (None,))}
 
 
-def _copy_file(table: PurePath, name: str, file: PurePath, as_stored: DataFile) -> DataFile:
-    """Copies a file with rows of one hour into the folder of a table."""
+def copy_file(table: PurePath, name: str, file: PurePath, as_stored: DataFile) -> DataFile:
+    """Copies a file with rows of one hour into the folder of a table, and describes the copy.
+
+    Args:
+        table: folder of the table.
+        name: name of the copy.
+        file: the file.
+        as_stored: what it holds.
+    """
     hour = _hour(as_stored)
     target = table / f"_hour={hour}" / name
     paths.copy(file, target)
@@ -176,7 +183,7 @@ def _hour(file: DataFile) -> str:
     return str(file.smallest["_last"] // HOUR)
 
 
-def _meeting(table: DeltaTable, start: int, end: int) -> list[dict[str, Any]]:
+def meeting_files(table: DeltaTable, start: int, end: int) -> list[dict[str, Any]]:
     """Returns the files of a table that may have rows with `_last` in [start, end), ns."""
     first, final = hours(start, end)
     meeting = []
@@ -187,7 +194,7 @@ def _meeting(table: DeltaTable, start: int, end: int) -> list[dict[str, Any]]:
     return meeting
 
 
-def _inside(row: Mapping[str, Any], start: int, end: int) -> bool:
+def is_inside(row: Mapping[str, Any], start: int, end: int) -> bool:
     """Whether all rows of a file lie in [start, end), ns."""
     least, most = _bounds(row)
     return start <= least and most < end
@@ -199,24 +206,22 @@ def _bounds(row: Mapping[str, Any]) -> tuple[float, float]:
     return -inf if least is None else least, inf if most is None else most
 
 
-def _without(table: PurePath, files: Sequence[PurePath], schema: pa.Schema, start: int, end: int) -> list[DataFile]:
-    """Writes new files with the rows of old files outside of [start, end).
+def parts_of(table: PurePath, files: Sequence[PurePath], schema: pa.Schema, chosen: pads.Expression) -> list[DataFile]:
+    """Writes new files with some rows of old files, whose other rows are of another interval.
 
-    Such rows exist where intervals once had another length, or files of an hour were joined.
+    Such files exist where intervals once had another length, or files of an hour were joined.
 
     Args:
         table: folder of the table.
         files: old files, at least one.
         schema: schema of the table, which may have other columns than the query has now.
-        start: begin of the interval, ns since the epoch.
-        end: end of the interval, ns, exclusive.
+        chosen: condition on `_last` of the rows.
     """
-    last = pads.field("_last")
     columns = pa.schema([pa.field(column.name, plain_type(column.type)) for column in schema if column.name != "_hour"])
     rows = pads.dataset([str(file) for file in paths.locals_of(files)], columns, format="parquet", partitioning=None)
     name = f"rest-{uuid.uuid4().hex[:12]}"
     with HourFiles(paths.draft(table / name).parent, name, columns) as out:
-        for batch in rows.to_batches(filter=(last < start) | (last >= end), batch_size=BATCH, batch_readahead=2):
+        for batch in rows.to_batches(filter=chosen, batch_size=BATCH, batch_readahead=2):
             if batch.num_rows:
                 out.write(pa.table(batch))
     rest_files = [table / file.name for file in out.files]

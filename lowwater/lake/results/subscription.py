@@ -14,6 +14,7 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
+from lowwater.catalog.streams import LAST
 from lowwater.errors import BehindError, LakeError
 from lowwater.instants import HOUR, parse_instant
 from lowwater.lake.datasets import pads
@@ -21,6 +22,7 @@ from lowwater.lake.layout import Lake
 from lowwater.lake.results.positions import BEGIN, Keeper, Position, hold_keeper
 from lowwater.lake.results.published_log import LogEntry, last_note, read_entry
 from lowwater.lake.results.streams import plain_type
+from lowwater.lake.results.visible import of_query
 from lowwater.lake.tables import lake_errors, live_files, open_table
 from lowwater.plan.text import nearest
 from lowwater.storage import paths
@@ -128,7 +130,7 @@ class Subscription:
     @property
     def columns(self) -> tuple[str, ...]:
         """Columns of the query, without `_last`."""
-        return tuple(column.name for column in self._table().schema().fields if column.name not in ("_last", "_hour"))
+        return tuple(column.name for column in pa.schema(self._table().schema().to_arrow()) if of_query(column))
 
     def stop(self) -> None:
         """Ends the iterator at its next look at the log; for other threads and handlers of signals."""
@@ -294,7 +296,8 @@ class Subscription:
     def _rows(self, files: list[PurePath], version: int, start: int, end: int) -> Iterator[pa.RecordBatch]:
         """Yields the rows of files with `_last` in [start, end), ns."""
         schema = pa.schema(self._table().schema().to_arrow())
-        columns = pa.schema([pa.field(name.name, plain_type(name.type)) for name in schema if name.name != "_hour"])
+        given = [column for column in schema if of_query(column) or column.name == LAST]
+        columns = pa.schema([pa.field(column.name, plain_type(column.type)) for column in given])
         last = pads.field("_last")
         with lake_errors(f"{self._path}: version {version} cannot be read"):
             try:

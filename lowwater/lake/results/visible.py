@@ -19,6 +19,7 @@ from lowwater.lake.datasets import pads
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.runs import DONE, FAILED, PUBLISH, ReplayRow, read_replays
 from lowwater.lake.tables import fetch_rows, lake_errors, open_table, table_dataset
+from lowwater.plan.properties.instant_columns import is_instant
 from lowwater.plan.text import nearest
 from lowwater.storage import paths
 
@@ -29,8 +30,8 @@ LEAST = 1_000
 PARTS = 3_600
 """Parts of an hour whose rows are counted; a part with too many rows is divided again."""
 BATCH = 65_536
-HIDDEN = ("_last", "_hour")
-"""Columns of a table that are not columns of its query."""
+CONTROL = ("_last", "_hour")
+"""Columns of a table by which intervals find their rows."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,7 @@ class PublishedRows:
         columns: columns of the query, in order.
         rows: number of rows.
         notes: ranges without a publication, and intervals that are not done, as text.
+        instants: columns with the instants of temporal columns, which are given too; empty unless asked for.
     """
 
     lake: Lake
@@ -54,6 +56,7 @@ class PublishedRows:
     columns: tuple[str, ...]
     rows: int
     notes: tuple[str, ...] = ()
+    instants: tuple[str, ...] = ()
 
     def batches(self, limit: int | None = None) -> Iterator[pa.RecordBatch]:
         """Yields the rows by time (`_last`), then by all columns. More than SORTED_ROWS of one instant stay as stored.
@@ -69,27 +72,30 @@ class PublishedRows:
         for batch in self._sorted(most):
             if left <= 0:
                 return
-            yield batch.slice(0, left).drop_columns([name for name in HIDDEN if name in batch.schema.names])
+            yield batch.slice(0, left).select([*self.columns, *self.instants])
             left -= batch.num_rows
 
     def _sorted(self, most: int) -> Iterator[pa.RecordBatch]:
         table = open_table(self.lake.table(self.query))
         assert table is not None
         dataset = table_dataset(self.lake.table(self.query), table)
+        schema = _schema(dataset, (*self.columns, *self.instants))
         keys = [(name, "ascending", "at_end") for name in ("_last", *self.columns)]
         with lake_errors(f"{self.lake.table(self.query)}: the table cannot be read"):
             for hour in sorted(int(partition["_hour"]) for partition in table.partitions()):
                 begin, until = max(self.start, hour * HOUR), min(self.end, (hour + 1) * HOUR)
                 fetch_rows(self.lake.table(self.query), dataset, _within(begin, until))
                 for first, last in _parts(dataset, begin, until, most):
-                    scan = _scan(dataset, [*self.columns, "_last"], first, last)
+                    scan = _scan(dataset, [*self.columns, *self.instants, "_last"], first, last)
                     if last - first == 1:
                         yield from scan
-                    elif (rows := pa.Table.from_batches(scan, _schema(dataset, self.columns))).num_rows:
+                    elif (rows := pa.Table.from_batches(scan, schema)).num_rows:
                         yield from rows.take(pc.sort_indices(rows, sort_keys=keys)).combine_chunks().to_batches(BATCH)
 
 
-def published_rows(lake: Lake, query: str, start: int | None = None, end: int | None = None) -> PublishedRows:
+def published_rows(
+    lake: Lake, query: str, start: int | None = None, end: int | None = None, instants: bool = False
+) -> PublishedRows:
     """Finds the published rows of a query in [start, end), ns.
 
     Args:
@@ -97,6 +103,7 @@ def published_rows(lake: Lake, query: str, start: int | None = None, end: int | 
         query: an output query.
         start: first instant of the rows, ns since the epoch; None for the first published one.
         end: end of the instants, ns, exclusive; None for the last published one.
+        instants: whether to give the instants of temporal columns too, as timestamps.
 
     Raises:
         LakeError: if there is no such query, nothing of it is published in the range, or the table cannot be read.
@@ -115,12 +122,12 @@ def published_rows(lake: Lake, query: str, start: int | None = None, end: int | 
         raise LakeError(
             f"query {query}: no rows are published of {text}", f"{hint}; `lowwater status` says why not the rest"
         )
-    rows = rows_between(lake, query, begin, until)
+    rows = rows_between(lake, query, begin, until, instants)
     assert rows is not None
     return replace(rows, notes=(*_absent(spans, begin, until), *_not_done([newest[bounds] for bounds in spans])))
 
 
-def rows_between(lake: Lake, query: str, start: int, end: int) -> PublishedRows | None:
+def rows_between(lake: Lake, query: str, start: int, end: int, instants: bool = False) -> PublishedRows | None:
     """Finds the rows of a query in [start, end), ns, without notes; None if the query has no table.
 
     Args:
@@ -128,6 +135,7 @@ def rows_between(lake: Lake, query: str, start: int, end: int) -> PublishedRows 
         query: an output query.
         start: first instant of the rows, ns since the epoch.
         end: end of the instants, ns, exclusive.
+        instants: whether to give the instants of temporal columns too, as timestamps.
 
     Raises:
         LakeError: if the table cannot be read.
@@ -135,11 +143,18 @@ def rows_between(lake: Lake, query: str, start: int, end: int) -> PublishedRows 
     table = open_table(lake.table(query))
     if table is None:
         return None
-    columns = tuple(field.name for field in table.schema().fields if field.name not in HIDDEN)
+    arrow = pa.schema(table.schema().to_arrow())
+    columns = tuple(field.name for field in arrow if of_query(field))
+    times = tuple(field.name for field in arrow if is_instant(field.type)) if instants else ()
     with lake_errors(f"{lake.table(query)}: the table cannot be read"):
         dataset = table_dataset(lake.table(query), table)
         rows = fetch_rows(lake.table(query), dataset, _within(start, end)).count_rows(filter=_within(start, end))
-    return PublishedRows(lake, query, start, end, columns, rows)
+    return PublishedRows(lake, query, start, end, columns, rows, instants=times)
+
+
+def of_query(column: pa.Field) -> bool:
+    """Whether a column of a published table is one of its query: no control column, and no derived instants."""
+    return column.name not in CONTROL and not is_instant(column.type)
 
 
 def _published(row: ReplayRow) -> bool:

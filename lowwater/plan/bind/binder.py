@@ -211,6 +211,8 @@ class Binder:
             candidates += [] if ref.links else self.context.links.names or []
             a_set = not ref.links and ref.name in self.context.links.sets
             hint = self.context.links.without(ref.name, ()) if a_set else nearest(ref.name, candidates)
+            if ref.links and not hint:
+                hint = f"there are: {', '.join(known for known in self.context.protocols if known not in READY)}"
             raise text.error(ref.place, f"no {kind} is called {ref.name}", hint)
         links = self.context.links.read([ref.name]) if link else self._links(ref, protocol.kind, text)
         self._check_kinds(ref, protocol.kind, links, text)
@@ -281,8 +283,13 @@ class Binder:
         if not ref.links or (ref.links == ("default",) and "default" not in links.sets):
             if links.names is None:
                 return (ANY_LINK,)
-            # A protocol without a link reads every link of its kind of records.
-            chosen = {name for name in links.names if _holds(links.of(links.kinds, name, "pcap"), kind)}
+            # A protocol without a link reads every link of its kind of records but those of another protocol.
+            chosen = {
+                name
+                for name in links.names
+                if _holds(links.of(links.kinds, name, "pcap"), kind)
+                and links.of(links.protocols, name, ref.name) == ref.name
+            }
             if not chosen:
                 raise text.error(ref.place, f"{ref.name} reads all links of {kind} records, and there are none")
             return links.read(chosen)
@@ -344,7 +351,7 @@ def _merged(times: Sequence[Temporal | None]) -> Temporal | None:
     progresses = [time for time in times if time is not None]
     if not progresses or len(progresses) < len(times) or not all(progresses[0].alike(time) for time in progresses):
         return None
-    return progresses[0].joined(*progresses[1:])
+    return progresses[0].merged(*progresses[1:])
 
 
 def _selection(query: str, statement: syntax.Select, scope: Scope, source: BoundSource) -> Node:

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from lowwater.catalog.streams import CONTROL, STREAM_TYPES, TABLE_TYPES
 from lowwater.plan.operators import Field
+from lowwater.plan.properties.instant_columns import instant_schema
 
 
 def value_schema(fields: Sequence[Field]) -> pa.Schema:
@@ -24,8 +25,13 @@ def stream_schema(fields: Sequence[Field]) -> pa.Schema:
 
 
 def result_schema(fields: Sequence[Field]) -> pa.Schema:
-    """Returns the columns of a query's stream: the fields in published types, then CONTROL."""
-    return pa.schema([*published_schema(fields), *CONTROL])
+    """Returns the columns of a query's stream: the fields in published types, their instants, then CONTROL."""
+    return pa.schema([*visible_schema(fields), *CONTROL])
+
+
+def visible_schema(fields: Sequence[Field]) -> pa.Schema:
+    """Returns the columns that readers of a published table see: the fields in published types, then their instants."""
+    return pa.schema([*published_schema(fields), *instant_schema(fields)])
 
 
 def published_schema(fields: Sequence[Field]) -> pa.Schema:

@@ -21,7 +21,13 @@ TALKERS = 20
 MOST_SOURCES = 1 << 16
 """Number of sources that are counted. Beyond it the less busy half is dropped, so a share may be too low."""
 
-COLUMNS = tuple(stored(["srcIP"]))
+SOURCE = tuple(stored(["srcIP"]))
+"""Stored columns of a source address."""
+
+LENGTH = "len"
+"""Bytes of a packet on the wire."""
+
+COLUMNS = (*SOURCE, LENGTH)
 """Stored columns that a profile reads beside the keys."""
 
 
@@ -36,20 +42,21 @@ class LinkProfile:
     Attributes:
         watch: lateness of the records.
         addressed: number of records with an IP source.
+        bytes: bytes on the wire of the packets; None while no record has a length, as other records have none.
     """
 
     def __init__(self, start: int, end: int, skew: int) -> None:
         self.watch = LatenessMonitor(skew)
         self.addressed = 0
+        self.bytes: int | None = None
         self._start, self._end = start, end
         self._clock, self._silence = start, 0
         self._sources = SenderCounts(MOST_SOURCES)
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Adds records in order of arrival; records that arrive outside the interval are ignored."""
-        arrived = batch.column("arrival")
-        inside = pc.and_(pc.greater_equal(arrived, self._start), pc.less(arrived, self._end))
-        mine = batch if pc.all(inside).as_py() else batch.filter(inside)
+        first, end = np.searchsorted(batch.column("arrival").to_numpy(), (self._start, self._end))
+        mine = batch.slice(first, end - first)
         if not mine.num_rows:
             return
         self.watch.add(mine)
@@ -57,11 +64,14 @@ class LinkProfile:
         self._silence = max(self._silence, int(np.diff(arrivals).max()))
         self._clock = int(arrivals[-1])
         self._count_sources(mine)
+        size = pc.sum(mine.column(LENGTH).cast(pa.int64())).as_py()
+        if size is not None:
+            self.bytes = (self.bytes or 0) + size
 
     def _count_sources(self, batch: pa.RecordBatch) -> None:
-        has_source = batch.column(COLUMNS[-1]).is_valid()
+        has_source = batch.column(SOURCE[-1]).is_valid()
         sourced = batch if pc.all(has_source).as_py() else batch.filter(has_source)
-        self._sources.add(*(_words(sourced.column(name)) for name in COLUMNS))
+        self._sources.add(*(_words(sourced.column(name)) for name in SOURCE))
         self.addressed += sourced.num_rows
 
     @property

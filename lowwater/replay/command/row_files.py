@@ -18,22 +18,47 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from lowwater.errors import LowwaterError
-from lowwater.high.sink.hours import published_columns
+from lowwater.high.sink.hours import instants_of, published_columns
+from lowwater.instants import format_instant
 from lowwater.plan.operators import Field
-from lowwater.plan.properties.schemas import published_schema
+from lowwater.plan.properties.instant_columns import is_instant
+from lowwater.plan.properties.schemas import published_schema, visible_schema
 from lowwater.terminal import shown
 
 FORMATS = ("csv", "json", "parquet")
 
 
-def published_rows(rows: pa.Table, fields: Sequence[Field]) -> pa.Table:
+def published_rows(rows: pa.Table, fields: Sequence[Field], instants: bool = False) -> pa.Table:
     """Converts rows of a stream to published types: addresses as texts, without control columns.
 
     Args:
         rows: at least the columns of `fields`, in stream types.
         fields: columns of the query, in order.
+        instants: whether to add the instants of temporal columns.
     """
-    return pa.table(published_columns(rows, fields), schema=published_schema(fields))
+    columns = published_columns(rows, fields)
+    if not instants:
+        return pa.table(columns, schema=published_schema(fields))
+    return pa.table([*columns, *instants_of(rows, fields)], schema=visible_schema(fields))
+
+
+def with_texts(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Converts instants to ISO 8601 with as many digits as they need; other columns stay.
+
+    Example:
+        >>> times = pa.array([1_767_225_600_000_000, 1_500_000, None]).cast(pa.timestamp("us", tz="UTC"))
+        >>> with_texts(pa.record_batch({"tb_start": times})).column(0).to_pylist()
+        ['2026-01-01T00:00:00Z', '1970-01-01T00:00:01.5Z', None]
+    """
+    columns = [_text(column) if is_instant(column.type) else column for column in batch.columns]
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
+def _text(column: pa.Array) -> pa.Array:
+    distinct = column.dictionary_encode()
+    numbers = distinct.dictionary.cast(pa.int64()).to_pylist()
+    texts = pa.array([format_instant(number * 1000) for number in numbers], pa.string())
+    return pa.DictionaryArray.from_arrays(distinct.indices, texts).dictionary_decode()
 
 
 def sort_rows(rows: pa.Table, fields: Sequence[Field]) -> pa.Table:
@@ -63,31 +88,30 @@ def spreadsheet_cell(value: object) -> object:
 
 
 def write_rows(
-    rows: pa.Table, fields: Sequence[Field], folder: Path, name: str, kind: str, spreadsheet: bool = False
+    rows: pa.Table, fields: Sequence[Field], path: Path, kind: str, spreadsheet: bool = False, instants: bool = False
 ) -> Path:
-    """Writes one query's rows to `folder/name.kind`; `spreadsheet` as for `write_csv`.
+    """Writes one query's rows to a file, and returns its path.
 
     Args:
         rows: at least the columns of `fields`, in stream types.
         fields: columns of the query, in order.
-        folder: an existing folder.
-        name: name of the query, and of the file.
+        path: path of the file, in an existing folder.
         kind: one of FORMATS.
         spreadsheet: see `write_csv`; other formats ignore it.
+        instants: whether to add the instants of temporal columns: as timestamps in parquet, else as ISO 8601.
 
     Raises:
         LowwaterError: the folder cannot be written, or the format is unknown.
     """
     if kind not in FORMATS:
         raise LowwaterError(f"--format {kind} is not one of {', '.join(FORMATS)}")
-    table = published_rows(sort_rows(rows, fields), fields)
-    path = folder / f"{name}.{kind}"
+    table = published_rows(sort_rows(rows, fields), fields, instants)
     try:
         if kind == "parquet":
             pyarrow.parquet.write_table(table, path)
         elif kind == "json":
             with path.open("w", encoding="utf-8") as out:
-                for batch in table.to_batches(max_chunksize=65_536):
+                for batch in map(with_texts, table.to_batches(max_chunksize=65_536)):
                     out.writelines(json.dumps(row) + "\n" for row in batch.to_pylist())
         else:
             write_csv(table, path, spreadsheet)
@@ -107,7 +131,7 @@ def write_csv(table: pa.Table, path: Path, spreadsheet: bool = False) -> None:
     options = pyarrow.csv.WriteOptions(include_header=False, quoting_style="none")
     with path.open("wb") as out:
         out.write(_lines([table.column_names]))
-        for batch in table.to_batches(max_chunksize=65_536):
+        for batch in map(with_texts, table.to_batches(max_chunksize=65_536)):
             if not spreadsheet and _plain(batch):
                 pyarrow.csv.write_csv(_with_digits(batch), out, options)
                 continue

@@ -41,7 +41,7 @@ from lowwater.replay.command.row_files import write_csv, write_rows
 from lowwater.replay.command.summary import Accounts, largest_lateness, lfta_counts, link_summary
 from lowwater.replay.command.traces import TRACES, traces
 from lowwater.replay.progress import Progress
-from lowwater.replay.record_links import planned_options
+from lowwater.replay.record_links import planned_options, planned_skews
 from lowwater.replay.sessions import Sessions, starts_quickly
 from lowwater.replay.stages.engines import (
     LowInputs,
@@ -81,6 +81,7 @@ class RunRequest:
         high: settings of the high level other than the defaults; for tests.
         traces: whether to write heartbeats.csv with the promises of every node.
         spreadsheet: whether texts in CSV are made safe for a spreadsheet.
+        instants: whether the instants of temporal columns are written behind the columns of the query.
     """
 
     plan: Plan
@@ -98,6 +99,7 @@ class RunRequest:
     replan: Callable[[Mapping[str, tuple[str, ...]]], Plan] | None = None
     traces: bool = False
     spreadsheet: bool = False
+    instants: bool = False
 
 
 @dataclass
@@ -190,6 +192,8 @@ def _ingest(request: RunRequest, lake: Lake, progress: Progress) -> dict[str, Ca
     links = sorted({link for link, _ in request.captures})
     config = _keeping_what_is_read(request, links)
     tables = {link: planned_options(config, request.plan, link) for link in links}
+    for link in links:
+        planned_skews(config, request.plan, link)  # its errors come before anything starts
     with progress.stage("ingest", f"of {len(request.captures)} capture{'s' if len(request.captures) > 1 else ''}"):
         for link in links:
             if tables[link] is None and config.link(link).kind != "pcap":
@@ -367,9 +371,11 @@ def run_intervals(
                 run_results.violations.append(
                     _violations(outcome.result.link, outcome.result.violations, request.config)
                 )
-        spark = sessions.spark  # waited for here, so that its time is told apart
+        _ = sessions.spark  # waited for here, so that its time is told apart
         with progress.stage("high", detail):
-            results = high_stage(spark, inputs, low.files, work / "high", request.high, states, run_results.overflows)
+            results = high_stage(
+                lambda: sessions.spark, inputs, low.files, work / "high", request.high, states, run_results.overflows
+            )
             states = _held(request.plan, work / "high", folder / f"states-{number}")
             for query in (query for query in request.plan.queries if query.name in results):
                 result = results[query.name]
@@ -440,7 +446,8 @@ def _write(
             schema = value_schema(fields)
             parts = [table.select(schema.names).cast(schema) for table in run_results.rows[query.name]]
             rows = pa.concat_tables(parts) if parts else schema.empty_table()
-            path = write_rows(rows, fields, request.out, query.name, request.form, request.spreadsheet)
+            file = request.out / f"{query.name}.{request.form}"
+            path = write_rows(rows, fields, file, request.form, request.spreadsheet, request.instants)
             sources = {lfta.name for lfta in query.lftas} | set(source_links(query.logical))
             queries[query.name] = {
                 "file": path.name,

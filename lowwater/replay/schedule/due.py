@@ -16,7 +16,16 @@ from lowwater.config import FILE_NAME, load_config
 from lowwater.errors import ConfigError, LowwaterError
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.interval_states import HALF, MISSING, STALE, StatusRow, gravest, status
-from lowwater.lake.ledgers.runs import AUDIT, DONE, FAILED, INCOMPLETE, PROVISIONAL, read_replays, replayed_sets
+from lowwater.lake.ledgers.runs import (
+    AUDIT,
+    DONE,
+    FAILED,
+    INCOMPLETE,
+    PROVISIONAL,
+    ROLLED_BACK,
+    read_replays,
+    replayed_sets,
+)
 from lowwater.lake.packets import PacketFiles
 from lowwater.plan.properties.state import hands_over
 from lowwater.plan.queryset import QueryPlan
@@ -24,6 +33,7 @@ from lowwater.quality.custom.suites import suite_digest
 from lowwater.replay.interval import expected
 from lowwater.replay.job import IntervalInputs, Job
 from lowwater.replay.schedule.estimate import Estimate, PacketEstimate, estimate, packet_estimate
+from lowwater.replay.trial_changes import TrialChanges
 
 KINDS = (MISSING, FAILED, STALE)
 """Reasons for an interval to be due; a half-published one counts as missing."""
@@ -31,7 +41,7 @@ KINDS = (MISSING, FAILED, STALE)
 MAY_RUN = (*KINDS, HALF, PROVISIONAL)
 """States of a query that make its interval due."""
 
-VISIBLE = (DONE, INCOMPLETE, PROVISIONAL)
+VISIBLE = (DONE, INCOMPLETE, PROVISIONAL, ROLLED_BACK)
 """States in which a query need not run again."""
 
 CHANGES = "the state of the interval before changes"
@@ -89,7 +99,11 @@ class DueSelection:
 
 
 def open_jobs(
-    root: PurePath, names: Sequence[str], queries: Path, tell: Callable[[str, LowwaterError], None] | None = None
+    root: PurePath,
+    names: Sequence[str],
+    queries: Path,
+    tell: Callable[[str, LowwaterError], None] | None = None,
+    changes: TrialChanges | None = None,
 ) -> list[Job]:
     """Opens query sets by name; without names those that are configured or were ever run, otherwise those in a folder.
 
@@ -98,20 +112,21 @@ def open_jobs(
         names: names of the query sets; may be empty.
         queries: folder of query sets.
         tell: called with each configured set that cannot be planned and the error; None raises the first error.
+        changes: query files and skews to try; None for none.
 
     Raises:
         ConfigError: there is no such query set, or none at all.
         LowwaterError: a named query set cannot be planned over the lake.
     """
     if names:
-        return [Job.open(root, name, queries) for name in dict.fromkeys(names)]
+        return [Job.open(root, name, queries, changes) for name in dict.fromkeys(names)]
     config, lake = load_config(root), open_lake(root, make=False)
     configured = {*config.query_sets, *replayed_sets(lake)}
     jobs: list[Job] = []
     errors: dict[str, LowwaterError] = {}
     for name in sorted(configured or (path.stem for path in queries.glob("*.gsql"))):
         try:
-            jobs.append(Job.open(root, name, queries))
+            jobs.append(Job.open(root, name, queries, changes))
         except LowwaterError as error:
             errors[name] = error
     if configured and tell is None and errors:

@@ -7,10 +7,8 @@ the one error that holds back every query of the set (SEMANTICS Q1).
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
@@ -33,6 +31,7 @@ from lowwater.quality.report_pages import page_of, write_pages
 from lowwater.quality.verdicts import CRITICAL, FAILED, graver_first
 from lowwater.replay.job import IntervalInputs, Job
 from lowwater.replay.stages.drift_frames import compare
+from lowwater.replay.stages.link_scans import LinkScans
 from lowwater.storage.object_paths import ObjectPath
 from lowwater.storage.paths import locals_of
 
@@ -82,7 +81,12 @@ class Verdict:
 
 
 def audit(
-    job: Job, inputs: IntervalInputs, written: Mapping[str, WrittenStream], spark: Callable[[], Session], scratch: Path
+    job: Job,
+    inputs: IntervalInputs,
+    written: Mapping[str, WrittenStream],
+    scans: LinkScans,
+    spark: Callable[[], Session],
+    scratch: Path,
 ) -> Verdict:
     """Audits an interval and stores the findings: `quality`, `quarantine`, pages of the report without the index.
 
@@ -90,6 +94,7 @@ def audit(
         job: the query set.
         inputs: the inputs of the interval.
         written: query -> record of the high stage about its stream.
+        scans: scans of the links, which may have begun.
         spark: returns the Spark session; called only if it is needed.
         scratch: temporary folder of this run, on the disk of the lake.
 
@@ -101,13 +106,12 @@ def audit(
 
     scope = _scope(job, inputs)
     counts = lfta_counts(scope)
-    with ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="lowwater-audit") as pool:
-        scanned = pool.map(inputs.scan, scope.links)  # while this thread looks at the streams
-        queries = _queries(job, inputs, written, spark)
-        rules = {query.query: _judged(job, inputs, query) for query in queries}
-        scans = list(scanned)
-    measured = frames(scope, scans, counts, queries, rules)
-    measured |= compare(scope, scans, measured["links"], measured["queries"])
+    scans.begin(inputs.scan, scope.links)  # while this thread looks at the streams
+    queries = _queries(job, inputs, written, spark)
+    rules = {query.query: _judged(job, inputs, query) for query in queries}
+    scanned = scans.results(scope.links)
+    measured = frames(scope, scanned, counts, queries, rules)
+    measured |= compare(scope, scanned, measured["links"], measured["queries"])
     run = f"{job.query_set} {format_instant(inputs.start)}"
     validations = validate({name: frame.to_pandas() for name, frame in measured.items()}, run)
     findings = [finding for validation in validations for finding in validation.findings]

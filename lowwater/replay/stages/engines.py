@@ -36,6 +36,7 @@ from lowwater.plan.queryset import Plan, QueryPlan
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.quality.links.packet_scan import LinkScan, scan_link
 from lowwater.reference import Disorder, ReferenceResult, evaluate
+from lowwater.replay.record_links import planned_skews
 from lowwater.replay.stages.low_tasks import LowOutcome, LowTask, by_link, links_to_compile, low_tasks, run_tasks
 from lowwater.replay.stages.on_demand import on_demand
 from lowwater.replay.tuning.recommendations import Tuning, tuned_lftas
@@ -136,7 +137,7 @@ class LowInputs:
 
     def _hashed(self, link: str, start: int, window: int) -> HashedLink:
         """The files among which earlier packets of a read from `start` on are looked for (D2)."""
-        skews = link_skews(self.config, link)
+        skews = planned_skews(self.config, self.plan, link)
         return hashed_link(self._read(link, min(start, self.start - skews.longest) - window), skews)
 
     @cached_property
@@ -153,7 +154,7 @@ class LowInputs:
                 if other != link and self.config.link(other).compared == self.config.link(link).compared
             ]
             read = replace(read, copies=replace(read.copies, others=tuple(others)))
-        return scan_link(read, link_skews(self.config, link))
+        return scan_link(read, planned_skews(self.config, self.plan, link))
 
 
 @dataclass(frozen=True)
@@ -213,7 +214,7 @@ def low_stage(
         link_settings = inputs.config.link(link)
         arriving = any(lfta.arrival for lfta in lftas)
         read = inputs.read(link, _whole_seconds(inputs, link, min(mine.values()), arriving))
-        skews = link_skews(inputs.config, link) if link_settings.group_skew else None
+        skews = planned_skews(inputs.config, inputs.plan, link) if link_settings.group_skew else None
         chosen = replace(
             settings,
             skew=link_settings.longest_skew,
@@ -250,7 +251,7 @@ def _whole_seconds(inputs: LowInputs, link: str, start: int, arriving: bool) -> 
 
 
 def high_stage(
-    spark: Session,
+    spark: Callable[[], Session],
     inputs: LowInputs,
     files: Mapping[tuple[str, str], list[str]],
     folder: Path,
@@ -263,7 +264,7 @@ def high_stage(
     """Runs every output query on Spark over the streams of the low stage.
 
     Args:
-        spark: the session.
+        spark: returns the session; called when the streams begin.
         inputs: the inputs of the interval.
         files: (LFTA, link) -> files of its stream.
         folder: folder for rows and checkpoints; the caller removes it.
@@ -364,8 +365,8 @@ def reference_stage(
 
 def _disorder(config: Config, link: str, lftas: Sequence[Lfta]) -> Disorder:
     """The lateness that a link allows: of its clock, and of other attributes as its settings say, else the protocol."""
-    skews, own = link_skews(config, link), config.link(link).skews
     layouts = [lfta.layout for lfta in lftas if link in lfta.links and lfta.layout is not None]
+    skews, own = link_skews(config, link, next(iter(layouts), None)), config.link(link).skews
     attributes = {f"{layout.protocol}.{name}": own.get(name, band) for layout in layouts for name, band in layout.bands}
     return Disorder(skews.rest, attributes, dict(skews.values), skews.column, config.link(link).delay)
 
@@ -386,7 +387,7 @@ def _table(query: QueryPlan, result: ReferenceResult) -> pa.Table:
 
 def _packets(inputs: LowInputs, node: Node, link: str, start: int) -> Iterable[pa.RecordBatch]:
     thinned = inputs.config.link(link).shed is not None
-    read = [*_columns(node), *link_skews(inputs.config, link).columns, *(THINNED_BY if thinned else ())]
+    read = [*_columns(node), *planned_skews(inputs.config, inputs.plan, link).columns, *(THINNED_BY if thinned else ())]
     start = _whole_seconds(inputs, link, start, by_arrival(node))
     batches = inputs.read(link, start).batches(list(dict.fromkeys(read)))
     return list(batches) if thinned else batches  # they are read twice

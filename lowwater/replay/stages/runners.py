@@ -7,12 +7,13 @@ seconds on every core before a packet is read.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lowwater.capture.tables.ordered import MOST_THREADS
-from lowwater.cluster import on_cluster, spreads
+from lowwater.cluster import LostExecutor, on_cluster, spreads
 from lowwater.lake.ingestion.tasks import Runner, on_threads
 
 if TYPE_CHECKING:
@@ -39,6 +40,35 @@ def ingest_runner(files: Iterable[Path], spark: Callable[[], Session]) -> Runner
     """Chooses the runner of an ingest; starts a session only for large captures on a cluster."""
     size = sum(path.stat().st_size for path in files if path.is_file())
     return _on(spark) if spreads(size, SPREAD_BYTES) else on_threads
+
+
+def task_account(runner: Runner) -> dict[str, Any]:
+    """Returns where the tasks of a runner ran on a cluster and which executors died, for the ledger; else nothing."""
+    runs, lost = getattr(runner, "runs", ()), getattr(runner, "lost", None)
+    tasks = {"tasks": [asdict(run) for run in runs]} if runs else {}
+    return {**tasks, **(_lost(lost()) if lost is not None else {})}
+
+
+def watched(spark: Callable[[], Session]) -> Callable[[], dict[str, Any]]:
+    """Returns a function that says for the ledger which executors died since this call; nothing without a cluster."""
+    if not on_cluster():
+        return dict
+    from lowwater.high.executors import Executors
+
+    executors = Executors(spark())
+    return lambda: _lost(executors.lost())
+
+
+def _lost(executors: Sequence[LostExecutor]) -> dict[str, Any]:
+    return {"lost": [asdict(each) for each in executors]} if executors else {}
+
+
+def lost_lines(account: Mapping[str, Any]) -> list[str]:
+    """Returns a line for each executor that died, for the report of a run."""
+    return [
+        f"  lost executor {each['executor']} on {each['host']} ({each['reason']}): its tasks run again on others"
+        for each in account.get("lost", ())
+    ]
 
 
 def _on(spark: Callable[[], Session]) -> Runner:

@@ -71,7 +71,7 @@ METRICS = (
         "lowwater_intervals",
         "intervals",
         ("query_set", "state"),
-        "Intervals by the state of their last run: done, provisional, incomplete, failed, or unpublished.",
+        "Intervals by the state of their last run: done, provisional, incomplete, rolled back, failed, or unpublished.",
     ),
     Metric(
         "lowwater_audit_failed",
@@ -87,6 +87,18 @@ METRICS = (
     ),
     Metric("lowwater_run_finished_seconds", "s since the epoch", ("query_set",), "Time of the last ledger entry."),
     Metric("lowwater_stage_seconds", "s", ("query_set", "stage"), "Duration of the stage when it ran last."),
+    Metric(
+        "lowwater_executors_lost",
+        "executors",
+        ("query_set", "stage"),
+        "Executors that Spark gave up while the stage ran last; 0 outside of a cluster.",
+    ),
+    Metric(
+        "lowwater_tasks_again",
+        "tasks",
+        ("query_set",),
+        "Tasks of the low stage that ran last on a cluster which were tried more than once.",
+    ),
     Metric(
         "lowwater_query_set_broken",
         "0 or 1",

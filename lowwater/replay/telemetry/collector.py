@@ -20,7 +20,16 @@ from lowwater.instants import SECOND
 from lowwater.lake.layout import OUTCOMES, Lake, open_lake
 from lowwater.lake.ledgers.captures import ingested_links, read_captures
 from lowwater.lake.ledgers.history import read_metrics
-from lowwater.lake.ledgers.runs import FAILED, LOW, PUBLISH, ReplayRow, read_heartbeats, read_quality, read_replays
+from lowwater.lake.ledgers.runs import (
+    FAILED,
+    HIGH,
+    LOW,
+    PUBLISH,
+    ReplayRow,
+    read_heartbeats,
+    read_quality,
+    read_replays,
+)
 from lowwater.replay.job import Job
 from lowwater.replay.registry import StreamInfo, list_streams
 from lowwater.replay.schedule.link_queries import jobs
@@ -167,22 +176,31 @@ def _runs(replays: list[ReplayRow]) -> Iterator[Sample]:
     newest: dict[tuple[str, int, int], ReplayRow] = {}
     stages: dict[tuple[str, str], tuple[int, float]] = {}
     finished: dict[str, int] = {}
+    lost: dict[tuple[str, str], int] = {}
+    spread: dict[str, int] = {}
     for row in replays:
         newest[row.query_set, row.interval_start, row.interval_end] = row
         finished[row.query_set] = max(row.finished_at, finished.get(row.query_set, 0))
         seconds = json.loads(row.timings).get(row.stage)
         if seconds is not None:
             stages[row.query_set, row.stage] = row.finished_at, seconds
+        if row.stage in (LOW, HIGH) and row.state != FAILED:
+            account = json.loads(row.accounting)
+            lost[row.query_set, row.stage] = len(account.get("lost", ()))
+            if "tasks" in account:
+                spread[row.query_set] = sum(task["tries"] > 1 for task in account["tasks"])
     counts = Counter(
         (row.query_set, row.state if row.stage == PUBLISH or row.state == FAILED else "unpublished")
         for row in newest.values()
     )
     for query_set in sorted(finished):
-        for state in ("done", "provisional", "incomplete", "failed", "unpublished"):
+        for state in ("done", "provisional", "incomplete", "rolled back", "failed", "unpublished"):
             yield "lowwater_intervals", (query_set, state), counts[query_set, state]
         yield "lowwater_run_finished_seconds", (query_set,), finished[query_set] / SECOND
     for labels, (_, seconds) in sorted(stages.items()):
         yield "lowwater_stage_seconds", labels, seconds
+    yield from (("lowwater_executors_lost", labels, count) for labels, count in sorted(lost.items()))
+    yield from (("lowwater_tasks_again", (query_set,), again) for query_set, again in sorted(spread.items()))
 
 
 def _audits(lake: Lake) -> Iterator[Sample]:

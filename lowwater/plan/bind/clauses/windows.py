@@ -99,7 +99,9 @@ def numbered(time: Temporal, reach: int, slide: int) -> Temporal:
     """
     ahead = -(-reach // slide)
     opens = time.then(Step("add", ahead * slide - reach), Step("div", slide), Step("add", 1 - ahead))
-    return opens.joined(time.then(Step("div", slide))) if reach >= slide else opens
+    begins = time.then(Step("div", slide))
+    progress = opens.joined(begins) if reach >= slide else opens
+    return replace(progress, own=begins.chains)
 
 
 def _visible(slide: int, reach: int) -> dict[str, Expr]:

@@ -1,0 +1,92 @@
+{{- define "lowwater.name" -}}
+{{ printf "%s-lowwater" .Release.Name | trunc 40 | trimSuffix "-" }}
+{{- end }}
+
+{{- define "lowwater.labels" -}}
+app.kubernetes.io/name: lowwater
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- end }}
+
+{{- define "lowwater.image" -}}
+{{ .Values.image.repository }}:{{ .Values.image.tag }}
+{{- end }}
+
+{{- define "lowwater.queries" -}}
+{{ .Values.queries.configMap | default (printf "%s-queries" (include "lowwater.name" .)) }}
+{{- end }}
+
+{{/* Of every pod: nothing runs as root, as in docker/Dockerfile. */}}
+{{- define "lowwater.podSecurity" -}}
+runAsNonRoot: true
+runAsUser: 1000
+runAsGroup: 1000
+fsGroup: 1000
+seccompProfile:
+  type: RuntimeDefault
+{{- end }}
+
+{{- define "lowwater.security" -}}
+allowPrivilegeEscalation: false
+capabilities:
+  drop: [ALL]
+{{- end }}
+
+{{- define "lowwater.pullSecrets" -}}
+{{- with .Values.image.pullSecrets }}
+imagePullSecrets:
+  {{- range . }}
+  - name: {{ . }}
+  {{- end }}
+{{- end }}
+{{- end }}
+
+{{/* The container of a driver, but for its name, arguments and ports. */}}
+{{- define "lowwater.driver" -}}
+image: {{ include "lowwater.image" . }}
+imagePullPolicy: {{ .Values.image.pullPolicy }}
+securityContext:
+  {{- include "lowwater.security" . | nindent 2 }}
+envFrom:
+  - configMapRef:
+      name: {{ include "lowwater.name" . }}-driver
+  {{- with .Values.lake.secret }}
+  - secretRef:
+      name: {{ . }}
+  {{- end }}
+env:
+  - name: LOWWATER_SPARK_HOST
+    valueFrom:
+      fieldRef:
+        fieldPath: status.podIP
+  - name: LOWWATER_SPARK_POD
+    valueFrom:
+      fieldRef:
+        fieldPath: metadata.name
+resources:
+  requests:
+    cpu: {{ .Values.spark.driverCores | quote }}
+    memory: {{ .Values.spark.driverMemory }}
+volumeMounts:
+  - name: spark
+    mountPath: /etc/lowwater/spark
+    readOnly: true
+  - name: queries
+    mountPath: /queries
+    readOnly: true
+  - name: staging
+    mountPath: /staging
+{{- end }}
+
+{{- define "lowwater.volumes" -}}
+- name: spark
+  configMap:
+    name: {{ include "lowwater.name" . }}-spark
+- name: queries
+  configMap:
+    name: {{ include "lowwater.queries" . }}
+- name: staging
+  emptyDir:
+    sizeLimit: {{ .Values.spark.staging }}
+{{- end }}

@@ -1,0 +1,101 @@
+"""Makes the rows of an earlier version of a published table visible again, for one interval, in one commit.
+
+The lake's part of `lowwater rollback`; `replay.rollback` records the act. Subscribers are told of it as a restatement.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from lowwater.errors import LakeError
+from lowwater.instants import format_instant
+from lowwater.lake.datasets import pads
+from lowwater.lake.layout import Lake
+from lowwater.lake.results.exploring import result_table
+from lowwater.lake.results.instants import completed
+from lowwater.lake.results.publish import copy_file, is_inside, meeting_files, parts_of
+from lowwater.lake.results.published_log import NOTE, last_note, ledger_ranges, next_publication
+from lowwater.lake.results.streams import describe
+from lowwater.lake.tables import DataFile, lake_errors, live_files, swap_files
+from lowwater.plan.operators import Field
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+ROLLED_BACK_NOTE = "lowwater.rolled_back"
+"""Key of what a commit says of a roll back, beside the note of a publication: JSON of version, person and reason."""
+
+
+def restore(
+    lake: Lake,
+    query_set: str,
+    query: str,
+    fields: Sequence[Field],
+    start: int,
+    end: int,
+    version: int,
+    told: dict[str, str],
+) -> int:
+    """Replaces the rows with `_last` in [start, end), ns, by those of an earlier version of the table.
+
+    Args:
+        lake: the lake, with the fence of the interval.
+        query_set: owner of the table.
+        query: name of the query.
+        fields: fields of the query's plan node.
+        start: begin of the interval, ns since the epoch.
+        end: end of the interval, ns, exclusive.
+        version: version of the table whose rows come back.
+        told: who did it and why; the commit says it.
+
+    Returns:
+        Number of rows that are visible now.
+
+    Raises:
+        LakeError: the version does not have the interval, its files are gone, or the table cannot be written.
+    """
+    path = lake.table(query)
+    earlier = result_table(lake, query, version)
+    if version == earlier.newest:
+        raise LakeError(f"table {query}: version {version} is the newest one", "name an earlier version")
+    note = last_note(path, version)
+    if note is not None and not any(first <= start and end <= last for first, last in note.ranges):
+        raise LakeError(
+            f"table {query}: in version {version} the interval of {format_instant(start)} is not published",
+            "name a later version: `lowwater diff` compares them",
+        )
+    schema = pa.schema(earlier.table.schema().to_arrow())
+    attempt = uuid.uuid4().hex[:12]
+    added: list[DataFile] = []
+    cut = []
+    with lake_errors(f"{path}: the rows of version {version} cannot be put there"):
+        for at, row in enumerate(meeting_files(earlier.table, start, end)):
+            file = path / row["path"]
+            if is_inside(row, start, end):
+                added.append(copy_file(path, f"{attempt}-{at:05d}.parquet", file, describe(path, file, {})))
+            else:
+                cut.append(file)
+        if cut:
+            within = (pads.field("_last") >= start) & (pads.field("_last") < end)
+            added += parts_of(path, cut, schema, within)
+        added = [completed(path, file, fields) for file in added]
+
+    def rewrite(old_files: list[dict[str, Any]]) -> list[DataFile]:
+        cut_files = [path / row["path"] for row in old_files if not is_inside(row, start, end)]
+        outside = (pads.field("_last") < start) | (pads.field("_last") >= end)
+        newest = pa.schema(result_table(lake, query).table.schema().to_arrow())
+        return parts_of(path, cut_files, newest, outside) if cut_files else []
+
+    def notes(newest: DeltaTable) -> dict[str, str]:
+        before = last_note(path, newest.version())
+        ranges = ledger_ranges(lake, query_set, query) if before is None and live_files(newest) else ()
+        publication = next_publication(before, ranges, fields, start, end)
+        return {NOTE: publication.text(), ROLLED_BACK_NOTE: json.dumps({"version": version, **told})}
+
+    swap_files(path, added, lambda newest: meeting_files(newest, start, end), rewrite, lake.fence, notes)
+    return sum(file.rows for file in added)

@@ -1,0 +1,64 @@
+"""A digest of the last day in words: what each query set has published, what failed, and what is due.
+
+The DAG `lowwater_digest` sends it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from lowwater.instants import HOUR, spoken_instant
+from lowwater.lake.ledgers.runs import FAILED, PUBLISH, read_replays
+from lowwater.replay.job import Job
+from lowwater.replay.schedule.due import DueSelection, due
+
+DAY = 24 * HOUR
+LOOKED_AT = 31 * DAY
+"""How far back intervals that are due are listed, ns."""
+NAMED = 5
+"""Most intervals of a query set that are named."""
+
+
+def day_digest(jobs: Iterable[Job], unplanned: Mapping[str, str], now: int) -> list[str]:
+    """Writes the lines of the digest.
+
+    Args:
+        jobs: query sets of the lake.
+        unplanned: query set that cannot be planned -> why.
+        now: end of the day that it is about, ns since the epoch.
+
+    Raises:
+        LakeError: a ledger cannot be read.
+    """
+    lines = []
+    for job in jobs:
+        lines += _published(job, now)
+        lines += _due(job, now)
+    return lines + [f"{name} cannot be planned: {why.partition(chr(10))[0]}" for name, why in unplanned.items()]
+
+
+def _published(job: Job, now: int) -> list[str]:
+    states: dict[tuple[int, int], set[str]] = {}
+    for row in read_replays(job.lake, job.query_set):
+        if now - DAY <= row.finished_at < now and (row.stage == PUBLISH or row.state == FAILED):
+            states.setdefault((row.interval_start, row.interval_end), set()).add(row.state)
+    worst = ("failed", "incomplete", "provisional", "done")
+    counts = Counter(next((state for state in worst if state in found), "done") for found in states.values())
+    told = ", ".join(f"{counts[state]:,} {state}" for state in reversed(worst) if counts[state])
+    return [f"{job.query_set}: {told or 'nothing ran'}"]
+
+
+def _due(job: Job, now: int) -> list[str]:
+    begin = max(0, (now - LOOKED_AT) // job.length * job.length)
+    work = due(job, DueSelection(begin, None))
+    if not work:
+        return []
+    blocked = sum(bool(each.blocked) for each in work)
+    counts = Counter(each.state for each in work)
+    kinds = ", ".join(f"{count:,} {state}" for state, count in sorted(counts.items()))
+    lines = [f"{job.query_set}: {len(work):,} due ({kinds})" + (f", {blocked:,} cannot start" if blocked else "")]
+    for each in work[:NAMED]:
+        why = f"cannot start: {each.blocked}" if each.blocked else "; ".join(each.reasons)
+        lines.append(f"  {spoken_instant(each.start)}, {each.state}: {why[:300]}")
+    return lines + ([f"  and {len(work) - NAMED:,} more"] if len(work) > NAMED else [])

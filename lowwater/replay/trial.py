@@ -1,0 +1,318 @@
+"""Trials: a lake beside the lake, in `tries/NAME`, in which changed queries and skews run before they are published.
+
+A trial shares packets and the ledger of captures with its lake, and has everything else of its own. `lowwater try`
+makes it, runs intervals in it, compares them with what is published, and promotes or drops it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePath
+
+import pyarrow as pa
+
+from lowwater.errors import LakeError
+from lowwater.instants import format_duration
+from lowwater.lake.layout import Lake, open_lake, result_schema
+from lowwater.lake.ledgers.runs import (
+    DONE,
+    FAILED,
+    HIGH,
+    INCOMPLETE,
+    LOW,
+    PROVISIONAL,
+    PUBLISH,
+    ReplayRow,
+    last_published,
+    read_heartbeats,
+    read_replays,
+    read_violations,
+    record_heartbeats,
+    record_replays,
+    record_violations,
+)
+from lowwater.lake.locks import run_attempt
+from lowwater.lake.parts import changes
+from lowwater.lake.results.comparing import TableDiff, compare
+from lowwater.lake.results.exploring import ResultTable, Wish, result_table
+from lowwater.lake.results.states import keep_state, state_folder
+from lowwater.lake.results.streams import stream_files, write_stream
+from lowwater.lake.tables import open_table
+from lowwater.plan.properties.state import hands_over
+from lowwater.plan.properties.unique_keys import unique_key
+from lowwater.plan.text import nearest
+from lowwater.replay.interval import replay
+from lowwater.replay.job import Job
+from lowwater.replay.progress import Progress
+from lowwater.replay.schedule.backfill import BackfillListener, IntervalResult, backfill
+from lowwater.replay.schedule.due import Due, DueSelection, due
+from lowwater.replay.trial_changes import TrialChanges
+from lowwater.storage import paths
+
+Bounds = tuple[int, int]
+
+PUBLISHED = (DONE, PROVISIONAL, INCOMPLETE)
+NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A trial of changes to one query set.
+
+    Attributes:
+        name: name of the trial.
+        lake: the lake.
+        query_set: the query set.
+        changes: what is tried.
+        job: the query set of the lake, as it is.
+        tried: the query set with the changes, over the lake of the trial.
+    """
+
+    name: str
+    lake: Lake
+    query_set: str
+    changes: TrialChanges
+    job: Job
+    tried: Job
+
+    def run(self, start: int | None, end: int | None, workers: int, watch: BackfillListener) -> list[IntervalResult]:
+        """Runs the intervals of [start, end) whose rows may differ from those that are published.
+
+        Args:
+            start: first instant, ns since the epoch; None for no bound.
+            end: end, ns since the epoch, exclusive; None for no bound.
+            workers: number of intervals that run at once.
+            watch: is told of intervals.
+
+        Raises:
+            LowwaterError: the session cannot be started, or the range is wrong.
+        """
+        work = self.due(start, end)
+        return backfill([self.tried], work, workers, watch=watch) if work else []
+
+    def due(self, start: int | None, end: int | None) -> list[Due]:
+        """Lists the intervals of [start, end), ns, that the trial has not run and that are not published so."""
+        return [each for each in due(self.tried, DueSelection(start, end)) if not self.same((each.start, each.end))]
+
+    def same(self, bounds: Bounds) -> bool:
+        """Whether an interval is published from the same inputs, so that its rows are the same."""
+        inputs = self.tried.inputs(*bounds, self.tried.captures())
+        return all(
+            last is not None and last.digest == inputs.digest(query)
+            for query in self.tried.plan.queries
+            for last in [last_published(self.lake, self.query_set, query.name, *bounds)]
+        )
+
+    def intervals(self) -> list[Bounds]:
+        """Lists the intervals that have run in the trial and that all its queries published there, in order."""
+        rows = [row for row in read_replays(self.tried.lake, self.query_set) if row.query]
+        bounds = sorted({(row.interval_start, row.interval_end) for row in rows})
+        return [each for each in bounds if all(self._last(query.name, each) for query in self.tried.plan.queries)]
+
+    def _last(self, query: str, bounds: Bounds) -> ReplayRow | None:
+        last = last_published(self.tried.lake, self.query_set, query, *bounds)
+        return last if last is not None and last.state in PUBLISHED else None
+
+    def compared(self, query: str, bounds: Sequence[Bounds]) -> TableDiff:
+        """Compares a query's rows of intervals: what the lake has, and what the trial has.
+
+        Raises:
+            LakeError: a table cannot be read, or an hour has too many rows.
+        """
+        plan = next(each for each in self.tried.plan.queries if each.name == query)
+        key = unique_key(plan.logical) or ()
+        tried = result_table(self.tried.lake, query)
+        before = tried_before(self.lake, query)
+        total = TableDiff(tuple(tried.columns.names), key)
+        for start, end in bounds:
+            if before is None:
+                total.added += sum(batch.num_rows for batch in tried.batches(Wish(start, end), ()))
+                continue
+            part = compare(before, tried, key, start, end)
+            total = TableDiff(
+                part.columns,
+                part.key,
+                total.same + part.same,
+                total.added + part.added,
+                total.gone + part.gone,
+                total.changed + part.changed,
+                [*total.examples, *part.examples],
+            )
+        return total
+
+    def obstacles(self, bounds: Bounds) -> list[str]:
+        """Says why an interval cannot be promoted: how the inputs of the lake differ from those of the trial."""
+        captures = self.job.captures()
+        inputs, tried = self.job.inputs(*bounds, captures), {query.name for query in self.tried.plan.queries}
+        lines = [
+            f"query {query.name} is not in the trial" for query in self.job.plan.queries if query.name not in tried
+        ]
+        present = {query.name: query for query in self.job.plan.queries}
+        for name in sorted(tried):
+            last = self._last(name, bounds)
+            if name not in present:
+                lines.append(f"query {name} is not in the query set")
+            elif last is not None and last.digest != inputs.digest(present[name]):
+                before = json.loads(last.accounting).get("inputs", {})
+                lines += changes(before, inputs.parts(present[name]), captures)
+        return list(dict.fromkeys(lines))
+
+    def promote(self, bounds: Bounds, progress: Progress) -> str:
+        """Publishes an interval of the trial: its rows are audited in the lake, and nothing is evaluated again.
+
+        Args:
+            bounds: first instant of the interval and its end, ns since the epoch.
+            progress: is told of the stages.
+
+        Returns:
+            State of the publication.
+
+        Raises:
+            BusyError: a run is at work on the interval.
+            LowwaterError: the audit holds the interval back, or the lake cannot be written.
+        """
+        with run_attempt(self.lake, self.query_set, *bounds) as (folder, fence):
+            self._hand_over(replace(self.lake, fence=fence), bounds, folder)
+        for stage in ("audit", PUBLISH):
+            outcome = replay(self.job, *bounds, stage, progress)[-1]
+        return outcome.state
+
+    def _hand_over(self, lake: Lake, bounds: Bounds, folder: Path) -> None:
+        """Gives the lake what the low and the high stage of the trial have left, as if they had run there."""
+        start, end = bounds
+        mine, name = self.tried.lake, self.query_set
+        record_heartbeats(lake, name, start, end, _without_set(read_heartbeats(mine, name, start, end)))
+        for link in self.tried.plan.links:
+            skew = self.tried.config.link(link).skew
+            rows = read_violations(mine, link, skew, start, end)
+            record_violations(lake, link, skew, start, end, rows.drop_columns(["link", "skew"]))
+        inputs = self.tried.inputs(start, end, self.tried.captures())
+        for query in self.tried.plan.queries:
+            copies = []
+            for at, file in enumerate(stream_files(mine.stream(query.name), start, end)):
+                copies.append(folder / f"{query.name}-{at:05d}.parquet")
+                shutil.copyfile(paths.local(file), copies[-1])
+            schema = result_schema(query.high.fields)
+            write_stream(lake.stream(query.name), schema, start, end, copies, name, lake.fence)
+            if hands_over(query.high):
+                digest = inputs.digest(query)
+                left = state_folder(mine, name, query.name, start, end, digest)
+                states = folder / f"state-{query.name}"
+                shutil.copytree(paths.local_folder(left), states)
+                keep_state(states, state_folder(lake, name, query.name, start, end, digest))
+        newest: dict[tuple[str, str], ReplayRow] = {}
+        for row in read_replays(mine, name, bounds):
+            if row.stage in (LOW, HIGH) and (row.interval_start, row.interval_end) == bounds and row.state != FAILED:
+                newest[row.stage, row.query] = row
+        latest = max((row.finished_at for row in read_replays(lake, name, bounds)), default=0)
+        rows = sorted(newest.values(), key=lambda row: row.finished_at)
+        moved = [replace(row, finished_at=max(row.finished_at, latest + at + 1)) for at, row in enumerate(rows)]
+        record_replays(lake, moved)
+
+
+def _without_set(rows: pa.Table) -> pa.Table:
+    return rows.drop_columns(["query_set"])
+
+
+def tried_before(lake: Lake, query: str) -> ResultTable | None:
+    """Returns the published table of a query; None without one."""
+    return None if open_table(lake.table(query)) is None else result_table(lake, query)
+
+
+def folder_of(lake: Lake, name: str) -> PurePath:
+    """Folder of a trial.
+
+    Raises:
+        LakeError: no trial can have the name.
+    """
+    if not NAME.fullmatch(name):
+        raise LakeError(f"{name!r} is no name of a trial", "use letters, digits, _ and -, at most 64")
+    return lake.root / "tries" / name
+
+
+def trials(lake: Lake) -> list[str]:
+    """Lists the trials of a lake by name."""
+    return [path.name for path in paths.folders(lake.root / "tries")]
+
+
+def open_trial(
+    root: PurePath, name: str, queries: Path, query_set: str | None = None, changes: TrialChanges | None = None
+) -> Trial:
+    """Opens a trial, and makes it if there are changes to try.
+
+    Args:
+        root: the lake.
+        name: name of the trial.
+        queries: folder of query sets.
+        query_set: the query set; None for the one of an existing trial.
+        changes: what is tried; None for the changes of an existing trial.
+
+    Raises:
+        LakeError: there is no such trial, or it tries something else.
+        LowwaterError: the query set cannot be planned.
+    """
+    lake = open_lake(root, make=False)
+    folder = folder_of(lake, name)
+    stored = _read(folder)
+    if stored is None and (query_set is None or changes is None):
+        hint = nearest(name, trials(lake)) or "make it: --query-set NAME with --with FILE or --skew LINK=DURATION"
+        raise LakeError(f"there is no trial {name!r}", hint)
+    if stored is None:
+        assert query_set is not None and changes is not None
+        stored = query_set, changes
+        Job.open(root, query_set, queries, changes)  # before anything is made
+        paths.make_folders(folder)
+        paths.write(folder / "trial.json", _text(*stored).encode())
+    elif changes and (query_set or stored[0], changes) != stored:
+        raise LakeError(f"trial {name!r} tries other changes: {_words(*stored)}", "drop it, or take another name")
+    chosen, applied = stored
+    job = Job.open(root, chosen, queries)
+    changed = Job.open(root, chosen, queries, applied)
+    beside = open_lake(folder, shared=lake.root)
+    return Trial(name, lake, chosen, applied, job, replace(changed, lake=beside))
+
+
+def drop_trial(lake: Lake, name: str) -> None:
+    """Removes a trial and everything that it has of its own.
+
+    Raises:
+        LakeError: there is no such trial.
+    """
+    folder = folder_of(lake, name)
+    if _read(folder) is None:
+        raise LakeError(f"there is no trial {name!r}", nearest(name, trials(lake)) or "`lowwater try` lists them")
+    paths.remove_tree(folder)
+
+
+def describe_trial(lake: Lake, name: str) -> str:
+    """Returns what a trial tries, in words."""
+    stored = _read(folder_of(lake, name))
+    return _words(*stored) if stored is not None else "its file trial.json is missing"
+
+
+def _words(query_set: str, tried: TrialChanges) -> str:
+    parts = [f"--with {file}" for file in tried.files]
+    parts += [f"--skew {link}={format_duration(skew)}" for link, skew in tried.skews.items()]
+    return " ".join([f"query set {query_set}", *parts])
+
+
+def _text(query_set: str, tried: TrialChanges) -> str:
+    values = {"query_set": query_set, "files": [str(file) for file in tried.files], "skews": dict(tried.skews)}
+    return json.dumps(values, indent=1)
+
+
+def _read(folder: PurePath) -> tuple[str, TrialChanges] | None:
+    file = folder / "trial.json"
+    try:
+        values = json.loads(paths.read(file))
+        skews = {str(link): int(skew) for link, skew in values["skews"].items()}
+        return str(values["query_set"]), TrialChanges(tuple(Path(each) for each in values["files"]), skews)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        reason = getattr(error, "strerror", None) or "it describes no trial"
+        raise LakeError(f"{file}: cannot be read: {reason}", f"remove {folder}, and begin the trial again") from None

@@ -1,0 +1,294 @@
+"""Does the acts of the review pages inside Airflow: for the user of a request, by Airflow's own REST interface.
+
+Airflow's routes are called in this process with the login of the user. So its permissions decide, its checks refuse,
+and its audit log has each act. Only a skew is in no route of Airflow: it is written after the same permissions were
+asked for, with an entry in the audit log.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+from collections.abc import Iterator, Sequence
+from hashlib import sha256
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any
+
+from lowwater.errors import LowwaterError
+from lowwater.instants import format_instant
+from lowwater.replay.schedule.due import KINDS
+from lowwater.replay.schedule.skew_setting import write_skew
+
+if TYPE_CHECKING:
+    from fastapi import Request
+    from lowwater_review import Act
+
+INGEST = "capture_ingest"
+DAG = "replay_"
+APPROVAL = "approve"
+"""Id of the task that waits for consent."""
+PARALLEL = 2
+"""Runs of a backfill from the pages that are at work at once."""
+SET_SKEW = "lowwater_set_skew"
+"""Event of the audit log."""
+
+
+class Refused(LowwaterError):
+    """Airflow refused an act; the message is its own."""
+
+
+class AirflowHost:
+    """Does acts for the user of one request.
+
+    Args:
+        root: folder of the lake.
+        request: the request, with the login.
+        user: the user, as Airflow's auth manager knows it.
+    """
+
+    def __init__(self, root: PurePath, request: Request, user: Any) -> None:
+        self._root, self._user = root, user
+        names = ("authorization", "cookie")
+        self._login = {name: request.headers[name] for name in names if name in request.headers}
+
+    def refusal(self, act: Act) -> str:
+        """Says why the user may not do the act, or why Airflow cannot do it now."""
+        for dag, method, entity, words in self._needed(act):
+            if not self._may(dag, method, entity):
+                return f"You may not {words} {dag}: ask who manages Airflow."
+        if act.kind == "skew":
+            return ""
+        dag = DAG + act.name
+        paused = _dag_paused(dag)
+        if paused is None:
+            return f"Airflow has no DAG {dag}."
+        if paused:
+            return f"The DAG {dag} is paused: nothing runs before somebody unpauses it."
+        assert act.span is not None
+        run = run_of(dag, *act.span) if act.kind != "backfill" else None
+        if act.kind == APPROVAL:
+            waits = run is not None and run.waits
+            return "" if waits else f"No run of {dag} waits for approval of this interval."
+        if run is not None and run.active:
+            return f"The run {run.run_id} is at work on it, or queued."
+        if (act.kind == "backfill" or (run is not None and run.orphan)) and (going := _backfill_going_on(dag)):
+            return f"Backfill {going} of {dag} goes on: wait for its end, or cancel it in Airflow."
+        return ""
+
+    def effects(self, act: Act) -> Sequence[str]:
+        """Says what Airflow would do."""
+        dag = DAG + act.name
+        if act.kind == "skew":
+            return [f"Airflow's audit log gets the event {SET_SKEW}."]
+        assert act.span is not None
+        if act.kind == "backfill":
+            entries = self._ask("POST", "backfills/dry_run", _backfill_body(act))["total_entries"]
+            return [f"Airflow makes a backfill of {entries} runs of {dag}, {_parallel(act)} at a time."]
+        run = run_of(dag, *act.span)
+        if act.kind == APPROVAL:
+            return [f"The task {APPROVAL} of {dag} gets your consent, with your name."]
+        if run is None:
+            return [f"Airflow makes a new run of {dag}."]
+        if run.orphan:
+            return [f"The run {run.run_id} is of a backfill that was cancelled, so a new backfill takes it over."]
+        return [f"Airflow clears the tasks of the run {run.run_id} and runs them again."]
+
+    def seal(self, text: str) -> str:
+        """Signs a text for the user with Airflow's secret key."""
+        from airflow.configuration import conf
+
+        key = conf.get_mandatory_value("api", "secret_key")
+        signed = f"lowwater\0{self._user.get_name()}\0{text}"
+        return hmac.new(key.encode(), signed.encode(), sha256).hexdigest()
+
+    def perform(self, act: Act) -> str:
+        """Does the act; returns a sentence about what was done.
+
+        Raises:
+            LowwaterError: Airflow refused it, or the settings cannot be written.
+        """
+        if act.kind == "skew":
+            return self._set_skew(act)
+        dag = DAG + act.name
+        assert act.span is not None
+        run = run_of(dag, *act.span)
+        if act.kind == "backfill" or (act.kind == "run" and run is not None and run.orphan):
+            made = self._ask("POST", "backfills", _backfill_body(act))
+            return f"Airflow made backfill {made['id']} of {dag}."
+        if act.kind == APPROVAL:
+            assert run is not None
+            path = f"dags/{dag}/dagRuns/{run.run_id}/taskInstances/{APPROVAL}/-1/hitlDetails"
+            self._ask("PATCH", path, {"chosen_options": ["Approve"], "params_input": {}})
+            return f"The run {run.run_id} goes on and publishes the interval."
+        if run is not None:
+            body = {"dry_run": False, "dag_run_id": run.run_id, "only_failed": False}
+            self._ask("POST", f"dags/{dag}/clearTaskInstances", body)
+            return f"Airflow runs {run.run_id} again."
+        start, end = map(format_instant, act.span)
+        bounds = {"logical_date": start, "data_interval_start": start, "data_interval_end": end}
+        made = self._ask("POST", f"dags/{dag}/dagRuns", bounds)
+        return f"Airflow made the run {made['dag_run_id']}."
+
+    def _set_skew(self, act: Act) -> str:
+        from airflow.models import Log
+        from airflow.utils.session import create_session
+
+        assert act.change is not None
+        about = {"link": act.change.link, "before_ns": act.change.before, "after_ns": act.change.after}
+        name = self._user.get_name()
+        with create_session() as session:  # it commits at its end, so a failed write leaves no entry
+            session.add(Log(event=SET_SKEW, owner=name, owner_display_name=name, extra=json.dumps(about)))
+            session.flush()
+            write_skew(self._root, act.change)
+        return f"The skew of {act.change.link} is {act.fields['bound']}. {len(act.change.stale):,} intervals are stale."
+
+    def _needed(self, act: Act) -> Iterator[tuple[str, str, str | None, str]]:
+        """The permissions of an act: DAG, method, what of the DAG, and words for a refusal."""
+        if act.kind == "skew":
+            yield INGEST, "PUT", None, "edit"
+            yield from ((DAG + name, "PUT", None, "edit") for name in act.query_sets)
+            return
+        dag = DAG + act.name
+        if act.kind == APPROVAL:
+            yield dag, "PUT", "HITL_DETAIL", "approve intervals of"
+            return
+        yield dag, "POST", "RUN", "start runs of"
+        if act.kind == "run":
+            yield dag, "PUT", "TASK_INSTANCE", "clear tasks of"
+
+    def _may(self, dag: str, method: Any, entity: str | None) -> bool:
+        from airflow.api_fastapi.app import get_auth_manager
+        from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity, DagDetails
+        from airflow.models import DagModel
+
+        access = DagAccessEntity[entity] if entity else None
+        details = DagDetails(id=dag, team_name=DagModel.get_team_name(dag))
+        manager = get_auth_manager()
+        return manager.is_authorized_dag(method=method, access_entity=access, details=details, user=self._user)
+
+    def _ask(self, method: str, path: str, body: dict[str, Any]) -> Any:
+        """Calls a route of Airflow's REST interface with the login of the user, from a thread of the server.
+
+        Raises:
+            Refused: Airflow's answer is an error.
+        """
+        import anyio.from_thread
+        import httpx
+
+        async def send() -> httpx.Response:
+            transport = httpx.ASGITransport(app=_airflow(), raise_app_exceptions=False)
+            async with httpx.AsyncClient(transport=transport, base_url="http://airflow", timeout=60) as client:
+                return await client.request(method, f"/api/v2/{path}", json=body, headers=self._login)
+
+        answer = anyio.from_thread.run(send)
+        if answer.is_error:
+            raise Refused(f"Airflow answered {answer.status_code}: {_detail(answer)}")
+        return answer.json()
+
+
+def _airflow() -> Any:
+    """The application that serves Airflow's routes in this process."""
+    from airflow.api_fastapi import main
+
+    return main.app
+
+
+def _detail(answer: Any) -> str:
+    try:
+        detail = answer.json()["detail"]
+    except (ValueError, KeyError, TypeError):
+        return str(answer.text[:200])
+    return detail if isinstance(detail, str) else json.dumps(detail)[:400]
+
+
+def _parallel(act: Act) -> int:
+    from lowwater_airflow.settings import Settings
+
+    return 1 if Settings.load().chained(act.name) else PARALLEL
+
+
+def _backfill_body(act: Act) -> dict[str, Any]:
+    """What Airflow's route takes: from the first interval that is due to the last one."""
+    assert act.span is not None
+    first, last = (act.work[0].start, act.work[-1].start) if act.work else (act.span[0], act.span[0])
+    only = [kind for kind in act.fields.get("only", "").split(",") if kind]
+    if not only and act.work and all(each.state in KINDS for each in act.work):
+        only = list(KINDS)  # a run of an interval that is not due ends at once
+    return {
+        "dag_id": DAG + act.name,
+        "from_date": format_instant(first),
+        "to_date": format_instant(last),
+        "run_backwards": act.fields.get("order") == "newest",
+        "max_active_runs": _parallel(act),
+        "reprocess_behavior": "completed",
+        "dag_run_conf": {"only": only} if only else {},
+    }
+
+
+class _Run:
+    """A run of an interval, as far as an act depends on it.
+
+    Attributes:
+        run_id: id of the run.
+        active: whether it is queued or running and does not wait for consent.
+        waits: whether it waits for consent.
+        orphan: whether it is of a backfill that was cancelled; Airflow never starts such a run after it was cleared.
+    """
+
+    def __init__(self, run_id: str, active: bool, waits: bool, orphan: bool) -> None:
+        self.run_id, self.active, self.waits, self.orphan = run_id, active, waits, orphan
+
+
+def run_of(dag: str, start: int, end: int) -> _Run | None:
+    """Finds the newest run of an interval.
+
+    Args:
+        dag: id of the DAG.
+        start: first instant of the interval, ns since the epoch.
+        end: end of the interval, ns since the epoch, exclusive.
+    """
+    from airflow.models import DagRun, TaskInstance
+    from airflow.models.backfill import Backfill
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    from lowwater_airflow.settings import moment
+
+    with create_session() as session:
+        chosen = select(DagRun).where(
+            DagRun.dag_id == dag,
+            DagRun.data_interval_start == moment(start),
+            DagRun.data_interval_end == moment(end),
+        )
+        run = session.scalar(chosen.order_by(DagRun.id.desc()).limit(1))
+        if run is None:
+            return None
+        backfill = session.get(Backfill, run.backfill_id) if run.backfill_id else None
+        orphan = backfill is not None and bool(backfill.is_paused) and backfill.completed_at is not None
+        waiting = select(TaskInstance.state).where(
+            TaskInstance.dag_id == dag, TaskInstance.run_id == run.run_id, TaskInstance.task_id == APPROVAL
+        )
+        waits = session.scalar(waiting) == "awaiting_input"
+        # A cleared run of a cancelled backfill is queued for ever, and no reason to wait.
+        active = run.state == "running" or (run.state == "queued" and not orphan)
+        return _Run(run.run_id, active and not waits, waits, orphan)
+
+
+def _dag_paused(dag: str) -> bool | None:
+    """Whether a DAG is paused; None if there is none."""
+    from airflow.models import DagModel
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    with create_session() as session:
+        return session.scalar(select(DagModel.is_paused).where(DagModel.dag_id == dag, DagModel.is_stale.is_(False)))
+
+
+def _backfill_going_on(dag: str) -> int | None:
+    """The id of the backfill of a DAG that has not ended."""
+    from airflow.models.backfill import Backfill
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    with create_session() as session:
+        return session.scalar(select(Backfill.id).where(Backfill.dag_id == dag, Backfill.completed_at.is_(None)))

@@ -1,0 +1,126 @@
+"""Routes of the acts: a page that says what an act would do, and the button that does it.
+
+`app` includes them, behind the login of the host. A form carries a seal over the act and its effects, made for its
+user. So another site cannot send it, and what is done is what was shown.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+from fastapi import APIRouter, Depends, Request
+from fastapi.responses import Response
+
+from lowwater.errors import LowwaterError
+
+from .acts import ACTS, SHOWN, Act, CommandHost, Host, after, make_act
+from .board import Board
+from .pages import fill_template
+from .results import METHODS, Shown
+
+LONGEST_FORM = 16384
+"""Most bytes of a form."""
+
+
+def only_commands() -> Host:
+    """Returns the host of pages without Airflow."""
+    return CommandHost()
+
+
+async def sent_form(request: Request) -> dict[str, str]:
+    """Reads the fields of a form; empty if it is too long or no text."""
+    body = b""
+    async for piece in request.stream():
+        body += piece
+        if len(body) > LONGEST_FORM:
+            return {}
+    try:
+        return dict(parse_qsl(body.decode("ascii"), keep_blank_values=True, max_num_fields=20))
+    except (UnicodeDecodeError, ValueError):
+        return {}
+
+
+def is_ours(request: Request) -> bool:
+    """Whether a page of this site sent the request.
+
+    Browsers say where a form comes from, and no page can change that. A program without these headers has no cookies
+    of somebody else.
+    """
+    site = request.headers.get("sec-fetch-site")
+    if site is not None:
+        return site == "same-origin"
+    origin = request.headers.get("origin")
+    return origin is None or urlsplit(origin).netloc == request.headers.get("host")
+
+
+def add_acts(
+    router: APIRouter,
+    board: Board,
+    permission: Any,
+    page: Shown,
+    headers: dict[str, str],
+    host: Callable[..., Host] = only_commands,
+) -> None:
+    """Adds the routes of the acts.
+
+    Args:
+        router: gets the routes.
+        board: access to the lake.
+        permission: FastAPI dependency that returns the query sets that the user may see.
+        page: makes the response of a page.
+        headers: headers of files; unused.
+        host: FastAPI dependency that returns what does the acts for the user.
+    """
+    user_host, form = Depends(host), Depends(sent_form)
+
+    def answer(
+        kind: str, name: str, given: dict[str, str], sees: Any, acting: Host, act_on: Callable[[Act], tuple[str, str]]
+    ) -> Response:
+        try:
+            snapshot = board.now().only(sees)
+            act = make_act(board, snapshot, kind, name, given) if kind in ACTS else None
+            if act is None:
+                return page("There is no such page.", 404)
+            refusal = act.refusal or acting.refusal(act)
+            done, wrong = act_on(act) if not refusal else ("", "")
+            values = {
+                "act": act,
+                "refusal": refusal,
+                "more": () if refusal else acting.effects(act),
+                "seal": "" if refusal else acting.seal(act.said),
+                "done": done,
+                "wrong": wrong,
+                "next": after(act) if done else (),
+                "shown": SHOWN,
+            }
+            status = 403 if wrong or (refusal and act_on is not _nothing) else 200
+            return page(fill_template(snapshot, "act.html", "", "../../", values, True), status)
+        except LowwaterError as error:
+            return page(str(error), 400)
+
+    @router.api_route("/act/{kind}/{name}", methods=METHODS)
+    def show(kind: str, name: str, request: Request, sees: Any = permission, acting: Any = user_host) -> Response:
+        return answer(kind, name, dict(request.query_params), sees, acting, _nothing)
+
+    @router.api_route("/act/{kind}/{name}", methods=["POST"])
+    def do(
+        kind: str, name: str, request: Request, given: Any = form, sees: Any = permission, acting: Any = user_host
+    ) -> Response:
+        def confirmed(act: Act) -> tuple[str, str]:
+            if not is_ours(request):
+                return "", "Another site sent this form, so nothing was done."
+            if not hmac.compare_digest(given.get("seal", "").encode(), acting.seal(act.said).encode()):
+                return "", "Something has changed since the page was made. This is what would be done now."
+            try:
+                return acting.perform(act), ""
+            except LowwaterError as error:
+                return "", str(error)
+
+        return answer(kind, name, given, sees, acting, confirmed)
+
+
+def _nothing(act: Act) -> tuple[str, str]:
+    return "", ""

@@ -1,0 +1,311 @@
+"""Trends of a link or a query over days and weeks, from the ledger `metrics` and the cost of runs.
+
+A value is unusual where the audit's rule says so (`lowwater.quality.drift`): it is compared with the intervals before
+it, by the present limits of `[history]`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from lowwater.instants import HOUR, format_instant, spoken_duration
+from lowwater.lake.ledgers.history import read_metrics
+from lowwater.quality.drift import (
+    LINK,
+    QUERY,
+    IntervalHistory,
+    history_start,
+    interval_history,
+    link_row,
+    query_row,
+)
+from lowwater.quality.lateness.wording import share_text
+
+from .board import Snapshot
+from .drawing import Plot, history
+
+DAY = 24 * HOUR
+DAYS, WEEKS = 7, 12
+"""Days that are shown by interval, and weeks that are shown by day."""
+UNUSUAL, USUAL = "unusual", "usual"
+DRIFTS = {
+    "volume": "volume",
+    "violating": "violating",
+    "lateness": "lateness",
+    "silence": "silence",
+    "link_types": "volume",
+    "talkers": "volume",
+}
+"""Drift of the audit -> measure at which it is marked."""
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A measure that has a plot.
+
+    Attributes:
+        name: name in the ledger.
+        title: what it is called on a page.
+        unit: unit in the plot.
+        total: whether a day is the sum of its intervals; otherwise it is their largest, or least, value.
+        worst: of the values of a day, the one that is shown.
+        text: writes a value.
+    """
+
+    name: str
+    title: str
+    unit: str
+    total: bool
+    worst: Callable[[Sequence[float]], float] = max
+    text: Callable[[float], str] = "{:,.0f}".format
+
+
+def _span(value: float) -> str:
+    return spoken_duration(round(value))
+
+
+LINK_MEASURES = (
+    Measure("volume", "Packets", "packets", True),
+    Measure("bytes", "Bytes on the wire", "bytes", True),
+    Measure("violating", "Later than the skew", "share", False, text=share_text),
+    Measure("malformed", "Malformed", "share", False, text=share_text),
+    Measure("copies", "Copies", "packets", True),
+    Measure("lateness", "Lateness that 99.9 % keep", "ns", False, text=_span),
+    Measure("silence", "Longest silence", "ns", False, text=_span),
+    Measure("coverage", "Coverage", "share", False, min, share_text),
+)
+QUERY_MEASURES = (Measure("volume", "Rows", "rows", True), Measure("seconds", "Cost of the query set", "s", True))
+
+
+@dataclass(frozen=True)
+class Point:
+    """The value of an interval or a day: first instant and end (ns), value, and what is unusual about it."""
+
+    start: int
+    end: int
+    value: float
+    unusual: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Series:
+    """A measure over time.
+
+    Attributes:
+        measure: the measure.
+        days: points by interval of the last days.
+        weeks: points by day of the last weeks.
+        plots: plot of the days and of the weeks; None without a point.
+        words: both in one sentence, for readers who do not see the plots.
+    """
+
+    measure: Measure
+    days: tuple[Point, ...]
+    weeks: tuple[Point, ...]
+    plots: tuple[Plot | None, Plot | None]
+    words: str
+
+
+@dataclass(frozen=True)
+class Trend:
+    """The measures of a link or a query.
+
+    Attributes:
+        kind: `link` or `query`.
+        name: name of the link or query.
+        query_set: query set whose audits measured it.
+        series: measures that are known.
+        unusual: (first instant of the interval, end, what is unusual), newest first.
+        judged: number of intervals that had enough earlier ones to be compared with.
+    """
+
+    kind: str
+    name: str
+    query_set: str
+    series: tuple[Series, ...]
+    unusual: tuple[tuple[int, int, str], ...]
+    judged: int
+
+
+def subjects(snapshot: Snapshot) -> list[tuple[str, str, str]]:
+    """Lists (kind, name, query set) of all that has a trend: links by the set that audited most of their intervals."""
+    counts: Counter[tuple[str, str]] = Counter()
+    for query_set, _, _ in snapshot.keys:
+        counts[query_set, ""] += 1
+    found = []
+    for link in sorted(snapshot.captures):
+        reading = [name for name, job in snapshot.jobs.items() if link in job.plan.links and counts[name, ""]]
+        if reading:
+            found.append((LINK, link, max(sorted(reading), key=lambda name: counts[name, ""])))
+    for name, job in sorted(snapshot.jobs.items()):
+        found += [(QUERY, query.name, name) for query in job.plan.queries if counts[name, ""]]
+    return found
+
+
+@lru_cache(maxsize=128)
+def trend(snapshot: Snapshot, kind: str, name: str, query_set: str) -> Trend:
+    """Computes the trend of a link or query from the intervals of the last weeks.
+
+    Args:
+        snapshot: ledgers of the lake.
+        kind: `link` or `query`.
+        name: name of the link or query.
+        query_set: query set whose audits count.
+    """
+    last = _last(snapshot, query_set)
+    first = max(0, -(-last // DAY) * DAY - WEEKS * 7 * DAY)
+    found = _judged(snapshot, _history(snapshot, query_set, first, last, name), kind, name, query_set, first)
+    measures = LINK_MEASURES if kind == LINK else QUERY_MEASURES
+    points = found.points
+    series = tuple(_series(measure, points[measure.name], last) for measure in measures if measure.name in points)
+    return Trend(kind, name, query_set, series, tuple(reversed(found.unusual)), found.judged)
+
+
+def _last(snapshot: Snapshot, query_set: str) -> int:
+    """The end of the last interval of a query set that ran, ns."""
+    return max((end for owner, _, end in snapshot.keys if owner == query_set), default=0)
+
+
+def _history(snapshot: Snapshot, query_set: str, first: int, last: int, name: str | None) -> IntervalHistory:
+    """The measures of a query set in [first, last), ns, and before it as far as they are compared with."""
+    length, settings = snapshot.jobs[query_set].length, snapshot.config.history
+    rows = read_metrics(snapshot.lake, query_set, history_start(settings, first, length), last, name)
+    return interval_history(settings, rows, length)
+
+
+@dataclass
+class _Found:
+    """What was found of a subject: measure -> points, unusual intervals (oldest first), number that were judged."""
+
+    points: dict[str, list[Point]]
+    unusual: list[tuple[int, int, str]]
+    judged: int = 0
+
+
+def _judged(snapshot: Snapshot, past: IntervalHistory, kind: str, name: str, query_set: str, first: int) -> _Found:
+    """Judges the intervals of a subject from `first` (ns) on, each by those before it."""
+    length, settings = snapshot.jobs[query_set].length, snapshot.config.history
+    seconds = _seconds(snapshot, query_set) if kind == QUERY else {}
+    measured = past.intervals.get((kind, name), {})
+    earlier: dict[int, list[int]] = defaultdict(list)
+    most = max(settings.intervals, settings.least)
+    found = _Found(defaultdict(list), [])
+    for start, items in sorted(measured.items()):
+        # Only intervals of the same season count, and only the last ones: the rest is not looked through again.
+        season = earlier[start % (settings.season or 1)]
+        near = {at: measured[at] for at in season[-most:]}
+        season.append(start)
+        if start < first:
+            continue
+        before = IntervalHistory(settings, {(kind, name): near}).before(kind, name, start)
+        found.judged += bool(before)
+        about = {"interval": format_instant(start)}
+        if kind == LINK:
+            row = link_row(about, _whole(items), [_whole(each) for each in before], settings, _skew(snapshot, name))
+        else:
+            row = query_row(about, items, before, settings)
+        marks = {drift: DRIFTS[drift] for drift in DRIFTS if _strange(row, drift)}
+        if marks:
+            found.unusual.append((start, start + length, ", ".join(drift.replace("_", " ") for drift in marks)))
+        values = {measure: value[""] for measure, value in items.items() if "" in value}
+        if "gap" in values:
+            values["coverage"] = max(0.0, 1 - values["gap"] / length)
+        if start in seconds:
+            values["seconds"] = seconds[start]
+        for measure, value in values.items():
+            names = tuple(drift for drift, of in marks.items() if of == measure)
+            found.points[measure].append(Point(start, start + length, value, names))
+    return found
+
+
+def _skew(snapshot: Snapshot, link: str) -> int:
+    return snapshot.config.link(link).skew
+
+
+def _whole(items: Mapping[str, Mapping[str, float]]) -> dict[str, Mapping[str, float]]:
+    """The measures with those of many items, which the ledger leaves out where there are none."""
+    return {"link_types": {}, "talkers": {}} | dict(items)
+
+
+def _strange(row: Mapping[str, float], drift: str) -> bool:
+    """Whether the audit's rule of a drift breaks at the limit of warnings."""
+    return f"{drift}_drift" in row and row[f"{drift}_drift"] > row[f"{drift}_warning"]
+
+
+def _seconds(snapshot: Snapshot, query_set: str) -> dict[int, float]:
+    """First instant of the interval -> duration of its last run, all queries of the set and all stages, s."""
+    seconds: dict[int, dict[str, float]] = defaultdict(dict)
+    for record in snapshot.records:
+        if record.query_set == query_set and record.timings != "{}":
+            seconds[record.interval_start] |= json.loads(record.timings)
+    return {start: sum(each.values()) for start, each in seconds.items()}
+
+
+def _series(measure: Measure, points: Sequence[Point], last: int) -> Series:
+    by_day: dict[int, list[Point]] = defaultdict(list)
+    for point in points:
+        by_day[point.start // DAY * DAY].append(point)
+    weeks = tuple(_day(measure, day, by_day[day]) for day in sorted(by_day))
+    days = tuple(point for point in points if point.start >= last - DAYS * DAY)
+    plots = _plot(measure, days, "%H:%M"), _plot(measure, weeks, "")
+    return Series(measure, days, weeks, plots, _words(measure, days, weeks))
+
+
+def _day(measure: Measure, day: int, points: Sequence[Point]) -> Point:
+    values = [point.value for point in points]
+    value = sum(values) if measure.total else measure.worst(values)
+    return Point(day, day + DAY, value, tuple(dict.fromkeys(name for point in points for name in point.unusual)))
+
+
+def _plot(measure: Measure, points: Sequence[Point], clock: str) -> Plot | None:
+    bars = []
+    for point in points:
+        label = format_instant(point.start)[:16].replace("T", " ") if clock else format_instant(point.start)[:10]
+        strange = f"{UNUSUAL} ({', '.join(point.unusual).replace('_', ' ')})" if point.unusual else USUAL
+        bars.append((label, point.value, strange, UNUSUAL if point.unusual else ""))
+    return history(bars, measure.unit, measure.text)
+
+
+def _words(measure: Measure, days: Sequence[Point], weeks: Sequence[Point]) -> str:
+    parts = []
+    for points, of in ((days, "intervals"), (weeks, "days")):
+        if points:
+            values = [point.value for point in points]
+            marked = sum(bool(point.unusual) for point in points)
+            low, high, end = (measure.text(value) for value in (min(values), max(values), values[-1]))
+            parts.append(f"{len(points):,} {of}: {low} to {high}, the last {end}, {marked:,} unusual")
+    return f"{measure.title}. {'; '.join(parts)}."
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A line of the index: the subject, its last value, and how many intervals of its last days are unusual."""
+
+    kind: str
+    name: str
+    query_set: str
+    last: str
+    unusual: int
+    judged: int
+    newest: tuple[int, int, str] | None
+
+
+@lru_cache(maxsize=8)
+def summaries(snapshot: Snapshot) -> tuple[Summary, ...]:
+    """Returns a line for each link and query over the last days, those with most unusual intervals first."""
+    lines, pasts = [], {}
+    for kind, name, query_set in subjects(snapshot):
+        last = _last(snapshot, query_set)
+        first = max(0, last - DAYS * DAY)
+        if query_set not in pasts:
+            pasts[query_set] = _history(snapshot, query_set, first, last, None)
+        found = _judged(snapshot, pasts[query_set], kind, name, query_set, first)
+        volume = found.points.get("volume")
+        shown = f"{volume[-1].value:,.0f} {'packets' if kind == LINK else 'rows'}" if volume else "none"
+        newest = found.unusual[-1] if found.unusual else None
+        lines.append(Summary(kind, name, query_set, shown, len(found.unusual), found.judged, newest))
+    return tuple(sorted(lines, key=lambda line: (-line.unusual, line.kind, line.name)))

@@ -1,0 +1,273 @@
+"""`docker/chart`: helm renders it, the schemas of Kubernetes take it, and Spark's driver works with what it writes."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from lowwater.cli.main import cli
+from tests.kubernetes.api import Api
+from tests.replay.support import ROOT
+
+CHART = ROOT / "docker" / "chart"
+TOOLS = Path(sys.prefix) / "helm"
+HELM, PACKAGES = TOOLS / "bin" / "helm", TOOLS / "packages"
+KUBERNETES = ("1.29.0", "1.33.0", "1.37.0")
+EVERYTHING = (
+    *("--set", "pages.enabled=true", "--set", "metrics.enabled=true", "--set", "spark.spread=always"),
+    *("--set", "lake.endpoint=http://store:8333", "--set", "image.pullSecrets={registry}"),
+    *("--set", "spark.nodeSelector.pool=captures", "--set-json", 'spark.tolerations=[{"key":"x","operator":"Exists"}]'),
+    *("--set-json", r'queries.files={"flows.gsql":"SELECT time\nFROM TCP"}'),
+    *("--set", "spark.conf.spark\\.network\\.timeout=60s"),
+)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not HELM.exists(), reason="helm is not built: make .venv/.helm (2 min of a core, needs go)"),
+]
+
+
+@pytest.fixture(scope="module")
+def chart(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The chart without Airflow's, which `helm dependency build` would fetch."""
+    folder = tmp_path_factory.mktemp("chart") / "lowwater"
+    shutil.copytree(CHART, folder)
+    facts = yaml.safe_load((folder / "Chart.yaml").read_text())
+    assert [each["condition"] for each in facts.pop("dependencies")] == ["airflow.enabled"]
+    (folder / "Chart.yaml").write_text(yaml.safe_dump(facts))
+    return folder
+
+
+def helm(*arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [str(HELM), *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+def render(chart: Path, *options: str, kubernetes: str = KUBERNETES[1]) -> list[dict[str, Any]]:
+    done = helm("template", "demo", chart, "--namespace", "lakes", "--kube-version", kubernetes, *options)
+    assert done.returncode == 0, done.stderr
+    return [document for document in yaml.safe_load_all(done.stdout) if document]
+
+
+def named(documents: list[dict[str, Any]], kind: str, name: str) -> dict[str, Any]:
+    (found,) = [
+        each for each in documents if (each["kind"], each["metadata"]["name"]) == (kind, f"demo-lowwater{name}")
+    ]
+    return found
+
+
+def validated(documents: list[dict[str, Any]], version: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Asks the schemas of a version, strictly: unknown fields are errors."""
+    file = folder / "resources.yaml"
+    file.write_text(yaml.safe_dump_all(documents))
+    command = [sys.executable, "-m", "kubernetes_validate", "--strict", "-k", version, str(file)]
+    variables = {**os.environ, "PYTHONPATH": str(PACKAGES)}
+    return subprocess.run(command, env=variables, capture_output=True, text=True, timeout=60, check=False)
+
+
+def pod_specs(documents: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The pods of a chart, that of executors too, by name."""
+    pods = {"executor": pod_template(documents)["spec"]}
+    for each in documents:
+        spec = each.get("spec", {})
+        job = spec.get("jobTemplate", {}).get("spec", spec)
+        if "template" in job:
+            pods[each["metadata"]["name"]] = job["template"]["spec"]
+    return pods
+
+
+def pod_template(documents: list[dict[str, Any]]) -> dict[str, Any]:
+    template: dict[str, Any] = yaml.safe_load(named(documents, "ConfigMap", "-spark")["data"]["executor.yaml"])
+    template["metadata"]["name"] = "executor"  # Spark names each pod
+    return template
+
+
+@pytest.mark.parametrize("options", [(), EVERYTHING], ids=["defaults", "everything"])
+@pytest.mark.parametrize("version", KUBERNETES)
+def test_kubernetes_takes_every_resource(chart: Path, tmp_path: Path, version: str, options: tuple[str, ...]) -> None:
+    documents = render(chart, *options, kubernetes=version)
+    done = validated([*documents, pod_template(documents)], version, tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    spoilt = pod_template(documents)
+    spoilt["spec"]["containers"][0]["volumeMount"] = []
+    assert validated([spoilt], version, tmp_path).returncode != 0, "the schemas find nothing"
+
+
+def test_helm_finds_nothing_to_complain_about(chart: Path) -> None:
+    done = helm("lint", "--strict", chart, "--kube-version", KUBERNETES[1])
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize(
+    ("option", "says"),
+    [
+        ("lake.url=/lake", "url"),
+        ("lake.uri=s3://a/b", "uri"),
+        ("spark.executors=0", "executors"),
+        ("spark.memory=1Gi", "memory"),
+        ("spark.conf.master=x", "master"),
+        ("backfill.jobs=100", "jobs"),
+    ],
+)
+def test_wrong_values_are_refused(chart: Path, option: str, says: str) -> None:
+    done = helm("template", "demo", chart, "--kube-version", KUBERNETES[1], "--set", option)
+    assert done.returncode != 0 and says in done.stderr
+
+
+def test_pods_run_as_in_the_image(chart: Path) -> None:
+    """User, paths and folders are those of docker/Dockerfile; no pod may do what it does not need."""
+    image = (ROOT / "docker" / "Dockerfile").read_text()
+    assert "--uid 1000 " in image and "mkdir -p /airflow /staging /captures /queries" in image
+    pods = pod_specs(render(chart, *EVERYTHING))
+    assert set(pods) == {
+        "executor",
+        *(f"demo-lowwater-{name}" for name in ("backfill", "maintain", "pages", "metrics")),
+    }
+    for name, spec in pods.items():
+        assert spec["securityContext"]["runAsUser"] == 1000 and spec["securityContext"]["runAsNonRoot"], name
+        assert spec["imagePullSecrets"] == [{"name": "registry"}]
+        for container in spec["containers"]:
+            assert container["securityContext"] == {
+                "allowPrivilegeEscalation": False,
+                "capabilities": {"drop": ["ALL"]},
+            }
+            assert container["image"] == "lowwater:0.2.0"
+            mounts = {each["mountPath"] for each in container["volumeMounts"]}
+            assert (
+                mounts <= {"/staging", "/queries", "/etc/lowwater/spark", "/etc/lowwater/token"}
+                and "/staging" in mounts
+            )
+            assert {each["name"] for each in container["volumeMounts"]} <= {each["name"] for each in spec["volumes"]}
+        # Only those that start executors may talk to the API.
+        starts = name.endswith(("backfill", "maintain"))
+        assert spec.get("automountServiceAccountToken", True) is starts
+        assert (spec.get("serviceAccountName") == "demo-lowwater") is starts
+
+
+def test_commands_of_the_pods_are_commands_of_lowwater(chart: Path) -> None:
+    for name, spec in pod_specs(render(chart, *EVERYTHING)).items():
+        for container in spec["containers"] if name != "executor" else ():
+            program, command, *arguments = container["args"]
+            assert program == "lowwater"
+            known = {option for parameter in cli.get_command(None, command).params for option in parameter.opts}  # type: ignore[arg-type, union-attr]
+            assert {word for word in arguments if word.startswith("--")} <= known, name
+
+
+def test_no_key_is_in_the_chart(chart: Path) -> None:
+    documents = render(chart, *EVERYTHING)
+    assert "Secret" not in {each["kind"] for each in documents}
+    for name, spec in pod_specs(documents).items():
+        assert {"secretRef": {"name": "lowwater-store"}} in spec["containers"][0]["envFrom"], name
+    own = pod_specs(render(chart, "--set", "lake.secret="))
+    assert not [spec for spec in own.values() if "secretRef" in json.dumps(spec)]
+
+
+def test_airflow_gets_what_a_driver_needs() -> None:
+    """The values for Airflow's own chart name the ConfigMaps, paths and variables of this one."""
+    values = yaml.safe_load((CHART / "values.yaml").read_text())["airflow"]
+    assert (values["uid"], values["airflowHome"], values["config"]["core"]["dags_folder"]) == (
+        1000,
+        "/airflow",
+        "/app/dags",
+    )
+    wanted = f"apache-airflow=={values['airflowVersion']}"
+    assert wanted in (ROOT / "requirements.in").read_text().splitlines()
+    text = json.dumps(values).replace("{{ .Release.Name }}-lowwater", "NAME")
+    assert all(f"NAME-{name}" in text for name in ("driver", "spark", "queries"))
+    assert {each["mountPath"] for each in values["volumeMounts"]} == {"/etc/lowwater/spark", "/queries", "/staging"}
+    variables = {each["name"] for each in yaml.safe_load(values["extraEnv"])}
+    assert variables == {"LOWWATER_SPARK_HOST", "LOWWATER_SPARK_POD"}
+
+
+SESSION = """
+import json, os, time
+from lowwater.high.executors import Executors
+from lowwater.high.session import build_session
+from lowwater.high.spark_tasks import SparkTasks
+spark = build_session("kubernetes")
+executors = Executors(spark)
+deadline = time.monotonic() + 120
+while sum(executors.cores().values()) < 2 and time.monotonic() < deadline:
+    time.sleep(0.2)
+tasks = SparkTasks(spark)
+def work(number):
+    import os, time
+    time.sleep(0.1)
+    return number, os.environ.get("TMPDIR"), os.environ.get("LOWWATER_CACHE"), "AWS_SECRET_ACCESS_KEY" in os.environ
+found = tasks(work, range(6))
+print(json.dumps([found, [run.host for run in tasks.runs], executors.cores()]))
+spark.stop()
+"""
+
+
+@pytest.fixture
+def api(tmp_path: Path) -> Iterator[Api]:
+    logs = tmp_path / "executors"
+    logs.mkdir()
+    server = Api("token-of-the-driver", logs)
+    server.add("pods", {"metadata": {"name": "run-1", "namespace": "lakes"}, "spec": {"containers": []}})
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield server
+    server.stop()
+
+
+@pytest.mark.spark
+def test_a_session_gets_executors_by_the_settings_of_the_chart(chart: Path, api: Api, tmp_path: Path) -> None:
+    """Spark's driver asks an API server for pods; they are those of the template, and run the program of the image."""
+    documents = render(chart, *EVERYTHING)
+    conf = tmp_path / "etc"
+    conf.mkdir()
+    token = tmp_path / "token"
+    token.write_text(api.token)
+    for name, text in named(documents, "ConfigMap", "-spark")["data"].items():
+        lines = [line for line in text.splitlines() if "caCertFile" not in line]  # this server has no TLS
+        text = "\n".join(lines).replace("/etc/lowwater/spark", str(conf)).replace("/staging", str(tmp_path))
+        (conf / name).write_text(text.replace("/var/run/secrets/kubernetes.io/serviceaccount/token", str(token)) + "\n")
+    given = named(documents, "ConfigMap", "-driver")["data"]
+    assert given["LOWWATER_SPARK_MASTER"] == "k8s://https://kubernetes.default.svc"
+    variables = {
+        **os.environ,
+        **{key: value for key, value in given.items() if not key.startswith(("TMP", "HOME", "AWS"))},
+        "LOWWATER_SPARK_MASTER": f"k8s://{api.address}",
+        "LOWWATER_SPARK_HOST": "127.0.0.1",
+        "LOWWATER_SPARK_POD": "run-1",
+        "SPARK_CONF_DIR": str(conf),
+        "AWS_SECRET_ACCESS_KEY": "of-the-driver",
+    }
+    command = [sys.executable, "-c", SESSION]
+    done = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True, timeout=240, check=False)
+    logs = "\n".join(log.read_text()[-1500:] for log in (tmp_path / "executors").glob("*.log"))
+    assert done.returncode == 0, done.stderr[-3000:] + logs
+    found, hosts, cores = json.loads(done.stdout.splitlines()[-1])
+    assert [row[0] for row in found] == [*range(6)] and cores == {"127.0.0.1": 2} and set(hosts) == {"127.0.0.1"}, logs
+    assert {tuple(row[1:]) for row in found} == {(str(tmp_path), f"{tmp_path}/kernels", False)}
+    assert api.refused == 0
+    pods = [each for each in api.created if each["kind"] == "Pod"]
+    assert len(pods) == 2
+    for pod in pods:
+        (container,) = pod["spec"]["containers"]
+        assert container["args"] == ["executor"] and container["image"] == "lowwater:0.2.0"
+        assert pod["spec"]["securityContext"]["runAsUser"] == 1000
+        assert container["envFrom"] == [{"secretRef": {"name": "lowwater-store"}}]
+        assert pod["spec"]["nodeSelector"] == {"pool": "captures"}
+        assert [each["name"] for each in pod["metadata"]["ownerReferences"]] == ["run-1"]
+        assert container["resources"]["limits"]["memory"] == "4096Mi"
+    checked = validated(pods, KUBERNETES[1], tmp_path)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    assert api.kept["pods"].keys() == {"run-1"}, "executors are gone when the driver ends"
+
+
+def test_the_program_of_executors_says_who_starts_it() -> None:
+    bare = {key: value for key, value in os.environ.items() if not key.startswith("SPARK")}
+    command = [sys.executable, str(ROOT / "docker" / "executor")]
+    done = subprocess.run(command, env=bare, capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 1 and "only Spark on Kubernetes starts this command: SPARK_DRIVER_URL" in done.stderr

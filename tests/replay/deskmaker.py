@@ -1,0 +1,46 @@
+"""A lake of one link with two published hours of two queries, for tests of roll backs and trials."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lowwater.capture.generate import GeneratedCapture
+from lowwater.instants import HOUR
+from lowwater.lake.layout import open_lake
+from lowwater.lake.results.exploring import result_table
+from tests.replay.support import START, Rows, ingest_all, replay_range, table_rows, write_settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+TALKERS = """DEFINE {{ query_name 'talkers'; }}
+SELECT tb, srcIP, count(*) AS packets, sum(len) AS bytes FROM main1.TCP {where}GROUP BY time/600 AS tb, srcIP;
+DEFINE {{ query_name 'totals'; }}
+SELECT tb, count(*) AS packets FROM main1.TCP GROUP BY time/600 AS tb
+"""
+AS_IT_IS, CHANGED = TALKERS.format(where=""), TALKERS.format(where="WHERE len > 60 ")
+FIRST, SECOND = (START, START + HOUR), (START + HOUR, START + 2 * HOUR)
+
+
+def make_lake(folder: Path, captures: list[GeneratedCapture], spark: SparkSession) -> Path:
+    """Makes the lake in a folder, with its query file `talkers.gsql` beside it."""
+    lake = folder / "lake"
+    lake.mkdir(parents=True)
+    set_query(lake, AS_IT_IS)
+    write_settings(lake, sets={"talkers": lake / "talkers.gsql"})
+    ingest_all(lake, [each for each in captures if each.link == "main1"])
+    replay_range(lake, spark, START, START + 2 * HOUR, query_set="talkers")
+    return lake
+
+
+def set_query(lake: Path, text: str) -> None:
+    (lake / "talkers.gsql").write_text(text, encoding="utf-8")
+
+
+def hour(lake: Path, bounds: tuple[int, int], query: str = "talkers") -> Rows:
+    return table_rows(lake, query, *bounds)
+
+
+def version(lake: Path, query: str = "talkers") -> int:
+    return result_table(open_lake(lake), query).version

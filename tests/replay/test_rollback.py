@@ -1,0 +1,174 @@
+"""A published interval is rolled back to an earlier version: an act in the ledger, which stands until it is lifted."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from deltalake import DeltaTable
+
+from lowwater.capture.generate import GeneratedCapture
+from lowwater.errors import LakeError
+from lowwater.instants import HOUR
+from lowwater.lake.layout import open_lake
+from lowwater.lake.ledgers.runs import last_published
+from lowwater.lake.results.pins import pinned
+from lowwater.lake.results.restoring import ROLLED_BACK_NOTE
+from lowwater.lake.results.subscription import subscribe
+from tests.replay.deskmaker import AS_IT_IS, CHANGED, FIRST, SECOND, hour, make_lake, set_query, version
+from tests.replay.support import copy_lake, lowwater, replay_range, states
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+AT = ("--at", "2026-01-01T00:00Z")
+
+
+@pytest.fixture(scope="module")
+def changed(
+    captures: list[GeneratedCapture], tmp_path_factory: pytest.TempPathFactory, spark: SparkSession
+) -> tuple[Path, int]:
+    """A lake whose first hour was published again by a changed query, and the version of `talkers` before."""
+    lake = make_lake(tmp_path_factory.mktemp("changed"), captures, spark)
+    before = version(lake)
+    set_query(lake, CHANGED)
+    replay_range(lake, spark, *FIRST, query_set="talkers")
+    return lake, before
+
+
+@pytest.fixture
+def lake(changed: tuple[Path, int], tmp_path: Path) -> Path:
+    copied = copy_lake(changed[0], tmp_path / "lake")
+    settings = (copied / "lowwater.toml").read_text().replace(str(changed[0]), str(copied))
+    (copied / "lowwater.toml").write_text(settings)
+    return copied
+
+
+def shown(lake: Path) -> dict[tuple[int, str], str]:
+    return {key: state for key, state in states(lake, "talkers").items() if key[0] < 2}
+
+
+@pytest.mark.spark
+def test_rows_come_back_and_the_act_is_recorded(
+    lake: Path, changed: tuple[Path, int], spark: SparkSession, captures: list[GeneratedCapture], tmp_path: Path
+) -> None:
+    before = changed[1]
+    wrong, other = hour(lake, FIRST), hour(lake, SECOND)
+    with subscribe(lake, "talkers", after="", history=False) as changes:
+        told = ("--to", before, "--because", "it loses short packets", "--by", "ann")
+        said = lowwater("rollback", "talkers", "--lake", lake, *AT, *told, "--dry-run")
+        assert said.code == 0 and hour(lake, FIRST) == wrong, "a dry run changes nothing"
+        assert lowwater("rollback", "talkers", "--lake", lake, *AT, *told).code == 0
+        change = changes.poll()
+        assert change is not None and change.restated and (change.start, change.end) == FIRST
+        assert sum(batch.num_rows for batch in change.batches()) == len(hour(lake, FIRST))
+    original = DeltaTable(str(lake / "tables/talkers"), version=before).to_pyarrow_table().to_pylist()
+    assert sorted((row["tb"], row["srcIP"], row["packets"]) for row in original) == sorted(
+        (row["tb"], row["srcIP"], row["packets"])
+        for row in DeltaTable(str(lake / "tables/talkers")).to_pyarrow_table().to_pylist()
+    )
+    assert hour(lake, FIRST) != wrong and hour(lake, SECOND) == other
+    commit = DeltaTable(str(lake / "tables/talkers")).history(1)[0]
+    assert json.loads(commit[ROLLED_BACK_NOTE]) == {
+        "version": before,
+        "by": "ann",
+        "why": "it loses short packets",
+    }
+    row = last_published(open_lake(lake), "talkers", "talkers", *FIRST)
+    assert row is not None and row.state == "rolled back" and row.rows == len(hour(lake, FIRST))
+    assert json.loads(row.accounting)["rolled_back"]["by"] == "ann"
+    pins = pinned(open_lake(lake), "talkers")
+    assert pins is not None and pins.tables["talkers"] == version(lake) and not pins.unfinished
+
+
+@pytest.mark.spark
+def test_it_stands_until_inputs_change_or_it_is_lifted(
+    lake: Path, changed: tuple[Path, int], spark: SparkSession
+) -> None:
+    wrong = hour(lake, FIRST)
+    told = ("--to", changed[1], "--because", "no")
+    assert lowwater("rollback", "talkers", "--lake", lake, *AT, *told).code == 0
+    right, at = hour(lake, FIRST), version(lake)
+    assert shown(lake)[0, "talkers"] == "rolled back" and shown(lake)[0, "totals"] == "done"
+    said = lowwater("status", "--lake", lake)
+    assert "rolled back" in said.out and "to version" in " ".join(said.out.split())
+    said = lowwater("plan", "--lake", lake, "--to", "2026-01-01T01:00Z")
+    assert said.out == "nothing is due\n"
+    (outcome,) = replay_range(lake, spark, *FIRST, query_set="talkers")
+    assert (outcome.state, outcome.committed) == ("rolled back", False) and "no" in outcome.reason
+    assert (hour(lake, FIRST), version(lake)) == (right, at)
+    notes = lowwater("rows", "talkers", "--lake", lake, "--to", "2026-01-01T01:00Z", "--limit", 1).err
+    assert "is rolled back" in notes
+    # Other inputs are other rows: what was refused says nothing about them.
+    set_query(lake, AS_IT_IS)
+    assert shown(lake)[0, "talkers"] == "stale"
+    set_query(lake, CHANGED)
+    assert shown(lake)[0, "talkers"] == "rolled back"
+    said = lowwater("rollback", "talkers", "--lake", lake, *AT, "--lift", "--because", "it was right")
+    assert said.code == 0 and shown(lake)[0, "talkers"] == "stale"
+    assert "lifted" in lowwater("plan", "--lake", lake, "--to", "2026-01-01T01:00Z").out
+    (outcome,) = replay_range(lake, spark, *FIRST, query_set="talkers")
+    assert (outcome.state, outcome.committed) == ("done", True) and hour(lake, FIRST) == wrong
+    assert shown(lake)[0, "talkers"] == "done"
+
+
+@pytest.mark.spark
+def test_what_cannot_be_rolled_back_is_refused(lake: Path, changed: tuple[Path, int]) -> None:
+    because = ("--because", "no")
+    newest = version(lake)
+    said = lowwater("rollback", "talkers", "--lake", lake, *AT, "--to", newest, *because)
+    assert said.code == 1 and "is the newest one" in said.err
+    said = lowwater("rollback", "talkers", "--lake", lake, *AT, "--to", 0, *because)
+    assert (said.code == 1 and "is not published" in said.err) or "files of version" in said.err
+    said = lowwater("rollback", "talkers", "--lake", lake, *AT, "--lift", *because)
+    assert said.code == 1 and "is not rolled back" in said.err
+    assert lowwater("rollback", "talkers", "--lake", lake, *AT, *because).code == 2
+    assert lowwater("rollback", "talkers", "--lake", lake, *AT, "--to", 1, "--because", " ").code == 2
+    assert version(lake) == newest
+
+
+def test_a_version_before_the_interval_has_nothing_to_bring_back(tmp_path: Path) -> None:
+    from lowwater.lake.results.restoring import restore
+    from tests.lake.pinning import put
+    from tests.lake.support import BASE, FIELDS
+
+    lake = open_lake(tmp_path / "lake")
+    put(lake, 0, 1)
+    early = DeltaTable(str(lake.table("one"))).version()
+    put(lake, 1, 2)
+    put(lake, 1, 3)
+    with pytest.raises(LakeError, match="is not published"):
+        restore(lake, "set", "one", FIELDS, BASE + HOUR, BASE + 2 * HOUR, early, {})
+    rows = restore(lake, "set", "one", FIELDS, BASE + HOUR, BASE + 2 * HOUR, early + 1, {})
+    numbers = DeltaTable(str(lake.table("one"))).to_pyarrow_table().column("n").to_pylist()
+    assert rows == 20 and sorted(set(numbers)) == [1, 2] and len(numbers) == 40
+
+
+def test_a_joined_file_gives_only_the_rows_of_the_interval(tmp_path: Path) -> None:
+    """Two intervals of half an hour share the files of an hour once maintenance has joined them."""
+    from lowwater.lake.results.publish import publish
+    from lowwater.lake.results.restoring import restore
+    from lowwater.lake.results.streams import fingerprint, stream_files
+    from tests.lake.support import BASE, FIELDS, put_stream, stream
+
+    lake = open_lake(tmp_path / "lake")
+
+    def put_half(half: int, mark: int) -> None:
+        begin, end = BASE + half * HOUR // 2, BASE + (half + 1) * HOUR // 2
+        rows = stream([("10.0.0.1", mark, half * 1800.0 + second) for second in range(5)])
+        put_stream(lake.stream("one"), FIELDS, begin, end, rows, "set")
+        print_ = fingerprint(stream_files(lake.stream("one"), begin, end))
+        publish(lake, "set", "one", FIELDS, begin, end, f"{mark}", print_)
+
+    put_half(0, 1)
+    put_half(1, 2)
+    table = DeltaTable(str(lake.table("one")))
+    table.optimize.compact()
+    joined = table.version()
+    put_half(0, 3)
+    put_half(1, 4)
+    assert restore(lake, "set", "one", FIELDS, BASE, BASE + HOUR // 2, joined, {}) == 5
+    numbers = DeltaTable(str(lake.table("one"))).to_pyarrow_table().column("n").to_pylist()
+    assert sorted(numbers) == [1] * 5 + [4] * 5

@@ -1,0 +1,130 @@
+"""Changed queries and skews run beside the lake, are compared, and are promoted without a second evaluation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lowwater.capture.generate import GeneratedCapture
+from lowwater.errors import LakeError
+from lowwater.lake.layout import open_lake
+from lowwater.lake.ledgers.runs import read_heartbeats, read_replays
+from lowwater.lake.results.streams import fingerprint, stream_files
+from lowwater.replay.trial import drop_trial, folder_of, open_trial, trials
+from lowwater.replay.trial_changes import TrialChanges
+from tests.replay.deskmaker import AS_IT_IS, CHANGED, FIRST, SECOND, hour, make_lake, set_query, version
+from tests.replay.support import QUERIES, copy_lake, lowwater, replay_range
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+TO = ("--from", "2026-01-01T00:00Z", "--to", "2026-01-01T02:00Z")
+
+
+@pytest.fixture(scope="module")
+def published(captures: list[GeneratedCapture], tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Path:
+    return make_lake(tmp_path_factory.mktemp("published"), captures, spark)
+
+
+@pytest.fixture
+def lake(published: Path, tmp_path: Path) -> Path:
+    copied = copy_lake(published, tmp_path / "lake")
+    settings = (copied / "lowwater.toml").read_text().replace(str(published), str(copied))
+    (copied / "lowwater.toml").write_text(settings)
+    return copied
+
+
+@pytest.fixture
+def changed(tmp_path: Path) -> Path:
+    file = tmp_path / "new" / "talkers.gsql"
+    file.parent.mkdir()
+    file.write_text(CHANGED, encoding="utf-8")
+    return file
+
+
+@pytest.mark.spark
+def test_a_plan_with_changes_says_what_they_make_stale(lake: Path, changed: Path) -> None:
+    assert "stale" not in lowwater("plan", "--lake", lake, *TO).out
+    said = lowwater("plan", "--lake", lake, "--with", changed, "--skew", "main1=5s", *TO)
+    words = " ".join(said.out.split())
+    assert said.code == 0 and "2 intervals to run" in words
+    assert "query talkers has changed" in words and "skew was 1s, is 5s" in words
+    said = lowwater("plan", "--lake", lake, "--skew", "main9=5s")
+    assert said.code == 1 and "no link 'main9'" in said.err
+    other = changed.rename(changed.with_name("other.gsql"))
+    said = lowwater("plan", "--lake", lake, "--with", other)
+    assert said.code == 1 and "no query set has a file 'other.gsql'" in said.err
+
+
+@pytest.mark.spark
+def test_a_trial_is_compared_and_promoted(lake: Path, changed: Path, spark: SparkSession) -> None:
+    before = {(query, at): hour(lake, at, query) for query in ("talkers", "totals") for at in (FIRST, SECOND)}
+    at = version(lake)
+    ledger = len(read_replays(open_lake(lake)))
+    said = lowwater("try", "short", "--lake", lake, "--with", changed, *TO, "--limit", 2)
+    assert said.code == 3, said
+    assert "talkers, 2 intervals: 0 added" in said.out and "totals, 2 intervals: 0 added, 0 gone, 0 changed" in said.out
+    assert len([line for line in said.out.splitlines() if line[0] in "+-~"]) == 2
+    assert version(lake) == at and len(read_replays(open_lake(lake))) == ledger, "the lake is as it was"
+    assert {(query, at): hour(lake, at, query) for query, at in before} == before
+    assert not list((folder_of(open_lake(lake), "short") / "packets").glob("*")), "packets are shared"
+    assert lowwater("try", "--lake", lake).out == f"short: query set talkers --with {changed}\n"
+
+    said = lowwater("rows", "totals", "--lake", lake / "tries" / "short", "--limit", "1")
+    assert said.code == 0 and said.out, "readers of results read a trial"
+
+    said = lowwater("try", "short", "--lake", lake, "--promote")
+    assert said.code == 1 and "not promoted: query talkers has changed" in said.err and "hint: " in said.err
+    assert version(lake) == at
+
+    trial = open_trial(lake, "short", QUERIES)
+    tried = {
+        bounds: fingerprint(stream_files(trial.tried.lake.stream("talkers"), *bounds)) for bounds in (FIRST, SECOND)
+    }
+    beats = read_heartbeats(trial.tried.lake, "talkers", *FIRST)
+    set_query(lake, CHANGED)
+    rows = {bounds: hour(folder_of(open_lake(lake), "short"), bounds) for bounds in (FIRST, SECOND)}
+    said = lowwater("try", "short", "--lake", lake, "--promote")
+    assert said.code == 0 and said.out.count("done") == 2, said
+    assert {bounds: hour(lake, bounds) for bounds in rows} == rows
+    assert {bounds: fingerprint(stream_files(open_lake(lake).stream("talkers"), *bounds)) for bounds in rows} == tried
+    assert read_heartbeats(open_lake(lake), "talkers", *FIRST).equals(beats)
+    ran = [row for row in read_replays(open_lake(lake))[ledger:] if row.stage in ("low", "high")]
+    assert {row.finished_at for row in ran} == {
+        row.finished_at for row in read_replays(trial.tried.lake) if row.stage in ("low", "high")
+    }, "what the trial has computed is not computed again"
+    assert "nothing to promote" in lowwater("try", "short", "--lake", lake, "--promote").out
+    assert "2026-01-01T00:00:00Z" not in lowwater("plan", "--lake", lake, *TO).out
+    assert "nothing is due" in lowwater("plan", "--lake", lake, *TO).out
+    outcomes = replay_range(lake, spark, FIRST[0], SECOND[1], query_set="talkers")
+    assert [outcome.committed for outcome in outcomes] == [False, False]
+    assert lowwater("try", "short", "--lake", lake, "--drop").out == "trial short is dropped\n"
+    assert trials(open_lake(lake)) == [] and {bounds: hour(lake, bounds) for bounds in rows} == rows
+
+
+@pytest.mark.spark
+def test_what_is_published_so_does_not_run(lake: Path, spark: SparkSession) -> None:
+    """A wider skew of an ordered link: other inputs, the same rows. The skew that the lake has: nothing to run."""
+    said = lowwater("try", "wide", "--lake", lake, "--query-set", "talkers", "--skew", "main1=5s", *TO)
+    assert said.code == 0 and "0 added, 0 gone, 0 changed" in said.out, said
+    said = lowwater("try", "same", "--lake", lake, "--query-set", "talkers", "--skew", "main1=1s", *TO)
+    assert said.code == 0 and said.out.startswith("nothing to run"), said
+    said = lowwater("try", "wide", "--lake", lake, "--query-set", "talkers", "--skew", "main1=7s", *TO)
+    assert said.code == 1 and "tries other changes" in said.err
+    said = lowwater("try", "none", "--lake", lake)
+    assert said.code == 1 and "there is no trial 'none'" in said.err
+    said = lowwater("try", "none", "--lake", lake, "--drop")
+    assert said.code == 1 and "there is no trial 'none'" in said.err
+    said = lowwater("try", "../out", "--lake", lake, "--drop")
+    assert said.code == 1 and "no name of a trial" in said.err
+    (folder_of(open_lake(lake), "wide") / "trial.json").write_text("[]")  # type: ignore[attr-defined]
+    with pytest.raises(LakeError, match="it describes no trial"):
+        drop_trial(open_lake(lake), "wide")
+
+
+def test_changes_replace_files_by_name() -> None:
+    changes = TrialChanges((Path("new/a.gsql"),), {})
+    assert changes.files_of([Path("old/a.gsql"), Path("old/b.gsql")]) == [Path("new/a.gsql"), Path("old/b.gsql")]
+    assert not TrialChanges() and AS_IT_IS != CHANGED

@@ -1,0 +1,75 @@
+"""Trends against DuckDB: sums of days, and what is unusual by the definition of the drift; both are on the page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import duckdb
+import pytest
+from lowwater_review import Board, render
+from lowwater_review.trends import subjects, summaries, trend
+
+from lowwater.instants import HOUR
+from lowwater.lake.tables import open_table
+from tests.review.ledgers import LINKS, SPIKE, START, make, volume
+
+pytestmark = pytest.mark.slow
+HOURS = 60
+EARLIER, LEAST, LIMIT = 24, 6, 0.8
+"""Defaults of `[history]`."""
+BY_DAY = """SELECT (interval_start // 86400000000000) * 86400000000000 AS day, sum(value) FROM metrics
+WHERE kind = 'link' AND subject = 'main1' AND measure = 'bytes' GROUP BY day ORDER BY day"""
+DRIFTING = f"""
+SELECT a.interval_start FROM metrics a, LATERAL (
+  SELECT median(value) AS usual, count(*) AS n FROM (
+    SELECT value FROM metrics b WHERE b.kind = 'link' AND b.subject = 'main1' AND b.measure = 'volume'
+      AND b.interval_start < a.interval_start ORDER BY b.interval_start DESC LIMIT {EARLIER})) u
+WHERE a.kind = 'link' AND a.subject = 'main1' AND a.measure = 'volume' AND u.n >= {LEAST}
+  AND 1 - least(a.value, usual) / greatest(a.value, usual) > {LIMIT} ORDER BY 1"""
+
+
+@pytest.fixture(scope="module")
+def board(tmp_path_factory: pytest.TempPathFactory) -> Board:
+    return Board(*make(tmp_path_factory.mktemp("trends"), HOURS))
+
+
+def test_days_and_what_is_unusual_are_those_of_duckdb(board: Board) -> None:
+    snapshot = board.now()
+    table = open_table(snapshot.lake.metrics)
+    assert table is not None
+    metrics = table.to_pyarrow_table()  # noqa: F841 - DuckDB reads it by its name
+    found = trend(snapshot, "link", "main1", "q")
+    series = {each.measure.name: each for each in found.series}
+    assert list(series) == ["volume", "bytes", "violating", "malformed", "lateness", "silence", "coverage"]
+    with duckdb.connect() as database:
+        days = database.execute(BY_DAY).fetchall()
+        strange = database.execute(DRIFTING).fetchall()
+    assert [(point.start, point.value) for point in series["bytes"].weeks] == days
+    assert [start for start, *_ in reversed(found.unusual)] == [start for (start,) in strange] == [START + SPIKE * HOUR]
+    assert found.unusual[0][2] == "volume"
+    (marked,) = [point for point in series["volume"].days if point.unusual]
+    assert (marked.start, marked.value) == (START + SPIKE * HOUR, volume(SPIKE))
+    assert min(point.value for point in series["coverage"].weeks) == 0.75
+    assert found.judged == HOURS - 1 - LEAST
+
+
+def test_the_index_has_what_is_unusual_first_and_pages_say_it_in_words(board: Board) -> None:
+    snapshot = board.now()
+    assert {(kind, name) for kind, name, _ in subjects(snapshot)} == {
+        *(("link", name) for name in LINKS),
+        ("query", "flows"),
+    }
+    assert [line.unusual for line in summaries(snapshot)] == [1, 1, 1, 0]
+    page = render(snapshot, "trends/link/q/main1.html")
+    assert page is not None
+    assert "Packets. 59 intervals: 100 to 1,000, the last 104, 1 unusual; 3 days" in page
+    assert page.count('class="bar s-unusual"') == 2, "of packets, by interval and by day"
+    assert '<a href="../../../interval/q/2025-01-01T200000Z_2025-01-01T210000Z.html">' in page
+    query = render(snapshot, "trends/query/q/flows.html")
+    assert query is not None and "Rows. " in query and "Cost of the query set. " in query
+    assert render(snapshot, "trends/link/q/nobody.html") is None
+
+
+def test_an_unaudited_lake_has_no_trends(tmp_path: Path) -> None:
+    page = render(Board(*make(tmp_path, 0)).now(), "trends/index.html")
+    assert page is not None and "No interval was audited." in page
