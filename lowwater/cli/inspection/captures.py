@@ -23,7 +23,7 @@ from lowwater.capture.inspect import QUANTILES, STDIN, CaptureFacts, InterfaceFa
 from lowwater.capture.records.elsewhere import CopySpool
 from lowwater.capture.records.lateness import GAPS, QUANTILE_ERROR
 from lowwater.capture.records.sanity import END_OF_TIME
-from lowwater.cli.inspected_records import (
+from lowwater.cli.inspection.records import (
     TableFacts,
     as_interface,
     inspect_table,
@@ -31,7 +31,7 @@ from lowwater.cli.inspected_records import (
     table_document,
     table_sheet,
 )
-from lowwater.cli.inspected_values import (
+from lowwater.cli.inspection.values import (
     counts_text,
     duration_text,
     duration_twice,

@@ -1,6 +1,6 @@
 """What `lowwater inspect` shows of files of records that are no packets: form, columns, clock, times, disorder, damage.
 
-Beside `inspected`, which shows captures. The columns are those that `lowwater init` would propose.
+Beside `captures`, which shows captures. The columns are those that `lowwater init` would propose.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from lowwater.capture.records.lateness import GAPS
 from lowwater.capture.tables.facts import inspect_records
 from lowwater.capture.tables.sniffing.tables import sniff
 from lowwater.catalog.logs.fields import CLOCK
-from lowwater.cli.inspected_values import (
+from lowwater.cli.inspection.values import (
     counts_text,
     duration_text,
     duration_twice,

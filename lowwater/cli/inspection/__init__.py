@@ -1,0 +1,1 @@
+"""What `lowwater inspect` shows: captures, files of other records, and the texts of their values."""
