@@ -34,6 +34,8 @@ _INLINED = (
     "headers/fields",
     "headers/inner",
     "headers/loads",
+    "headers/macsec",
+    "headers/mpls",
     "headers/network",
     "headers/plain",
     "headers/registry",

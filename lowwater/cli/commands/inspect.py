@@ -60,7 +60,7 @@ def inspect(
     Example:
       lowwater inspect captures/main1/*.pcap --format json
     """
-    from lowwater.cli.inspection.capture_report import inspect_files
+    from lowwater.cli.inspection.captures import inspect_files
 
     if spreadsheet and form != "csv":
         raise click.UsageError("--spreadsheet goes with --format csv")

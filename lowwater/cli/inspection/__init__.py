@@ -1,1 +1,1 @@
-"""What `lowwater inspect` prints of files, as tables or JSON."""
+"""What `lowwater inspect` shows: captures, files of other records, and the texts of their values."""

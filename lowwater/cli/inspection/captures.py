@@ -23,7 +23,11 @@ from lowwater.capture.inspect import QUANTILES, STDIN, CaptureFacts, InterfaceFa
 from lowwater.capture.records.elsewhere import CopySpool
 from lowwater.capture.records.lateness import GAPS, QUANTILE_ERROR
 from lowwater.capture.records.sanity import END_OF_TIME
-from lowwater.cli.inspection.record_report import (
+<<<<<<<< HEAD:lowwater/cli/inspection/captures.py
+from lowwater.cli.inspection.records import (
+========
+from lowwater.cli.inspection.records import (
+>>>>>>>> s1:lowwater/cli/inspection/captures.py
     TableFacts,
     as_interface,
     inspect_table,
@@ -31,7 +35,11 @@ from lowwater.cli.inspection.record_report import (
     table_document,
     table_sheet,
 )
-from lowwater.cli.inspection.report_values import (
+<<<<<<<< HEAD:lowwater/cli/inspection/captures.py
+from lowwater.cli.inspection.values import (
+========
+from lowwater.cli.inspection.values import (
+>>>>>>>> s1:lowwater/cli/inspection/captures.py
     counts_text,
     duration_text,
     duration_twice,
