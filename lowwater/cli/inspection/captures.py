@@ -23,11 +23,7 @@ from lowwater.capture.inspect import QUANTILES, STDIN, CaptureFacts, InterfaceFa
 from lowwater.capture.records.elsewhere import CopySpool
 from lowwater.capture.records.lateness import GAPS, QUANTILE_ERROR
 from lowwater.capture.records.sanity import END_OF_TIME
-<<<<<<<< HEAD:lowwater/cli/inspection/captures.py
 from lowwater.cli.inspection.records import (
-========
-from lowwater.cli.inspection.records import (
->>>>>>>> s1:lowwater/cli/inspection/captures.py
     TableFacts,
     as_interface,
     inspect_table,
@@ -35,11 +31,7 @@ from lowwater.cli.inspection.records import (
     table_document,
     table_sheet,
 )
-<<<<<<<< HEAD:lowwater/cli/inspection/captures.py
 from lowwater.cli.inspection.values import (
-========
-from lowwater.cli.inspection.values import (
->>>>>>>> s1:lowwater/cli/inspection/captures.py
     counts_text,
     duration_text,
     duration_twice,

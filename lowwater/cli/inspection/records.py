@@ -1,10 +1,6 @@
 """What `lowwater inspect` shows of files of records that are no packets: form, columns, clock, times, disorder, damage.
 
-<<<<<<<< HEAD:lowwater/cli/inspection/record_report.py
-Beside `capture_report`, which shows captures. The columns are those that `lowwater init` would propose.
-========
 Beside `captures`, which shows captures. The columns are those that `lowwater init` would propose.
->>>>>>>> s1:lowwater/cli/inspection/records.py
 """
 
 from __future__ import annotations
@@ -22,11 +18,7 @@ from lowwater.capture.records.lateness import GAPS
 from lowwater.capture.tables.facts import inspect_records
 from lowwater.capture.tables.sniffing.tables import sniff
 from lowwater.catalog.logs.fields import CLOCK
-<<<<<<<< HEAD:lowwater/cli/inspection/record_report.py
 from lowwater.cli.inspection.values import (
-========
-from lowwater.cli.inspection.values import (
->>>>>>>> s1:lowwater/cli/inspection/records.py
     counts_text,
     duration_text,
     duration_twice,
