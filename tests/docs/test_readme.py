@@ -104,7 +104,7 @@ def test_every_command_runs_on_spark(lake: Path) -> None:
 @pytest.mark.spark
 def test_every_reader_of_the_page_on_results_prints_what_it_shows(lake: Path) -> None:
     examples = [(block, after) for block, after in pairwise(blocks(RESULTS)) if after.words == ("text",)]
-    assert [block.words for block, _ in examples] == [("sh", "run"), *[("python", "run")] * 4]
+    assert [block.words for block, _ in examples] == [*[("sh", "run")] * 2, *[("python", "run")] * 5]
     for number, (block, shown) in enumerate(examples):
         if block.words[0] == "python":
             script = lake / f"example{number}.py"
