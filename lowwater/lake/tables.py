@@ -13,7 +13,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -53,16 +53,18 @@ class DataFile:
         size: size in bytes.
         rows: number of rows.
         partition: values of the partition columns.
-        smallest: smallest value of every integer column with statistics.
-        largest: largest value of each of these columns.
+        smallest: lower bound of every column with statistics, as JSON.
+        largest: upper bound of each of these columns.
+        nulls: number of NULLs of every column where it is known.
     """
 
     path: str
     size: int
     rows: int
     partition: Mapping[str, str]
-    smallest: Mapping[str, int]
-    largest: Mapping[str, int]
+    smallest: Mapping[str, Any]
+    largest: Mapping[str, Any]
+    nulls: Mapping[str, int] = field(default_factory=dict)
 
 
 def safe_name(text: str) -> str:
@@ -408,9 +410,8 @@ def _partition(row: Mapping[str, Any]) -> dict[str, str | None]:
 
 
 def _statistics(file: DataFile) -> str:
-    return json.dumps(
-        {"numRecords": file.rows, "minValues": dict(file.smallest), "maxValues": dict(file.largest), "nullCount": {}}
-    )
+    bounds = {"minValues": dict(file.smallest), "maxValues": dict(file.largest), "nullCount": dict(file.nulls)}
+    return json.dumps({"numRecords": file.rows, **bounds})
 
 
 def table_dataset(path: PurePath, table: DeltaTable) -> pads.Dataset:

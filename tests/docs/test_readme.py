@@ -96,7 +96,7 @@ def test_every_command_runs_on_spark(lake: Path) -> None:
     assert [line.split(",")[0] for line in lines(SHOWN.text) if line[:1].isdigit()] == [row["begin"] for row in rows]
     table = DeltaTable(str(lake / "var" / "dns" / "tables" / "dns_latency"))
     columns = ["begin", "server", "questions", "unanswered", "mean_ms", "max_ms"]
-    assert [field.name for field in table.schema().fields] == [*columns, "_last", "_hour"]
+    assert [field.name for field in table.schema().fields] == [*columns, "begin_start", "_last", "_hour"]
     assert table.metadata().partition_columns == ["_hour"]
     assert table.to_pyarrow_table().num_rows == len(rows)
 
@@ -104,7 +104,7 @@ def test_every_command_runs_on_spark(lake: Path) -> None:
 @pytest.mark.spark
 def test_every_reader_of_the_page_on_results_prints_what_it_shows(lake: Path) -> None:
     examples = [(block, after) for block, after in pairwise(blocks(RESULTS)) if after.words == ("text",)]
-    assert [block.words for block, _ in examples] == [("sh", "run"), *[("python", "run")] * 4]
+    assert [block.words for block, _ in examples] == [*[("sh", "run")] * 2, *[("python", "run")] * 5]
     for number, (block, shown) in enumerate(examples):
         if block.words[0] == "python":
             script = lake / f"example{number}.py"

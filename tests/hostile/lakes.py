@@ -19,6 +19,7 @@ from lowwater.cli.main import cli
 from tests.hostile.cases import FAMILIES, Case
 from tests.hostile.compare import apart, plain, write_queries
 from tests.hostile.traffic import SECOND, World
+from tests.replay.support import query_columns
 
 STATELESS = ("selection", "group", "cube", "window", "distinct", "temporal", "chain", "join", "filter_join", "union")
 """Families whose intervals are independent, so that they run in any order."""
@@ -140,8 +141,7 @@ class HostileLake:
         rows: Counter[tuple[Any, ...]] = Counter()
         for path in DeltaTable(str(folder)).file_uris():
             table = pq.ParquetFile(path).read()
-            table = table.select([column for column in table.column_names if not column.startswith("_")])
-            rows.update(tuple(map(plain, row.values())) for row in table.to_pylist())
+            rows.update(tuple(map(plain, row.values())) for row in query_columns(table).to_pylist())
         return rows
 
 

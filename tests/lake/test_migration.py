@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from deltalake import DeltaTable
 
 from lowwater.config import load_config
 from lowwater.errors import LowwaterError
@@ -69,3 +70,18 @@ def test_a_lake_of_0_1_gives_its_rows_again(old: Path, spark: SparkSession) -> N
     outcomes = replay(job, START, START + 2 * HOUR, None, Progress(quiet=True), spark)
     assert [outcome.state for outcome in outcomes] == ["done", "provisional"]
     assert published(lake) == before
+
+
+@pytest.mark.slow
+def test_a_lake_of_0_1_gets_timestamps_and_nothing_becomes_stale(old: Path) -> None:
+    lake = old / "lake"
+    before = lowwater("status", "--lake", lake, "--queries", old / "queries").out
+    rows = published(lake)
+    said = lowwater("maintain", "--lake", lake, "--queries", old / "queries")
+    assert said.code == 0 and said.out.count("filled instants") == len(QUERIES), said
+    for query, column, unit in (("talkers", "tb", 60), ("loud", "time", 1)):
+        stored = DeltaTable(str(lake / "tables" / query)).to_pyarrow_table().to_pylist()
+        assert all(row[f"{column}_start"].timestamp() == row[column] * unit for row in stored)
+    assert lowwater("maintain", "--lake", lake, "--queries", old / "queries").out == "nothing to do\n"
+    assert published(lake) == rows
+    assert lowwater("status", "--lake", lake, "--queries", old / "queries").out == before

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 
 from lowwater.capture.generate import GeneratedCapture
@@ -87,6 +88,12 @@ def table_rows(lake: PurePath, query: str, start: int = START, end: int = END) -
     rows = [tuple(row[name] for name in names) for row in stored.to_pylist()]
     last = names.index("_last")
     return sorted((row for row in rows if start <= row[last] < end), key=repr)
+
+
+def query_columns(table: pa.Table) -> pa.Table:
+    """The columns of the query: without those that the lake adds."""
+    added = [column.name for column in table.schema if column.name[0] == "_" or is_instant(column.type)]
+    return table.drop_columns(added)
 
 
 def all_tables(lake: Path, queries: Sequence[str] = DEMO) -> dict[str, Rows]:

@@ -38,6 +38,7 @@ from tests.replay.support import (
     each_query,
     ingest_all,
     leftovers,
+    query_columns,
     replay_range,
     states,
     table_rows,
@@ -181,7 +182,7 @@ def as_text(lake: Path, query: str) -> Counter[tuple[str, ...]]:
     """The rows of a table as `run` writes them."""
     table = open_table(lake / "tables" / query)
     assert table is not None
-    rows = table.to_pyarrow_table().drop_columns(["_last", "_hour"])
+    rows = query_columns(table.to_pyarrow_table())
     return Counter(tuple("" if v is None else str(v) for v in row.values()) for row in rows.to_pylist())
 
 

@@ -64,7 +64,10 @@ def restore(
     if version == earlier.newest:
         raise LakeError(f"table {query}: version {version} is the newest one", "name an earlier version")
     note = last_note(path, version)
-    if note is not None and not any(first <= start and end <= last for first, last in note.ranges):
+    files = meeting_files(earlier.table, start, end)
+    # An older version of Lowwater wrote no notes: an interval without rows is then taken for one that is not there.
+    present = bool(files) if note is None else any(first <= start and end <= last for first, last in note.ranges)
+    if not present:
         raise LakeError(
             f"table {query}: in version {version} the interval of {format_instant(start)} is not published",
             "name a later version: `lowwater diff` compares them",
@@ -74,7 +77,7 @@ def restore(
     added: list[DataFile] = []
     cut = []
     with lake_errors(f"{path}: the rows of version {version} cannot be put there"):
-        for at, row in enumerate(meeting_files(earlier.table, start, end)):
+        for at, row in enumerate(files):
             file = path / row["path"]
             if is_inside(row, start, end):
                 added.append(copy_file(path, f"{attempt}-{at:05d}.parquet", file, describe(path, file, {})))

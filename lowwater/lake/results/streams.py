@@ -6,7 +6,9 @@ A run writes files into the folder of its attempt. Here they replace the interva
 from __future__ import annotations
 
 import uuid
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from hashlib import file_digest, sha256
 from itertools import groupby
 from pathlib import PurePath
@@ -19,7 +21,8 @@ from lowwater.lake.tables import DataFile, create, interval_label, lake_errors, 
 from lowwater.storage import paths
 from lowwater.storage.leases import Fence
 
-MEASURED = ("_last", "_tick")
+LONGEST_BOUND = 64
+"""Most characters of a text in the bounds of a file."""
 
 
 def write_stream(
@@ -110,33 +113,49 @@ def fingerprint(files: Sequence[PurePath]) -> str:
 def describe(table: PurePath, file: PurePath, partition: Mapping[str, str]) -> DataFile:
     """Describes a file in the folder of its table, for a commit.
 
+    Every column has its bounds: Delta's reader for Arrow takes a column without them as one without a value, and a
+    filter of it finds no row.
+
     Args:
         table: folder of the table.
-        file: a file with the columns MEASURED; the description has their bounds.
+        file: a file of the table.
         partition: values of the partition columns.
     """
     content = paths.local(file)
     metadata = pq.read_metadata(content)
-    bounds: dict[str, tuple[int, int]] = {}
-    complete = set(MEASURED)
+    bounds: dict[str, tuple[Any, Any]] = {}
+    nulls: Counter[str] = Counter()
+    complete = {metadata.schema.column(index).path for index in range(metadata.num_columns)}
     for group in range(metadata.num_row_groups):
         for index in range(metadata.num_columns):
             column = metadata.row_group(group).column(index)
-            name = column.path_in_schema
-            if name in MEASURED:
-                _widen(bounds, complete, name, column.statistics)
+            _widen(bounds, complete, column.path_in_schema, column.statistics)
+            if column.statistics is not None and column.statistics.has_null_count:
+                nulls[column.path_in_schema] += column.statistics.null_count
     return DataFile(
         file.relative_to(table).as_posix(),
         content.stat().st_size,
         metadata.num_rows,
         partition,
-        {name: bounds[name][0] for name in complete & set(bounds)},
-        {name: bounds[name][1] for name in complete & set(bounds)},
+        {name: _bound(bounds[name][0]) for name in complete & set(bounds)},
+        {name: _bound(bounds[name][1], "\U0010ffff") for name in complete & set(bounds)},
+        dict(nulls),
     )
 
 
-def _widen(bounds: dict[str, tuple[int, int]], complete: set[str], name: str, statistics: Any) -> None:
-    if statistics is None or not statistics.has_min_max:
+def _bound(value: Any, behind: str = "") -> Any:
+    """Returns a bound as JSON has it: of a long text its beginning, with what comes behind all that begin so."""
+    if isinstance(value, datetime):
+        return value.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    if isinstance(value, str) and len(value) > LONGEST_BOUND:
+        return value[:LONGEST_BOUND] + behind
+    return value
+
+
+def _widen(bounds: dict[str, tuple[Any, Any]], complete: set[str], name: str, statistics: Any) -> None:
+    if statistics is not None and not statistics.num_values:
+        return  # NULL in all rows of this part
+    if statistics is None or not statistics.has_min_max or isinstance(statistics.min, bytes):
         complete.discard(name)
     else:
         low, high = bounds.get(name, (statistics.min, statistics.max))
