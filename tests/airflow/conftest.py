@@ -110,19 +110,20 @@ class Platform:
     captures: Path
     told: list[dict[str, str]]
 
-    def backfill(self, dag: str, first: int, last: int, **options: Any) -> None:
-        """Backfills the runs from the interval that begins at `first` to that at `last`, ns."""
+    def backfill(self, dag: str, first: int, last: int, **options: Any) -> int:
+        """Backfills the runs from the interval that begins at `first` to that at `last`, ns; returns its id."""
 
-        def accepted() -> bool:
+        def accepted() -> int:
             try:
-                self.home.backfill(dag, format_instant(first), format_instant(last), **options)
+                return int(self.home.backfill(dag, format_instant(first), format_instant(last), **options))
             except RuntimeError as error:  # Airflow sees only once in a while that an earlier one has ended
                 if "already a running backfill" not in str(error):
                     raise
-                return False
-            return True
+                return 0
 
-        assert wait(accepted, 120, 2.0)
+        made = wait(accepted, 120, 2.0)
+        assert made is not None
+        return int(made)
 
     def act(self, address: str) -> str:
         """Does an act of the review pages as a person does: reads the page, sends its form; returns what is said."""
