@@ -57,7 +57,8 @@ class AirflowHost:
         """Says why the user may not do the act, or why Airflow cannot do it now."""
         for dag, method, entity, words in self._needed(act):
             if not self._may(dag, method, entity):
-                return f"You may not {words} {dag}: ask who manages Airflow."
+                named = dag if self._may(dag, "GET", None) else "a DAG that you do not see"
+                return f"You may not {words} {named}: ask who manages Airflow."
         if act.kind == "skew":
             return ""
         dag = DAG + act.name
