@@ -128,8 +128,8 @@ class Platform:
     def act(self, address: str) -> str:
         """Does an act of the review pages as a person does: reads the page, sends its form; returns what is said.
 
-        SQLite may refuse a backfill while a scheduler writes. Then Airflow ends what is there of it after two minutes, and
-        a person tries again.
+        SQLite may refuse a backfill while a scheduler writes. Airflow ends what is there of it after two minutes, and a
+        person tries again.
         """
         url, told = f"{self.home.address}/lowwater/act/{address}", ""
 
