@@ -32,7 +32,7 @@ from lowwater.terminal import Terminal
 ROOT = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent
 USER = "admin"
-STARTS = 120.0
+STARTS = 240.0
 """Seconds that Airflow may take to start on a busy machine."""
 LOCKED = 60
 """Seconds that a component waits for a lock of SQLite; the default of 5 is too short on a busy machine."""

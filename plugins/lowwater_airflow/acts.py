@@ -29,6 +29,8 @@ APPROVAL = "approve"
 """Id of the task that waits for consent."""
 PARALLEL = 2
 """Runs of a backfill from the pages that are at work at once."""
+BUSY = 10
+"""Tries more where Airflow's database is busy, one each second."""
 SET_SKEW = "lowwater_set_skew"
 """Event of the audit log."""
 
@@ -55,7 +57,8 @@ class AirflowHost:
         """Says why the user may not do the act, or why Airflow cannot do it now."""
         for dag, method, entity, words in self._needed(act):
             if not self._may(dag, method, entity):
-                return f"You may not {words} {dag}: ask who manages Airflow."
+                named = dag if self._may(dag, "GET", None) else "a DAG that you do not see"
+                return f"You may not {words} {named}: ask who manages Airflow."
         if act.kind == "skew":
             return ""
         dag = DAG + act.name
@@ -113,6 +116,9 @@ class AirflowHost:
         assert act.span is not None
         run = run_of(dag, *act.span)
         if act.kind == "backfill" or (act.kind == "run" and run is not None and run.orphan):
+            if act.kind == "run" and run is not None and run.stuck:
+                # A backfill leaves out what is in the queue, and Airflow never takes this run out of it.
+                self._ask("PATCH", f"dags/{dag}/dagRuns/{run.run_id}", {"state": "failed"})
             made = self._ask("POST", "backfills", _backfill_body(act))
             return f"Airflow made backfill {made['id']} of {dag}."
         if act.kind == APPROVAL:
@@ -172,13 +178,21 @@ class AirflowHost:
         Raises:
             Refused: Airflow's answer is an error.
         """
+        import anyio
         import anyio.from_thread
         import httpx
 
         async def send() -> httpx.Response:
             transport = httpx.ASGITransport(app=_airflow(), raise_app_exceptions=False)
             async with httpx.AsyncClient(transport=transport, base_url="http://airflow", timeout=60) as client:
-                return await client.request(method, f"/api/v2/{path}", json=body, headers=self._login)
+                answer = await client.request(method, f"/api/v2/{path}", json=body, headers=self._login)
+                # A backfill that met a busy database may be there in part, so only other requests are sent again.
+                for _ in range(0 if path == "backfills" else BUSY):
+                    if answer.status_code != 503:
+                        break
+                    await anyio.sleep(1)  # SQLite has one writer at a time
+                    answer = await client.request(method, f"/api/v2/{path}", json=body, headers=self._login)
+                return answer
 
         answer = anyio.from_thread.run(send)
         if answer.is_error:
@@ -233,10 +247,13 @@ class _Run:
         active: whether it is queued or running and does not wait for consent.
         waits: whether it waits for consent.
         orphan: whether it is of a backfill that was cancelled; Airflow never starts such a run after it was cleared.
+        stuck: whether such a run was cleared, so that it is queued for ever.
     """
 
-    def __init__(self, run_id: str, active: bool, waits: bool, orphan: bool) -> None:
-        self.run_id, self.active, self.waits, self.orphan = run_id, active, waits, orphan
+    def __init__(self, run_id: str, state: str, waits: bool, orphan: bool) -> None:
+        self.run_id, self.waits, self.orphan = run_id, waits, orphan
+        self.stuck = orphan and state == "queued"
+        self.active = not waits and not self.stuck and state in ("queued", "running")
 
 
 def run_of(dag: str, start: int, end: int) -> _Run | None:
@@ -269,9 +286,7 @@ def run_of(dag: str, start: int, end: int) -> _Run | None:
             TaskInstance.dag_id == dag, TaskInstance.run_id == run.run_id, TaskInstance.task_id == APPROVAL
         )
         waits = session.scalar(waiting) == "awaiting_input"
-        # A cleared run of a cancelled backfill is queued for ever, and no reason to wait.
-        active = run.state == "running" or (run.state == "queued" and not orphan)
-        return _Run(run.run_id, active and not waits, waits, orphan)
+        return _Run(run.run_id, str(run.state), waits, orphan)
 
 
 def _dag_paused(dag: str) -> bool | None:

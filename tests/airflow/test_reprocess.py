@@ -64,6 +64,7 @@ schemas = "beat.schema"
 since = "{since}"
 until = "{until}"
 policy = "publish"
+skew = "0s"
 """
 SCHEMA = "PROTOCOL BEAT { uint time get_csv_uint (increasing); uint value get_csv_uint; }"
 BEATS = "DEFINE { query_name 'beats'; }\nSELECT tb, count(*) AS cnt FROM beat.BEAT GROUP BY time/3600 AS tb\n"
@@ -142,6 +143,7 @@ def page(platform: Platform) -> Iterator[Any]:
 def beat(lake: Path, folder: Path, half: int) -> None:
     """Ingests the records of half a day, one each hour."""
     begin, end = START + half * 12 * HOUR, START + (half + 1) * 12 * HOUR
+    folder.mkdir(exist_ok=True)
     path = folder / f"beat{half}.csv"
     lines = [f"{at // 10**9},{half}\n" for at in range(begin, end, HOUR)]
     path.write_text("".join(["time,value\n", *lines]), encoding="ascii")
@@ -261,12 +263,11 @@ def test_a_set_that_hands_state_over_runs_in_order_though_two_runs_may_be_at_wor
 def consumed(platform: Platform, dag: str = "day_of_beats") -> list[tuple[str, str]]:
     """Of each run of a consumer its partition and the state of its last task, oldest first, once all have ended."""
 
-    def ended() -> list[dict[str, Any]] | None:
-        found = platform.home.runs(dag)
-        return found if all(run["state"] in ("success", "failed") for run in found) else None
+    def ended() -> bool:
+        return all(run["state"] in ("success", "failed") for run in platform.home.runs(dag))
 
-    runs = wait(ended, 120, 1.0)
-    assert runs is not None
+    assert wait(ended, 120, 1.0)
+    runs = platform.home.runs(dag)
     tasks = {task["dag_run_id"]: task["state"] for task in platform.home.tasks(dag) if task["task_id"] == "consume"}
     ordered = sorted(runs, key=lambda run: run["run_after"])
     return [(run["partition_key"], tasks[run["dag_run_id"]]) for run in ordered]
@@ -349,7 +350,7 @@ def test_a_skew_is_recommended_accepted_and_what_became_stale_is_run_again(platf
 def test_a_backfill_that_was_cancelled_is_no_trap(platform: Platform) -> None:
     """Airflow calls runs that never began failed, and never starts them again; the pages know both."""
     noon = START + 12 * HOUR
-    made = platform.home.backfill("replay_beat", format_instant(START), format_instant(noon), 1, again="completed")
+    made = platform.backfill("replay_beat", START, noon, parallel=1, again="completed")
     platform.home.ask("PUT", f"backfills/{made}/cancel")
     assert wait(lambda: {run["state"] for run in platform.home.runs("replay_beat")} <= {"success", "failed"}, 120, 1.0)
     run = next(
@@ -366,7 +367,7 @@ def test_a_backfill_that_was_cancelled_is_no_trap(platform: Platform) -> None:
 
     assert not wait(lambda: state() != "queued", 10, 1.0), "Airflow starts such runs now: the documents can say less"
     said = platform.act(f"run/beat?start={format_instant(noon)}&end={format_instant(noon + 12 * HOUR)}")
-    assert said.startswith("Airflow made backfill")
+    assert said.startswith("Airflow made backfill"), said
     assert wait(lambda: state() == "success", 120, 1.0), state()
     platform.home.ask("DELETE", f"dags/replay_beat/dagRuns/{run['dag_run_id']}")
     platform.backfill("replay_beat", noon, noon)
