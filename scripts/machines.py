@@ -63,12 +63,14 @@ class Cluster:
         workers: number of workers.
         cores: cores of each worker.
         memory: memory of each worker for executors, as Spark writes sizes.
+        packages: folder of Python packages that workers find beside the installed ones; empty for none.
     """
 
     folder: Path
     workers: int = 3
     cores: int = 1
     memory: str = "1g"
+    packages: str = ""
     _parts: dict[str, psutil.Popen] = field(default_factory=dict, init=False, repr=False)
     _ports: dict[str, int] = field(default_factory=dict, init=False, repr=False)
 
@@ -164,7 +166,7 @@ class Cluster:
             }
         own = {"HOME": "/tmp/home", "TMPDIR": "/tmp", "LOWWATER_CACHE": "/tmp/kernels", "SPARK_DAEMON_MEMORY": "256m"}
         own |= {"SPARK_LOCAL_DIRS": "/tmp/local", "SPARK_WORKER_DIR": "/tmp/work", "SPARK_LOCAL_IP": self._host(name)}
-        return {**common, **self.store(), **own}
+        return {**common, **self.store(), **own, **({"PYTHONPATH": self.packages} if self.packages else {})}
 
     def _launch(self, name: str, command: Sequence[str]) -> None:
         with self._log(name).open("w") as log:
@@ -235,9 +237,16 @@ class Cluster:
 
 
 @contextmanager
-def cluster(folder: Path, workers: int = 3, cores: int = 1) -> Iterator[Cluster]:
-    """Runs a cluster; see `Cluster`."""
-    running = Cluster(folder, workers, cores)
+def cluster(folder: Path, workers: int = 3, cores: int = 1, packages: str = "") -> Iterator[Cluster]:
+    """Runs a cluster.
+
+    Args:
+        folder: as of `Cluster`.
+        workers: number of workers.
+        cores: cores of each worker.
+        packages: as of `Cluster`.
+    """
+    running = Cluster(folder, workers, cores, packages=packages)
     try:
         running.start()
         yield running

@@ -91,7 +91,7 @@ def main() -> int:
     options = parser.parse_args()
     options.ledger.parent.mkdir(parents=True, exist_ok=True)
     ends = time.monotonic() + options.seconds
-    with cluster(options.folder.absolute()) as machines:
+    with cluster(options.folder.absolute(), packages=str(ROOT)) as machines:  # functions of cases are of the tests
         os.environ.update(machines.environment())
         from lowwater.high.session import SessionSettings, build_session
 
