@@ -4,8 +4,9 @@ For each interval a victim, a stage and an instant in it are drawn. Victims are 
 executor, the driver, the task above it, the master, or the way to the S3 server. What died is started again; a task
 that died or failed is tried again, as Airflow does. Then the rows of the interval are those of a quiet run in one
 process, and no staging of it is left. A task runs the intervals of a lake one after another in one Spark application,
-until it dies. Each lake begins with an ingest on the cluster, with a kill too. Each ingest and interval is a line of
-JSON in the ledger; a run goes on behind the last whole lake, and ends with the counts of all.
+until it dies. Several lakes are at work on the cluster at once; a worker or a master dies for all of them. Each lake
+begins with an ingest on the cluster, with a kill too. Each ingest and interval is a line of JSON in the ledger; a run
+adds to it, and ends with the counts of all.
 """
 
 from __future__ import annotations
@@ -21,10 +22,12 @@ import signal
 import statistics
 import subprocess
 import sys
+import threading
 import time
 import uuid
 from collections import Counter, defaultdict, deque
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
@@ -89,11 +92,6 @@ class Run:
     def ledger(self) -> Path:
         """A line for each ingest and each interval."""
         return self.folder / "ledger.jsonl"
-
-    @property
-    def log(self) -> Path:
-        """What tasks and ingests say."""
-        return self.folder / "task.log"
 
     @property
     def queries(self) -> Path:
@@ -186,13 +184,21 @@ class Lane:
         machines: the cluster.
         lake: the lake.
         lengths: stage -> its last lengths, s.
+        alone: is held while something is killed and started again.
     """
 
     run: Run
     machines: Cluster
     lake: ObjectPath
     lengths: dict[str, deque[float]]
+    alone: threading.Lock
     _stage: str = field(default=INGEST, init=False)
+
+    @property
+    def log(self) -> Path:
+        """What tasks and ingests of the lake say."""
+        return self.run.folder / "logs" / f"{self.lake.name}.log"
+
     _began: float = field(default=0.0, init=False)
 
     def ingest(self) -> dict[str, Any]:
@@ -228,8 +234,8 @@ class Lane:
         while number < last and (time.monotonic() < ends or tried):
             tried += 1
             if tried > TRIES:
-                raise ClusterError(f"{_begin(number)} was tried {TRIES} times: {self.run.log}")
-            task, reached = self._task(number, last, tried), self.run.log.stat().st_size
+                raise ClusterError(f"{_begin(number)} was tried {TRIES} times: {self.log}")
+            task, reached = self._task(number, last, tried), self.log.stat().st_size
             self._enter(STAGES[0], kill)
             while True:
                 over = task.poll() is not None
@@ -252,7 +258,7 @@ class Lane:
                 self._strike(kill, task)
                 if time.monotonic() - self._began > STUCK:
                     _end(task)
-                    raise ClusterError(f"{_begin(number)} is stuck in stage {self._stage}: {self.run.log}")
+                    raise ClusterError(f"{_begin(number)} is stuck in stage {self._stage}: {self.log}")
                 time.sleep(0.05)
             if task.wait() == 0 and number < last:  # the last one was published before its task died
                 lines.append(self._check(number, kill, tried, began))
@@ -274,11 +280,16 @@ class Lane:
         """Kills the victim when it is due, and starts again what the cluster has lost."""
         if kill.killed or time.monotonic() < kill.at:
             return
-        kill.during, kill.after = self._stage, round(time.monotonic() - self._began, 2)
-        kill.killed = struck(self.machines, task, kill.victim, self.run.chance)
-        if kill.killed in self.machines.names:
-            time.sleep(self.run.chance.uniform(0.0, AWAY))
-            self.machines.revive(kill.killed)
+        if not self.alone.acquire(blocking=False):
+            return  # another lake's turn; the next look is soon
+        try:
+            kill.during, kill.after = self._stage, round(time.monotonic() - self._began, 2)
+            kill.killed = struck(self.machines, task, kill.victim, self.run.chance)
+            if kill.killed in self.machines.names:
+                time.sleep(self.run.chance.uniform(0.0, AWAY))
+                self.machines.revive(kill.killed)
+        finally:
+            self.alone.release()
 
     def _task(self, first: int, last: int, tried: int) -> psutil.Popen:
         """Starts a task over intervals: a process above the driver, which dies with it."""
@@ -289,13 +300,13 @@ class Lane:
 
     def _started(self, program: list[str], what: str) -> psutil.Popen:
         variables = {**os.environ, **self.machines.environment(), "PYTHONUNBUFFERED": "1"}
-        with self.run.log.open("a") as log:
+        with self.log.open("a") as log:
             print(f"== {self.lake.name} {what}", file=log, flush=True)
             return psutil.Popen(program, cwd=ROOT, env=variables, stdout=log, stderr=log)
 
     def _ended(self, reached: int) -> tuple[list[tuple[str, int]], int]:
         """Returns the stages that ended, with the numbers of their intervals, behind a place of the log."""
-        with self.run.log.open("rb") as log:
+        with self.log.open("rb") as log:
             log.seek(reached)
             text = log.read()
         whole = text[: text.rfind(b"\n") + 1]
@@ -344,7 +355,7 @@ def struck(machines: Cluster, task: psutil.Popen, victim: str, chance: random.Ra
         return victim
     try:
         if victim == "executor":
-            candidates = machines.executors()
+            candidates = machines.executors(task)
         elif victim == "driver":  # of an ingest the command itself is the driver
             candidates = [child for child in task.children() if "python" in child.name()] or [task]
         else:
@@ -363,6 +374,7 @@ def main() -> int:
     parser.add_argument("--folder", type=Path, default=ROOT / "var" / "endurance" / "cluster")
     parser.add_argument("--intervals", type=int, default=200, help="intervals in the ledger at the end; default: 200")
     parser.add_argument("--hours", type=int, default=24, help="intervals of a lake; default: 24")
+    parser.add_argument("--lanes", type=int, default=3, help="lakes at work at once; default: 3")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="no interval begins after so many")
     parser.add_argument("--seed", type=int, default=None, help="of victims and instants; default: another each time")
     options = parser.parse_args()
@@ -372,12 +384,23 @@ def main() -> int:
     run = Run(folder, options.hours, random.Random(options.seed))
     ends = time.monotonic() + options.seconds
     run.prepare()
-    with cluster(folder / "machines") as machines, environment(machines.store()):
-        lengths: dict[str, deque[float]] = defaultdict(lambda: deque([3.0], RECENT))
-        while (missing := options.intervals - _intervals(_lines(run.ledger))) > 0 and time.monotonic() < ends:
-            lane = Lane(run, machines, machines.lake(f"kills-{uuid.uuid4().hex[:6]}"), lengths)
-            lane.ingest()
-            lane.replay(0, min(run.hours, missing), ends)
+    (folder / "logs").mkdir(exist_ok=True)
+    lengths: dict[str, deque[float]] = defaultdict(lambda: deque([3.0], RECENT))
+    alone, all_done = threading.Lock(), threading.Barrier(options.lanes)
+    with cluster(folder / "machines", applications=options.lanes) as machines, environment(machines.store()):
+
+        def work() -> None:
+            try:
+                while (missing := options.intervals - _intervals(_lines(run.ledger))) > 0 and time.monotonic() < ends:
+                    lane = Lane(run, machines, machines.lake(f"kills-{uuid.uuid4().hex[:6]}"), lengths, alone)
+                    lane.ingest()
+                    lane.replay(0, min(run.hours, missing), ends)
+            finally:
+                all_done.wait()  # what a thread has started again ends with it
+
+        with ThreadPoolExecutor(options.lanes) as pool:
+            for lane in [pool.submit(work) for _ in range(options.lanes)]:
+                lane.result()
     return _summary(_lines(run.ledger))
 
 

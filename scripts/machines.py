@@ -16,10 +16,11 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -38,6 +39,9 @@ KEYS = {
 
 STARTS = 120.0
 """Seconds that a part may take to start on a busy machine."""
+
+EXECUTOR = 1024
+"""Memory of an executor, MiB: Spark's default."""
 
 ISOLATED = """\
 set -e
@@ -62,15 +66,15 @@ class Cluster:
         folder: folder for logs, the state of the master, and the worker's own folders.
         workers: number of workers.
         cores: cores of each worker.
-        memory: memory of each worker for executors, as Spark writes sizes.
         packages: folder of Python packages that workers find beside the installed ones; empty for none.
+        applications: most Spark applications at once; each has so many cores of each worker.
     """
 
     folder: Path
     workers: int = 3
     cores: int = 1
-    memory: str = "1g"
     packages: str = ""
+    applications: int = 1
     _parts: dict[str, psutil.Popen] = field(default_factory=dict, init=False, repr=False)
     _ports: dict[str, int] = field(default_factory=dict, init=False, repr=False)
 
@@ -111,31 +115,37 @@ class Cluster:
         self._ports = {name: _free_port() for name in ("disk", "s3", "master")}
         self._launch("disk", [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(self._ports["disk"])])
         self._await("disk", lambda: _make_bucket(self._ports["disk"]))
-        for name in ("s3", "master", *(f"worker{number}" for number in range(self.workers))):
-            self.revive(name)
+        workers = [f"worker{number}" for number in range(self.workers)]
+        for names in (["s3"], ["master"], workers):
+            works = {name: self._begun(name) for name in names}
+            for name in names:
+                self._await(name, works[name])
 
     def revive(self, name: str) -> None:
         """Starts a part that is not running, and waits until it works. It ends with the thread that calls this."""
-        if self.running(name):
-            return
+        if not self.running(name):
+            self._await(name, self._begun(name))
+
+    def _begun(self, name: str) -> Callable[[], bool]:
+        """Launches a part; returns what tells whether it works."""
         if name == "s3":
             ports = str(self._ports["disk"]), str(self._ports["s3"])
             self._launch(name, [sys.executable, "-m", "tests.storage.servers", *ports])
-            self._await(name, lambda: _answers(self._ports["s3"]))
-        elif name == "master":
+            return lambda: _answers(self._ports["s3"])
+        if name == "master":
             command = ["--host", "127.0.0.1", "--port", str(self._ports["master"]), "--webui-port", "0"]
             self._launch(name, [_spark(), "org.apache.spark.deploy.master.Master", *command])
-            self._await(name, lambda: _answers(self._ports["master"]))
-        else:
-            self._launch(name, self._worker(name))
-            self._await(name, lambda: "Successfully registered with master" in self._log(name).read_text())
+            return lambda: _answers(self._ports["master"])
+        self._launch(name, self._worker(name))
+        return lambda: "Successfully registered with master" in self._log(name).read_text()
 
     def _worker(self, name: str) -> list[str]:
         own = self.folder / name
         shutil.rmtree(own, ignore_errors=True)
         own.mkdir()
         host = self._host(name)
-        command = ["--host", host, "--webui-port", "0", "--cores", str(self.cores), "-m", self.memory, self.master]
+        size = ["--cores", str(self.cores * self.applications), "-m", f"{self.applications * EXECUTOR}m"]
+        command = ["--host", host, "--webui-port", "0", *size, self.master]
         isolated = [*_namespace(), "sh", "-c", ISOLATED, "sh", str(own), str(ROOT / "var")]
         return [*isolated, _spark(), "org.apache.spark.deploy.worker.Worker", *command]
 
@@ -158,6 +168,7 @@ class Cluster:
             kept = self.folder / "master-state"
             kept.mkdir(exist_ok=True)
             options = f"-Dspark.deploy.recoveryMode=FILESYSTEM -Dspark.deploy.recoveryDirectory={kept}"
+            options += f" -Dspark.deploy.defaultCores={self.workers * self.cores}"
             return {
                 **common,
                 "SPARK_LOCAL_IP": "127.0.0.1",
@@ -183,9 +194,9 @@ class Cluster:
     def _log(self, name: str) -> Path:
         return self.folder / f"{name}.log"
 
-    def _await(self, name: str, works: object) -> None:
+    def _await(self, name: str, works: Callable[[], bool]) -> None:
         deadline = time.monotonic() + STARTS
-        while not works():  # type: ignore[operator]
+        while not works():
             if time.monotonic() > deadline or not self.running(name):
                 tail = "\n".join(self._log(name).read_text(errors="replace").splitlines()[-12:])
                 raise ClusterError(f"{name} did not start:\n{tail}\n  its log: {self._log(name)}")
@@ -204,14 +215,22 @@ class Cluster:
                 process.send_signal(signal.SIGKILL)
         part.wait()
 
-    def executors(self) -> list[psutil.Process]:
-        """The executors of all workers."""
+    def executors(self, driver: psutil.Process | None = None) -> list[psutil.Process]:
+        """The executors of all workers.
+
+        Args:
+            driver: a process above a driver, whose executors are meant; None for those of all.
+        """
+        ports = None if driver is None else _ports_of(driver)
         found = []
         for number in range(self.workers):
             part = self._parts.get(f"worker{number}")
             for process in _family(part) if part is not None and part.poll() is None else ():
                 with suppress(psutil.Error):
-                    if "CoarseGrainedExecutorBackend" in " ".join(process.cmdline()):
+                    line = process.cmdline()
+                    if "org.apache.spark.executor.CoarseGrainedExecutorBackend" in line and (
+                        ports is None or int(line[line.index("--driver-url") + 1].rpartition(":")[2]) in ports
+                    ):
                         found.append(process)
         return found
 
@@ -237,16 +256,9 @@ class Cluster:
 
 
 @contextmanager
-def cluster(folder: Path, workers: int = 3, cores: int = 1, packages: str = "") -> Iterator[Cluster]:
-    """Runs a cluster.
-
-    Args:
-        folder: as of `Cluster`.
-        workers: number of workers.
-        cores: cores of each worker.
-        packages: as of `Cluster`.
-    """
-    running = Cluster(folder, workers, cores, packages=packages)
+def cluster(folder: Path, **options: Any) -> Iterator[Cluster]:
+    """Runs a cluster; arguments as of `Cluster`."""
+    running = Cluster(folder, **options)
     try:
         running.start()
         yield running
@@ -290,6 +302,15 @@ def _family(process: psutil.Process) -> list[psutil.Process]:
         return process.children(recursive=True)
     except psutil.NoSuchProcess:
         return []
+
+
+def _ports_of(process: psutil.Process) -> set[int]:
+    """The ports at which a process and those below it listen."""
+    found = set()
+    for each in [process, *_family(process)]:
+        with suppress(psutil.Error):
+            found |= {at.laddr.port for at in each.net_connections("tcp") if at.status == psutil.CONN_LISTEN}
+    return found
 
 
 def _free_port() -> int:
