@@ -15,7 +15,6 @@ import socket
 import subprocess
 import sys
 import time
-import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -28,7 +27,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # the S3 server belongs to the tests
 
 from lowwater.storage.object_paths import ObjectPath  # noqa: E402
-from tests.storage.servers import BUCKET, PACKAGES  # noqa: E402
+from tests.storage.servers import BUCKET, DISK, disk_server  # noqa: E402
 
 KEYS = {
     "AWS_ACCESS_KEY_ID": "AKIACLUSTERCLUSTER00",
@@ -80,7 +79,7 @@ class Cluster:
 
     @property
     def names(self) -> list[str]:
-        """The parts that may be killed and started again. The last one is the way to the store, not its disk."""
+        """The parts that may be killed and started again; the S3 server has its objects on the disk."""
         return [*(f"worker{number}" for number in range(self.workers)), "master", "s3"]
 
     @property
@@ -106,15 +105,14 @@ class Cluster:
         Raises:
             ClusterError: a part did not start, or this machine cannot isolate workers.
         """
-        if not PACKAGES.is_dir():
+        if not DISK.exists():
             raise ClusterError("the S3 server is not installed: make .venv/.s3")
         if subprocess.run([*_namespace(), "true"], capture_output=True, check=False).returncode:
             raise ClusterError("workers cannot be isolated: `unshare --mount` is not allowed here")
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True)
-        self._ports = {name: _free_port() for name in ("disk", "s3", "master")}
-        self._launch("disk", [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(self._ports["disk"])])
-        self._await("disk", lambda: _make_bucket(self._ports["disk"]))
+        self._ports = {name: free_port() for name in ("disk", "s3", "master")}
+        (self.folder / "objects" / BUCKET).mkdir(parents=True)
         workers = [f"worker{number}" for number in range(self.workers)]
         for names in (["s3"], ["master"], workers):
             works = {name: self._begun(name) for name in names}
@@ -130,12 +128,13 @@ class Cluster:
         """Launches a part; returns what tells whether it works."""
         if name == "s3":
             ports = str(self._ports["disk"]), str(self._ports["s3"])
-            self._launch(name, [sys.executable, "-m", "tests.storage.servers", *ports])
-            return lambda: _answers(self._ports["s3"])
+            self._launch("disk", disk_server(self._ports["disk"], self.folder / "objects"))
+            self._launch(name, [sys.executable, "-m", "tests.storage.servers", *ports, "conditions"])
+            return lambda: all(answers(self._ports[part]) for part in ("disk", "s3"))
         if name == "master":
             command = ["--host", "127.0.0.1", "--port", str(self._ports["master"]), "--webui-port", "0"]
             self._launch(name, [_spark(), "org.apache.spark.deploy.master.Master", *command])
-            return lambda: _answers(self._ports["master"])
+            return lambda: answers(self._ports["master"])
         self._launch(name, self._worker(name))
         return lambda: "Successfully registered with master" in self._log(name).read_text()
 
@@ -161,7 +160,7 @@ class Cluster:
             "SPARK_HOME": str(Path(_spark()).parents[1]),
         }
         if name == "disk":
-            return {**os.environ, "PYTHONPATH": str(PACKAGES)}
+            return dict(os.environ)
         if name == "s3":
             return {**os.environ, "PYTHONPATH": str(ROOT)}
         if name == "master":
@@ -209,11 +208,11 @@ class Cluster:
 
     def kill(self, name: str) -> None:
         """Kills a part at once; a worker with its executors and their Python processes, as a machine that goes down."""
-        part = self._parts[name]
-        for process in [part, *_family(part)]:
-            with suppress(psutil.NoSuchProcess):
-                process.send_signal(signal.SIGKILL)
-        part.wait()
+        for part in [self._parts[each] for each in (("disk", "s3") if name == "s3" else (name,))]:
+            for process in [part, *_family(part)]:
+                with suppress(psutil.NoSuchProcess):
+                    process.send_signal(signal.SIGKILL)
+            part.wait()
 
     def executors(self, driver: psutil.Process | None = None) -> list[psutil.Process]:
         """The executors of all workers.
@@ -313,22 +312,15 @@ def _ports_of(process: psutil.Process) -> set[int]:
     return found
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port of loopback that is free now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
-def _answers(port: int) -> bool:
+def answers(port: int) -> bool:
+    """Whether somebody listens at a port of loopback."""
     with socket.socket() as probe:
         probe.settimeout(1.0)
         return probe.connect_ex(("127.0.0.1", port)) == 0
-
-
-def _make_bucket(port: int) -> bool:
-    request = urllib.request.Request(f"http://127.0.0.1:{port}/{BUCKET}", method="PUT")
-    try:
-        urllib.request.urlopen(request, timeout=10).close()
-    except OSError:
-        return False
-    return True

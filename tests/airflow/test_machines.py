@@ -22,7 +22,7 @@ from lowwater.storage import paths
 from scripts.machines import Cluster, cluster, environment
 from tests.airflow.conftest import Platform, prepare, script
 from tests.replay.support import DEMO, QUERIES, ROOT, START, table_rows, write_settings
-from tests.storage.servers import PACKAGES
+from tests.storage.servers import DISK
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
@@ -46,7 +46,7 @@ spark.stop()
 
 @pytest.fixture(scope="module")
 def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    if not PACKAGES.is_dir():
+    if not DISK.exists():
         pytest.skip("the S3 server is not installed: make .venv/.s3")
     if subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False).returncode:
         pytest.skip("workers cannot be isolated: `unshare --mount` is not allowed here")
