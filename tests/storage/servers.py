@@ -53,7 +53,8 @@ def s3_server(log: Path) -> Iterator[int]:
 
 
 DISK = PACKAGES / "bin" / "rclone"
-"""A server that keeps objects in a folder, so that it may be killed. It knows no conditions; the proxy checks them."""
+"""A server that keeps objects in a folder, so that it may be killed. What it lacks, conditions of writes and the status
+of ranges, the proxy does."""
 
 
 def disk_server(port: int, folder: Path) -> list[str]:
@@ -128,7 +129,7 @@ def serve(server: int, port: int = 0, conditions: bool = False) -> None:
     Args:
         server: port of the server.
         port: own port; 0 for any free one.
-        conditions: whether the proxy checks conditions of writes, for a server that does not.
+        conditions: whether the proxy checks conditions of writes, and corrects the status of ranges, for `DISK`.
     """
     alone, draw = threading.Lock(), random.Random(7)
     rules: list[tuple[Rule, list[int]]] = []
@@ -186,6 +187,8 @@ def serve(server: int, port: int = 0, conditions: bool = False) -> None:
                         return
                     sent = {name: value for name, value in sent.items() if name.lower() not in CONDITIONS}
                 status, headers, content = ask(self.command, self.path, body, sent)
+                if conditions and status == 200 and "Content-Range" in headers:
+                    status = 206  # as S3 answers; clients take nothing else for a range
             if fault == "lost":
                 self.close_connection = True
             elif fault == "hang":

@@ -66,6 +66,7 @@ def test_a_server_that_is_killed_keeps_objects_and_conditions(tmp_path: Path, mo
         with pytest.raises(objects.ChangedError):
             objects.swap(root / "lock", b"three", first)
         assert objects.read(root / "lock") == (b"two", second)
+        assert [objects.read_range(root / "lock", *part, second) for part in ((0, 3), (1, 2))] == [b"two", b"wo"]
         append_rows(root / "table", pa.table({"value": [3]}, SCHEMA))
         forget(root / "table")
         assert sorted(read_rows(root / "table", SCHEMA).column("value").to_pylist()) == [0, 1, 2, 3]
