@@ -37,7 +37,7 @@ import psutil
 from demo import LINK
 from endurance import SETTINGS
 from home import ROOT
-from machines import Cluster, ClusterError, cluster, environment
+from machines import Cluster, ClusterError, cluster, die_with_starter, environment
 
 from lowwater.capture.generate import generate
 from lowwater.instants import HOUR, format_instant, parse_instant
@@ -302,7 +302,7 @@ class Lane:
         variables = {**os.environ, **self.machines.environment(), "PYTHONUNBUFFERED": "1"}
         with self.log.open("a") as log:
             print(f"== {self.lake.name} {what}", file=log, flush=True)
-            return psutil.Popen(program, cwd=ROOT, env=variables, stdout=log, stderr=log)
+            return psutil.Popen(program, cwd=ROOT, env=variables, stdout=log, stderr=log, preexec_fn=die_with_starter)
 
     def _ended(self, reached: int) -> tuple[list[tuple[str, int]], int]:
         """Returns the stages that ended, with the numbers of their intervals, behind a place of the log."""

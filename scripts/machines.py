@@ -187,7 +187,7 @@ class Cluster:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
-                preexec_fn=_die_with_starter,
+                preexec_fn=die_with_starter,
             )
 
     def _log(self, name: str) -> Path:
@@ -280,7 +280,8 @@ def environment(variables: Mapping[str, str]) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _die_with_starter() -> None:
+def die_with_starter() -> None:
+    """Makes a new process end with the thread that starts it; for `preexec_fn`."""
     # Who is killed ends nothing itself; PR_SET_PDEATHSIG is 1. An executor ends when its worker is gone.
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
