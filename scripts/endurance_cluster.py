@@ -422,7 +422,8 @@ def _summary(lines: list[dict[str, Any]]) -> int:
     print(f"| victim | {' | '.join(stages)} | all |\n| --- |{' ---: |' * (len(stages) + 1)}")
     for victim in (*VICTIMS, "nobody"):
         counts = [kills[victim, stage] for stage in stages]
-        print(f"| {victim} | {' | '.join(map(str, counts))} | {sum(counts)} |")
+        every = sum(count for (name, _), count in kills.items() if name == victim)
+        print(f"| {victim} | {' | '.join(map(str, counts))} | {every} |")
     different, left = sum(not line["same"] for line in lines), sum(bool(line["left"]) for line in lines)
     ingests = sum("ingest" in line for line in lines)
     print(f"{_intervals(lines)} intervals with a kill, {ingests} ingests")
