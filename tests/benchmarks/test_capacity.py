@@ -76,6 +76,13 @@ def test_page_tells_how_many_requests_wait_for_one_another() -> None:
     assert row("high", part) == ["high", "0.5", "0.5", "72", "10"]
 
 
+def test_page_says_what_was_not_measured() -> None:
+    runs = [{**size, "runs": size["runs"][:1]} for size in FIGURES["sizes"]]
+    text = capacity.page({**FIGURES, "sizes": runs})
+    assert "Not measured in this run." in text
+    assert row("low", text)[6] == "-"
+
+
 def test_page_extrapolates_by_its_assumptions() -> None:
     part = capacity.page(FIGURES).partition("## 100 links")[2]
     packets = 100 * 10e9 / 8 / 720
