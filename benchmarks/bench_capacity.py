@@ -1,8 +1,9 @@
-"""Figures for docs/capacity.md: seconds of each stage at 1 and 2 cores, bytes a packet, requests to the store.
+"""Measures what docs/capacity.md is made of: seconds of each stage, bytes a packet, requests to the store.
 
-`python -m benchmarks.bench_capacity --packets 1000000` generates captures of one link, ingests and replays an hour of
-them with the lake in the S3 server of the tests, on one core, on two, and on two with a store whose every answer comes
-50 ms later. The server itself has the other core, or shares both.
+`python -m benchmarks.bench_capacity` generates an hour of three links in two sizes, ingests and replays it with the
+lake in the S3 server of the tests: on one core, on two, and on two with a store that answers later. Each stage is a
+process of its own. It writes docs/capacity.json, of which `python -m benchmarks.capacity` makes the page. Processor
+seconds are those of the process and its JVM, without those of the server; clock seconds depend on what else runs.
 """
 
 from __future__ import annotations
@@ -10,15 +11,20 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import platform
 import re
+import resource
 import shutil
 import subprocess
 import sys
+import time
 import uuid
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
+from benchmarks.capacity import FIGURES, STAGES
 from lowwater.capture.generate import generate
 from lowwater.instants import HOUR, format_instant, parse_instant
 from lowwater.storage import paths
@@ -27,8 +33,10 @@ from tests.storage.servers import BUCKET, LATE, Proxy, Rule, proxied, s3_server
 
 ROOT = Path(__file__).resolve().parents[1]
 START = parse_instant("2026-01-01T00:00:00Z")
-STAGES = ("ingest", "low", "high", "audit", "publish")
-SECONDS = re.compile(r"^\s+(ingest|low|high|audit|publish) .*?: ([\d.,]+) s", re.MULTILINE)
+SPAN = ("--from", format_instant(START), "--to", format_instant(START + HOUR))
+LINKS = ("main1", "main2", "control")
+FOLDERS = ("packets", "lfta", "streams", "tables")
+SECONDS = re.compile(r"^\s+(ingest|low|high|audit|publish) .*?: ([\d.,]+) s$", re.MULTILINE)
 SETTINGS = """\
 [sets]
 main0_and_control = ["main1", "control"]
@@ -46,84 +54,136 @@ policy = "publish"
 
 
 @dataclass(frozen=True)
-class Figures:
-    """The figures of one run.
+class Hour:
+    """Captures of an hour.
 
     Attributes:
-        name: what is special about it.
-        seconds: stage -> seconds.
-        requests: stage -> number of requests by method.
-        sizes: folder of the lake -> bytes.
+        packets: number of packets of all links.
+        size: bytes of the files.
+        files: link -> file.
     """
 
-    name: str
-    seconds: dict[str, float]
-    requests: dict[str, dict[str, int]]
-    sizes: dict[str, int]
+    packets: int
+    size: int
+    files: dict[str, Path]
+
+    @staticmethod
+    def of(folder: Path, packets: int) -> Hour:
+        """Generates about so many packets."""
+        made = generate(folder, START, 1, LINKS, packets / 7200, seed=7)
+        first = [capture for capture in made if capture.start == START]
+        files = {capture.link: capture.path for capture in first}
+        size = sum(file.stat().st_size for file in files.values())
+        return Hour(sum(capture.packets for capture in first), size, files)
 
 
-def measure(name: str, proxy: Proxy, captures: dict[str, Path], cores: str, late: bool, queries: Path) -> Figures:
-    """Ingests and replays the hour into a new lake."""
+@dataclass(frozen=True)
+class Variant:
+    """How a run differs from others.
+
+    Attributes:
+        cores: number of cores.
+        late: seconds by which the store answers later.
+    """
+
+    cores: int
+    late: float = 0.0
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What a stage took.
+
+    Attributes:
+        clock: seconds by the clock, as the command prints them, without its start.
+        processor: processor seconds of its processes, with their start.
+        requests: method, or LIST -> number of requests to the store.
+    """
+
+    clock: float
+    processor: float
+    requests: dict[str, int]
+
+
+def measure(hour: Hour, variant: Variant, proxy: Proxy, queries: Path) -> dict[str, Any]:
+    """Ingests and replays an hour into a new lake; returns the figures.
+
+    Args:
+        hour: the captures.
+        variant: cores, and how late the store answers.
+        proxy: the way to the store.
+        queries: folder with the query set `demo`.
+    """
     lake = ObjectPath("s3:", BUCKET, f"capacity-{uuid.uuid4().hex[:8]}")
-    paths.write(lake / "lowwater.toml", (SETTINGS + "".join(LINK.format(name=link) for link in captures)).encode())
-    proxy.breaks(*([Rule("late")] if late else []))
-    seconds: dict[str, float] = {}
-    requests: dict[str, dict[str, int]] = {}
-    span = "--from", format_instant(START), "--to", format_instant(START + HOUR)
+    paths.write(lake / "lowwater.toml", (SETTINGS + "".join(LINK.format(name=link) for link in hour.files)).encode())
+    proxy.breaks(*([Rule("late")] if variant.late else []))
+    stages = {}
     for stage in STAGES:
-        proxy.seen()
         if stage == "ingest":
-            commands = [["ingest", "--link", link, str(file)] for link, file in captures.items()]
+            commands = [["ingest", "--link", link, str(file)] for link, file in hour.files.items()]
         else:
-            commands = [["replay", "demo", "--queries", str(queries), *span, "--stage", stage]]
+            commands = [["replay", "demo", "--queries", str(queries), *SPAN, "--stage", stage]]
+        proxy.seen()
+        clock, processor = 0.0, processor_seconds()
         for verb, *options in commands:
-            line = [
-                "taskset",
-                "-c",
-                cores,
-                sys.executable,
-                "-m",
-                "lowwater.cli.main",
-                verb,
-                "--lake",
-                str(lake),
-                *options,
-            ]
-            done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=False)
-            assert done.returncode == 0, done.stdout + done.stderr
-            for said, text in SECONDS.findall(done.stdout + done.stderr):
-                if said == stage:
-                    seconds[stage] = seconds.get(stage, 0.0) + float(text.replace(",", ""))
-        requests[stage] = dict(Counter(method for method, *_ in proxy.seen()))
+            clock += _seconds(stage, _said(variant.cores, [verb, "--lake", str(lake), *options]))
+        requests = dict(
+            sorted(Counter("LIST" if "list-type" in path else method for method, path, _ in proxy.seen()).items())
+        )
+        stages[stage] = asdict(Stage(round(clock, 2), round(processor_seconds() - processor, 2), requests))
     proxy.breaks()
     sizes = {folder: sum(map(paths.size, paths.matching(lake / folder, "*.parquet"))) for folder in FOLDERS}
-    return Figures(name, seconds, requests, sizes)
+    paths.remove_tree(lake)
+    return {**asdict(variant), "stages": stages, "bytes": sizes}
 
 
-FOLDERS = ("packets", "lfta", "streams", "tables")
+def processor_seconds() -> float:
+    """Processor seconds of all processes that this one has started and that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def _said(cores: int, command: list[str]) -> str:
+    line = ["taskset", "-c", "0" if cores == 1 else f"0-{cores - 1}", sys.executable, "-m", "lowwater.cli.main"]
+    done = subprocess.run([*line, *command], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def _seconds(stage: str, said: str) -> float:
+    return sum(float(text.replace(",", "")) for name, text in SECONDS.findall(said) if name == stage)
 
 
 def main() -> None:
-    """Measures, and prints a line of JSON for each run."""
+    """Measures, and writes the figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--packets", type=int, default=1_000_000, help="of the hour; default: 1,000,000")
+    parser.add_argument("--packets", default="500000,4000000", help="two sizes of the hour; default: %(default)s")
     parser.add_argument("--folder", type=Path, default=ROOT / "var" / "capacity")
+    parser.add_argument("--json", type=Path, default=FIGURES, help="where the figures go; default: %(default)s")
     options = parser.parse_args()
     folder: Path = options.folder.absolute()
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "queries").mkdir(parents=True)
     shutil.copy(ROOT / "queries" / "demo.gsql", folder / "queries")
-    made = generate(folder / "captures", START, 1, ("main1", "main2", "control"), options.packets / 7200, seed=7)
-    files = {capture.link: capture.path for capture in made if capture.start == START}
-    packets = sum(capture.packets for capture in made if capture.start == START)
-    size = sum(file.stat().st_size for file in files.values())
-    print(json.dumps({"packets": packets, "capture_bytes": size}), flush=True)
+    hours = [Hour.of(folder / number, int(number)) for number in options.packets.split(",")]
+    sizes: list[dict[str, Any]] = [{"packets": hour.packets, "capture_bytes": hour.size, "runs": []} for hour in hours]
+    busy = os.getloadavg()[0]
     with s3_server(folder / "s3.log") as server, proxied(server) as proxy:
         keys = {"AWS_ACCESS_KEY_ID": "capacity", "AWS_SECRET_ACCESS_KEY": "capacity", "AWS_REGION": "us-east-1"}
         os.environ.update({**keys, "AWS_ENDPOINT_URL": proxy.url})
-        runs = [("warm-up", "0,1", False), ("1 core", "0", False), ("2 cores", "0,1", False)]
-        for name, cores, late in [*runs, (f"2 cores, answers {LATE * 1000:.0f} ms later", "0,1", True)]:
-            print(json.dumps(vars(measure(name, proxy, files, cores, late, folder / "queries"))), flush=True)
+        measure(hours[0], Variant(2), proxy, folder / "queries")  # compiles what is not compiled yet
+        for variant in (Variant(1), Variant(2), Variant(2, LATE)):
+            for hour, size in zip(hours, sizes, strict=True):
+                size["runs"].append(measure(hour, variant, proxy, folder / "queries"))
+                print(json.dumps({"packets": hour.packets, **size["runs"][-1]}), flush=True)
+    figures = {
+        "date": time.strftime("%Y-%m-%d"),
+        "command": f"python -m benchmarks.bench_capacity --packets {options.packets}",
+        "machine": {"cores": os.cpu_count(), "processor": platform.processor() or platform.machine()},
+        "load_average": round(max(busy, os.getloadavg()[0]), 1),
+        "sizes": sizes,
+    }
+    options.json.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,12 @@
 """`make endurance-cluster`: intervals on a cluster, with a kill at a random instant of each, beside a quiet run.
 
-The victim of an interval is drawn: a worker with all of its processes, an executor, the driver, the task above it, the
-master, or the way to the S3 server. What died is started again, and the interval is tried again, as the retries of
-Airflow do. Then its rows are those of a quiet run in one process, and no staging is left. Each interval is a line of
-JSON in the ledger; a run goes on behind the last one, and ends with the counts of all.
+For each interval a victim, a stage and an instant in it are drawn. Victims are a worker with all of its processes, an
+executor, the driver, the task above it, the master, or the way to the S3 server. What died is started again; a task
+that died or failed is tried again, as Airflow does. Then the rows of the interval are those of a quiet run in one
+process, and no staging of it is left. A task runs the intervals of a lake one after another in one Spark application,
+until it dies. Several lakes are at work on the cluster at once; a worker or a master dies for all of them. Each lake
+begins with an ingest on the cluster, with a kill too. Each ingest and interval is a line of JSON in the ledger; a run
+adds to it, and ends with the counts of all.
 """
 
 from __future__ import annotations
@@ -13,15 +16,20 @@ import hashlib
 import json
 import os
 import random
+import re
 import shutil
 import signal
+import statistics
 import subprocess
 import sys
+import threading
 import time
-from collections import Counter
-from collections.abc import Mapping
+import uuid
+from collections import Counter, defaultdict, deque
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -29,11 +37,13 @@ import psutil
 from demo import LINK
 from endurance import SETTINGS
 from home import ROOT
-from machines import Cluster, ClusterError, cluster, environment
+from machines import Cluster, ClusterError, cluster, die_with_starter, environment
 
 from lowwater.capture.generate import generate
 from lowwater.instants import HOUR, format_instant, parse_instant
-from lowwater.lake.tables import open_table
+from lowwater.lake.layout import open_lake
+from lowwater.lake.ledgers.captures import read_captures
+from lowwater.lake.tables import open_table, safe_name
 from lowwater.storage import paths
 from lowwater.storage.object_paths import ObjectPath
 
@@ -41,16 +51,23 @@ START = parse_instant("2026-01-01T00:00:00Z")
 LINKS = ("main1", "main2", "control")
 QUERY_SET = "demo"
 TABLES = ("flows", "full_flow")
-VICTIMS = ("worker", "executor", "driver", "task", "master", "s3")
-LATEST = 25.0
-"""Latest time of a kill after the task has started, s."""
-TRIES = 8
+VICTIMS = {"worker": 4, "executor": 4, "driver": 2, "task": 2, "master": 3, "s3": 4}
+"""Victim -> how often it is drawn. A driver that dies costs most: a new one starts its executors again."""
+INGEST = "ingest"
+STAGES = ("low", "high", "audit", "publish")
+TRIES = 12
 """Times that an interval is tried."""
 AWAY = 3.0
 """Longest time for which a part of the cluster is away, s."""
+STUCK = 600.0
+"""Seconds without the end of a stage after which a task counts as stuck."""
+RECENT = 20
+"""Runs of a stage by which its length is guessed."""
+ENDED = re.compile(rf"  (low|high|audit|publish) {QUERY_SET} (\S+): [\d.,]+ s$")
 TASK = """\
-import sys
+import logging, sys
 sys.path.insert(0, {plugins!r})
+logging.basicConfig(level=20)
 from lowwater_airflow.child import Child
 Child("replay", {arguments!r}).run()
 """
@@ -63,8 +80,8 @@ class Run:
 
     Attributes:
         folder: folder of everything.
-        hours: intervals of the source; a run of more intervals begins again with a new lake.
-        chance: draws victims and instants.
+        hours: intervals of a lake; a run of more intervals begins again with a new lake.
+        chance: draws victims, stages and instants.
     """
 
     folder: Path
@@ -73,7 +90,7 @@ class Run:
 
     @property
     def ledger(self) -> Path:
-        """A line for each interval."""
+        """A line for each ingest and each interval."""
         return self.folder / "ledger.jsonl"
 
     @property
@@ -81,14 +98,17 @@ class Run:
         """Folder of the one query set."""
         return self.folder / "queries"
 
-    def source(self) -> Path:
-        """Returns the lake with every packet and the rows of a quiet run in one process."""
-        lake = self.folder / "quiet"
-        if lake.exists():
-            return lake
+    @property
+    def quiet(self) -> Path:
+        """The lake with the rows of a quiet run in one process."""
+        return self.folder / "quiet"
+
+    def prepare(self) -> None:
+        """Makes captures and the quiet lake, unless they are there."""
+        if self.quiet.exists():
+            return
         begun = self.folder / "begun"
         shutil.rmtree(begun, ignore_errors=True)
-        shutil.rmtree(self.folder / "packets", ignore_errors=True)
         begun.mkdir(parents=True)
         self.queries.mkdir(exist_ok=True)
         shutil.copy(ROOT / "queries" / f"{QUERY_SET}.gsql", self.queries)
@@ -96,12 +116,11 @@ class Run:
         since, until = format_instant(START), format_instant(START + self.hours * HOUR)
         kinds = {name: "publish" if name == "control" else "fail" for name in LINKS}
         links = "".join(LINK.format(name=name, since=since, until=until, policy=kinds[name]) for name in LINKS)
-        (begun / "lowwater.toml").write_text(SETTINGS + links, encoding="utf-8")
-        command("ingest", "--lake", begun)
-        shutil.copytree(begun, self.folder / "packets")
+        text = (SETTINGS + links).replace('"../captures/', f'"{self.folder}/captures/')
+        (begun / "lowwater.toml").write_text(text, encoding="utf-8")
+        command(INGEST, "--lake", begun)
         command("backfill", "--lake", begun, "--queries", self.queries, "--from", since, "--to", until)
-        begun.rename(lake)
-        return lake
+        begun.rename(self.quiet)
 
 
 def command(verb: str, *options: object) -> None:
@@ -116,13 +135,6 @@ def command(verb: str, *options: object) -> None:
         raise ClusterError(f"lowwater {verb} failed:\n{done.stdout[-500:]}{done.stderr[-2000:]}")
 
 
-def upload(source: Path, lake: ObjectPath) -> None:
-    """Copies a lake into the store, the logs of its tables last."""
-    files = sorted((path for path in source.rglob("*") if path.is_file()), key=lambda path: "_delta_log" in path.parts)
-    for file in files:
-        paths.send(file, 0, None, lake / file.relative_to(source).as_posix())
-
-
 def rows(lake: PurePath, start: int) -> Mapping[str, str]:
     """Table -> number of rows of an interval and their digest, whatever their order."""
     facts = {}
@@ -134,40 +146,205 @@ def rows(lake: PurePath, start: int) -> Mapping[str, str]:
     return facts
 
 
-def interval(run: Run, machines: Cluster, lake: ObjectPath, start: int) -> dict[str, Any]:
-    """Runs an interval until it is published, with one kill; returns its line."""
-    victim, instant = run.chance.choice(VICTIMS), run.chance.uniform(0.5, LATEST)
-    began, killed, tried = time.monotonic(), "", 0
-    for tried in range(1, TRIES + 1):
-        task = _task(run, machines, lake, start, tried)
-        deadline = time.monotonic() + instant
-        while task.poll() is None and not killed:
-            if time.monotonic() >= deadline and (killed := kill(machines, task, victim, run.chance)):
-                time.sleep(run.chance.uniform(0.0, AWAY))
-                for name in machines.names:
-                    machines.revive(name)
-            time.sleep(0.1)
-        if task.wait() == 0:
-            break
-    left = [str(file) for file in paths.files_below(lake / "_work")]
-    same = rows(lake, start) == rows(run.folder / "quiet", start)
-    line = {"interval": format_instant(start), "victim": killed, "after": round(instant, 1), "tries": tried}
-    return {**line, "same": same, "left": left, "seconds": round(time.monotonic() - began, 1)}
+def captured(lake: PurePath) -> list[tuple[str, str, int, int]]:
+    """Link, digest, packets and malformed records of each capture of a lake."""
+    found = read_captures(open_lake(lake), LINKS)
+    return sorted((row.link, row.capture, row.packets, row.malformed) for name in LINKS for row in found[name])
 
 
-def _task(run: Run, machines: Cluster, lake: ObjectPath, start: int, tried: int) -> psutil.Popen:
-    """Starts the task of an interval: a process above the driver, which dies with it."""
-    span = ["--from", format_instant(start), "--to", format_instant(start + HOUR)]
-    arguments = [QUERY_SET, "--lake", str(lake), "--queries", str(run.queries), *span]
-    program = TASK.format(plugins=str(ROOT / "plugins"), arguments=arguments)
-    with (run.folder / "task.log").open("a") as log:
-        print(f"== {format_instant(start)}, try {tried}", file=log, flush=True)
-        variables = {**os.environ, **machines.environment(), "PYTHONUNBUFFERED": "1"}
-        line = [sys.executable, "-c", "import logging; logging.basicConfig(level=20)\n" + program]
-        return psutil.Popen(line, cwd=ROOT, env=variables, stdout=log, stderr=log)
+@dataclass
+class Kill:
+    """A kill that is to come.
+
+    Attributes:
+        victim: kind of the victim.
+        stage: stage that was drawn.
+        share: instant as a share of the usual length of the stage.
+        at: when it is due, s of the monotonic clock; infinity as long as the stage has not begun.
+        killed: name of the victim; empty before.
+        during: stage that ran when it was killed.
+        after: seconds since the begin of that stage.
+    """
+
+    victim: str
+    stage: str
+    share: float
+    at: float = float("inf")
+    killed: str = ""
+    during: str = ""
+    after: float = 0.0
 
 
-def kill(machines: Cluster, task: psutil.Popen, victim: str, chance: random.Random) -> str:
+@dataclass
+class Lane:
+    """The work on one lake of the cluster.
+
+    Attributes:
+        run: the folders.
+        machines: the cluster.
+        lake: the lake.
+        lengths: stage -> its last lengths, s.
+        alone: is held while something is killed and started again.
+    """
+
+    run: Run
+    machines: Cluster
+    lake: ObjectPath
+    lengths: dict[str, deque[float]]
+    alone: threading.Lock
+    _stage: str = field(default=INGEST, init=False)
+
+    @property
+    def log(self) -> Path:
+        """What tasks and ingests of the lake say."""
+        return self.run.folder / "logs" / f"{self.lake.name}.log"
+
+    _began: float = field(default=0.0, init=False)
+
+    def ingest(self) -> dict[str, Any]:
+        """Ingests all captures on the cluster, with one kill; returns its line."""
+        paths.write(self.lake / "lowwater.toml", (self.run.quiet / "lowwater.toml").read_bytes())
+        kill = self._drawn((INGEST,))
+        began = time.monotonic()
+        for tried in range(1, TRIES + 1):
+            program = [sys.executable, "-m", "lowwater.cli.main", INGEST, "--lake", str(self.lake)]
+            process = self._started(program, f"{INGEST}, try {tried}")
+            self._enter(INGEST, kill)
+            while process.poll() is None:
+                self._strike(kill, process)
+                time.sleep(0.05)
+            if process.wait() == 0:
+                break
+        self.lengths[INGEST].append(time.monotonic() - self._began)
+        same = captured(self.lake) == captured(self.run.quiet)
+        left = [str(file) for file in paths.files_below(self.lake / "_work")]
+        return self._line({"ingest": self.lake.name}, kill, tried, same, left, began)
+
+    def replay(self, first: int, last: int, ends: float) -> list[dict[str, Any]]:
+        """Runs intervals, with a kill in each; returns their lines.
+
+        Args:
+            first: number of the first interval, of those of the lake.
+            last: number of the interval behind the last.
+            ends: when no interval begins any more, s of the monotonic clock.
+        """
+        lines: list[dict[str, Any]] = []
+        number, tried = first, 0
+        kill, began = self._drawn(STAGES), time.monotonic()
+        while number < last and (time.monotonic() < ends or tried):
+            tried += 1
+            if tried > TRIES:
+                raise ClusterError(f"{_begin(number)} was tried {TRIES} times: {self.log}")
+            task, reached = self._task(number, last, tried), self.log.stat().st_size
+            self._enter(STAGES[0], kill)
+            while True:
+                over = task.poll() is not None
+                ended, reached = self._ended(reached)
+                for stage, at in ended:
+                    if number < at:  # it was published before its task died
+                        lines.append(self._check(number, kill, tried, began))
+                        number, tried, kill, began = at, 1, self._drawn(STAGES), time.monotonic()
+                    self.lengths[stage].append(time.monotonic() - self._began)
+                    self._enter(STAGES[(STAGES.index(stage) + 1) % len(STAGES)], kill)
+                    if stage == STAGES[-1]:
+                        lines.append(self._check(number, kill, tried, began))
+                        number, tried, kill, began = number + 1, 1, self._drawn(STAGES), time.monotonic()
+                        self._enter(STAGES[0], kill)
+                        if time.monotonic() > ends:
+                            _end(task)
+                            return lines
+                if over:
+                    break
+                self._strike(kill, task)
+                if time.monotonic() - self._began > STUCK:
+                    _end(task)
+                    raise ClusterError(f"{_begin(number)} is stuck in stage {self._stage}: {self.log}")
+                time.sleep(0.05)
+            if task.wait() == 0 and number < last:  # the last one was published before its task died
+                lines.append(self._check(number, kill, tried, began))
+                number, tried, kill, began = number + 1, 0, self._drawn(STAGES), time.monotonic()
+        return lines
+
+    def _drawn(self, stages: Sequence[str]) -> Kill:
+        (victim,) = self.run.chance.choices([*VICTIMS], [*VICTIMS.values()])
+        return Kill(victim, self.run.chance.choice(stages), self.run.chance.random())
+
+    def _enter(self, stage: str, kill: Kill) -> None:
+        """Notes that a stage begins, and sets the kill where it is for this stage."""
+        self._stage, self._began = stage, time.monotonic()
+        order = (INGEST, *STAGES)
+        if order.index(stage) >= order.index(kill.stage) and kill.at == float("inf"):
+            kill.at = self._began + kill.share * statistics.median(self.lengths[stage])
+
+    def _strike(self, kill: Kill, task: psutil.Popen) -> None:
+        """Kills the victim when it is due, and starts again what the cluster has lost."""
+        if kill.killed or time.monotonic() < kill.at:
+            return
+        if not self.alone.acquire(blocking=False):
+            return  # another lake's turn; the next look is soon
+        try:
+            kill.during, kill.after = self._stage, round(time.monotonic() - self._began, 2)
+            kill.killed = struck(self.machines, task, kill.victim, self.run.chance)
+            if kill.killed in self.machines.names:
+                time.sleep(self.run.chance.uniform(0.0, AWAY))
+                self.machines.revive(kill.killed)
+        finally:
+            self.alone.release()
+
+    def _task(self, first: int, last: int, tried: int) -> psutil.Popen:
+        """Starts a task over intervals: a process above the driver, which dies with it."""
+        span = ["--from", _begin(first), "--to", _begin(last)]
+        arguments = [QUERY_SET, "--lake", str(self.lake), "--queries", str(self.run.queries), *span]
+        program = TASK.format(plugins=str(ROOT / "plugins"), arguments=arguments)
+        return self._started([sys.executable, "-c", program], f"{_begin(first)}, try {tried}")
+
+    def _started(self, program: list[str], what: str) -> psutil.Popen:
+        variables = {**os.environ, **self.machines.environment(), "PYTHONUNBUFFERED": "1"}
+        with self.log.open("a") as log:
+            print(f"== {self.lake.name} {what}", file=log, flush=True)
+            return psutil.Popen(program, cwd=ROOT, env=variables, stdout=log, stderr=log, preexec_fn=die_with_starter)
+
+    def _ended(self, reached: int) -> tuple[list[tuple[str, int]], int]:
+        """Returns the stages that ended, with the numbers of their intervals, behind a place of the log."""
+        with self.log.open("rb") as log:
+            log.seek(reached)
+            text = log.read()
+        whole = text[: text.rfind(b"\n") + 1]
+        found = [match for line in whole.decode(errors="replace").splitlines() if (match := ENDED.search(line))]
+        return [(match[1], (parse_instant(match[2]) - START) // HOUR) for match in found], reached + len(whole)
+
+    def _check(self, number: int, kill: Kill, tried: int, began: float) -> dict[str, Any]:
+        """Holds a published interval against the quiet run."""
+        start = START + number * HOUR
+        span = f"{QUERY_SET} {start}-{start + HOUR}"
+        left = [str(file) for file in paths.files_below(self.lake / "_work" / safe_name(span))]
+        same = rows(self.lake, start) == rows(self.run.quiet, start)
+        return self._line({"lake": self.lake.name, "interval": _begin(number)}, kill, tried, same, left, began)
+
+    def _line(
+        self, what: dict[str, str], kill: Kill, tried: int, same: bool, left: list[str], began: float
+    ) -> dict[str, Any]:
+        about = {"victim": kill.killed, "stage": kill.during, "after": kill.after, "tries": tried}
+        line = {**what, **about, "same": same, "left": left, "seconds": round(time.monotonic() - began, 1)}
+        with self.run.ledger.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+        print(json.dumps(line), flush=True)
+        return line
+
+
+def _begin(number: int) -> str:
+    return format_instant(START + number * HOUR)
+
+
+def _end(task: psutil.Popen) -> None:
+    """Ends a task and what is below it."""
+    for process in [task, *task.children(recursive=True)]:
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
+    task.wait()
+
+
+def struck(machines: Cluster, task: psutil.Popen, victim: str, chance: random.Random) -> str:
     """Kills a victim; returns its name, or nothing where it is not there yet."""
     if victim == "worker":
         name = chance.choice(machines.names[: machines.workers])
@@ -176,14 +353,18 @@ def kill(machines: Cluster, task: psutil.Popen, victim: str, chance: random.Rand
     if victim in ("master", "s3"):
         machines.kill(victim)
         return victim
-    if victim == "executor":
-        candidates = machines.executors()
-    else:
-        candidates = [task] if victim == "task" else task.children() if task.is_running() else []
-    if candidates:
-        with suppress(psutil.NoSuchProcess):
+    try:
+        if victim == "executor":
+            candidates = machines.executors(task)
+        elif victim == "driver":  # of an ingest the command itself is the driver
+            candidates = [child for child in task.children() if "python" in child.name()] or [task]
+        else:
+            candidates = [task]
+        if candidates:
             chance.choice(candidates).send_signal(signal.SIGKILL)
             return victim
+    except psutil.NoSuchProcess:
+        pass
     return ""
 
 
@@ -191,31 +372,37 @@ def main() -> int:
     """Runs intervals for a while, and prints the counts of the ledger; 1 on a difference."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", type=Path, default=ROOT / "var" / "endurance" / "cluster")
-    parser.add_argument("--intervals", type=int, default=200, help="intervals in the ledger at the end; default: 200")
+    parser.add_argument(
+        "--intervals", type=int, default=200, help="intervals with a kill in the ledger at the end; default: 200"
+    )
     parser.add_argument("--hours", type=int, default=24, help="intervals of a lake; default: 24")
+    parser.add_argument("--lanes", type=int, default=3, help="lakes at work at once; default: 3")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="no interval begins after so many")
-    parser.add_argument("--seed", type=int, default=7)
+    parser.add_argument("--seed", type=int, default=None, help="of victims and instants; default: another each time")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the cluster is stopped
     folder: Path = options.folder.absolute()
     folder.mkdir(parents=True, exist_ok=True)
-    run = Run(folder, options.hours, random.Random(f"{options.seed} {time.time_ns()}"))
+    run = Run(folder, options.hours, random.Random(options.seed))
     ends = time.monotonic() + options.seconds
-    run.source()
-    lines = _lines(run.ledger)
-    with cluster(folder / "machines") as machines, environment(machines.store()):
-        number = lines[-1]["number"] + 1 if lines else 0
-        begun = ""
-        while number < options.intervals and time.monotonic() < ends:
-            lake = machines.lake(f"kills-{number // run.hours}")
-            if begun != lake.name:
-                upload(folder / "packets", lake)
-                begun = lake.name
-            line = {"number": number, **interval(run, machines, lake, START + number % run.hours * HOUR)}
-            with run.ledger.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(line) + "\n")
-            print(json.dumps(line), flush=True)
-            number += 1
+    run.prepare()
+    (folder / "logs").mkdir(exist_ok=True)
+    lengths: dict[str, deque[float]] = defaultdict(lambda: deque([3.0], RECENT))
+    alone, all_done = threading.Lock(), threading.Barrier(options.lanes)
+    with cluster(folder / "machines", applications=options.lanes) as machines, environment(machines.store()):
+
+        def work() -> None:
+            try:
+                while (missing := options.intervals - _intervals(_lines(run.ledger))) > 0 and time.monotonic() < ends:
+                    lane = Lane(run, machines, machines.lake(f"kills-{uuid.uuid4().hex[:6]}"), lengths, alone)
+                    lane.ingest()
+                    lane.replay(0, min(run.hours, missing), ends)
+            finally:
+                all_done.wait()  # what a thread has started again ends with it
+
+        with ThreadPoolExecutor(options.lanes) as pool:
+            for lane in [pool.submit(work) for _ in range(options.lanes)]:
+                lane.result()
     return _summary(_lines(run.ledger))
 
 
@@ -223,14 +410,29 @@ def _lines(ledger: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in ledger.read_text().splitlines()] if ledger.exists() else []
 
 
+def _intervals(lines: list[dict[str, Any]]) -> int:
+    """Intervals with a kill: one that is over while the cluster gets back what another lake's kill took has none."""
+    return sum("interval" in line and line["victim"] != "" for line in lines)
+
+
 def _summary(lines: list[dict[str, Any]]) -> int:
-    killed = Counter(line["victim"].rstrip("0123456789") or "nobody" for line in lines)
-    victims = ", ".join(f"{name} {count}" for name, count in sorted(killed.items()))
-    different, left = (
-        sum(map(bool, of)) for of in ([not line["same"] for line in lines], [line["left"] for line in lines])
-    )
-    print(f"{len(lines)} intervals; killed: {victims}; {different} with other rows, {left} with staging left")
+    """Prints a table of the kills, and what differed; 1 where anything did."""
+    stages = (INGEST, *STAGES)
+    kills = Counter((_kind(line["victim"]), line["stage"]) for line in lines)
+    print(f"| victim | {' | '.join(stages)} | all |\n| --- |{' ---: |' * (len(stages) + 1)}")
+    for victim in (*VICTIMS, "nobody"):
+        counts = [kills[victim, stage] for stage in stages]
+        every = sum(count for (name, _), count in kills.items() if name == victim)
+        print(f"| {victim} | {' | '.join(map(str, counts))} | {every} |")
+    different, left = sum(not line["same"] for line in lines), sum(bool(line["left"]) for line in lines)
+    ingests = sum("ingest" in line for line in lines)
+    print(f"{_intervals(lines)} intervals with a kill, {ingests} ingests")
+    print(f"{different} with other rows, {left} with staging left")
     return 1 if different or left else 0
+
+
+def _kind(name: str) -> str:
+    return "worker" if name.startswith("worker") else name or "nobody"
 
 
 if __name__ == "__main__":

@@ -15,11 +15,11 @@ import socket
 import subprocess
 import sys
 import time
-import urllib.request
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # the S3 server belongs to the tests
 
 from lowwater.storage.object_paths import ObjectPath  # noqa: E402
-from tests.storage.servers import BUCKET, PACKAGES  # noqa: E402
+from tests.storage.servers import BUCKET, DISK, disk_server  # noqa: E402
 
 KEYS = {
     "AWS_ACCESS_KEY_ID": "AKIACLUSTERCLUSTER00",
@@ -38,6 +38,9 @@ KEYS = {
 
 STARTS = 120.0
 """Seconds that a part may take to start on a busy machine."""
+
+EXECUTOR = 1024
+"""Memory of an executor, MiB: Spark's default."""
 
 ISOLATED = """\
 set -e
@@ -62,21 +65,25 @@ class Cluster:
         folder: folder for logs, the state of the master, and the worker's own folders.
         workers: number of workers.
         cores: cores of each worker.
-        memory: memory of each worker for executors, as Spark writes sizes.
+        memory: memory of each worker, as Spark writes sizes; empty for that of its executors.
         takes_drivers: whether the master has its REST server, which takes drivers.
+        packages: folder of Python packages that workers find beside the installed ones; empty for none.
+        applications: most Spark applications at once; each has so many cores of each worker.
     """
 
     folder: Path
     workers: int = 3
     cores: int = 1
-    memory: str = "1g"
+    memory: str = ""
     takes_drivers: bool = False
+    packages: str = ""
+    applications: int = 1
     _parts: dict[str, psutil.Popen] = field(default_factory=dict, init=False, repr=False)
     _ports: dict[str, int] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def names(self) -> list[str]:
-        """The parts that may be killed and started again. The last one is the way to the store, not its disk."""
+        """The parts that may be killed and started again; the S3 server has its objects on the disk."""
         return [*(f"worker{number}" for number in range(self.workers)), "master", "s3"]
 
     @property
@@ -107,40 +114,47 @@ class Cluster:
         Raises:
             ClusterError: a part did not start, or this machine cannot isolate workers.
         """
-        if not PACKAGES.is_dir():
+        if not DISK.exists():
             raise ClusterError("the S3 server is not installed: make .venv/.s3")
         if subprocess.run([*_namespace(), "true"], capture_output=True, check=False).returncode:
             raise ClusterError("workers cannot be isolated: `unshare --mount` is not allowed here")
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True)
-        self._ports = {name: _free_port() for name in ("disk", "s3", "master", "rest")}
-        self._launch("disk", [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(self._ports["disk"])])
-        self._await("disk", lambda: _make_bucket(self._ports["disk"]))
-        for name in ("s3", "master", *(f"worker{number}" for number in range(self.workers))):
-            self.revive(name)
+        self._ports = {name: free_port() for name in ("disk", "s3", "master", "rest")}
+        (self.folder / "objects" / BUCKET).mkdir(parents=True)
+        workers = [f"worker{number}" for number in range(self.workers)]
+        for names in (["s3"], ["master"], workers):
+            works = {name: self._begun(name) for name in names}
+            for name in names:
+                self._await(name, works[name])
 
     def revive(self, name: str) -> None:
         """Starts a part that is not running, and waits until it works. It ends with the thread that calls this."""
-        if self.running(name):
-            return
+        if not self.running(name):
+            self._await(name, self._begun(name))
+
+    def _begun(self, name: str) -> Callable[[], bool]:
+        """Launches a part; returns what tells whether it works."""
         if name == "s3":
             ports = str(self._ports["disk"]), str(self._ports["s3"])
-            self._launch(name, [sys.executable, "-m", "tests.storage.servers", *ports])
-            self._await(name, lambda: _answers(self._ports["s3"]))
-        elif name == "master":
+            self._launch("disk", disk_server(self._ports["disk"], self.folder / "objects"))
+            self._launch(name, [sys.executable, "-m", "tests.storage.servers", *ports, "conditions"])
+            return lambda: all(answers(self._ports[part]) for part in ("disk", "s3"))
+        if name == "master":
             command = ["--host", "127.0.0.1", "--port", str(self._ports["master"]), "--webui-port", "0"]
             self._launch(name, [_spark(), "org.apache.spark.deploy.master.Master", *command])
-            self._await(name, lambda: _answers(self._ports["master"]))
-        else:
-            self._launch(name, self._worker(name))
-            self._await(name, lambda: "Successfully registered with master" in self._log(name).read_text())
+            return lambda: answers(self._ports["master"])
+        self._launch(name, self._worker(name))
+        return lambda: "Successfully registered with master" in self._log(name).read_text()
 
     def _worker(self, name: str) -> list[str]:
         own = self.folder / name
         shutil.rmtree(own, ignore_errors=True)
         own.mkdir()
         host = self._host(name)
-        command = ["--host", host, "--webui-port", "0", "--cores", str(self.cores), "-m", self.memory, self.master]
+        memory = self.memory or f"{self.applications * EXECUTOR}m"
+        size = ["--cores", str(self.cores * self.applications), "-m", memory]
+        command = ["--host", host, "--webui-port", "0", *size, self.master]
         isolated = [*_namespace(), "sh", "-c", ISOLATED, "sh", str(own), str(ROOT / "var")]
         return [*isolated, _spark(), "org.apache.spark.deploy.worker.Worker", *command]
 
@@ -156,7 +170,7 @@ class Cluster:
             "SPARK_HOME": str(Path(_spark()).parents[1]),
         }
         if name == "disk":
-            return {**os.environ, "PYTHONPATH": str(PACKAGES)}
+            return dict(os.environ)
         if name == "s3":
             return {**os.environ, "PYTHONPATH": str(ROOT)}
         if name == "master":
@@ -165,6 +179,7 @@ class Cluster:
             options = f"-Dspark.deploy.recoveryMode=FILESYSTEM -Dspark.deploy.recoveryDirectory={kept}"
             if self.takes_drivers:
                 options += f" -Dspark.master.rest.enabled=true -Dspark.master.rest.port={self._ports['rest']}"
+            options += f" -Dspark.deploy.defaultCores={self.workers * self.cores}"
             return {
                 **common,
                 "SPARK_LOCAL_IP": "127.0.0.1",
@@ -173,7 +188,7 @@ class Cluster:
             }
         own = {"HOME": "/tmp/home", "TMPDIR": "/tmp", "LOWWATER_CACHE": "/tmp/kernels", "SPARK_DAEMON_MEMORY": "256m"}
         own |= {"SPARK_LOCAL_DIRS": "/tmp/local", "SPARK_WORKER_DIR": "/tmp/work", "SPARK_LOCAL_IP": self._host(name)}
-        return {**common, **self.store(), **own}
+        return {**common, **self.store(), **own, **({"PYTHONPATH": self.packages} if self.packages else {})}
 
     def _launch(self, name: str, command: Sequence[str]) -> None:
         with self._log(name).open("w") as log:
@@ -184,15 +199,15 @@ class Cluster:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
-                preexec_fn=_die_with_starter,
+                preexec_fn=die_with_starter,
             )
 
     def _log(self, name: str) -> Path:
         return self.folder / f"{name}.log"
 
-    def _await(self, name: str, works: object) -> None:
+    def _await(self, name: str, works: Callable[[], bool]) -> None:
         deadline = time.monotonic() + STARTS
-        while not works():  # type: ignore[operator]
+        while not works():
             if time.monotonic() > deadline or not self.running(name):
                 tail = "\n".join(self._log(name).read_text(errors="replace").splitlines()[-12:])
                 raise ClusterError(f"{name} did not start:\n{tail}\n  its log: {self._log(name)}")
@@ -205,20 +220,28 @@ class Cluster:
 
     def kill(self, name: str) -> None:
         """Kills a part at once; a worker with its executors and their Python processes, as a machine that goes down."""
-        part = self._parts[name]
-        for process in [part, *_family(part)]:
-            with suppress(psutil.NoSuchProcess):
-                process.send_signal(signal.SIGKILL)
-        part.wait()
+        for part in [self._parts[each] for each in (("disk", "s3") if name == "s3" else (name,))]:
+            for process in [part, *_family(part)]:
+                with suppress(psutil.NoSuchProcess):
+                    process.send_signal(signal.SIGKILL)
+            part.wait()
 
-    def executors(self) -> list[psutil.Process]:
-        """The executors of all workers."""
+    def executors(self, driver: psutil.Process | None = None) -> list[psutil.Process]:
+        """The executors of all workers.
+
+        Args:
+            driver: a process above a driver, whose executors are meant; None for those of all.
+        """
+        ports = None if driver is None else _ports_of(driver)
         found = []
         for number in range(self.workers):
             part = self._parts.get(f"worker{number}")
             for process in _family(part) if part is not None and part.poll() is None else ():
                 with suppress(psutil.Error):
-                    if "CoarseGrainedExecutorBackend" in " ".join(process.cmdline()):
+                    line = process.cmdline()
+                    if "org.apache.spark.executor.CoarseGrainedExecutorBackend" in line and (
+                        ports is None or int(line[line.index("--driver-url") + 1].rpartition(":")[2]) in ports
+                    ):
                         found.append(process)
         return found
 
@@ -244,9 +267,9 @@ class Cluster:
 
 
 @contextmanager
-def cluster(folder: Path, workers: int = 3, cores: int = 1) -> Iterator[Cluster]:
-    """Runs a cluster; see `Cluster`."""
-    running = Cluster(folder, workers, cores)
+def cluster(folder: Path, **options: Any) -> Iterator[Cluster]:
+    """Runs a cluster; arguments as of `Cluster`."""
+    running = Cluster(folder, **options)
     try:
         running.start()
         yield running
@@ -269,7 +292,8 @@ def environment(variables: Mapping[str, str]) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _die_with_starter() -> None:
+def die_with_starter() -> None:
+    """Makes a new process end with the thread that starts it; for `preexec_fn`."""
     # Who is killed ends nothing itself; PR_SET_PDEATHSIG is 1. An executor ends when its worker is gone.
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
@@ -292,22 +316,24 @@ def _family(process: psutil.Process) -> list[psutil.Process]:
         return []
 
 
-def _free_port() -> int:
+def _ports_of(process: psutil.Process) -> set[int]:
+    """The ports at which a process and those below it listen."""
+    found = set()
+    for each in [process, *_family(process)]:
+        with suppress(psutil.Error):
+            found |= {at.laddr.port for at in each.net_connections("tcp") if at.status == psutil.CONN_LISTEN}
+    return found
+
+
+def free_port() -> int:
+    """A port of loopback that is free now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
-def _answers(port: int) -> bool:
+def answers(port: int) -> bool:
+    """Whether somebody listens at a port of loopback."""
     with socket.socket() as probe:
         probe.settimeout(1.0)
         return probe.connect_ex(("127.0.0.1", port)) == 0
-
-
-def _make_bucket(port: int) -> bool:
-    request = urllib.request.Request(f"http://127.0.0.1:{port}/{BUCKET}", method="PUT")
-    try:
-        urllib.request.urlopen(request, timeout=10).close()
-    except OSError:
-        return False
-    return True

@@ -35,6 +35,10 @@ if TYPE_CHECKING:
 
 OWNER = "lowwater.owner"
 _TOKEN = "lowwater.commit"
+CHECKPOINTS = 100
+"""Commits between two checkpoints, as Delta makes them, and between two clean-ups of the log."""
+Options = dict[str, Any]
+"""Arguments of a method of Delta that commits: `commit_properties` and `post_commithook_properties`."""
 ATTEMPTS = 30
 _CONFLICT = re.compile(r"oncurrent|(Metadata|Protocol) changed|transaction: \d+$")
 """Messages of Delta when other writers were faster; the last one after its own 15 attempts. Delta raises one class
@@ -190,9 +194,9 @@ def with_columns(path: PurePath, table: DeltaTable, schema: pa.Schema) -> DeltaT
         names = {field.name for field in table.schema().fields}
         return [field for field in wanted if field.name not in names]
 
-    def widen(newest: DeltaTable, properties: CommitProperties) -> None:
+    def widen(newest: DeltaTable, options: Options) -> None:
         if fields := missing(newest):  # else another process was first
-            newest.alter.add_columns(fields, commit_properties=properties)
+            newest.alter.add_columns(fields, **options)
 
     if not missing(table):
         return table
@@ -223,16 +227,14 @@ def open_table(path: PurePath) -> DeltaTable | None:
         return newest(path)
 
 
-def commit(
-    path: PurePath, change: Callable[[DeltaTable, CommitProperties], object], fence: Fence | None = None
-) -> None:
+def commit(path: PurePath, change: Callable[[DeltaTable, Options], object], fence: Fence | None = None) -> None:
     """Commits a change of the newest version, and retries while other writers are faster.
 
     In an object store the answer to a commit may be lost. So each one has a token, by which it is found in the log.
 
     Args:
         path: directory of the table.
-        change: makes the change with the properties given.
+        change: makes the change, with the options given for the method of Delta that commits it.
         fence: lease of the writer; a former holder of it cannot commit any more. None where the kernel has the lock.
 
     Raises:
@@ -247,7 +249,7 @@ def commit(
             forget(path)  # until the commit has succeeded
             before = table.version()
             try:
-                change(table, _properties(path, table, token if remote else "", fence))
+                change(table, _options(path, table, token if remote else "", fence))
                 keep(path, table)
                 return
             except (DeltaError, OSError) as error:
@@ -259,9 +261,21 @@ def commit(
                 time.sleep(random.uniform(0, min(0.01 * 2**attempt, 1.0)))
 
 
+def _options(path: PurePath, table: DeltaTable, token: str, fence: Fence | None) -> Options:
+    """Returns what a commit carries, and whether it cleans the log: as often as Delta makes a checkpoint.
+
+    By itself Delta looks for old entries at each commit, for which a store lists the whole log.
+    """
+    from deltalake import PostCommitHookProperties
+
+    cleans = (table.version() + 1) % CHECKPOINTS == 0
+    hooks = PostCommitHookProperties(cleanup_expired_logs=None if cleans else False)
+    return {"commit_properties": _properties(path, table, token, fence), "post_commithook_properties": hooks}
+
+
 def _properties(path: PurePath, table: DeltaTable, token: str, fence: Fence | None) -> CommitProperties:
-    """Returns what a commit carries: its token and its fence. Then it is a commit after the version that was looked
-    at, or none: Delta itself does not try again on a newer one.
+    """Returns the token and the fence of a commit. With them it is a commit after the version that was looked at, or
+    none: Delta itself does not try again on a newer one.
 
     Raises:
         LakeError: if the lease was lost.
@@ -305,9 +319,9 @@ def _in_log(path: PurePath, before: int, token: str) -> bool:
 def claim(path: PurePath, fence: Fence) -> None:
     """Commits nothing but the fence, so that the former holder of a lease cannot commit to the table any more."""
 
-    def fenced(table: DeltaTable, properties: CommitProperties) -> None:
+    def fenced(table: DeltaTable, options: Options) -> None:
         names = table.metadata().partition_columns
-        table.create_write_transaction([], "append", table.schema(), partition_by=names, commit_properties=properties)
+        table.create_write_transaction([], "append", table.schema(), partition_by=names, **options)
 
     if open_table(path) is not None:
         commit(path, fenced, fence)
@@ -324,8 +338,8 @@ def replace_rows(path: PurePath, rows: pa.Table, predicate: str, fence: Fence | 
     """
     from deltalake import write_deltalake
 
-    def overwrite(table: DeltaTable, properties: CommitProperties) -> None:
-        write_deltalake(table, rows, mode="overwrite", predicate=predicate, commit_properties=properties)
+    def overwrite(table: DeltaTable, options: Options) -> None:
+        write_deltalake(table, rows, mode="overwrite", predicate=predicate, **options)
 
     commit(path, overwrite, fence)
 
@@ -334,8 +348,8 @@ def append_rows(path: PurePath, rows: pa.Table, fence: Fence | None = None) -> N
     """Appends rows in one commit."""
     from deltalake import write_deltalake
 
-    def append(table: DeltaTable, properties: CommitProperties) -> None:
-        write_deltalake(table, rows, mode="append", commit_properties=properties)
+    def append(table: DeltaTable, options: Options) -> None:
+        write_deltalake(table, rows, mode="append", **options)
 
     commit(path, append, fence)
 
@@ -365,7 +379,7 @@ def swap_files(
     now = int(time.time() * 1000)
     new_files = list(files)
 
-    def change(table: DeltaTable, properties: CommitProperties) -> None:
+    def change(table: DeltaTable, options: Options) -> None:
         old_files = old(table)
         added = [
             AddAction(file.path, file.size, dict(file.partition), now, rows_change, _statistics(file))
@@ -373,12 +387,11 @@ def swap_files(
         ]
         removed = [RemoveAction(row["path"], rows_change, now, row["size_bytes"], _partition(row)) for row in old_files]
         if added or removed or note is not None:
-            properties = properties if note is None else _noted(properties, note(table))
+            if note is not None:
+                options = {**options, "commit_properties": _noted(options["commit_properties"], note(table))}
             names = table.metadata().partition_columns
             actions: list[AddAction | RemoveAction] = [*added, *removed]
-            table.create_write_transaction(
-                actions, "append", table.schema(), partition_by=names, commit_properties=properties
-            )
+            table.create_write_transaction(actions, "append", table.schema(), partition_by=names, **options)
 
     commit(path, change, fence)
 

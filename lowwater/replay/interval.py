@@ -337,6 +337,7 @@ class _Run:
         begin = time.monotonic()
         states = {query: paths.local_folder(path) for query, path in inputs.held().items()}
         rows_folder = None if self.shared is None else self.shared / "high"
+        rows = []
         stage = (lambda: self.sessions.spark), inputs, files, folder, chosen, states
         lost = watched(lambda: self.sessions.spark)
         results = high_stage(*stage, published=True, rows=rows_folder)
@@ -360,7 +361,8 @@ class _Run:
             state_files = state_folders(job.plan, folder)[query.name]
             if state_files.is_dir():
                 keep_state(state_files, self._state(query.name, digests))
-            self._record(HIGH, "done", query.name, digests[query.name], result.rows, accounting)
+            rows.append(self._row(HIGH, "done", query.name, digests[query.name], result.rows, accounting))
+        record_replays(job.lake, rows)  # one commit
         return {name: result.rows for name, result in results.items()}
 
     def _audit(self, inputs: IntervalInputs, digests: dict[str, str], folder: Path) -> dict[str, int]:
@@ -374,11 +376,13 @@ class _Run:
         verdict = audit(self.job, inputs, written, self.scans, lambda: self.sessions.spark, folder)
         self.seconds[AUDIT] = round(time.monotonic() - begin, 3)
         self.verdict, self.report = verdict.verdict, verdict.report
+        rows = []
         for query, count in verdict.rows.items():
             judged = {"verdict": verdict.verdict, "report": verdict.report, "fingerprint": verdict.fingerprints[query]}
             judged["suite"] = suite_digest(self.job.suites.get(query, ()))
             accounting = {**verdict.accounting, **judged}
-            self._record(AUDIT, "done", query, digests[query], count, accounting)
+            rows.append(self._row(AUDIT, "done", query, digests[query], count, accounting))
+        record_replays(self.job.lake, rows)
         return verdict.rows
 
     def _publish(self, digests: dict[str, str], outcome: Outcome) -> Outcome:
@@ -443,7 +447,11 @@ class _Run:
             )
         return rows[-1]
 
-    def _record(
+    def _record(self, *fields: Any) -> None:
+        """Records a row with the fields of `_row`."""
+        record_replays(self.job.lake, [self._row(*fields)])
+
+    def _row(
         self,
         stage: str,
         state: str,
@@ -452,9 +460,10 @@ class _Run:
         rows: int | None,
         accounting: dict[str, Any] | None = None,
         reason: str = "",
-    ) -> None:
+    ) -> ReplayRow:
+        """A row of the ledger about a stage of this interval."""
         settings = json.dumps({"heartbeat": str(self.job.config.replay.heartbeat), "tick": self.job.config.replay.tick})
-        row = ReplayRow(
+        return ReplayRow(
             query_set=self.job.query_set,
             query=query,
             interval_start=self.start,
@@ -469,7 +478,6 @@ class _Run:
             timings=json.dumps(self.seconds),
             accounting=json.dumps(accounting or {}),
         )
-        record_replays(self.job.lake, [row])
 
 
 def lfta_folder(lfta: Lfta) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -21,12 +23,14 @@ from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.runs import read_replays
 from lowwater.storage import paths
 from scripts.machines import Cluster, cluster, environment
-from tests.replay.support import DEMO, QUERIES, ROOT, START, lowwater, table_rows, write_settings
-from tests.storage.servers import PACKAGES
+from tests.airflow.conftest import Platform, prepare, script
+from tests.replay.support import DEMO, QUERIES, ROOT, START, table_rows, write_settings
+from tests.storage.servers import DISK
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
-SPAN = ("--from", format_instant(START), "--to", format_instant(START + HOUR))
+Home = script("home").Home
+DAGS = ("capture_ingest", "replay_demo")
 SHARED = """
 import json, sys
 from lowwater.high.session import build_session
@@ -45,7 +49,7 @@ spark.stop()
 
 @pytest.fixture(scope="module")
 def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    if not PACKAGES.is_dir():
+    if not DISK.exists():
         pytest.skip("the S3 server is not installed: make .venv/.s3")
     if subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False).returncode:
         pytest.skip("workers cannot be isolated: `unshare --mount` is not allowed here")
@@ -77,20 +81,36 @@ def killed_while_it_computes(machines: Cluster) -> threading.Thread:
     return thread
 
 
-def test_rows_of_a_cluster_that_shares_only_the_store(
+def test_airflow_over_a_lake_in_the_store_and_a_cluster_that_shares_only_it(
     machines: Cluster, captures: list[GeneratedCapture], published: Path, tmp_path: Path
 ) -> None:
-    """All stages on three workers, one of which dies meanwhile."""
+    """The DAGs to their end, an ingest on the workers, and one of three workers that dies while it computes."""
     lake = machines.lake("stages")
     write_settings(tmp_path)
-    paths.write(lake / "lowwater.toml", (tmp_path / "lowwater.toml").read_bytes())
-    first, *others = [capture for capture in captures if capture.start <= START + HOUR]
-    run(machines, *ingest_of(lake, first))
-    for capture in others:  # they only need to be there
-        said = lowwater(*ingest_of(lake, capture))
-        assert said.code == 0, said.err
-    killer = killed_while_it_computes(machines)
-    run(machines, "replay", "demo", "--lake", lake, "--queries", QUERIES, *SPAN)
+    pattern = f'captures = "{captures[0].path.parents[1]}/\\2/\\2_%Y%m%dT%H%M%SZ.pcap"\nrotation = "1h"'
+    text = re.sub(r"(\[links\.(\w+)\])", rf"\1\n{pattern}", (tmp_path / "lowwater.toml").read_text())
+    ends = f'until = "{format_instant(START + 2 * HOUR)}"'  # else Airflow runs the hour that is now, too
+    text = text.replace("\npolicy", f"\n{ends}\npolicy")
+    paths.write(lake / "lowwater.toml", f'{text}\n[schedule]\nmaintain = "never"\n'.encode())
+    run(machines, *ingest_of(lake, captures[0]))
+    (tmp_path / "queries").mkdir()
+    shutil.copy(QUERIES / "demo.gsql", tmp_path / "queries")
+    home = Home(tmp_path / "airflow", lake, tmp_path / "queries")
+    platform = Platform(home, tmp_path, captures[0].path.parents[1], [])
+    try:
+        with environment(machines.environment()):
+            prepare(home)
+            home.start()
+        home.ready(*DAGS)
+        platform.backfill("capture_ingest", START, START + HOUR)  # the hour after it says that the first is whole
+        platform.backfill("replay_demo", START, START)
+        killer = killed_while_it_computes(machines)
+        assert set(platform.finish("capture_ingest", 2).values()) == {"success"}
+        ended = platform.finish("replay_demo", 1)
+        why = [home.why(task) for task in home.tasks("replay_demo") if task["state"] == "failed"]
+        assert set(ended.values()) == {"success"}, why
+    finally:
+        home.stop()
     killer.join(1.0)
     assert not killer.is_alive(), "no worker ran a task"
     for name in machines.names:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pickle
 import re
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from lowwater.catalog.builtin import CATALOG
 from lowwater.catalog.expr import Type
 from lowwater.catalog.functions import AggregateFunction, Catalog, Cost, Function
 from lowwater.catalog.user_functions import functions_digest, load_functions
+from lowwater.catalog.user_functions_code import python_function
 from lowwater.errors import ConfigError, QueryError, QueryErrors
 from lowwater.gsql.declarations import parse_declarations
 
@@ -319,3 +322,16 @@ def test_the_digest_is_that_of_the_contents(tmp_path: Path) -> None:
     assert re.fullmatch("[0-9a-f]{64}", first)
     with pytest.raises(QueryError, match=r"none\.py: cannot be read"):
         digest(tmp_path / "a", "MODULE 'none.py'; int FUN f();", python)
+
+
+@pytest.mark.slow
+def test_a_function_runs_on_a_machine_that_has_no_file_of_it(tmp_path: Path) -> None:
+    """The tasks of a cluster share no disk with the driver; they run what the driver has read."""
+    file = tmp_path / "functions.py"
+    file.write_text("BASE = 40\n\ndef more(value):\n    return BASE + value\n", encoding="utf-8")
+    sent = tmp_path / "function.pickle"
+    sent.write_bytes(pickle.dumps(python_function(file, "more")))
+    file.unlink()
+    program = "import pickle, sys; print(pickle.load(open(sys.argv[1], 'rb'))(2))"
+    done = subprocess.run([sys.executable, "-c", program, str(sent)], capture_output=True, text=True, check=False)
+    assert done.stdout == "42\n", done.stderr

@@ -321,7 +321,7 @@ def _ingested_meanwhile(desk: Desk) -> None:
 
 def _lost_packets(desk: Desk) -> None:
     desk.settle()
-    commit(_opened(desk).packets, lambda table, properties: table.delete(commit_properties=properties))
+    commit(_opened(desk).packets, lambda table, options: table.delete(**options))
     _packets(desk)
 
 

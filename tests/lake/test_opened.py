@@ -12,7 +12,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from lowwater.errors import LakeError
-from lowwater.lake.opened import cached_value, newest
+from lowwater.lake.opened import cached_value, forget, newest
 from lowwater.lake.tables import append_rows, commit, create, open_table, read_rows, replace_rows
 
 SCHEMA = pa.schema([pa.field("part", pa.string(), nullable=False), pa.field("value", pa.int64())])
@@ -30,7 +30,7 @@ def some_change(path: Path, draw: random.Random) -> None:
     elif kind == "replace":
         replace_rows(path, rows(part, *(draw.randrange(100) for _ in range(3))), f"part = '{part}'")
     elif kind == "compact":
-        commit(path, lambda table, properties: table.optimize.compact())
+        commit(path, lambda table, _: table.optimize.compact())
     else:
         DeltaTable(str(path)).create_checkpoint()
 
@@ -50,7 +50,7 @@ def test_a_commit_is_tried_again_when_another_writer_adds_a_column(tmp_path: Pat
     create(path, SCHEMA)
     tried = []
 
-    def change(table: DeltaTable, properties: object) -> None:
+    def change(table: DeltaTable, _: object) -> None:
         tried.append(table.version())
         if len(tried) == 1:
             wider = pa.schema([*SCHEMA, pa.field("later", pa.int64())])
@@ -110,3 +110,23 @@ def test_what_is_made_of_a_table_is_made_once_a_version(tmp_path: Path) -> None:
     append_rows(path, rows("a", 1))
     assert [cached_value(path, "version", version) for _ in range(2)] == [1, 1]
     assert len(made) == 3
+
+
+@pytest.mark.slow
+def test_old_entries_of_a_log_are_removed_after_a_checkpoint(tmp_path: Path) -> None:
+    """Not at other commits: each time Delta would list the whole log."""
+    path = tmp_path / "table"
+    create(path, SCHEMA, ["part"])
+    DeltaTable(str(path)).alter.set_table_properties({"delta.logRetentionDuration": "interval 0 days"})
+    append_rows(path, rows("a", 0))
+    log = path / "_delta_log"
+    text = (log / f"{2:020d}.json").read_text()
+    for version in range(3, 99):
+        (log / f"{version:020d}.json").write_text(text)
+    forget(path)
+    left = []
+    for value in range(3):
+        append_rows(path, rows("a", value))
+        left.append(sorted(int(file.stem) for file in log.glob("*.json")))
+    assert left == [[*range(100)], [99, 100], [99, 100, 101]]
+    assert open_table(path) is not None

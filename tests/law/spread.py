@@ -9,10 +9,14 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import sys
 import time
-from dataclasses import replace
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from lowwater.lake.layout import open_lake
@@ -20,9 +24,9 @@ from lowwater.storage import paths
 from lowwater.storage.object_paths import ObjectPath
 from scripts.machines import cluster
 from tests.law.cases import Case, case
-from tests.law.compare import LAKES, SPARK
+from tests.law.compare import LAKES, SPARK, Rows
 from tests.law.fuzz import DIFFERENT, REFUSED, Outcome, accepted, following, rows_of
-from tests.law.killed import compare_rows, expected, intervals_of, job_of, published, with_kills
+from tests.law.killed import PlainJob, compare_rows, expected, intervals_of, job_of, published, with_kills
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,43 +43,65 @@ def uploaded(folder: Path, target: ObjectPath) -> None:
         paths.send(file, 0, None, target / file.relative_to(folder).as_posix())
 
 
-def check(drawn: Case, spark: SparkSession, target: ObjectPath) -> int:
-    """Publishes a case on the cluster, and holds its tables against the reference engine; how many rows there were.
+@dataclass
+class Prepared:
+    """A case with the rows that it should publish.
 
-    Args:
-        drawn: the case.
-        spark: session on the cluster.
-        target: prefix of the store that nobody has used.
-
-    Raises:
-        Difference: they are not equal.
+    Attributes:
+        outcome: its outcome so far.
+        drawn: the case, without what no engine runs.
+        folder: copy of its lake; None where nothing runs.
+        near: its job over the lake in a folder.
+        theirs: query -> rows of the reference engine.
     """
-    whole, _ = LAKES.of(drawn.world)
-    folder = Path(whole.root)
-    uploaded(folder, target)
-    far, near = job_of(drawn, open_lake(target), folder), job_of(drawn, whole, folder)
-    intervals = intervals_of(drawn, near)
-    published(far, intervals, with_kills(drawn), spark)
-    theirs = expected(near, intervals, drawn)
-    compare_rows(far, theirs, "published on a cluster beside reference")
-    left = [*paths.files_below(far.lake.work)]
-    if left:
-        raise AssertionError(f"staging is left: {left[0]}")
-    return sum(rows.total() for rows in theirs.values())
+
+    outcome: Outcome
+    drawn: Case
+    folder: TemporaryDirectory[str] | None = None
+    near: PlainJob | None = None
+    theirs: dict[str, Rows] = field(default_factory=dict)
 
 
-def run(seed: int, spark: SparkSession, lakes: ObjectPath) -> Outcome:
-    """Runs the case of a number; never raises what the case is to blame for."""
+def prepared(seed: int) -> Prepared:
+    """Draws the case of a number and evaluates it in this process."""
     drawn, why = accepted(case(seed), SPARK)
     outcome = Outcome(seed, ENGINE, refused=why, families=tuple(question.family for question in drawn.asked))
     if not drawn.asked:
-        return replace(outcome, outcome=REFUSED)
-    began, target = time.monotonic(), lakes / f"case-{seed}"
+        return Prepared(replace(outcome, outcome=REFUSED), drawn)
+    whole, _ = LAKES.of(drawn.world)
+    folder = TemporaryDirectory(prefix="lowwater-spread-")
     try:
-        outcome.rows = check(drawn, spark, target)
+        shutil.copytree(whole.root, folder.name, dirs_exist_ok=True)
+        near = job_of(drawn, open_lake(Path(folder.name)), Path(folder.name))
+        theirs = expected(near, intervals_of(drawn, near), drawn)
+        return Prepared(outcome, drawn, folder, near, theirs)
     except Exception as error:  # noqa: BLE001 - whatever a case does is its outcome
-        outcome.outcome, outcome.why = DIFFERENT, f"{type(error).__name__}: {error}"
-    paths.remove_tree(target)
+        return Prepared(replace(outcome, outcome=DIFFERENT, why=f"{type(error).__name__}: {error}"), drawn, folder)
+
+
+def run(ready: Prepared, spark: SparkSession, target: ObjectPath) -> Outcome:
+    """Publishes a case on the cluster, and holds its tables against the reference engine.
+
+    Args:
+        ready: the case.
+        spark: session on the cluster.
+        target: prefix of the store that nobody has used.
+    """
+    outcome, near, began = ready.outcome, ready.near, time.monotonic()
+    if near is not None and ready.folder is not None:
+        try:
+            uploaded(Path(ready.folder.name), target)
+            far = replace(near, lake=open_lake(target))
+            published(far, intervals_of(ready.drawn, near), with_kills(ready.drawn), spark)
+            compare_rows(far, ready.theirs, "published on a cluster beside reference")
+            if left := [*paths.files_below(far.lake.work)]:
+                raise AssertionError(f"staging is left: {left[0]}")
+            outcome.rows = sum(rows.total() for rows in ready.theirs.values())
+        except Exception as error:  # noqa: BLE001
+            outcome.outcome, outcome.why = DIFFERENT, f"{type(error).__name__}: {error}"
+        paths.remove_tree(target)
+    if ready.folder is not None:
+        ready.folder.cleanup()
     outcome.seconds = round(time.monotonic() - began, 2)
     return outcome
 
@@ -85,25 +111,32 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cases", type=int, default=200, help="cases to run")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="no case begins after so many")
+    parser.add_argument("--at-once", type=int, default=6, help="cases at once, most of which wait for the store")
     parser.add_argument("--ledger", type=Path, default=LEDGER)
     parser.add_argument("--begin", type=int, default=0, help="least seed")
     parser.add_argument("--folder", type=Path, default=ROOT / "var" / "cluster-law", help="for the cluster's logs")
     options = parser.parse_args()
     options.ledger.parent.mkdir(parents=True, exist_ok=True)
     ends = time.monotonic() + options.seconds
-    with cluster(options.folder.absolute()) as machines:
+    with cluster(options.folder.absolute(), packages=str(ROOT)) as machines:  # functions of cases are of the tests
         os.environ.update(machines.environment())
         from lowwater.high.session import SessionSettings, build_session
 
         spark = build_session("lowwater law", SessionSettings(quick_start=False))
-        for seed in following(options.cases, ENGINE, options.ledger, options.begin):
-            if time.monotonic() > ends:
-                break
-            outcome = run(seed, spark, machines.lake("law"))
-            with options.ledger.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(vars(outcome)) + "\n")
-            if outcome.outcome == DIFFERENT:
-                print(f"seed {seed}: {outcome.why}", flush=True)
+        seeds = iter(following(options.cases, ENGINE, options.ledger, options.begin))
+        waiting: deque[Future[Outcome]] = deque()
+        with ThreadPoolExecutor(options.at_once) as pool:
+            while True:
+                while len(waiting) < options.at_once and time.monotonic() < ends and (seed := next(seeds, -1)) >= 0:
+                    ready = prepared(seed)  # not in threads: cases of a world share its lake
+                    waiting.append(pool.submit(run, ready, spark, machines.lake("law") / f"case-{seed}"))
+                if not waiting:
+                    break
+                outcome = waiting.popleft().result()  # in the order of seeds: a run goes on behind the last one
+                with options.ledger.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(vars(outcome)) + "\n")
+                if outcome.outcome == DIFFERENT:
+                    print(f"seed {outcome.seed}: {outcome.why}", flush=True)
         spark.stop()
     rows = rows_of(options.ledger)
     ran = [row for row in rows if row["outcome"] != REFUSED]

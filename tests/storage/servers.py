@@ -52,6 +52,19 @@ def s3_server(log: Path) -> Iterator[int]:
             process.kill()
 
 
+DISK = PACKAGES / "bin" / "rclone"
+"""A server that keeps objects in a folder, so that it may be killed. What it lacks, conditions of writes and the status
+of ranges, the proxy does."""
+
+
+def disk_server(port: int, folder: Path) -> list[str]:
+    """The command of a server that keeps its buckets in a folder."""
+    # An upload that the death of the server cut is a file of this name, and no object.
+    line = [str(DISK), "serve", "s3", "--config", os.devnull, "--exclude", "*.partial"]
+    return [*line, "--addr", f"127.0.0.1:{port}", str(folder)]
+
+
+CONDITIONS = ("if-none-match", "if-match")
 ANSWERS = {"500": (500, "InternalError"), "503": (503, "SlowDown"), "403": (403, "AccessDenied")}
 ANSWERS |= {"keys": (403, "InvalidAccessKeyId"), "skewed": (403, "RequestTimeTooSkewed")}
 
@@ -110,8 +123,14 @@ def proxied(server: int) -> Iterator[Proxy]:
             process.kill()
 
 
-def serve(server: int, port: int = 0) -> None:
-    """Serves as proxy before the server of a port, at a port or any free one, and prints its own port."""
+def serve(server: int, port: int = 0, conditions: bool = False) -> None:
+    """Serves as proxy before the server of a port, and prints its own port.
+
+    Args:
+        server: port of the server.
+        port: own port; 0 for any free one.
+        conditions: whether the proxy checks conditions of writes, and corrects the status of ranges, for `DISK`.
+    """
     alone, draw = threading.Lock(), random.Random(7)
     rules: list[tuple[Rule, list[int]]] = []
     seen: list[tuple[str, str, str]] = []
@@ -126,6 +145,15 @@ def serve(server: int, port: int = 0) -> None:
                 break
         seen.append((method, path, fault))
         return fault
+
+    def ask(method: str, path: str, body: bytes, headers: dict[str, str]) -> tuple[int, dict[str, str], bytes]:
+        target = http.client.HTTPConnection("127.0.0.1", server, timeout=60)
+        try:
+            target.request(method, path, body, headers)
+            reply = target.getresponse()
+            return reply.status, dict(reply.getheaders()), reply.read()
+        finally:
+            target.close()
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -151,19 +179,32 @@ def serve(server: int, port: int = 0) -> None:
             if fault == "late":
                 time.sleep(LATE)
             # The server looks at a condition and writes in two steps; a real store does both at once.
+            sent = dict(self.headers)
             with alone if self.command in ("PUT", "POST", "DELETE") else nullcontext():
-                target = http.client.HTTPConnection("127.0.0.1", server, timeout=60)
-                target.request(self.command, self.path, body, dict(self.headers))
-                reply = target.getresponse()
-                content, headers = reply.read(), dict(reply.getheaders())
-                target.close()
+                if conditions and self.command == "PUT":
+                    if not self.holds():
+                        self.answer(412, {}, b"<Error><Code>PreconditionFailed</Code></Error>")
+                        return
+                    sent = {name: value for name, value in sent.items() if name.lower() not in CONDITIONS}
+                status, headers, content = ask(self.command, self.path, body, sent)
+                if conditions and status == 200 and "Content-Range" in headers:
+                    status = 206  # as S3 answers; clients take nothing else for a range
             if fault == "lost":
                 self.close_connection = True
             elif fault == "hang":
                 time.sleep(6)
                 self.close_connection = True
             else:
-                self.answer(reply.status, headers, content, fault)
+                self.answer(status, headers, content, fault)
+
+        def holds(self) -> bool:
+            """Whether the object is as a write wants it: absent, or of a version."""
+            absent, tag = (self.headers.get(name) for name in CONDITIONS)
+            if not absent and not tag:
+                return True
+            status, headers, _ = ask("HEAD", self.path, b"", {"Host": self.headers["Host"]})
+            tags = [value for name, value in headers.items() if name.lower() == "etag"]
+            return tags == [tag] if tag else status == 404
 
         def control(self, body: bytes) -> None:
             if self.command == "POST":
@@ -206,4 +247,4 @@ def serve(server: int, port: int = 0) -> None:
 
 
 if __name__ == "__main__":
-    serve(*map(int, sys.argv[1:]))
+    serve(*map(int, sys.argv[1:3]), conditions="conditions" in sys.argv)

@@ -13,7 +13,7 @@ import pytest
 from lowwater.capture.generate import GeneratedCapture
 from lowwater.errors import LakeError
 from lowwater.instants import HOUR
-from lowwater.lake.tables import append_rows, commit, create, read_rows
+from lowwater.lake.tables import Options, append_rows, commit, create, read_rows
 from lowwater.storage import leases, paths
 from lowwater.storage.file_cache import FileCache
 from lowwater.storage.file_locks import HeldError
@@ -106,13 +106,25 @@ def test_a_holder_that_lives_is_not_taken_over_and_a_silent_one_is_fenced_off(ro
 
 
 @pytest.mark.slow
+def test_a_commit_lists_no_more_than_what_is_new(root: ObjectPath, proxy: Proxy) -> None:
+    """By itself Delta lists the whole log at each commit, to find old entries: eleven requests with 10,000 of them."""
+    path = root / "table"
+    create(path, SCHEMA)
+    append_rows(path, row(1))
+    proxy.seen()
+    append_rows(path, row(2))
+    lists = [seen for _, seen, _ in proxy.seen() if "list-type" in seen]
+    assert lists and all("start-after" in seen for seen in lists)
+
+
+@pytest.mark.slow
 def test_a_lease_lost_between_look_and_commit_stops_the_commit(root: ObjectPath) -> None:
     path = root / "table"
     create(path, SCHEMA)
     with leases.hold(root / "lock", 0, 1, length=1.0) as first:
         tries: list[int] = []
 
-        def late(table: object, properties: object) -> None:
+        def late(table: object, options: Options) -> None:
             from deltalake import DeltaTable, write_deltalake
 
             assert isinstance(table, DeltaTable)
@@ -122,7 +134,7 @@ def test_a_lease_lost_between_look_and_commit_stops_the_commit(root: ObjectPath)
                 with leases.hold(root / "lock", 0, 1, length=1.0) as second:
                     append_rows(path, row(2), second)
                 first.lease._renewed = time.monotonic()
-            write_deltalake(table, row(1), mode="append", commit_properties=properties)  # type: ignore[arg-type]
+            write_deltalake(table, row(1), mode="append", **options)
 
         with pytest.raises(LakeError, match="no longer the one at work"):
             commit(path, late, first)

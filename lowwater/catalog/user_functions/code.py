@@ -22,24 +22,27 @@ AGGREGATE_METHODS = ("initialize", "iterate", "output", "destroy")
 
 
 class PythonReference:
-    """A function or class of a Python file. It is pickled as file and name, so that any process can call it.
+    """A function or class of a Python file. It is pickled with the content of the file, so that any process can call
+    it, on a machine without the file too.
 
     Args:
         path: the path of the Python file.
         name: the name of the function or class.
+        source: the content of the file; None to read it.
     """
 
-    def __init__(self, path: str, name: str) -> None:
+    def __init__(self, path: str, name: str, source: bytes | None = None) -> None:
         # The process that unpickles the object may run in another folder.
         self.path, self.name = os.path.abspath(path), name
-        self.target: Any = getattr(load_module(Path(path)), name)
+        self._source = read_content(path) if source is None else source
+        self.target: Any = getattr(_loaded(self.path, self._source), name)
 
     def __call__(self, *arguments: Any) -> Any:
         """Calls the function or class."""
         return self.target(*arguments)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return PythonReference, (self.path, self.name)
+        return PythonReference, (self.path, self.name, self._source)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, PythonReference) and self.target is other.target
@@ -80,7 +83,10 @@ def load_module(path: Path) -> ModuleType:
     Raises:
         ConfigError: the file is missing, or its code fails.
     """
-    source = read_content(str(path))
+    return _loaded(str(path), read_content(str(path)))
+
+
+def _loaded(path: str, source: bytes) -> ModuleType:
     try:
         return _module(os.path.abspath(path), source)
     except Exception as error:

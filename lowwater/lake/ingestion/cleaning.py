@@ -61,9 +61,7 @@ def _clean_malformed(lake: Lake, link: str, attempts: Collection[str]) -> None:
         dead = ", ".join(quote(value) for value in pc.unique(stray.column("attempt")).to_pylist())
         commit(
             lake.malformed,
-            lambda table, properties: table.delete(
-                f"link IN ({links}) AND attempt IN ({dead})", commit_properties=properties
-            ),
+            lambda table, options: table.delete(f"link IN ({links}) AND attempt IN ({dead})", **options),
             lake.fence,
         )
 
