@@ -177,8 +177,8 @@ def _rates(model: Model) -> list[str]:
         "the clock:\n",
         table(head, rows),
         f"All stages together: {1 / sum(model.line(stage, processor).each for stage in STAGES):,.0f} packets/s a "
-        "core, without fixed parts. A dash means that nothing was measured. Half a second between the sizes is noise on "
-        "a busy machine: the rates of stages whose two values are closer are only an order of magnitude.\n",
+        "core, without fixed parts. A dash means that nothing was measured. Half a second between the sizes is noise "
+        "on a busy machine: the rates of stages whose two values are closer are only an order of magnitude.\n",
     ]
 
 
