@@ -176,8 +176,8 @@ def _rates(model: Model) -> list[str]:
         f"Processor seconds on one core for {small} and for {large} packets, the line through them, and seconds by "
         "the clock:\n",
         table(head, rows),
-        f"All stages together: {1 / sum(model.line(stage, processor).each for stage in STAGES):,.0f} packets/s a "
-        "core, without fixed parts. A dash means that nothing was measured. Half a second between the sizes is noise "
+        f"All stages together: {1 / sum(model.line(stage, processor).each for stage in STAGES):,.0f} packets/s "
+        "a core, without fixed parts. A dash means that nothing was measured. Half a second between the sizes is noise "
         "on a busy machine: the rates of stages whose two values are closer are only an order of magnitude.\n",
     ]
 

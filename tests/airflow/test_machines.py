@@ -24,7 +24,7 @@ from lowwater.lake.ledgers.runs import read_replays
 from lowwater.storage import paths
 from scripts.machines import Cluster, cluster, environment
 from tests.airflow.conftest import Platform, prepare, script
-from tests.replay.support import DEMO, QUERIES, ROOT, START, table_rows, write_settings
+from tests.replay.support import DEMO, QUERIES, ROOT, START, lowwater, table_rows, write_settings
 from tests.storage.servers import DISK
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
