@@ -211,8 +211,13 @@ def config_links(config: Config, names: Sequence[str] | None) -> Links:
     return Links(None if names is None else tuple(names), config.sets, properties, kinds, groups)
 
 
-def set_context(config: Config, query_set: str) -> Context:
+def set_context(config: Config, query_set: str, python: bool = True) -> Context:
     """The names that the section of a query set adds for its queries: protocols, functions, parameters.
+
+    Args:
+        config: the settings.
+        query_set: name of the query set; its section may be missing.
+        python: whether the Python files of its functions are run; without them queries can be planned but not run.
 
     Raises:
         QueryError: a definition is wrong.
@@ -222,7 +227,7 @@ def set_context(config: Config, query_set: str) -> Context:
         return make_context(Links(), config.link_schemas, folders=config.files.folders)
     schemas = list(dict.fromkeys([*config.link_schemas, *map(Path, section.schemas)]))
     functions = [Path(file) for file in section.functions]
-    return make_context(Links(), schemas, functions, section.params, folders=config.files.folders)
+    return make_context(Links(), schemas, functions, section.params, folders=config.files.folders, python=python)
 
 
 def query_files(config: Config, query_set: str, folder: Path) -> list[Path]:
