@@ -136,6 +136,7 @@ def test_a_lake(lake: tuple[Path, Path], tmp_path: Path) -> None:
     clean("rows", HOSTILE, "--lake", root, code=1)
     clean("diff", HOSTILE, "--lake", root, "--from", "0", code=1)
     clean("serve", "--lake", root / HOSTILE, code=None)
+    clean("lsp", "--links", root / HOSTILE, code=2)
     clean("expect")
     clean("expect", "--lake", root, "--suggest", code=None)
     clean("expect", *at, "--query-set", "q")
