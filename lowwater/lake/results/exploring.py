@@ -19,7 +19,7 @@ from lowwater.errors import LakeError
 from lowwater.instants import HOUR, format_instant, parse_instant
 from lowwater.lake.datasets import pads
 from lowwater.lake.layout import Lake
-from lowwater.lake.opened import existing, newest
+from lowwater.lake.opened import existing, has_table, newest
 from lowwater.lake.results.visible import HIDDEN
 from lowwater.lake.tables import fetch_rows, lake_errors, live_files, table_dataset
 from lowwater.plan.text import nearest
@@ -213,7 +213,7 @@ def result_table(lake: Lake, query: str, version: int | None = None) -> ResultTa
 
     path = lake.table(query)
     with lake_errors(f"{path}: the table cannot be read"):
-        present = newest(path) if paths.exists(path) else None
+        present = newest(path) if has_table(path) else None
         if present is None:
             raise LakeError(f"query {query!r} has no published rows", "`lowwater status` says why")
         latest = existing(path).version()
