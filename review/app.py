@@ -21,6 +21,7 @@ from .diff_pages import add_diff
 from .packet_pages import add_packets
 from .pages import HERE, render
 from .results import add_results, as_page
+from .write_page import add_write
 
 HEADERS = {
     "Content-Security-Policy": (
@@ -77,7 +78,7 @@ def create(
         app.include_router(routes)
 
     results = APIRouter()
-    for add in (add_results, add_packets, add_diff):
+    for add in (add_results, add_packets, add_diff, add_write):
         add(results, board, permission, as_page(_plain, HEADERS), HEADERS)
     app.include_router(results)
 

@@ -1,0 +1,36 @@
+"""The bounded process of a trial: a request as JSON on standard input, the trial or its error on standard output."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import sys
+from typing import Any
+
+from lowwater.errors import LowwaterError
+from lowwater.replay.trial.evaluation import TrialRequest, as_json, try_text
+
+
+def main() -> None:
+    """Reads a request with its limits, and answers it."""
+    given = json.load(sys.stdin)
+    seconds, megabytes = given.pop("seconds"), given.pop("megabytes")
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
+    resource.setrlimit(resource.RLIMIT_DATA, (4 * megabytes << 20, 4 * megabytes << 20))  # the parent counts exactly
+    signal.alarm(2 * seconds)  # should the parent be gone
+    answer, sys.stdout = sys.stdout, sys.stderr
+    os.chdir("/")
+    try:
+        request = TrialRequest(**{**given, "links": tuple(given["links"])})
+        document: dict[str, Any] = {"trial": as_json(try_text(request))}
+    except LowwaterError as error:
+        document = {"error": error.message, "hint": error.hint}
+    except MemoryError:
+        document = {"error": "the trial needs more memory than it may have", "hint": "choose a shorter range"}
+    json.dump(document, answer)
+
+
+if __name__ == "__main__":
+    main()
