@@ -41,6 +41,8 @@ for number, source in enumerate(json.load(sys.stdin)):
     last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
     with redirect_stdout(printed):
         cells.runcode(compile(tree, f"cell {number + 1}", "exec"))
+        if last is not None and source.rstrip().endswith(";"):  # as in Jupyter: the value is not shown
+            last = cells.runcode(compile(ast.Module([last], []), f"cell {number + 1}", "exec"))
         if last is not None:
             cells.runcode(compile(ast.Interactive([last]), f"cell {number + 1}", "single"))
     for figure in map(plt.figure, plt.get_fignums()):
