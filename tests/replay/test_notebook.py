@@ -173,7 +173,8 @@ def test_records_are_those_that_export_writes(tmp_path: Path) -> None:
     root = tmp_path / "lake"
     root.mkdir()
     (tmp_path / "log.gsql").write_text(
-        "PROTOCOL ACCESS { uint sec get_csv_uint (increasing, unit s); IP client get_csv_ip; ullong bytes get_csv_ullong; }\n",
+        "PROTOCOL ACCESS { uint sec get_csv_uint (increasing, unit s); IP client get_csv_ip; "
+        "ullong bytes get_csv_ullong; }\n",
         encoding="utf-8",
     )
     (root / "lowwater.toml").write_text(
