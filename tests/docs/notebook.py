@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.docs.book import ROOT
+from tests.docs.book import ROOT, without_progress
 
 NOTEBOOK = ROOT / "docs" / "notebook.ipynb"
 
@@ -91,7 +91,7 @@ def execute(document: dict[str, Any], folder: Path) -> list[list[dict[str, Any]]
 def texts(outputs: list[dict[str, Any]]) -> list[str]:
     """What a cell prints and returns."""
     written = [output.get("text") or output.get("data", {}).get("text/plain") for output in outputs]
-    return ["".join(text) for text in written if text]
+    return [text for each in written if each and (text := without_progress("".join(each)))]
 
 
 def pictures(outputs: list[dict[str, Any]]) -> list[str]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
-from tests.docs.book import ROOT, Block, blocks
+from tests.docs.book import ROOT, Block, blocks, without_progress
 
 PAGE = ROOT / "docs" / "recipes.md"
 DUCKDB = Path(sys.prefix) / "s3"
@@ -46,7 +46,7 @@ def printed(block: Block, folder: Path) -> str:
         timeout=300,
     )
     assert done.returncode == 0, f"{block}: {done.stderr}"
-    return done.stdout.rstrip() + "\n"
+    return without_progress(done.stdout).rstrip() + "\n"
 
 
 def rewrite(folder: Path) -> None:
