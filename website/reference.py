@@ -22,6 +22,8 @@ _COLUMN = re.compile(r"""(?:_required|pa\.field)\("(\w+)".*?\)(?:,)?\s*(?:#\s*(.
 API = {
     "lowwater.capture": ("read", "open_capture", "ContentOptions", "CaptureReader", "CaptureFile", "CaptureSummary",
                          "Interface", "InterfaceSummary", "Malformed", "digest"),
+    "lowwater.replay.notebook.lake": ("Lake",),
+    "lowwater.replay.notebook.rows": ("Rows",),
     "lowwater.high.session": ("SessionSettings", "build_session"),
     "lowwater.errors": ("LowwaterError", "QueryError", "CaptureError", "ConfigError", "LakeError"),
 }  # fmt: skip
