@@ -19,9 +19,9 @@ from lowwater.editor.knowledge import learn
 from lowwater.errors import LowwaterError
 from lowwater.instants import HOUR, SECOND, format_instant, parse_instant
 from lowwater.plan.explain import explain
-from lowwater.replay.trial.evaluation import MOST_PACKETS, MOST_ROWS, Trial, TrialRequest, lake_of
-from lowwater.replay.trial.process import Limits, run_trial
-from lowwater.replay.trial.texts import FILE, LONGEST, trial_context
+from lowwater.replay.preview.evaluation import MOST_PACKETS, MOST_ROWS, Preview, PreviewRequest, lake_of
+from lowwater.replay.preview.process import Limits, run_preview
+from lowwater.replay.preview.texts import FILE, LONGEST, preview_context
 
 from .board import Board, Snapshot
 from .pages import fill_template
@@ -95,7 +95,7 @@ def add_write(router: APIRouter, board: Board, permission: Any, page: Shown, hea
         except LowwaterError as error:
             return page(str(error), 503)
         written = _written(snapshot, request.query_params)
-        values: dict[str, Any] = {"trial": None, "refused": ""}
+        values: dict[str, Any] = {"preview": None, "refused": ""}
         if request.query_params.get("action") == "try" and not written.error and request.method == "GET":
             values |= _tried(snapshot, written, request, alone)
         return HTMLResponse(_page(snapshot, written, values), 200, own)
@@ -124,7 +124,7 @@ def _written(snapshot: Snapshot, given: Mapping[str, str]) -> Written:
     if error:
         return Written(text, query_set, start, length, error, (), "", {})
     try:
-        context = trial_context(snapshot.lake, snapshot.config, query_set, links)
+        context = preview_context(snapshot.lake, snapshot.config, query_set, links)
         scripts = [make_script(FILE, text)]
         checked = check_scripts(scripts, context, snapshot.config, libraries=False)
         streams = learn(scripts, context, libraries=False).streams
@@ -170,9 +170,9 @@ def _newest_hour(snapshot: Snapshot) -> int:
 
 
 def _tried(snapshot: Snapshot, written: Written, request: Request, alone: threading.BoundedSemaphore) -> dict[str, Any]:
-    """The result of a trial, or why there is none."""
+    """The result of a preview, or why there is none."""
     if request.headers.get("sec-fetch-site", "") not in OWN_SITE:
-        return {"refused": "Another site asked for this trial. Press the button to try the query."}
+        return {"refused": "Another site asked for this preview. Press the button to try the query."}
     if any(problem.kind == "error" for problem in written.problems):
         return {"refused": "The text has mistakes; they are listed above."}
     try:
@@ -181,11 +181,11 @@ def _tried(snapshot: Snapshot, written: Written, request: Request, alone: thread
         return {"refused": str(error)}
     end = start + LENGTHS[written.length]
     links = tuple(sorted(snapshot.captures))
-    asked = TrialRequest(lake_of(snapshot.lake.root), written.text, written.query_set, links, start, end)
+    asked = PreviewRequest(lake_of(snapshot.lake.root), written.text, written.query_set, links, start, end)
     if not alone.acquire(blocking=False):
         return {"refused": "Another query is being tried. Try again in some seconds."}
     try:
-        return {"trial": run_trial(asked)}
+        return {"preview": run_preview(asked)}
     except LowwaterError as error:
         return {"refused": str(error)}
     finally:
@@ -193,7 +193,7 @@ def _tried(snapshot: Snapshot, written: Written, request: Request, alone: thread
 
 
 def _page(snapshot: Snapshot, written: Written, values: Mapping[str, Any]) -> str:
-    trial: Trial | None = values["trial"]
+    preview: Preview | None = values["preview"]
     filled = {
         **values,
         "written": written,
@@ -204,6 +204,6 @@ def _page(snapshot: Snapshot, written: Written, values: Mapping[str, Any]) -> st
         "limits": Limits(),
         "most_packets": MOST_PACKETS,
         "most_rows": MOST_ROWS,
-        "tried": trial.queries if trial is not None else (),
+        "tried": preview.queries if preview is not None else (),
     }
     return fill_template(snapshot, "write.html", "Write", "../", filled, True)

@@ -6,8 +6,8 @@ from lowwater import Lake
 from lowwater.lake import layout
 from lowwater.lake.layout import open_lake
 from lowwater.replay.notebook.rows import Rows
-from lowwater.replay.trial.evaluation import TrialRequest, try_text
-from lowwater.replay.trial.process import Limits, run_trial
+from lowwater.replay.preview.evaluation import PreviewRequest, preview_text
+from lowwater.replay.preview.process import Limits, run_preview
 from tests.hints.desk import SPAN, Case, Desk, Site
 from tests.replay.support import START
 
@@ -66,11 +66,11 @@ def _old(desk: Desk, mended: bool) -> None:
     Lake(root).ledger("lateness").count()
 
 
-def _trial(desk: Desk, hour: int = 0, limits: Limits | None = None) -> None:
+def _preview(desk: Desk, hour: int = 0, limits: Limits | None = None) -> None:
     _lake(desk)
     start = START + hour * 3600 * SECOND
-    request = TrialRequest(str(desk.lake), "SELECT time FROM main1.ETH", "", ("main1",), start, start + SPAN * SECOND)
-    assert (try_text(request) if limits is None else run_trial(request, limits)).packets
+    request = PreviewRequest(str(desk.lake), "SELECT time FROM main1.ETH", "", ("main1",), start, start + SPAN * SECOND)
+    assert (preview_text(request) if limits is None else run_preview(request, limits)).packets
 
 
 CASES = [
@@ -135,16 +135,16 @@ CASES = [
         lambda desk: _frame(desk, False),
     ),
     Case(
-        "a trial without packets",
-        lambda desk: _trial(desk, 9),
+        "a preview without packets",
+        lambda desk: _preview(desk, 9),
         "choose another hour",
-        lambda desk: _trial(desk),
+        lambda desk: _preview(desk),
     ),
     Case(
-        "a trial that takes too much",
-        lambda desk: _trial(desk, limits=Limits(megabytes=20)),
+        "a preview that takes too much",
+        lambda desk: _preview(desk, limits=Limits(megabytes=20)),
         "choose a shorter range, or make the query smaller",
-        lambda desk: _trial(desk, limits=Limits(seconds=120)),
+        lambda desk: _preview(desk, limits=Limits(seconds=120)),
     ),
 ]
 LEFT: dict[Site, str] = {}

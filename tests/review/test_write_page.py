@@ -16,7 +16,7 @@ from fastapi import FastAPI
 from lowwater_review import Board
 from lowwater_review.app import create
 
-from lowwater.replay.trial.texts import LONGEST
+from lowwater.replay.preview.texts import LONGEST
 from tests.review.asgi import Answer, ask
 from tests.review.ledgers import HOSTILE
 from tests.review.resultlake import make_results
@@ -66,7 +66,7 @@ def test_mistakes_have_places_as_a_browser_counts_them(app: FastAPI) -> None:
     assert units[2 * problem["start"] : 2 * problem["end"]].decode("utf-16-le") == "lenn"
 
 
-def test_a_trial_shows_rows_and_without_a_script_the_page_is_whole(app: FastAPI) -> None:
+def test_a_preview_shows_rows_and_without_a_script_the_page_is_whole(app: FastAPI) -> None:
     answer = write(app, TEXT, action="try", **RANGE)
     page = Reader(answer.text)
     words = " ".join(page.texts)
@@ -122,9 +122,9 @@ def test_who_sees_no_query_set_reads_no_packets(made: tuple[Path, Path]) -> None
     assert check(app, TEXT, set="q")["error"] == "There is no such query set."
 
 
-def test_other_sites_start_no_trial_and_nothing_is_posted(app: FastAPI) -> None:
+def test_other_sites_start_no_preview_and_nothing_is_posted(app: FastAPI) -> None:
     answer = write(app, TEXT, {"Sec-Fetch-Site": "cross-site"}, action="try", **RANGE)
-    assert "Another site asked for this trial" in answer.text and "<td>" not in answer.text
+    assert "Another site asked for this preview" in answer.text and "<td>" not in answer.text
     for path in ("/write/index.html", "/write/check"):
         for method in ("POST", "PUT", "DELETE", "PATCH"):
             assert ask(app, path, method, query=urlencode({"text": TEXT, "action": "try"})).status == 405

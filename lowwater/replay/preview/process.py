@@ -1,4 +1,4 @@
-"""Starts a trial in a process of its own, and ends it where it takes too long or too much memory.
+"""Starts a preview in a process of its own, and ends it where it takes too long or too much memory.
 
 Between the page on which queries are written and `evaluation`.
 """
@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 import psutil
 
 from lowwater.errors import LowwaterError
-from lowwater.replay.trial.evaluation import Trial, TrialRequest, from_json
+from lowwater.replay.preview.evaluation import Preview, PreviewRequest, from_json
 
 LOOK = 0.05
 """Seconds between two looks at the process."""
@@ -31,7 +31,7 @@ STORES = ("AWS_", "AZURE_", "GOOGLE_")
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds of a trial.
+    """Bounds of a preview.
 
     Attributes:
         seconds: most seconds, of the clock and of the processor.
@@ -42,7 +42,7 @@ class Limits:
     megabytes: int = 1024
 
 
-def run_trial(request: TrialRequest, limits: Limits | None = None) -> Trial:
+def run_preview(request: PreviewRequest, limits: Limits | None = None) -> Preview:
     """Tries a query text in a process of its own.
 
     Args:
@@ -50,10 +50,10 @@ def run_trial(request: TrialRequest, limits: Limits | None = None) -> Trial:
         limits: bounds; None for the usual ones.
 
     Raises:
-        LowwaterError: the text, the range or the lake is wrong, or the trial exceeds a bound.
+        LowwaterError: the text, the range or the lake is wrong, or the preview exceeds a bound.
     """
     bounds = limits or Limits()
-    command = [sys.executable, "-m", "lowwater.replay.trial"]
+    command = [sys.executable, "-m", "lowwater.replay.preview"]
     given = json.dumps(asdict(request) | asdict(bounds)).encode()
     passed = passed_environment(os.environ, "://" in request.lake)
     with subprocess.Popen(
@@ -61,16 +61,16 @@ def run_trial(request: TrialRequest, limits: Limits | None = None) -> Trial:
     ) as child:
         output, why = _watched(child, given, bounds)
     if why:
-        raise LowwaterError(f"the trial was ended: {why}", "choose a shorter range, or make the query smaller")
+        raise LowwaterError(f"the preview was ended: {why}", "choose a shorter range, or make the query smaller")
     try:
         document = json.loads(output)
     except ValueError:
         raise LowwaterError(
-            f"the trial ended with code {child.returncode} and no result", "choose a shorter range, or another query"
+            f"the preview ended with code {child.returncode} and no result", "choose a shorter range, or another query"
         ) from None
     if "error" in document:
         raise LowwaterError(document["error"], document["hint"])
-    return from_json(document["trial"])
+    return from_json(document["preview"])
 
 
 def passed_environment(environment: Mapping[str, str], in_store: bool) -> dict[str, str]:

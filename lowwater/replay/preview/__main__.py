@@ -1,4 +1,4 @@
-"""The bounded process of a trial: a request as JSON on standard input, the trial or its error on standard output."""
+"""The bounded process of a preview: a request as JSON on standard input, the preview or its error on standard output."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import sys
 from typing import Any
 
 from lowwater.errors import LowwaterError
-from lowwater.replay.trial.evaluation import TrialRequest, as_json, try_text
+from lowwater.replay.preview.evaluation import PreviewRequest, as_json, preview_text
 
 
 def main() -> None:
@@ -23,12 +23,12 @@ def main() -> None:
     answer, sys.stdout = sys.stdout, sys.stderr
     os.chdir("/")
     try:
-        request = TrialRequest(**{**given, "links": tuple(given["links"])})
-        document: dict[str, Any] = {"trial": as_json(try_text(request))}
+        request = PreviewRequest(**{**given, "links": tuple(given["links"])})
+        document: dict[str, Any] = {"preview": as_json(preview_text(request))}
     except LowwaterError as error:
         document = {"error": error.message, "hint": error.hint}
     except MemoryError:
-        document = {"error": "the trial needs more memory than it may have", "hint": "choose a shorter range"}
+        document = {"error": "the preview needs more memory than it may have", "hint": "choose a shorter range"}
     json.dump(document, answer)
 
 

@@ -1,6 +1,6 @@
 """Which names a query that is only tried may use: links, protocols and functions, no files and no Python of users.
 
-Read by the page on which queries are written, for its checks, and by `evaluation`, for the trial itself.
+Read by the page on which queries are written, for its checks, and by `evaluation`, for the preview itself.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FILE = "/dev/null/query.gsql"
 """Name of the file of a text. A query may read files beside its own: beside this one there can be none."""
 
 
-def trial_context(lake: Lake, config: Config, query_set: str, links: Iterable[str]) -> Context:
+def preview_context(lake: Lake, config: Config, query_set: str, links: Iterable[str]) -> Context:
     """Returns the names that a tried query may use.
 
     Args:

@@ -28,12 +28,12 @@ from lowwater.plan.temporal import END_OF_TIME
 from lowwater.replay.checks.affordable import require_affordable
 from lowwater.replay.checks.capabilities import require_lowered
 from lowwater.replay.command.row_files import csv_values
+from lowwater.replay.preview.texts import FILE, preview_context
 from lowwater.replay.stages.engines import LowInputs, reference_stage
-from lowwater.replay.trial.texts import FILE, trial_context
 from lowwater.storage import paths
 
 MOST_PACKETS = 100_000
-"""Most packets that a trial reads, of all links together."""
+"""Most packets that a preview reads, of all links together."""
 MOST_ROWS = 200
 """Most rows of a query that are given."""
 LONGEST_VALUE = 500
@@ -41,7 +41,7 @@ LONGEST_VALUE = 500
 
 
 @dataclass(frozen=True)
-class TrialRequest:
+class PreviewRequest:
     """What is tried; crosses the process as JSON.
 
     Attributes:
@@ -79,8 +79,8 @@ class TriedQuery:
 
 
 @dataclass(frozen=True)
-class Trial:
-    """What came of a trial.
+class Preview:
+    """What came of a preview.
 
     Attributes:
         start: first instant, ns since the epoch.
@@ -99,7 +99,7 @@ class Trial:
     queries: tuple[TriedQuery, ...] = field(default=())
 
 
-def try_text(request: TrialRequest, most: int = MOST_PACKETS) -> Trial:
+def preview_text(request: PreviewRequest, most: int = MOST_PACKETS) -> Preview:
     """Evaluates a text over the packets of a range.
 
     Args:
@@ -114,7 +114,7 @@ def try_text(request: TrialRequest, most: int = MOST_PACKETS) -> Trial:
     """
     lake = Lake(paths.lake_path(request.lake))
     config = load_config(lake.root)
-    context = trial_context(lake, config, request.query_set, request.links)
+    context = preview_context(lake, config, request.query_set, request.links)
     plan = plan_texts([(FILE, request.text)], context.links, None, context)
     require_lowered(plan, "reference")
     require_affordable(plan, config.replay.copies)
@@ -127,7 +127,7 @@ def try_text(request: TrialRequest, most: int = MOST_PACKETS) -> Trial:
     outcome = reference_stage(inputs, SECOND, Policy.PERIODIC)
     late = sum(scan.violations.num_rows for scan in outcome.scans)
     tried = tuple(_tried(query.name, outcome.rows[query.name], query.logical.fields) for query in plan.queries)
-    return Trial(request.start, end, end < request.end, count, late, tried)
+    return Preview(request.start, end, end < request.end, count, late, tried)
 
 
 def _living(config: Config, links: Sequence[str], start: int, end: int) -> Config:
@@ -138,7 +138,7 @@ def _living(config: Config, links: Sequence[str], start: int, end: int) -> Confi
 
 
 def _bounded(
-    lake: Lake, config: Config, plan: Plan, captures: Mapping[str, Captures], request: TrialRequest, most: int
+    lake: Lake, config: Config, plan: Plan, captures: Mapping[str, Captures], request: PreviewRequest, most: int
 ) -> tuple[int, int]:
     """Returns the end of the range in which at most `most` packets lie, on a whole second if it can be, and their
     number."""
@@ -187,18 +187,18 @@ def _text(value: object) -> str | None:
     return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}..."
 
 
-def as_json(trial: Trial) -> dict[str, Any]:
-    """Returns a trial as JSON has it."""
-    return asdict(trial)
+def as_json(preview: Preview) -> dict[str, Any]:
+    """Returns a preview as JSON has it."""
+    return asdict(preview)
 
 
-def from_json(document: Mapping[str, Any]) -> Trial:
-    """Returns the trial of `as_json`."""
+def from_json(document: Mapping[str, Any]) -> Preview:
+    """Returns the preview of `as_json`."""
     queries = tuple(
         TriedQuery(each["name"], tuple(each["columns"]), tuple(map(tuple, each["rows"])), each["count"])
         for each in document["queries"]
     )
-    return Trial(**{**document, "queries": queries})
+    return Preview(**{**document, "queries": queries})
 
 
 def lake_of(root: PurePath) -> str:
