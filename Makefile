@@ -7,7 +7,7 @@ CASES ?= 3000
 SPARK_CASES ?= 300
 FULL ?=
 WORKERS ?= 3
-EXTRAS := spark quality airflow s3 metrics serve all
+EXTRAS := spark quality airflow s3 metrics serve editor all
 VENV := .venv
 BIN := $(VENV)/bin
 
@@ -173,7 +173,7 @@ fuzz: setup
 
 # Everything that tests compare with; the reader of the diff decides.
 goldens: setup
-	for writer in tests.gsql.gsql_cases tests.plan.binding_cases tests.plan.golden tests.replay.golden tests.replay.tuning_cases tests.docs.book tests.docs.coverages tests.docs.test_metrics tests.docs.test_tutorial tests.docs.test_logs; do \
+	for writer in tests.gsql.gsql_cases tests.plan.binding_cases tests.plan.golden tests.replay.golden tests.replay.tuning_cases tests.docs.book tests.docs.coverages tests.docs.test_metrics tests.docs.test_tutorial tests.docs.test_logs tests.editor.extension; do \
 	    $(BIN)/python -m $$writer || exit 1; done
 
 bench: setup

@@ -6,15 +6,20 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lowwater.lake.results.subscription import subscribe
+    from lowwater.replay.notebook.lake import Lake
 
 __version__ = "0.2.0"
-__all__ = ["__version__", "subscribe"]
+__all__ = ["Lake", "__version__", "subscribe"]
+
+
+_DOORS = {"subscribe": "lowwater.lake.results.subscription", "Lake": "lowwater.replay.notebook.lake"}
+"""What programs import from here, and the module of each."""
 
 
 def __getattr__(name: str) -> Any:
-    """Imports `subscribe` when somebody asks for it: `import lowwater` loads nothing."""
-    if name == "subscribe":
-        from lowwater.lake.results.subscription import subscribe
+    """Imports a door when somebody asks for it: `import lowwater` loads nothing."""
+    if name in _DOORS:
+        from importlib import import_module
 
-        return subscribe
+        return getattr(import_module(_DOORS[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

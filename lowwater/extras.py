@@ -13,6 +13,7 @@ EXTRAS = {
     "spark": ("pyspark",),
     "quality": ("great_expectations", "pandas"),
     "serve": ("fastapi", "uvicorn"),
+    "editor": ("pygls",),
     "s3": ("obstore",),
     "metrics": ("prometheus_client", "opentelemetry"),
     "airflow": ("airflow",),

@@ -23,6 +23,7 @@ from .pages import HERE, render
 from .results.diff_pages import add_diff
 from .results.packet_pages import add_packets
 from .results.pages import add_results, as_page
+from .write_page import add_write
 
 HEADERS = {
     "Content-Security-Policy": (
@@ -81,7 +82,7 @@ def create(
         app.include_router(routes)
 
     results = APIRouter()
-    for add in (add_results, add_packets, add_diff):
+    for add in (add_results, add_packets, add_diff, add_write):
         add(results, board, permission, as_page(_plain, HEADERS), HEADERS)
     add_acts(results, board, permission, as_page(_plain, HEADERS), HEADERS, host)
     app.include_router(results)

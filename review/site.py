@@ -39,7 +39,8 @@ def write_site(board: Board, folder: Path) -> int:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(page, encoding="utf-8")
             count += 1
-        shutil.copytree(HERE / "assets", folder / "assets", dirs_exist_ok=True)
+        scripts = shutil.ignore_patterns("*.js")  # of a page that only a server has
+        shutil.copytree(HERE / "assets", folder / "assets", ignore=scripts, dirs_exist_ok=True)
         if isinstance(snapshot.lake.reports, ObjectPath):
             _write_objects(snapshot.lake.reports, folder / "docs")
         elif Path(snapshot.lake.reports).is_dir():

@@ -1,6 +1,6 @@
 """What native aggregates mean, written without the package: an entry here for each of `lowwater.catalog.native`.
 
-The oracle folds by FOLDS, DuckDB answers by the SQL of PAIRS, and the table of the documents says MEANINGS.
+The oracle folds by FOLDS, and DuckDB answers by the SQL of PAIRS.
 `tests/catalog/test_native.py` holds that each native aggregate has its entries.
 """
 
@@ -39,15 +39,3 @@ PAIRS: tuple[tuple[str, str], ...] = (
     ("xor_aggr(srcPort)", "bit_xor(sport)"),
 )
 """Expressions over TCP packets -> the same in DuckDB's SQL over the packets of `tests/law/test_natives.py`."""
-
-MEANINGS: dict[str, str] = {
-    "count": "rows; with an argument, rows where it is not NULL",
-    "sum": "exact for integers; of bool, how many are true",
-    "min": "the least value",
-    "max": "the greatest value",
-    "avg": "sum by count, as a float",
-    "and_aggr": "bitwise, or logical, and",
-    "or_aggr": "bitwise, or logical, or",
-    "xor_aggr": "bitwise, or logical, exclusive or",
-}
-"""Name -> its line of the table of aggregates in docs/language/functions.md."""

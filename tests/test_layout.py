@@ -65,7 +65,7 @@ def imports(path: Path) -> frozenset[str]:
 def upward(order: list[str]) -> Iterator[str]:
     for path in MODULES:
         if path == PACKAGE / "__init__.py":
-            continue  # the door of the package hands out `subscribe`, and imports it when somebody asks
+            continue  # the door of the package hands out `subscribe` and `Lake`, and imports each when somebody asks
         here = area(module_name(path))
         for target in sorted(imports(path)):
             if target.split(".")[0] != "lowwater":

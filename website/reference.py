@@ -27,6 +27,8 @@ API = {
     "lowwater.lake.results.subscription": ("Subscription", "Change"),
     "lowwater.capture": ("read", "open_capture", "ContentOptions", "CaptureReader", "CaptureFile", "CaptureSummary",
                          "Interface", "InterfaceSummary", "Malformed", "digest"),
+    "lowwater.replay.notebook.lake": ("Lake",),
+    "lowwater.replay.notebook.rows": ("Rows",),
     "lowwater.high.session": ("SessionSettings", "build_session"),
     "lowwater.errors": ("LowwaterError", "QueryError", "CaptureError", "ConfigError", "LakeError"),
 }  # fmt: skip

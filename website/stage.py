@@ -14,6 +14,7 @@ import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from lowwater import __version__
 from website.markdown import converted
@@ -76,8 +77,25 @@ def code_page(name: str) -> str:
         files = sorted(child.name + "/" * child.is_dir() for child in path.iterdir() if not child.name.startswith("_"))
         return f"# {name}/\n\nThe files of this folder of the repository:\n\n" + "".join(f"* `{f}`\n" for f in files)
     text = path.read_text(encoding="utf-8")
+    if path.suffix == ".ipynb":
+        return notebook_page(json.loads(text))
     fence = "````" if "```" in text else "```"
     return f"# {name}\n\n{fence}{_CODE.get(path.suffix, 'text')}\n{text.rstrip()}\n{fence}\n"
+
+
+def notebook_page(document: dict[str, Any]) -> str:
+    """A page with the cells of a notebook, what they print, and their plots."""
+    parts = []
+    for number, cell in enumerate(document["cells"], 1):
+        source = "".join(cell["source"])
+        parts.append(source if cell["cell_type"] == "markdown" else f"```python\n{source}\n```")
+        for output in cell.get("outputs", ()):
+            data = output.get("data", {})
+            printed = "".join(output.get("text", data.get("text/plain", "")))
+            parts += [f"```text\n{printed.rstrip()}\n```"] if printed else []
+            if "image/png" in data:
+                parts.append(f"![Plot of cell {number}](data:image/png;base64,{''.join(data['image/png']).strip()})")
+    return "\n\n".join(parts) + "\n"
 
 
 def _links_of(page: str, shown: set[str]) -> Callable[[str], str]:

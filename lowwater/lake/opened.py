@@ -75,6 +75,11 @@ def newest(path: PurePath) -> DeltaTable | None:
     return opened.table
 
 
+def has_table(path: PurePath) -> bool:
+    """Whether there is a table; on a disk without opening it."""
+    return newest(path) is not None if isinstance(path, ObjectPath) else paths.exists(path / "_delta_log")
+
+
 def existing(path: PurePath) -> DeltaTable:
     """Returns a table at its newest version.
 

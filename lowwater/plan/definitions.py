@@ -27,6 +27,7 @@ def make_context(
     params: Mapping[str, Value] | None = None,
     dialect: str = "lowwater",
     folders: Sequence[str | Path] = (),
+    python: bool = True,
 ) -> Context:
     """Returns the context of a query set from files and values.
 
@@ -37,6 +38,7 @@ def make_context(
         params: parameter -> its value.
         dialect: `lowwater` or `gigascope`.
         folders: folders in which queries may read files, besides the folder of their own file.
+        python: whether the Python files of MODULE lines are run; without them queries can be planned but not run.
 
     Raises:
         LowwaterError: a file cannot be read.
@@ -46,7 +48,7 @@ def make_context(
     if schemas:
         context = replace(context, protocols=declare(_blocks(schemas), context.protocols))
     if functions:
-        catalog = load_functions(functions, parse_declarations)
+        catalog = load_functions(functions, parse_declarations, python)
         digest = functions_digest(functions, parse_declarations)
         context = replace(context, catalog=context.catalog.extended(catalog), digests=(digest,))
     return context

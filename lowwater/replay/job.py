@@ -236,8 +236,13 @@ def _skewed_column(config: Config, link: str) -> str:
     return link_skews(config, link).column if config.link(link).kind == "pcap" else group.column
 
 
-def set_context(config: Config, query_set: str) -> Context:
+def set_context(config: Config, query_set: str, python: bool = True) -> Context:
     """The names that the section of a query set adds for its queries: protocols, functions, parameters.
+
+    Args:
+        config: the settings.
+        query_set: name of the query set; its section may be missing.
+        python: whether the Python files of its functions are run; without them queries can be planned but not run.
 
     Raises:
         QueryError: a definition is wrong.
@@ -247,7 +252,7 @@ def set_context(config: Config, query_set: str) -> Context:
         return make_context(Links(), config.link_schemas, folders=config.files.folders)
     schemas = list(dict.fromkeys([*config.link_schemas, *map(Path, section.schemas)]))
     functions = [Path(file) for file in section.functions]
-    return make_context(Links(), schemas, functions, section.params, folders=config.files.folders)
+    return make_context(Links(), schemas, functions, section.params, folders=config.files.folders, python=python)
 
 
 def query_files(config: Config, query_set: str, folder: Path) -> list[Path]:

@@ -22,12 +22,12 @@ from fastapi.responses import HTMLResponse, JSONResponse, Response, StreamingRes
 
 from lowwater.errors import LowwaterError
 from lowwater.instants import format_instant
+from lowwater.lake.opened import has_table
 from lowwater.lake.results.curves import Curves, curves
 from lowwater.lake.results.exploring import DEEPEST, LAST, OPERATORS, ResultTable, result_table
 from lowwater.lake.tables import safe_name
 from lowwater.plan.queryset import QueryPlan
 from lowwater.replay.job import Job
-from lowwater.storage.paths import exists
 
 from ..board import Board, Snapshot
 from ..pages import fill_template
@@ -113,7 +113,7 @@ def add_results(router: APIRouter, board: Board, permission: Any, page: Shown, h
         except LowwaterError as error:
             return page(str(error), 503)
         sets = [
-            (name, [(plan.name, exists(snapshot.lake.table(plan.name))) for plan in job.plan.queries])
+            (name, [(plan.name, has_table(snapshot.lake.table(plan.name))) for plan in job.plan.queries])
             for name, job in sorted(snapshot.jobs.items())
         ]
         return page(fill_template(snapshot, "results_index.html", "Results", "../", {"sets": sets}, True), 200)

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lowwater.catalog import meanings
 from lowwater.catalog.functions import AggregateFunction, Columns, Fold, Native, PartialColumn, Parts
 from lowwater.catalog.native import AGGREGATES, NATIVE, type_of
 from lowwater.catalog.native.arrow import as_it_is
@@ -95,7 +96,7 @@ def test_a_neutral_integer_changes_no_other(values: list[int], at: int) -> None:
 
 
 def test_every_native_aggregate_is_told_in_the_tests() -> None:
-    assert {*NATIVE} == {*natives.FOLDS} == {*natives.MEANINGS}
+    assert {*NATIVE} == {*natives.FOLDS} == {*meanings.NATIVES}
     assert {*NATIVE} <= {expression.split("(")[0] for expression, _ in natives.PAIRS}
 
 

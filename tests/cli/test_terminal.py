@@ -142,6 +142,7 @@ def test_a_lake(lake: tuple[Path, Path], tmp_path: Path) -> None:
     clean("try", "trial", *at, "--skew", f"{NAME}=5s", "--query-set", "q", code=1)
     clean("try", "--lake", root)
     clean("serve", "--lake", root / HOSTILE, code=None)
+    clean("lsp", "--links", root / HOSTILE, code=2)
     clean("expect")
     clean("expect", "--lake", root, "--suggest", code=None)
     clean("expect", *at, "--query-set", "q")

@@ -80,6 +80,11 @@ def blocks(page: Path) -> list[Block]:
     ]
 
 
+def without_progress(printed: str) -> str:
+    """What a program prints, without the bars that DuckDB draws on a busy machine, and the line before each."""
+    return re.sub(r"\n?[^\n]*▕[^\n]*\n", "", printed)
+
+
 def make_targets() -> set[str]:
     """The targets of the Makefile."""
     return set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))

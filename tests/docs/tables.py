@@ -8,12 +8,12 @@ from itertools import combinations
 from lowwater.catalog.builtin import CATALOG
 from lowwater.catalog.expr import Type
 from lowwater.catalog.functions import AggregateFunction, Cost, Function
+from lowwater.catalog.meanings import AGGREGATES, FUNCTIONS, STATES
 from lowwater.catalog.protocols import ALIASES, PROTOCOLS
 from lowwater.plan.bind.clauses.sources import source_fields
 from lowwater.plan.bind.defines import NO_EFFECT
 from lowwater.plan.fields import temporals
 from lowwater.plan.temporal import infer
-from tests.docs.meanings import AGGREGATES, FUNCTIONS, STATES
 from tests.edges import CASES, shown
 
 Shape = tuple[str, ...]

@@ -16,6 +16,7 @@ from deltalake import DeltaTable
 
 from lowwater.cli.doctor import DISK, GIB, JAVA, MEMORY
 from lowwater.lake.layout import open_lake
+from tests.docs import notebook, recipes
 from tests.docs.book import ROOT, Block, blocks, make_targets
 
 PAGE = ROOT / "README.md"
@@ -112,6 +113,26 @@ def test_every_reader_of_the_page_on_results_prints_what_it_shows(lake: Path) ->
             block = replace(block, text=f'"{sys.executable}" {script.name}')
         assert lines(run(block, lake).rstrip()) == lines(shown.text), str(block)
     assert (lake / "latency.png").stat().st_size > 10_000
+
+
+@pytest.mark.spark
+def test_every_cell_of_the_notebook_prints_and_plots_what_it_shows(lake: Path) -> None:
+    document = notebook.read()
+    cells = notebook.code_cells(document)
+    for cell, outputs in zip(cells, notebook.execute(document, lake), strict=True):
+        assert notebook.texts(outputs) == notebook.texts(cell["outputs"]), cell["source"]
+        assert len(notebook.pictures(outputs)) == len(notebook.pictures(cell["outputs"]))
+    assert sum(len(notebook.pictures(cell["outputs"])) for cell in cells) == 2
+
+
+@pytest.mark.spark
+def test_every_recipe_prints_what_it_shows(lake: Path) -> None:
+    examples = list(recipes.examples())
+    assert len(examples) == 4
+    for block, shown in examples:
+        if "duckdb" in block.words and not recipes.DUCKDB.is_dir():
+            pytest.skip("DuckDB's extension is not installed: make .venv/.s3")
+        assert recipes.printed(block, lake) == shown.text, str(block)
 
 
 def test_the_page_on_results_names_tables_of_a_lake(tmp_path: Path) -> None:

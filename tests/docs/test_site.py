@@ -27,7 +27,7 @@ from website.fetch import fetch, unpack
 from website.markdown import converted
 from website.navigation import navigation
 from website.reference import API, pages
-from website.stage import documents, stage
+from website.stage import code_page, documents, stage
 from website.versions import join
 
 MKDOCS = ROOT / ".venv-docs" / "bin" / "mkdocs"
@@ -72,6 +72,14 @@ End
     * dot
 """
     )
+
+
+def test_a_notebook_is_a_page_with_its_plots_and_links_that_lead_somewhere() -> None:
+    page = code_page("docs/notebook.ipynb")
+    assert page.startswith("# A lake in a notebook") and page.count("](data:image/png;base64,") == 2
+    assert "```python\nimport polars as pl" in page and "```text\n['dns_latency']" in page
+    targets = [target for target in re.findall(r"\]\(([^)]+)\)", page) if not target.startswith("data:")]
+    assert targets and all((ROOT / "docs" / target).is_file() for target in targets)
 
 
 def test_links_in_code_stay_and_named_blocks_have_titles() -> None:

@@ -33,7 +33,7 @@ from lowwater.errors import ConfigError, QueryError, raise_all
 _LFTA_MODIFIERS = ("LFTA_LEGAL", "LFTA_ONLY")
 
 
-def load_functions(paths: Iterable[Path | str], read: Reader) -> Catalog:
+def load_functions(paths: Iterable[Path | str], read: Reader, python: bool = True) -> Catalog:
     """Returns the catalog of the functions that the files declare.
 
     A declaration without a MODULE line before it confirms a shipped function and adds nothing. If no such function is
@@ -43,6 +43,7 @@ def load_functions(paths: Iterable[Path | str], read: Reader) -> Catalog:
     Args:
         paths: the files of declarations; a declaration in a later file takes precedence.
         read: `lowwater.gsql.declarations.parse_declarations`.
+        python: whether the Python files of MODULE lines are run. Without them queries can be planned but not run.
 
     Raises:
         QueryError: the files have a mistake; QueryErrors where they have several.
@@ -59,7 +60,8 @@ def load_functions(paths: Iterable[Path | str], read: Reader) -> Catalog:
                 errors.append(error)
     # After an unknown type, the checks of names would report the same mistake again.
     raise_all(errors or list(declaration_errors(entries)))
-    catalog = _catalog([entry for entry in reversed(entries) if entry.node.module])
+    coded = [entry for entry in reversed(entries) if entry.node.module]
+    catalog = _catalog(coded) if python else _without_code(coded)
     return catalog.extended(_without_code(_unknown(entries)))
 
 

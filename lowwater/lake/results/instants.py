@@ -33,7 +33,7 @@ from lowwater.plan.properties.instant_columns import INSTANT, InstantColumn, ins
 from lowwater.storage import paths
 
 if TYPE_CHECKING:
-    from deltalake import CommitProperties, DeltaTable
+    from deltalake import DeltaTable
 
 TAKEN_OVER: Mapping[str, str] = MappingProxyType({"lowwater.instants": "1"})
 """Property of a table whose rows all have their instants: of each new one, and of an older one once it is filled."""
@@ -111,8 +111,8 @@ def _fill(lake: Lake, path: PurePath, columns: Sequence[InstantColumn]) -> tuple
     return count, size
 
 
-def _settled(table: DeltaTable, properties: CommitProperties) -> None:
-    table.alter.set_table_properties(dict(TAKEN_OVER), False, commit_properties=properties)
+def _settled(table: DeltaTable, options: dict[str, Any]) -> None:
+    table.alter.set_table_properties(dict(TAKEN_OVER), False, commit_properties=options["commit_properties"])
 
 
 def completed(path: PurePath, file: DataFile, fields: Sequence[Field]) -> DataFile:

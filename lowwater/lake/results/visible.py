@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +23,9 @@ from lowwater.lake.tables import fetch_rows, lake_errors, open_table, table_data
 from lowwater.plan.properties.instant_columns import is_instant
 from lowwater.plan.text import nearest
 from lowwater.storage import paths
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
 
 SORTED_ROWS = 200_000
 """Most rows that are sorted at a time."""
@@ -76,21 +80,41 @@ class PublishedRows:
             left -= batch.num_rows
 
     def _sorted(self, most: int) -> Iterator[pa.RecordBatch]:
-        table = open_table(self.lake.table(self.query))
+        path = self.lake.table(self.query)
+        table = open_table(path)
         assert table is not None
-        dataset = table_dataset(self.lake.table(self.query), table)
-        schema = _schema(dataset, (*self.columns, *self.instants))
-        keys = [(name, "ascending", "at_end") for name in ("_last", *self.columns)]
-        with lake_errors(f"{self.lake.table(self.query)}: the table cannot be read"):
-            for hour in sorted(int(partition["_hour"]) for partition in table.partitions()):
-                begin, until = max(self.start, hour * HOUR), min(self.end, (hour + 1) * HOUR)
-                fetch_rows(self.lake.table(self.query), dataset, _within(begin, until))
-                for first, last in _parts(dataset, begin, until, most):
-                    scan = _scan(dataset, [*self.columns, *self.instants, "_last"], first, last)
-                    if last - first == 1:
-                        yield from scan
-                    elif (rows := pa.Table.from_batches(scan, schema)).num_rows:
-                        yield from rows.take(pc.sort_indices(rows, sort_keys=keys)).combine_chunks().to_batches(BATCH)
+        columns = (*self.columns, *self.instants)
+        return sorted_rows(path, table, columns, self.start, self.end, most)
+
+
+def sorted_rows(
+    path: PurePath, table: DeltaTable, columns: tuple[str, ...], start: int, end: int, most: int = SORTED_ROWS
+) -> Iterator[pa.RecordBatch]:
+    """Yields rows of an open table with `_last`, by time (`_last`), then by the columns.
+
+    Args:
+        path: folder of the table.
+        table: the table at some version.
+        columns: columns of the query to read.
+        start: first instant of `_last`, ns since the epoch.
+        end: end of the instants, ns, exclusive.
+        most: most rows that are sorted at a time; more rows of one instant stay as stored.
+
+    Raises:
+        LakeError: if the table cannot be read.
+    """
+    dataset = table_dataset(path, table)
+    keys = [(name, "ascending", "at_end") for name in ("_last", *columns)]
+    with lake_errors(f"{path}: the table cannot be read"):
+        for hour in sorted(int(partition["_hour"]) for partition in table.partitions()):
+            begin, until = max(start, hour * HOUR), min(end, (hour + 1) * HOUR)
+            fetch_rows(path, dataset, _within(begin, until))
+            for first, last in _parts(dataset, begin, until, most):
+                scan = _scan(dataset, [*columns, "_last"], first, last)
+                if last - first == 1:
+                    yield from scan
+                elif (rows := pa.Table.from_batches(scan, _schema(dataset, columns))).num_rows:
+                    yield from rows.take(pc.sort_indices(rows, sort_keys=keys)).combine_chunks().to_batches(BATCH)
 
 
 def published_rows(

@@ -208,8 +208,12 @@ def _survey(selection: Selection, link: str, capture: str, link_type: str, batch
         selection.interfaces.append((link, link_type))
 
 
-def _require_frames(batch: pa.RecordBatch, link: str, packets: str) -> None:
-    """Refuses packets whose captured bytes are not stored."""
+def require_frames(batch: pa.RecordBatch, link: str, packets: str) -> None:
+    """Refuses packets whose captured bytes are not stored.
+
+    Raises:
+        LakeError: a packet has captured bytes, and the lake none of them.
+    """
     if pc.any(_absent(batch)).as_py():
         raise LakeError(
             f"link {link!r}: the lake stores no bytes of the frames {packets}",
@@ -231,7 +235,7 @@ def _selected(
             try:
                 for batch in _batches(path, capture, names, low, high):
                     if predicate.reads_payload:
-                        _require_frames(batch, read.link, "whose payload the condition asks for")
+                        require_frames(batch, read.link, "whose payload the condition asks for")
                     chosen = batch.filter(pa.array(test(batch)))
                     if admitted is not None:
                         positions = admitted.get((read.link, capture.capture), [])

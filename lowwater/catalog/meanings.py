@@ -1,8 +1,9 @@
-"""What the shipped functions mean, one line each, for the tables of the language reference."""
+"""What the shipped functions and aggregates mean, one line each.
+
+Beside `builtin` and `native`; editors show it, and the tables of the language reference are made from it.
+"""
 
 from __future__ import annotations
-
-from tests import natives
 
 _LESS, _MORE = "the smaller; floats are truncated to integers", "the larger; floats are truncated to integers"
 _CAST = "the integer; truncated toward zero, a bool as 1 or 0, an IPv4 address as its 32 bits"
@@ -74,8 +75,20 @@ FUNCTIONS: dict[str, str] = {
     "without ports for protocols that have none; the sixth argument is the seed",
 }
 
+NATIVES: dict[str, str] = {
+    "count": "rows; with an argument, rows where it is not NULL",
+    "sum": "exact for integers; of bool, how many are true",
+    "min": "the least value",
+    "max": "the greatest value",
+    "avg": "sum by count, as a float",
+    "and_aggr": "bitwise, or logical, and",
+    "or_aggr": "bitwise, or logical, or",
+    "xor_aggr": "bitwise, or logical, exclusive or",
+}
+"""Of the native aggregates."""
+
 AGGREGATES: dict[str, str] = {
-    **natives.MEANINGS,
+    **NATIVES,
     "extr_avg": "the average of integers, rounded once",
     "POSAVG": "the average of the values that are not negative, -1 for none",
     "count_distinct": "distinct values; also `count(DISTINCT x)`",

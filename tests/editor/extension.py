@@ -1,0 +1,42 @@
+"""The grammar of colours for editors, made from the keywords of the language: `python -m tests.editor.extension`."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from lowwater.gsql.units import UNITS
+from lowwater.gsql.words import KEYWORDS, UPPER_ONLY
+from tests.docs.book import ROOT
+
+FOLDER = ROOT / "editors" / "vscode"
+GRAMMAR = FOLDER / "syntaxes" / "gsql.tmLanguage.json"
+
+
+def grammar() -> dict[str, Any]:
+    """The TextMate grammar of GSQL."""
+    either = "|".join(sorted(KEYWORDS))
+    upper = "|".join(sorted(UPPER_ONLY))
+    units = "|".join(sorted(UNITS, key=lambda unit: (-len(unit), unit)))
+    return {
+        "scopeName": "source.gsql",
+        "name": "GSQL",
+        "patterns": [
+            {"name": "comment.line.gsql", "match": "(--|//).*$"},
+            {"name": "string.quoted.single.gsql", "match": "'([^'\\n]|'')*'?"},
+            {"name": "keyword.control.gsql", "match": f"(?i:\\b({either})\\b)"},
+            {"name": "keyword.control.gsql", "match": f"\\b({upper})\\b"},
+            {"name": "constant.numeric.gsql", "match": f"\\b[0-9][0-9A-Za-z_.]*(\\s+({units})\\b)?"},
+            {"name": "variable.parameter.gsql", "match": "[$#@][A-Za-z_][A-Za-z0-9_]*"},
+            {"name": "entity.name.function.gsql", "match": "\\b[A-Za-z_][A-Za-z0-9_]*(?=\\s*\\()"},
+        ],
+    }
+
+
+def text() -> str:
+    """The grammar as its file has it."""
+    return json.dumps(grammar(), indent=2) + "\n"
+
+
+if __name__ == "__main__":
+    GRAMMAR.write_text(text(), encoding="utf-8")

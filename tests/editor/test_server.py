@@ -1,0 +1,271 @@
+"""`lowwater lsp` as an editor sees it: the real process, spoken to by the protocol."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.docs.book import ROOT
+from tests.editor.client import Client, editor
+
+pytestmark = pytest.mark.slow
+
+TEXT = """\
+-- flows of a link
+DEFINE { query_name 'flows'; }
+SELECT tb*60 AS begin, srcIP, count(*) AS packets, sum(len) AS bytes
+FROM main1.TCP
+GROUP BY time/60 AS tb, srcIP;
+
+DEFINE { query_name 'large'; }
+SELECT F.begin, F.srcIP, F.bytes
+FROM flows F
+WHERE F.bytes > 1000
+"""
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Client, Path]]:
+    folder = tmp_path_factory.mktemp("editor")
+    (folder / "lowwater.toml").write_text(
+        '[links.main1]\nskew = "1s"\n[links.main2]\nskew = "1s"\n[sets]\nlinks = ["main1", "main2"]\n', encoding="utf-8"
+    )
+    with editor(folder) as client:
+        yield client, folder
+        assert client.messages == []
+
+
+def place(text: str, mark: str, within: int = 0) -> tuple[int, int]:
+    """Line and character of a text, counted from 0."""
+    at = text.index(mark) + within
+    return text.count("\n", 0, at), at - text.rfind("\n", 0, at) - 1
+
+
+def shown(text: str, problem: dict) -> str:  # type: ignore[type-arg]
+    """The text under a diagnostic."""
+    start, end = problem["range"]["start"], problem["range"]["end"]
+    assert start["line"] == end["line"]
+    return text.split("\n")[start["line"]][start["character"] : end["character"]]
+
+
+def test_a_sound_text_has_no_mistake(desk: tuple[Client, Path]) -> None:
+    client, folder = desk
+    assert client.open(folder / "sound.gsql", TEXT) == []
+
+
+def test_mistakes_of_all_statements_have_ranges_and_hints(desk: tuple[Client, Path]) -> None:
+    client, folder = desk
+    text = TEXT.replace("sum(len)", "sum(lenn)") + ";\nDEFINE { query_name 'c'; }\nSELECT timee FROM main1.UDP;\n"
+    text += "DEFINE { query_name 'd'; }\nSELECT time FROM main1.UDP WHERE"
+    first, second, third = client.open(folder / "wrong.gsql", text)
+    assert shown(text, first) == "lenn"
+    assert "hint: did you mean len" in first["message"]
+    assert first["severity"] == 1 and first["source"] == "lowwater"
+    assert shown(text, second) == "timee", "a statement that does not parse hides no other mistake"
+    assert shown(text, third) == "WHERE"
+
+
+def test_mistakes_go_as_one_types(desk: tuple[Client, Path]) -> None:
+    client, folder = desk
+    path = folder / "typed.gsql"
+    assert client.open(path, "SELECT time FROM main1.TCP") == []
+    (problem,) = client.change(path, "SELECT time FROM main1.TCPP", 2)
+    assert "TCPP" in problem["message"]
+    assert client.change(path, "SELECT time FROM main1.TCP", 3) == []
+
+
+@pytest.mark.parametrize("cut", [8, 20, 60, 70, 95, 120, 150, 170, 200, 260, 300])
+def test_half_written_text_has_a_mistake_within_the_text(desk: tuple[Client, Path], cut: int) -> None:
+    client, folder = desk
+    text = TEXT[:cut]
+    problems = client.open(folder / f"half{cut}.gsql", text)
+    lines = text.split("\n")
+    for problem in problems:
+        start, end = problem["range"]["start"], problem["range"]["end"]
+        assert (start["line"], start["character"]) < (end["line"], end["character"])
+        assert end["line"] < len(lines) and end["character"] <= len(lines[end["line"]])
+        assert problem["message"]
+
+
+def test_positions_are_units_of_utf16(desk: tuple[Client, Path]) -> None:
+    client, folder = desk
+    text = "SELECT time, '\U0001f600é' AS face, lenn FROM main1.TCP"
+    (problem,) = client.open(folder / "units.gsql", text)
+    units = text.encode("utf-16-le")
+    start, end = (problem["range"][side]["character"] for side in ("start", "end"))
+    assert units[2 * start : 2 * end].decode("utf-16-le") == "lenn"
+    assert "int" in client.hover(folder / "units.gsql", 0, 8)
+
+
+def test_windows_line_ends_and_a_byte_order_mark(desk: tuple[Client, Path]) -> None:
+    client, folder = desk
+    text = "SELECT time,\r\n  lenn\r\nFROM main1.TCP\r\n"
+    (problem,) = client.open(folder / "windows.gsql", text)
+    assert problem["range"] == {"start": {"line": 1, "character": 2}, "end": {"line": 1, "character": 6}}
+
+
+def test_completion_knows_where_it_is(desk: tuple[Client, Path]) -> None:
+    client, folder = desk
+    path = folder / "complete.gsql"
+    client.open(path, TEXT)
+    columns = client.labels(path, *place(TEXT, "F.bytes >", 2))
+    assert columns == ["begin", "srcIP", "packets", "bytes"]
+    sources = client.labels(path, *place(TEXT, "flows F", 0))
+    assert {"flows", "main1", "main2", "[links]", "TCP"} <= set(sources)
+    assert "srcIP" not in sources and "large" not in sources
+    protocols = client.labels(path, *place(TEXT, "main1.TCP", 6))
+    assert {"TCP", "UDP", "DNS", "ETH"} <= set(protocols) and "SELECT" not in protocols
+    names = client.labels(path, *place(TEXT, "srcIP, count", 0))
+    assert {"srcIP", "time", "count", "str_match_start", "tb", "WHERE"} <= set(names)
+    options = client.labels(path, *place(TEXT, "query_name", 0))
+    assert {"query_name", "visibility", "sample"} <= set(options)
+    assert client.labels(path, *place(TEXT, "of a link")) == []
+    items = client.at("completion", path, *place(TEXT, "srcIP, count", 0))["items"]
+    documents = {item["label"]: item.get("documentation", {}).get("value", "") for item in items}
+    assert "packet clock" in documents["time"]
+    assert "rows; with an argument" in documents["count"]
+
+
+def test_completion_while_the_statement_is_wrong(desk: tuple[Client, Path]) -> None:
+    """The other query is known, and its columns, though this one is only begun."""
+    client, folder = desk
+    path = folder / "begun.gsql"
+    text = TEXT[: TEXT.index("SELECT F.begin")] + "SELECT L. FROM flows L"
+    assert client.open(path, text)
+    assert client.labels(path, *place(text, "L. FROM", 2)) == ["begin", "srcIP", "packets", "bytes"]
+    text = "SELECT FROM main1.UDP WHERE "
+    client.open(folder / "begun2.gsql", text)
+    assert {"destPort", "count"} <= set(client.labels(folder / "begun2.gsql", 0, 7))
+    assert {"destPort", "count"} <= set(client.labels(folder / "begun2.gsql", 0, len(text)))
+
+
+def test_hover_has_types_progress_and_documents(desk: tuple[Client, Path]) -> None:
+    client, folder = desk
+    path = folder / "hover.gsql"
+    client.open(path, TEXT)
+    assert client.hover(path, *place(TEXT, "srcIP, count")).startswith("`srcIP`: **ip**, column of protocol TCP")
+    assert "temporal: increases with the packet clock (ns), `clock/1000000000`" in client.hover(
+        path, *place(TEXT, "time/60")
+    )
+    count = client.hover(path, *place(TEXT, "count(*)"))
+    assert "count(*): int" in count and "rows; with an argument" in count
+    assert "clock/1000000000/60*60" in client.hover(path, *place(TEXT, "F.begin", 2))
+    assert "packets with `protocol = 6" in client.hover(path, *place(TEXT, "TCP"))
+    flows = client.hover(path, *place(TEXT, "flows F"))
+    assert "query flows" in flows and "`packets`: int" in flows
+    assert "link main1" in client.hover(path, *place(TEXT, "main1"))
+    assert "name of the query" in client.hover(path, *place(TEXT, "query_name"))
+    assert client.hover(path, 0, 4) == ""
+
+
+def test_definitions(desk: tuple[Client, Path], tmp_path: Path) -> None:
+    client, folder = desk
+    path = folder / "define.gsql"
+    client.open(path, TEXT)
+
+    def target(mark: str, within: int = 0) -> str:
+        found = client.at("definition", path, *place(TEXT, mark, within))
+        assert found["uri"] == path.as_uri()
+        start, end = found["range"]["start"], found["range"]["end"]
+        return f"{start['line']}:{TEXT.splitlines()[start['line']][start['character'] : end['character']]}"
+
+    assert target("flows F") == "1:'flows'"
+    assert target("F.bytes >", 2) == "2:bytes"
+    assert target("F.bytes >") == "8:F"
+    assert target("tb*60") == "4:tb"
+    assert client.at("definition", path, *place(TEXT, "srcIP, count")) is None
+
+
+def test_definitions_in_other_files(tmp_path: Path) -> None:
+    (tmp_path / "types.gsql").write_text(
+        "PROTOCOL LOG {\n    uint start get_csv_uint (increasing, unit s);\n    IP client get_csv_ip;\n}\n", "utf-8"
+    )
+    (tmp_path / "a.gsql").write_text("DEFINE { query_name 'first'; }\nSELECT time, srcIP FROM main1.TCP\n", "utf-8")
+    (tmp_path / "own.fun").write_text("MODULE 'own.py';\nint FUN [COST LOW] twice (int);\n", "utf-8")
+    marker = tmp_path / "ran"
+    (tmp_path / "own.py").write_text(f"open({str(marker)!r}, 'w')\ndef twice(x): return 2 * x\n", "utf-8")
+    (tmp_path / "lowwater.toml").write_text(
+        '[links.main1]\nskew = "1s"\n[links.web]\nkind = "csv"\nschemas = "types.gsql"\nprotocol = "LOG"\n'
+        'skew = "1s"\n[query_sets.q]\nfiles = ["a.gsql", "b.gsql"]\nfunctions = ["own.fun"]\n',
+        "utf-8",
+    )
+    text = "DEFINE { query_name 'second'; }\nSELECT twice(time) AS t, srcIP FROM first;\n"
+    text += "DEFINE { query_name 'third'; }\nSELECT start, client FROM web.LOG\n"
+    path = tmp_path / "b.gsql"
+    with editor(tmp_path) as client:
+        assert [problem for problem in client.open(path, text) if problem["severity"] == 1] == []
+        found = client.at("definition", path, *place(text, "first"))
+        assert found["uri"] == (tmp_path / "a.gsql").as_uri() and found["range"]["start"]["line"] == 0
+        assert "query first" in client.hover(path, *place(text, "first"))
+        found = client.at("definition", path, *place(text, "LOG"))
+        assert found["uri"] == (tmp_path / "types.gsql").as_uri()
+        found = client.at("definition", path, *place(text, "client"))
+        assert found["range"]["start"] == {"line": 2, "character": 7}
+        found = client.at("definition", path, *place(text, "twice"))
+        assert found["uri"] == (tmp_path / "own.fun").as_uri()
+        assert "Declared in" in client.hover(path, *place(text, "twice"))
+        assert client.messages == []
+    assert not marker.exists(), "no Python of a user has run"
+
+
+def test_formatting_is_canonical_and_keeps_comments(desk: tuple[Client, Path]) -> None:
+    client, folder = desk
+    path = folder / "format.gsql"
+    text = "-- first\nselect  tb , COUNT( * )  as n from main1.TCP group by time / 60 as tb ;\n\n\n"
+    text += "-- second\ndefine {query_name 'b';} select time -- why\nfrom main1.UDP;\nDEFINE{query_name 'c';}select ,"
+    client.open(path, text)
+    once = client.formatted(path, text)
+    assert once == (
+        "-- first\nSELECT tb, count(*) AS n\nFROM main1.TCP\nGROUP BY time/60 AS tb;\n\n"
+        "-- second\ndefine {query_name 'b';} select time -- why\nfrom main1.UDP;\n\nDEFINE{query_name 'c';}select ,\n"
+    )
+    client.change(path, once)
+    assert client.formatted(path, once) == once
+
+
+def test_settings_that_are_wrong_are_said_once(tmp_path: Path) -> None:
+    (tmp_path / "lowwater.toml").write_text("[links.main1]\nskeww = 1\n", "utf-8")
+    with editor(tmp_path) as client:
+        (problem,) = client.open(tmp_path / "a.gsql", "SELECT time FROM main1.TCP")
+        assert problem["severity"] == 3 and "skeww" in problem["message"]
+
+
+def test_broken_texts_are_answered_in_bounded_time(desk: tuple[Client, Path]) -> None:
+    """Real query files, cut, doubled, and with signs at random places; each question gets an answer, and no error."""
+    client, folder = desk
+    draw = random.Random(7)
+    files = sorted([*ROOT.glob("queries/**/*.gsql"), *ROOT.glob("examples/**/*.gsql")])
+    texts = [file.read_text(encoding="utf-8") for file in files]
+    path = folder / "broken.gsql"
+    client.open(path, "")
+    slowest = 0.0
+    for version in range(2, 42):
+        text = broken(draw, draw.choice(texts))
+        begin = time.process_time(), time.monotonic()
+        client.change(path, text, version)
+        lines = text.replace("\r", "\n").split("\n")
+        line = draw.randrange(len(lines) + 1)
+        character = draw.randrange(len(lines[min(line, len(lines) - 1)]) + 3)
+        for what in ("completion", "hover", "definition"):
+            client.at(what, path, line, character)
+        client.formatted(path, text)
+        slowest = max(slowest, time.monotonic() - begin[1])
+    assert client.messages == []
+    assert slowest < 30, "seconds, on a machine that may be busy"
+
+
+def broken(draw: random.Random, text: str) -> str:
+    """A text as it may be while somebody writes or pastes."""
+    for _ in range(draw.randrange(1, 4)):
+        at, to = sorted(draw.randrange(len(text) + 1) for _ in range(2))
+        junk = draw.choice(
+            [*"(){}[];,.'$#\0\r\n\t\\\ufeff\U0001f600", "--", "FROM", "SELECT ", "DEFINE {", "GROUP BY", "'"]
+        )
+        text = draw.choice(
+            [text[:at], text[at:], text[:at] + text[to:], text[:at] + junk + text[at:], text + text[at:to]]
+        )
+    return text

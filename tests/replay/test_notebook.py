@@ -1,0 +1,273 @@
+"""`from lowwater import Lake`: tables, packets, records and ledgers in Arrow, pandas, polars and DuckDB."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import dpkt
+import duckdb
+import polars
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable
+
+from lowwater import Lake
+from lowwater.errors import LakeError, QueryError
+from lowwater.instants import HOUR, SECOND
+from lowwater.lake import layout
+from lowwater.lake.results.visible import published_rows
+from lowwater.lake.tables import append_rows, replace_rows
+from lowwater.replay.notebook.packet_rows import HEADERS
+from tests.replay.support import ROOT, lowwater
+from tests.review.resultlake import START, make_results
+
+pytestmark = pytest.mark.slow
+MIDDLE = START + HOUR // 2
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_results(tmp_path_factory.mktemp("notebook"))[0]
+
+
+@pytest.fixture(scope="module")
+def lake(root: Path) -> Lake:
+    return Lake(root)
+
+
+def test_what_a_lake_has_is_listed(lake: Lake) -> None:
+    assert lake.tables == ["flows", "ports", "singles", "totals"]
+    assert lake.links == ["main1", "main2"]
+
+
+def test_every_form_has_the_rows_of_the_files(lake: Lake, root: Path) -> None:
+    rows = lake.table("flows")
+    files = DeltaTable(str(root / "tables" / "flows")).file_uris()
+    wanted = duckdb.sql(
+        f"SELECT tb, srcIP, destIP, cnt, bytes, _last FROM read_parquet({files}) ORDER BY _last, tb, srcIP, destIP"
+    ).fetchall()
+    assert len(wanted) > 100
+    arrow = rows.arrow()
+    assert arrow.schema.field("_last").type == pa.timestamp("ns", "UTC")
+    plain = arrow.set_column(5, "_last", arrow["_last"].cast(pa.int64()))
+    assert [tuple(row.values()) for row in plain.to_pylist()] == wanted
+    assert rows.count() == len(wanted)
+    assert polars.from_arrow(arrow).equals(rows.polars())
+    assert polars.DataFrame(rows).equals(rows.polars()), "a library that knows Arrow takes the rows as they are"
+    frame = rows.pandas()
+    assert frame["bytes"].tolist() == [row[4] for row in wanted]
+    assert str(frame["_last"].dtype) == "datetime64[ns, UTC]"
+    relation = rows.duckdb()
+    assert relation.aggregate("count(*), sum(bytes)").fetchall() == [(len(wanted), sum(row[4] for row in wanted))]
+    assert relation.filter("cnt > 1").count("*").fetchall() == [(sum(row[3] > 1 for row in wanted),)], "read again"
+    with duckdb.connect() as connection:
+        own = rows.duckdb(connection)
+        assert own.project("epoch_ns(_last)").order("1").fetchall() == [(row[5],) for row in wanted]
+
+
+def test_the_order_is_that_of_the_command_rows(lake: Lake, root: Path) -> None:
+    printed = lowwater("rows", "flows", "--lake", root, "--format", "csv").out.splitlines()[1:]
+    rows = lake.table("flows").arrow().drop_columns(["_last"]).to_pylist()
+    assert [",".join(str(value) for value in row.values()) for row in rows] == printed
+
+
+@pytest.mark.parametrize(
+    "start", [MIDDLE, "2026-01-01T00:30:00Z", datetime(2026, 1, 1, 0, 30), datetime(2026, 1, 1, 0, 30, tzinfo=UTC)]
+)
+def test_a_range_of_time_has_the_rows_of_the_range(lake: Lake, start: int | str | datetime) -> None:
+    whole = lake.table("flows").arrow()
+    late = lake.table("flows", start=start).arrow()
+    early = lake.table("flows", end=start).arrow()
+    assert 0 < late.num_rows < whole.num_rows
+    assert pa.concat_tables([early, late]) == whole
+    assert min(late["_last"].cast(pa.int64()).to_pylist()) >= MIDDLE
+
+
+def test_columns_are_chosen(lake: Lake) -> None:
+    assert lake.table("flows", columns=["bytes", "srcIP"]).arrow().column_names == ["bytes", "srcIP", "_last"]
+    with pytest.raises(LakeError, match="no column 'byte'"):
+        lake.table("flows", columns=["byte"])
+
+
+def test_a_version_stays_what_it_was(tmp_path: Path) -> None:
+    root, _ = make_results(tmp_path)
+    lake = Lake(root)
+    before = lake.table("ports")
+    wanted = before.arrow()
+    path = layout.Lake(root).table("ports")
+    replace_rows(path, DeltaTable(str(path)).to_pyarrow_table().slice(0, 3), f"_hour = {START // HOUR}")
+    assert before.arrow() == wanted, "rows keep their version"
+    assert lake.table("ports").count() == 3
+    assert lake.table("ports", version=before.version).arrow() == wanted
+    assert lake.table("ports").version == (before.version or 0) + 1
+    with pytest.raises(LakeError, match="no version 99"):
+        lake.table("ports", version=99)
+
+
+def test_notes_say_what_is_not_published(lake: Lake, root: Path) -> None:
+    assert lake.table("flows").notes == ()
+    notes = lake.table("flows", end="2026-01-01T03:00:00Z").notes
+    assert notes == published_rows(layout.Lake(root), "flows", None, START + 3 * HOUR).notes
+    assert len(notes) == 1 and "no rows are published of 2026-01-01T01:00:00Z" in notes[0]
+
+
+def test_packets_are_those_of_the_file(lake: Lake, root: Path) -> None:
+    """Beside dpkt, which reads the capture itself."""
+    captured = lake.ledger("captures").arrow().to_pylist()
+    path = next(row["path"] for row in captured if row["link"] == "main1")
+    rows = lake.packets("main1")
+    assert tuple(rows.schema.names) == HEADERS
+    table = rows.arrow()
+    seen = 0
+    with Path(path).open("rb") as file:
+        frames = dict(enumerate(dpkt.pcap.Reader(file)))
+    for row in table.select(["position", "srcIP", "destPort", "len", "srcMAC"]).to_pylist():
+        frame = dpkt.ethernet.Ethernet(frames[row["position"]][1])
+        assert row["srcMAC"] == ":".join(f"{byte:02x}" for byte in frame.src)
+        if isinstance(frame.data, dpkt.ip.IP):
+            seen += 1
+            assert row["srcIP"] == ".".join(str(byte) for byte in frame.data.src)
+            if isinstance(frame.data.data, dpkt.udp.UDP):
+                assert row["destPort"] == frame.data.data.dport
+        elif isinstance(frame.data, dpkt.ip6.IP6):
+            import ipaddress
+
+            assert row["srcIP"] == str(ipaddress.ip_address(frame.data.src))
+    assert seen > 1000
+    assert table.num_rows == len(frames)
+    assert str(table["timestamp"].type) == "timestamp[ns, tz=UTC]"
+
+
+def test_packets_are_chosen_by_time_condition_and_column(lake: Lake) -> None:
+    every = lake.packets("main1", columns=["timestamp", "srcIP", "len", "protocol"])
+    relation = every.duckdb()
+    wanted = relation.filter(
+        "protocol = 17 AND len > 60 AND timestamp >= TIMESTAMP '2026-01-01 00:10:00' "
+        "AND timestamp < TIMESTAMP '2026-01-01 00:20:00'"
+    )
+    chosen = lake.packets(
+        "main1",
+        "2026-01-01T00:10:00Z",
+        START + 20 * 60 * SECOND,
+        where="len > 60",
+        protocol="UDP",
+        columns=["timestamp", "srcIP", "len", "protocol"],
+    )
+    assert 0 < chosen.count() < every.count()
+    assert chosen.duckdb().fetchall() == wanted.fetchall()
+
+
+def test_integers_with_null_stay_integers(lake: Lake) -> None:
+    frame = lake.packets("main1", columns=["destPort", "len"]).pandas()
+    assert frame["destPort"].dtype in ("int32", "Int64") and frame["len"].dtype == "int32"
+    ports = lake.packets("main1", columns=["vlan_id"]).pandas()
+    assert str(ports["vlan_id"].dtype) == "Int64"
+    assert ports["vlan_id"].isna().all()
+
+
+def test_records_are_those_that_export_writes(tmp_path: Path) -> None:
+    root = tmp_path / "lake"
+    root.mkdir()
+    (tmp_path / "log.gsql").write_text(
+        "PROTOCOL ACCESS { uint sec get_csv_uint (increasing, unit s); IP client get_csv_ip; "
+        "ullong bytes get_csv_ullong; }\n",
+        encoding="utf-8",
+    )
+    (root / "lowwater.toml").write_text(
+        f'[links.web]\nkind = "csv"\nprotocol = "ACCESS"\nschemas = ["{tmp_path / "log.gsql"}"]\nskew = "1s"\n',
+        encoding="utf-8",
+    )
+    (tmp_path / "web.csv").write_text("sec,client,bytes\n1767225600,10.0.0.1,5\n1767225601,,7\n", encoding="utf-8")
+    said = lowwater("ingest", "--lake", root, "--link", "web", tmp_path / "web.csv")
+    assert said.code == 0, said
+    said = lowwater("export", "--lake", root, "--link", "web", "--out", tmp_path / "out.parquet")
+    assert said.code == 0, said
+    lake = Lake(root)
+    assert lake.records("web").arrow() == pq.read_table(tmp_path / "out.parquet")
+    assert lake.records("web", where="bytes > 5").count() == 1
+    with pytest.raises(LakeError, match="no packets"):
+        lake.packets("web")
+
+
+def test_ledgers_are_tables(lake: Lake) -> None:
+    replays = lake.ledger("replays").polars()
+    assert set(replays["query"]) == {"flows", "ports", "singles", "totals"}
+    assert lake.ledger("malformed").count() == 0
+
+
+def test_what_is_wrong_is_said(lake: Lake, tmp_path: Path) -> None:
+    with pytest.raises(LakeError, match="there is no lake"):
+        Lake(tmp_path / "nothing")
+    with pytest.raises(LakeError, match="no published rows"):
+        lake.table("flow")
+    with pytest.raises(LakeError, match="ends before"):
+        lake.table("flows", start="2026-01-02", end="2026-01-01")
+    with pytest.raises(LakeError, match="no instant"):
+        lake.table("flows", start="yesterday")
+    with pytest.raises(LakeError, match="link 'main3' has no captures"):
+        lake.packets("main3")
+    with pytest.raises(LakeError, match="no records"):
+        lake.records("main1")
+    with pytest.raises(LakeError, match="no column 'srcip'"):
+        lake.packets("main1", columns=["srcip"])
+    with pytest.raises(QueryError):
+        lake.packets("main1", where="destPort =")
+    with pytest.raises(LakeError, match="no ledger"):
+        lake.ledger("capture")
+    with pytest.raises(LakeError, match="stores no bytes"):
+        lake.packets("main1", where="payload = 'x'", protocol="UDP").count()
+
+
+def test_an_absent_package_is_named_and_the_import_loads_nothing(root: Path) -> None:
+    """In a process where no frame library can be imported, as in the light core."""
+    program = (
+        "import sys\n"
+        "import lowwater\n"
+        "assert 'pyarrow' not in sys.modules\n"
+        "class Absent:\n"
+        "    def find_spec(self, name, path, target=None):\n"
+        "        if name in ('pandas', 'polars', 'duckdb'):\n"
+        "            return None\n"
+        "import importlib.util as util\n"
+        "found = util.find_spec\n"
+        "util.find_spec = lambda name, *more: None if name in ('pandas', 'polars', 'duckdb') else found(name, *more)\n"
+        "import lowwater.replay.notebook.rows as rows\n"
+        "rows.find_spec = util.find_spec\n"
+        f"table = lowwater.Lake({str(root)!r}).table('flows')\n"
+        "assert table.arrow().num_rows\n"
+        "assert 'pandas' not in sys.modules and 'duckdb' not in sys.modules\n"
+        "for name in ('pandas', 'polars', 'duckdb'):\n"
+        "    try:\n"
+        "        getattr(table, name)()\n"
+        "    except ModuleNotFoundError as error:\n"
+        "        print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert [line.strip() for line in done.stdout.splitlines() if "pip install" in line] == [
+        "hint: pip install 'pandas<3'; `arrow` and `batches` need nothing more",
+        "hint: pip install polars; `arrow` and `batches` need nothing more",
+        "hint: pip install duckdb; `arrow` and `batches` need nothing more",
+    ]
+
+
+def test_nothing_is_written(root: Path, lake: Lake) -> None:
+    before = {path: path.stat().st_mtime_ns for path in root.rglob("*")}
+    lake.table("flows").arrow()
+    lake.packets("main1").count()
+    lake.ledger("captures").arrow()
+    assert {path: path.stat().st_mtime_ns for path in root.rglob("*")} == before
+
+
+def test_append_is_seen_by_the_next_look_only(tmp_path: Path) -> None:
+    root, _ = make_results(tmp_path)
+    lake, path = Lake(root), layout.Lake(root).table("flows")
+    rows = lake.table("flows")
+    count = rows.count()
+    append_rows(path, DeltaTable(str(path)).to_pyarrow_table().slice(0, 1))
+    assert rows.count() == count
+    assert lake.table("flows").count() == count + 1

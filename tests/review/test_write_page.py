@@ -1,0 +1,200 @@
+"""The page on which a query is written: what it checks, explains and tries, for whom; text is shown as text."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+from fastapi import FastAPI
+from lowwater_review import Board
+from lowwater_review.app import create
+
+from lowwater.replay.preview.texts import LONGEST
+from tests.review.asgi import Answer, ask
+from tests.review.ledgers import HOSTILE
+from tests.review.resultlake import make_results
+from tests.review.test_pages import Reader
+
+pytestmark = pytest.mark.slow
+TEXT = "SELECT tb, srcIP, count(*) AS n\nFROM main1.IPV4\nGROUP BY time/60 AS tb, srcIP"
+RANGE = {"from": "2026-01-01T00:00:00Z", "length": "5 minutes", "set": "q"}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    return make_results(tmp_path_factory.mktemp("write"))
+
+
+@pytest.fixture(scope="module")
+def app(made: tuple[Path, Path]) -> FastAPI:
+    return create(Board(*made))
+
+
+def check(app: FastAPI, text: str, **more: str) -> dict[str, Any]:
+    answer = ask(app, "/write/check", query=urlencode({"text": text, **more}))
+    assert answer.status == 200 and "script-src" not in answer.headers["content-security-policy"]
+    found: dict[str, Any] = json.loads(answer.text)
+    return found
+
+
+def write(app: FastAPI, text: str, headers: dict[str, str] | None = None, **more: str) -> Answer:
+    return ask(app, "/write/index.html", query=urlencode({"text": text, **more}), headers=headers)
+
+
+def test_a_text_is_checked_and_explained(app: FastAPI) -> None:
+    found = check(app, TEXT)
+    assert found["problems"] == [] and found["error"] == ""
+    assert "main1" in found["explained"] and "GROUP BY" in found["explained"] and "/dev" not in found["explained"]
+    (query,) = found["queries"]
+    assert [column[:2] for column in query["columns"]] == [["tb", "int"], ["srcIP", "ip"], ["n", "int"]]
+    assert "temporal" in query["columns"][0][2]
+
+
+def test_mistakes_have_places_as_a_browser_counts_them(app: FastAPI) -> None:
+    text = "SELECT '\U0001f600' AS face,\n  lenn FROM main1.TCP"
+    (problem,) = check(app, text)["problems"]
+    assert (problem["line"], problem["column"]) == (2, 3)
+    assert problem["hint"] == "did you mean len?"
+    units = text.encode("utf-16-le")
+    assert units[2 * problem["start"] : 2 * problem["end"]].decode("utf-16-le") == "lenn"
+
+
+def test_a_preview_shows_rows_and_without_a_script_the_page_is_whole(app: FastAPI) -> None:
+    answer = write(app, TEXT, action="try", **RANGE)
+    page = Reader(answer.text)
+    words = " ".join(page.texts)
+    assert "packets of" in words and "00:05" in words
+    assert {"tb", "srcIP", "n", "10.0.0.1"} <= set(page.texts)
+    assert "No mistake." in words
+    answer = write(app, "SELECT lenn FROM main1.TCP", action="try", **RANGE)
+    assert "did you mean len?" in answer.text and "The text has mistakes" in answer.text
+
+
+def test_the_policy_allows_one_script_of_ours_on_this_page_only(app: FastAPI) -> None:
+    policy = write(app, TEXT).headers["content-security-policy"]
+    assert "script-src 'self'; connect-src 'self'; form-action 'self'" in policy
+    assert "default-src 'none'" in policy and "unsafe" not in policy
+    page = Reader(write(app, TEXT).text)
+    assert [attrs["src"] for attrs in page.all("script")] == ["../assets/write.js"]
+    script = ask(app, "/assets/write.js")
+    assert script.status == 200 and "javascript" in script.headers["content-type"]
+    assert "innerHTML" not in script.text and "eval" not in script.text and "http" not in script.text
+    assert "script-src" not in ask(app, "/index.html").headers["content-security-policy"]
+
+
+def test_hostile_text_is_shown_as_text(app: FastAPI) -> None:
+    for text in (HOSTILE, f"SELECT '{HOSTILE}' AS x FROM main1.TCP", f"</textarea>{HOSTILE}", TEXT):
+        for more in ({"set": HOSTILE}, {"from": HOSTILE, "action": "try"}, {"length": HOSTILE}, {"action": HOSTILE}):
+            answer = write(app, text, **more)
+            assert answer.status == 200
+            assert HOSTILE not in answer.text and answer.text.count("<script") == 1
+    found = check(app, f"SELECT {HOSTILE} FROM main1.TCP")
+    assert found["problems"]
+
+
+def test_a_long_text_is_refused_and_odd_ones_are_answered(app: FastAPI) -> None:
+    assert "are the most here" in check(app, "x" * (LONGEST + 1))["error"]
+    for text in ("", "\0", "\ufeff", "\r", ";" * 100, "(" * 500, "SELECT " + "a," * 3000, "🙂"):
+        check(app, text)
+        assert write(app, text).status == 200
+
+
+def test_a_costly_text_is_checked_in_bounded_time(app: FastAPI) -> None:
+    columns = ", ".join(f"len + {number} AS c{number}" for number in range(24))
+    begin = time.process_time()
+    check(app, f"SELECT count(*) AS n FROM main1.TCP GROUP BY time/60 AS tb, CUBE({columns})")
+    check(app, "SELECT " + " + ".join(["len"] * 190) + " AS x FROM main1.TCP")
+    assert time.process_time() - begin < 10
+
+
+def test_who_sees_no_query_set_reads_no_packets(made: tuple[Path, Path]) -> None:
+    app = create(Board(*made), permissions=lambda: lambda name: False)
+    (problem,) = check(app, TEXT)["problems"]
+    assert "no link is called main1" in problem["message"] and "main2" not in json.dumps(problem)
+    assert "10.0.0" not in write(app, TEXT, action="try", **{**RANGE, "set": ""}).text
+    assert check(app, TEXT, set="q")["error"] == "There is no such query set."
+
+
+def test_other_sites_start_no_preview_and_nothing_is_posted(app: FastAPI) -> None:
+    answer = write(app, TEXT, {"Sec-Fetch-Site": "cross-site"}, action="try", **RANGE)
+    assert "Another site asked for this preview" in answer.text and "<td>" not in answer.text
+    for path in ("/write/index.html", "/write/check"):
+        for method in ("POST", "PUT", "DELETE", "PATCH"):
+            assert ask(app, path, method, query=urlencode({"text": TEXT, "action": "try"})).status == 405
+
+
+def test_nothing_is_written_to_the_lake(app: FastAPI, made: tuple[Path, Path]) -> None:
+    write(app, TEXT)
+    before = {path: path.stat().st_mtime_ns for path in made[0].rglob("*")}
+    write(app, TEXT, action="try", **RANGE)
+    check(app, TEXT)
+    assert {path: path.stat().st_mtime_ns for path in made[0].rglob("*")} == before
+
+
+@pytest.fixture(scope="module")
+def address(app: FastAPI) -> Iterator[str]:
+    """The pages below a prefix, as Airflow mounts them."""
+    import uvicorn
+
+    outer = FastAPI()
+    outer.mount("/lowwater", app)
+    server = uvicorn.Server(uvicorn.Config(outer, host="127.0.0.1", port=0, log_level="error"))
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    deadline = time.monotonic() + 60
+    while not server.started:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/lowwater"
+    server.should_exit = True
+    thread.join(30)
+
+
+def test_in_a_browser_by_the_keyboard_alone(address: str) -> None:
+    """Write, see the mistake, go to it, mend it, try: no mouse; no request leaves the machine, nothing is refused."""
+    sync = pytest.importorskip("playwright.sync_api")
+    browser = next((path for name in ("chromium", "chromium-browser") if (path := shutil.which(name))), None)
+    if browser is None:
+        pytest.skip("no Chromium")
+    wrong: list[str] = []
+    with sync.sync_playwright() as running:
+        started = running.chromium.launch(executable_path=browser, args=["--no-sandbox"])
+        page = started.new_page(viewport={"width": 1200, "height": 900})
+        page.set_default_timeout(60_000)
+        page.on("request", lambda asked: None if asked.url.startswith(address) else wrong.append(asked.url))
+        page.on("console", lambda said: wrong.append(said.text))
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.on("dialog", lambda asked: wrong.append(asked.message))
+        page.goto(f"{address}/write/index.html?{urlencode({**RANGE, 'text': TEXT.replace('srcIP', 'srcIPP')})}")
+        page.wait_for_selector("#problems button")
+        for _ in range(30):
+            page.keyboard.press("Tab")
+            if page.evaluate("document.activeElement.className") == "place":
+                break
+        page.keyboard.press("Enter")
+        assert page.evaluate("document.activeElement.id") == "text"
+        selected = "document.activeElement.value.slice(document.activeElement.selectionStart, {0}.selectionEnd)"
+        assert page.evaluate(selected.format("document.activeElement")) == "srcIPP"
+        page.keyboard.press("Control+A")
+        page.keyboard.insert_text(f"-- {HOSTILE}\n{TEXT.replace('count(*)', 'count()')}")
+        page.wait_for_selector("#count:has-text('found')")
+        page.keyboard.press("Control+A")
+        page.keyboard.insert_text(f"-- {HOSTILE}\n{TEXT}")
+        page.wait_for_selector("#count:has-text('No mistake.')")
+        page.wait_for_selector("#explained:has-text('GROUP BY')")
+        page.keyboard.press("Control+Enter")
+        page.wait_for_selector("#rows table td")
+        assert page.evaluate("document.activeElement.id") == "result"
+        assert page.input_value("#text") == f"-- {HOSTILE}\n{TEXT}"
+        for width in (390, 768, 1440, 2560):
+            page.set_viewport_size({"width": width, "height": 900})
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+        started.close()
+    assert wrong == []
