@@ -215,7 +215,7 @@ def test_a_note_says_the_interval_and_its_state(platform: Platform) -> None:
 
 def test_the_command_of_the_documents_runs_what_is_stale(platform: Platform) -> None:
     """Without the behaviour no run is there to be run; with it the interval that has changed is published again."""
-    write_settings(platform.lake, "2s")
+    write_settings(platform.lake, "5s")
     assert states(platform) == ["stale", "stale"]
     more = documented()
     assert create(platform, START, *more[2:], "--dry-run").partition("tempted:")[2].strip() == "", "no run is listed"
