@@ -6,7 +6,7 @@ Modules import each other relatively, because the folder `review/` is installed 
 
 from __future__ import annotations
 
-from .acts import Act
+from .acts.effects import Act
 from .board import Board
 from .pages import render
 from .site import write_site

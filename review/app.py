@@ -16,8 +16,8 @@ from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse, Resp
 from lowwater.errors import LowwaterError
 from lowwater.lake.tables import safe_name
 
-from .act_pages import add_acts, only_commands
-from .acts import Host
+from .acts.effects import Host
+from .acts.pages import add_acts, only_commands
 from .board import Board
 from .pages import HERE, render
 from .results.diff_pages import add_diff

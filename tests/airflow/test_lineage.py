@@ -27,6 +27,7 @@ def test_facets_of_a_published_table(plugins: None, tmp_path: Path) -> None:
         ("tb", "long"),
         ("srcIP", "string"),
         ("cnt", "long"),
+        ("tb_start", "timestamp"),
     ]
     assert told["ownership"]["owners"] == [{"name": "q", "type": "query set"}]
     assert told["version"]["datasetVersion"] == "1"

@@ -85,7 +85,15 @@ def test_init_proposes_links_that_ingest_reads(tmp_path: Path) -> None:
     assert "left out: weird.log" in said.err and "is the log 'weird' of Zeek" in said.err
     assert "hold records of EVE_DNS, EVE_ALERT as well" in said.out or "EVE_ALERT, EVE_DNS as well" in said.out
     links = load_config(lake).links
-    expected = {"conn": "ZEEK_CONN", "ssl": "ZEEK_SSL", "eve": "EVE_FLOW", "flows": "NFDUMP", "wire": None}
+    expected = {
+        "conn": "ZEEK_CONN",
+        "dns": "ZEEK_DNS",
+        "http": "ZEEK_HTTP",
+        "ssl": "ZEEK_SSL",
+        "eve": "EVE_FLOW",
+        "flows": "NFDUMP",
+        "wire": None,
+    }
     assert {name: link.protocol for name, link in links.items()} == expected
     assert not list(lake.glob("*.schema"))
     assert lowwater("ingest", "--lake", lake).code == 0

@@ -16,10 +16,10 @@ from fastapi.responses import Response
 
 from lowwater.errors import LowwaterError
 
-from .acts import ACTS, SHOWN, Act, CommandHost, Host, after, make_act
-from .board import Board
-from .pages import fill_template
-from .results.pages import METHODS, Shown
+from ..board import Board
+from ..pages import fill_template
+from ..results.pages import METHODS, Shown
+from .effects import ACTS, SHOWN, Act, CommandHost, Host, after, make_act
 
 LONGEST_FORM = 16384
 """Most bytes of a form."""

@@ -1,6 +1,6 @@
 """What a person can do on the pages, and what each act would do, before it is done.
 
-An act is run again, backfill, approve, or set a skew. This module computes it from the ledgers; `act_pages` shows it,
+An act is run again, backfill, approve, or set a skew. This module computes it from the ledgers; `pages` shows it,
 and the host application (Airflow) does it with its own permissions. Without a host the command is shown.
 """
 
@@ -20,8 +20,8 @@ from lowwater.replay.job import Job
 from lowwater.replay.schedule.due import KINDS, Due, DueSelection, due
 from lowwater.replay.schedule.skew_setting import SkewChange, skew_change
 
-from .board import HELD, RUNNING, Board, Interval, Snapshot
-from .lateness import link_review
+from ..board import HELD, RUNNING, Board, Interval, Snapshot
+from ..lateness import link_review
 
 RUN, BACKFILL, APPROVE, SKEW = "run", "backfill", "approve", "skew"
 ACTS = (RUN, BACKFILL, APPROVE, SKEW)
