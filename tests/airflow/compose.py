@@ -34,8 +34,12 @@ class Compose:
         return [self._here(part) for part in self.data["services"][service]["command"]]
 
     def environment(self, service: str) -> dict[str, str]:
-        """The environment of a service, over that of this process."""
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW_", "LOWWATER_"))}
+        """The environment of a service, over that of this process.
+
+        A container has no PYTHONPATH. A session of Spark in this process sets it, and then tasks find no listeners.
+        """
+        foreign = ("AIRFLOW_", "LOWWATER_", "PYSPARK_", "PYTHONPATH", "SPARK_")
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
         own = self.data["services"][service]["environment"]
         return kept | {name: self._here(str(value)) for name, value in own.items()}
 

@@ -371,4 +371,5 @@ def test_a_backfill_that_was_cancelled_is_no_trap(platform: Platform) -> None:
     assert wait(lambda: state() == "success", 120, 1.0), state()
     platform.home.ask("DELETE", f"dags/replay_beat/dagRuns/{run['dag_run_id']}")
     platform.backfill("replay_beat", noon, noon)
-    assert set(platform.finish("replay_beat", 2).values()) == {"success"}
+    ended = platform.finish("replay_beat", 2)  # the run of the first interval may never have begun
+    assert ended[format_instant(noon)] == "success", ended

@@ -46,6 +46,8 @@ def test_no_route_answers_who_is_not_logged_in(view: Any) -> None:
             for last in ("", "/plot.json", "/rows.{form}", "/packets", "/packets.pcapng", "/diff")
         },
         "/act/{kind}/{name}": "/act/run/q",
+        "/write/index.html": "/write/index.html",
+        "/write/check": "/write/check",
         "/assets/{name:path}": "/assets/review.css",
         "/docs/{name:path}": "/docs/index.html",
         "/{address:path}": "/index.html",

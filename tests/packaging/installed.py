@@ -191,7 +191,7 @@ def check_absent(place: Installation) -> None:
     assert "pip install 'lowwater[spark,quality]'" in said and "Traceback" not in said, said
     said = place.lowwater("doctor", COLUMNS="80")
     assert "none: the light core" in said
-    assert "\nextras: pip install 'lowwater[spark,quality,serve,s3,metrics,airflow]'\n" in said, "to be copied"
+    assert "\nextras: pip install 'lowwater[spark,quality,serve,editor,s3,metrics,airflow]'\n" in said, "to be copied"
 
 
 def check_spark(place: Installation) -> None:

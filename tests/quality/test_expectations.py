@@ -102,6 +102,7 @@ def test_the_packages_of_the_project_are_its_folders() -> None:
         "lowwater_expectations",
         "lowwater_expectations.pages",
         "lowwater_review",
+        "lowwater_review.acts",
         "lowwater_review.results",
     }
 

@@ -19,7 +19,7 @@ seven integers, -1 for a value that is not captured: destination address, source
 | `hdlc` | 104 | none | protocol from 0x0600 on |
 | `infiniband` | 242 | none | type from 0x0600 on |
 | `nflog` | 239 | none | none |
-| `usb`, `usb_mmapped` | 189, 220 | as `ethernet` | as `ethernet` |
+| `usb`, `usbmapped` | 189, 220 | as `ethernet` | as `ethernet` |
 
 For link layers with ether types, `ether_type` is the one behind all VLAN tags (MACsec, MPLS and PPPoE keep theirs), and
 `vlan_id` is the VLAN of the outermost tag. tshark names the same fields eth.dst, eth.src,

@@ -89,5 +89,5 @@ def usb_mmapped(buffer: Any, at: int, end: int) -> tuple[int, int, int, int, int
 
 LINK_LAYERS = (
     LinkLayer("usb", {189: "USB_LINUX"}, usb),
-    LinkLayer("usb_mmapped", {220: "USB_LINUX_MMAPPED"}, usb_mmapped),
+    LinkLayer("usbmapped", {220: "USB_LINUX_MMAPPED"}, usb_mmapped),
 )
