@@ -351,6 +351,18 @@ def make_records_table(path: PurePath, columns: pa.Schema) -> None:
     create(path, pa.schema([*keys, *columns, _required("link", _TEXT), _required("hour", _INT)]), ["link", "hour"])
 
 
+def lake_to_read(root: str | PurePath) -> Lake:
+    """Returns a lake of which nothing is made or written.
+
+    Raises:
+        LakeError: there is no lake.
+    """
+    path = paths.lake_path(root)
+    if not paths.is_lake(path):
+        raise LakeError(f"{path}: there is no lake", "name the folder of a lake, or its address s3://BUCKET/PREFIX")
+    return Lake(path)
+
+
 def open_lake(root: PurePath, make: bool = True, shared: PurePath | None = None) -> Lake:
     """Opens a lake, and creates its ledgers where they are missing.
 

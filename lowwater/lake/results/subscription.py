@@ -18,7 +18,7 @@ from lowwater.catalog.streams import LAST
 from lowwater.errors import BehindError, LakeError
 from lowwater.instants import HOUR, parse_instant
 from lowwater.lake.datasets import pads
-from lowwater.lake.layout import Lake
+from lowwater.lake.layout import Lake, lake_to_read
 from lowwater.lake.results.positions import BEGIN, Keeper, Position, hold_keeper
 from lowwater.lake.results.published_log import LogEntry, last_note, read_entry
 from lowwater.lake.results.streams import plain_type
@@ -361,16 +361,14 @@ def subscribe(
         BehindError: the log no longer has what comes after the position.
         BusyError: another process subscribes with the same position.
     """
-    root = paths.lake_path(lake)
-    if not paths.is_lake(root):
-        raise LakeError(f"{root}: there is no lake", "name the folder of a lake, or its address s3://BUCKET/PREFIX")
+    opened = lake_to_read(lake)
     try:
         first = parse_instant(since) if isinstance(since, str) else since
     except ValueError as error:
         raise LakeError(f"since: {error}", "write an instant, or ns since the epoch") from None
-    keeper = hold_keeper(Lake(root), stream, position, name, after)
+    keeper = hold_keeper(opened, stream, position, name, after)
     try:
-        return Subscription(Lake(root), stream, keeper, first, history, wait)
+        return Subscription(opened, stream, keeper, first, history, wait)
     except BaseException:
         keeper.close()
         raise

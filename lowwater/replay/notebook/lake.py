@@ -48,10 +48,7 @@ class Lake:
     """
 
     def __init__(self, root: str | PurePath) -> None:
-        path = paths.lake_path(root)
-        if not paths.is_lake(path):
-            raise LakeError(f"{path}: there is no lake", "name the folder of a lake, or its address s3://BUCKET/PREFIX")
-        self._lake = layout.Lake(path)
+        self._lake = layout.lake_to_read(root)
 
     def __repr__(self) -> str:
         return f"<Lake {self._lake.root}>"
