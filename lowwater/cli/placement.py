@@ -12,10 +12,7 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from lowwater.cli.queries import Definitions
-from lowwater.config import load_config
 from lowwater.instants import format_duration
-from lowwater.lake.layout import open_lake
-from lowwater.replay.job import lake_links
 from lowwater.replay.stages.runners import SPREAD_PACKETS
 from lowwater.replay.tuning.placement import Placement, foretold
 
@@ -36,8 +33,7 @@ def explain_placement(
         LakeError: there is no lake in the folder.
         QueryError: a query is not valid.
     """
-    config, opened = load_config(lake), open_lake(lake, make=False)
-    plan = Definitions(**definitions).plan(files, lake_links(config, opened), config)
+    opened, config, plan = Definitions(**definitions).plan_over(files, lake)
     placement = foretold(opened, plan.links, config, *cluster)
     if form == "json":
         document = {**asdict(placement), "longest": round(placement.longest, 3)}

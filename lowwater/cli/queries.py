@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import click
@@ -18,6 +18,7 @@ from lowwater.cli import options
 from lowwater.config import KINDS, Config, Link, load_config
 from lowwater.errors import ConfigError, PartialError, QueryError, QueryErrors, UnsupportedError
 from lowwater.instants import format_duration, parse_duration
+from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.captures import left_out_words
 from lowwater.low import LowSettings, Policy
 from lowwater.low.code.listing import list_kernels
@@ -32,7 +33,7 @@ from lowwater.replay.checks.capabilities import not_run, require_lowered
 from lowwater.replay.checks.estimates import estimate_notes, require_marked
 from lowwater.replay.command.run_command import RunRequest, run
 from lowwater.replay.command.summary import empty_query_notes
-from lowwater.replay.job import config_links
+from lowwater.replay.job import config_links, lake_links
 from lowwater.replay.progress import Progress
 from lowwater.storage.captures import StoredCapture, capture_path, captures_like
 from lowwater.terminal import open_console, say
@@ -71,6 +72,16 @@ class Definitions:
             if not re.search(rf"\b{re.escape(name)} ", text):
                 raise click.BadParameter(f"--param {name}: no query has a parameter ${name}")
         return plan
+
+    def plan_over(self, files: Sequence[Path], lake: PurePath) -> tuple[Lake, Config, Plan]:
+        """Opens a lake, and plans query files over its links.
+
+        Raises:
+            LakeError: there is no lake in the folder.
+            QueryError: a query is not valid.
+        """
+        config, opened = load_config(lake), open_lake(lake, make=False)
+        return opened, config, self.plan(files, lake_links(config, opened), config)
 
 
 def _settings(links: Path | None) -> Config:

@@ -13,11 +13,9 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from lowwater.cli.queries import Definitions
-from lowwater.config import load_config
 from lowwater.instants import format_instant
-from lowwater.lake.layout import OUTCOMES, open_lake
+from lowwater.lake.layout import OUTCOMES
 from lowwater.plan.operators import Lfta
-from lowwater.replay.job import lake_links
 from lowwater.replay.tuning.lfta_statistics import LftaStatistics
 from lowwater.replay.tuning.recommendations import Conjunct, Tuning, recommended
 
@@ -37,8 +35,7 @@ def explain_statistics(files: Sequence[Path], form: str, lake: PurePath, definit
         LakeError: there is no lake in the folder.
         QueryError: a query is not valid.
     """
-    config, opened = load_config(lake), open_lake(lake, make=False)
-    plan = Definitions(**definitions).plan(files, lake_links(config, opened), config)
+    opened, config, plan = Definitions(**definitions).plan_over(files, lake)
     statistics, tunings = recommended(opened, plan, config)
     if form == "json":
         documents = [_as_json(lfta, statistics.get(lfta.name), tunings.get(lfta.name)) for lfta in plan.lftas]
