@@ -19,6 +19,7 @@ import pytest
 from lowwater import __version__
 from lowwater.catalog.logs import BUILTIN
 from lowwater.config import Config
+from tests.browser import chromium
 from tests.docs.book import ROOT
 from tests.review.widths import wrong_places
 from website import protocols, settings
@@ -215,19 +216,13 @@ def test_the_site_builds_strictly_and_every_link_leads_somewhere(site: Path) -> 
 @pytest.fixture(scope="module")
 def page(site: Path) -> Iterator[Any]:
     """A page of Chromium, which opens files; an error of a script, or a request to elsewhere, fails the tests."""
-    sync = pytest.importorskip("playwright.sync_api")
-    browser = next((path for name in ("chromium", "chromium-browser") if (path := shutil.which(name))), None)
-    if browser is None:
-        pytest.skip("no Chromium")
     wrong: list[str] = []
-    with sync.sync_playwright() as running:
-        started = running.chromium.launch(executable_path=browser, args=["--no-sandbox"])
+    with chromium() as started:
         found = started.new_page()
         found.set_default_timeout(60_000)
         found.on("request", lambda asked: wrong.append(asked.url) if asked.url.startswith("http") else None)
         found.on("pageerror", lambda error: wrong.append(str(error)))
         yield found
-        started.close()
     assert wrong == []
 
 

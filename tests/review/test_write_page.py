@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +15,7 @@ from lowwater_review import Board
 from lowwater_review.app import create
 
 from lowwater.replay.preview.texts import LONGEST
+from tests.browser import chromium, served
 from tests.review.asgi import Answer, ask
 from tests.review.ledgers import HOSTILE
 from tests.review.resultlake import make_results
@@ -141,31 +140,16 @@ def test_nothing_is_written_to_the_lake(app: FastAPI, made: tuple[Path, Path]) -
 @pytest.fixture(scope="module")
 def address(app: FastAPI) -> Iterator[str]:
     """The pages below a prefix, as Airflow mounts them."""
-    import uvicorn
-
     outer = FastAPI()
     outer.mount("/lowwater", app)
-    server = uvicorn.Server(uvicorn.Config(outer, host="127.0.0.1", port=0, log_level="error"))
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    deadline = time.monotonic() + 60
-    while not server.started:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/lowwater"
-    server.should_exit = True
-    thread.join(30)
+    with served(outer, 60) as at:
+        yield f"{at}/lowwater"
 
 
 def test_in_a_browser_by_the_keyboard_alone(address: str) -> None:
     """Write, see the mistake, go to it, mend it, try: no mouse; no request leaves the machine, nothing is refused."""
-    sync = pytest.importorskip("playwright.sync_api")
-    browser = next((path for name in ("chromium", "chromium-browser") if (path := shutil.which(name))), None)
-    if browser is None:
-        pytest.skip("no Chromium")
     wrong: list[str] = []
-    with sync.sync_playwright() as running:
-        started = running.chromium.launch(executable_path=browser, args=["--no-sandbox"])
+    with chromium() as started:
         page = started.new_page(viewport={"width": 1200, "height": 900})
         page.set_default_timeout(60_000)
         page.on("request", lambda asked: None if asked.url.startswith(address) else wrong.append(asked.url))
@@ -196,5 +180,4 @@ def test_in_a_browser_by_the_keyboard_alone(address: str) -> None:
         for width in (390, 768, 1440, 2560):
             page.set_viewport_size({"width": width, "height": 900})
             assert page.evaluate("document.documentElement.scrollWidth") <= width
-        started.close()
     assert wrong == []

@@ -1,0 +1,50 @@
+"""Chromium for tests, and pages behind a web server of this process."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+
+@contextmanager
+def served(app: FastAPI, starts: float = 300) -> Iterator[str]:
+    """The address of an app behind a web server of this process.
+
+    Args:
+        app: the app.
+        starts: seconds that the server may take to start.
+    """
+    import uvicorn
+
+    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error"))
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    deadline = time.monotonic() + starts
+    while not server.started:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    server.should_exit = True
+    thread.join(30)
+
+
+@contextmanager
+def chromium() -> Iterator[Any]:
+    """Chromium without a window, driven by Playwright; skips the test where either is missing."""
+    sync = pytest.importorskip("playwright.sync_api")
+    browser = next((path for name in ("chromium", "chromium-browser") if (path := shutil.which(name))), None)
+    if browser is None:
+        pytest.skip("no Chromium")
+    with sync.sync_playwright() as running:
+        started = running.chromium.launch(executable_path=browser, args=["--no-sandbox"])
+        yield started
+        started.close()
