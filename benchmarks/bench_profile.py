@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from benchmarks.bench_end import FOLDER, SIZES, captures, machine, say
+from benchmarks.bench_end import FOLDER, SIZES, captures, say
 from benchmarks.ours import Home
 from benchmarks.subjects import SUBJECTS
 from benchmarks.watch import watch
@@ -64,7 +64,7 @@ def main() -> None:
     figures = {
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "cores": os.cpu_count() or 1,
-        "load_average": machine()["load_average"],
+        "load_average": round(os.getloadavg()[0], 1),
         "millions": options.packets,
         "commands": profiled(source, options.folder / "profile"),
     }

@@ -113,6 +113,24 @@ def test_importing_the_package_is_light() -> None:
     assert done.stdout.strip() == "False"
 
 
+LOADED = """\
+import importlib.util, sys
+import lowwater_expectations.validation
+from lowwater_expectations.lazy import OPTIONAL
+print(sorted(OPTIONAL & set(sys.modules)))
+there = [name for name in sorted(OPTIONAL) if importlib.util.find_spec(name)]
+for name in there:
+    importlib.import_module(name)
+print("pyspark" in there, set(there) <= set(sys.modules))
+"""
+
+
+@pytest.mark.slow
+def test_an_audit_loads_no_library_of_databases_and_others_still_can() -> None:
+    done = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, text=True, timeout=300, check=True)
+    assert done.stdout.splitlines() == ["[]", "True True"]
+
+
 @pytest.mark.parametrize("module", [offline, text])
 def test_the_examples_in_the_light_modules(module: ModuleType) -> None:
     result = doctest.testmod(module)
