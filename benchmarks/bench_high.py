@@ -1,6 +1,6 @@
 """Rows per second and peak state of the high level, beside the same queries by hand in PySpark and DuckDB.
 
-Run `python benchmarks/bench_high.py [--rows N] [--json FILE]`. Every engine reads the same parquet
+Run `python benchmarks/bench_high.py [--rows N] [--query NAME] [--json FILE]`. Every engine reads the same parquet
 files, the rows that the low level would leave, and writes its result as parquet. PySpark runs a query as a batch, and
 as a stream in as many micro-batches as the replay has; DuckDB runs it once. `fixed` is the high stage over a thousand
 rows, `marginal` the rate between a quarter of the rows and all of them.
@@ -201,8 +201,8 @@ def in_spark(spark: Any, sql: str, views: dict[str, Any], folder: Path) -> float
     return time.monotonic() - begin
 
 
-def in_stream(spark: Any, sql: str, views: dict[str, Any], folder: Path) -> tuple[float, int]:
-    """Seconds of the same query as a stream of PySpark, and its peak state in rows."""
+def in_stream(spark: Any, sql: str, views: dict[str, Any], folder: Path) -> tuple[float, int] | None:
+    """Seconds of the same query as a stream of PySpark, and its peak state in rows; None if Spark gives it up."""
     begin = time.monotonic()
     for name, frame in views.items():
         timed = frame.selectExpr("*", "timestamp_micros(_last div 1000) AS _et").withWatermark("_et", "20 seconds")
@@ -210,7 +210,10 @@ def in_stream(spark: Any, sql: str, views: dict[str, Any], folder: Path) -> tupl
     frame = spark.sql(_by_name(sql))
     writer = frame.writeStream.format("parquet").option("checkpointLocation", str(folder / "checkpoint"))
     query = writer.option("path", str(folder / "stream")).trigger(availableNow=True).start()
-    query.awaitTermination()
+    while query.isActive:
+        time.sleep(0.01)
+    if query.exception() is not None:
+        return None
     progress = [json.loads(each.json) for each in query.recentProgress]
     return time.monotonic() - begin, max(sum(s["numRowsTotal"] for s in each["stateOperators"]) for each in progress)
 
@@ -262,7 +265,8 @@ def measure(spark: Any, name: str, rows: int, folder: Path, settings: HighSettin
         parts = split_by_time(paths, folder / "parts" / each, batches)
         reader = session.readStream.schema(batch[each].schema).option("maxFilesPerTrigger", 1)
         streams[each] = reader.parquet(str(parts)).where(f"_kind = '{ROW}'")
-    stream_s, stream_state = in_stream(session, subject.streamed, streams, folder)
+    streamed = in_stream(session, subject.streamed, streams, folder)
+    stream_s, stream_state = streamed or (None, None)
     duckdb_s = in_duckdb(subject.sql, by_lfta, folder)
     rate = share * len(instances) / seconds
     return {
@@ -275,11 +279,11 @@ def measure(spark: Any, name: str, rows: int, folder: Path, settings: HighSettin
         "peak_state": result.state_rows,
         "seconds": round(seconds, 2),
         "pyspark_batch_s": round(batch_s, 2),
-        "pyspark_stream_s": round(stream_s, 2),
+        "pyspark_stream_s": None if stream_s is None else round(stream_s, 2),
         "pyspark_stream_state": stream_state,
         "duckdb_s": round(duckdb_s, 2),
         "beside_batch": round(batch_s / seconds, 2),
-        "beside_stream": round(stream_s / seconds, 2),
+        "beside_stream": None if stream_s is None else round(stream_s / seconds, 2),
         "beside_duckdb": round(duckdb_s / seconds, 2),
     }
 
@@ -299,13 +303,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=4_000_000, help="that every query reads")
     parser.add_argument("--json", type=Path, help="also write the figures there")
+    parser.add_argument("--query", action="append", choices=sorted(SUBJECTS), help="default: all")
     options = parser.parse_args()
     begin = time.monotonic()
     spark = build_session("lowwater bench", SessionSettings(quick_start=False))  # as a run of so many rows has it
     figures: dict[str, Any] = {"machine": f"{platform.machine()}, {os.cpu_count()} cores", "runs": []}
     figures["session_s"] = round(time.monotonic() - begin, 2)
     print(f"session {figures['session_s']} s")
-    for name in (MERGE, *SUBJECTS):
+    for name in (MERGE, *(options.query or SUBJECTS)):
         rows = min(options.rows, SUBJECTS[name].most) if figures["runs"] else 1000
         folder = Path(tempfile.mkdtemp(prefix="lowwater-bench-"))
         try:
