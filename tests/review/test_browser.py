@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
-import threading
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +16,8 @@ from lowwater_review.app import create
 
 from lowwater.instants import HOUR
 from lowwater.lake.tables import interval_label
+from tests.review.chromium import chromium
+from tests.review.desk import served
 from tests.review.ledgers import HOSTILE, START, make
 from tests.review.resultlake import make_results
 from tests.review.widths import MEASURE, WIDTHS, make_large, write_pages, wrong_places
@@ -30,23 +28,6 @@ FRAME = (
     '<!DOCTYPE html><iframe src="/lowwater/index.html" style="width:1400px;height:900px" '
     'sandbox="allow-scripts allow-same-origin allow-forms allow-downloads"></iframe>'
 )
-
-
-@contextmanager
-def served(app: FastAPI) -> Iterator[str]:
-    """The address of an app behind a web server of this process."""
-    import uvicorn
-
-    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error"))
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    deadline = time.monotonic() + 300
-    while not server.started:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-    server.should_exit = True
-    thread.join(30)
 
 
 @pytest.fixture(scope="module")
@@ -63,20 +44,14 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def page(address: str) -> Iterator[Any]:
     """A page of Chromium; a request that leaves the machine, or an error in it, fails the tests."""
-    sync = pytest.importorskip("playwright.sync_api")
-    browser = next((path for name in ("chromium", "chromium-browser") if (path := shutil.which(name))), None)
-    if browser is None:
-        pytest.skip("no Chromium")
     wrong: list[str] = []
-    with sync.sync_playwright() as running:
-        started = running.chromium.launch(executable_path=browser, args=["--no-sandbox"])
+    with chromium() as started:
         found = started.new_context(viewport={"width": 1500, "height": 950}).new_page()
         found.set_default_timeout(60_000)
         found.on("request", lambda asked: None if asked.url.startswith(address) else wrong.append(asked.url))
         found.on("console", lambda said: wrong.append(said.text) if "Content Security" in said.text else None)
         found.on("dialog", lambda asked: wrong.append(asked.message))
         yield found
-        started.close()
     assert wrong == []
 
 

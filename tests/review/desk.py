@@ -1,0 +1,96 @@
+"""Every kind of page behind one web server: those of a lake of ledgers, those of a lake with packets, and the login."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from html import unescape
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+from fastapi import FastAPI
+from fastapi.responses import HTMLResponse
+from lowwater_review import Board
+from lowwater_review.app import create
+from lowwater_review.login import FORM, HEADERS
+
+from lowwater.instants import HOUR, format_instant
+from lowwater.lake.tables import interval_label
+from tests.review.asgi import ask
+from tests.review.ledgers import START
+from tests.review.resultlake import make_results
+from tests.review.widths import make_docs, one_of_each
+
+FAILED = 5
+"""The interval whose acts are shown; lakes of `ledgers.make` have a failed audit there."""
+SHOWN = {"from": "2026-01-01T00:00:00Z", "to": "2026-01-01T01:00:00Z"}
+"""The range of the rows of `resultlake.make_results`."""
+FILES = ("/results/{set_name}/{query}/plot.json", "/results/{set_name}/{query}/rows.{form}")
+FILES += ("/results/{set_name}/{query}/packets.pcapng", "/assets/{name:path}")
+"""Routes that answer with files, and so have no page."""
+
+
+@contextmanager
+def served(app: Any) -> Iterator[str]:
+    """The address of an app behind a web server of this process."""
+    import uvicorn
+
+    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error"))
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    deadline = time.monotonic() + 300
+    while not server.started:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    server.should_exit = True
+    thread.join(30)
+
+
+def make_desk(folder: Path, board: Board) -> tuple[FastAPI, list[str]]:
+    """Mounts the pages of a lake of ledgers, and of a lake with rows that it makes.
+
+    Args:
+        folder: gets the lake with rows.
+        board: the lake of ledgers, with the query set `q` and a failed audit at `FAILED`.
+
+    Returns:
+        The app, and the addresses of one page of each kind.
+    """
+    reports = Path(board.root / "reports")
+    if not (reports / "index.html").exists():
+        make_docs(reports)
+    ledgers, rows = create(board), create(Board(*make_results(folder)))
+    app = FastAPI()
+    app.mount("/ledgers", ledgers)
+    app.mount("/rows", rows)
+    app.get("/login")(lambda: HTMLResponse(FORM.format("The token was printed when the server started."), 200, HEADERS))
+    return app, [
+        "login",
+        *(f"ledgers/{each}" for each in _of_ledgers(board)),
+        *(f"rows/{each}" for each in _of_rows(rows)),
+    ]
+
+
+def _of_ledgers(board: Board) -> list[str]:
+    begin = START + FAILED * HOUR
+    one = f"start={format_instant(begin)}&end={format_instant(begin + HOUR)}"
+    pages = [*one_of_each(board), f"interval/q/{interval_label(begin, begin + HOUR)}.html"]
+    pages += ["docs/index.html", "docs/suites/links.html", "results/index.html"]
+    day = f"start={format_instant(START)}&end={format_instant(START + 24 * HOUR)}"
+    pages += [f"act/run/q?{one}", f"act/approve/q?{one}", f"act/backfill/q?{day}", "act/skew/main1?bound=7s"]
+    return list(dict.fromkeys(pages))
+
+
+def _of_rows(app: FastAPI) -> list[str]:
+    flows = f"results/q/flows?{urlencode(SHOWN)}"
+    page = ask(app, "/results/q/flows", query=urlencode(SHOWN)).text
+    packets = unescape(page.partition("/packets?")[2].partition('"')[0])
+    filtered = urlencode(SHOWN | {"column": "cnt", "op": ">", "value": "1", "sort": "cnt", "desc": "1", "key": "srcIP"})
+    versions = urlencode(SHOWN | {"before": "0", "after": "1"})
+    pages = ["results/index.html", flows, f"results/q/flows?{filtered}", "results/q/singles?number=&key="]
+    pages += [f"results/q/flows/packets?{packets}", "results/q/flows/packets?row=%7B%22tb%22%3A1%7D"]
+    return [*pages, f"results/q/flows/diff?{versions}", "query/q/flows.html", "streams.html"]
