@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from functools import lru_cache
 
 from lowwater.instants import HOUR
 from lowwater.lake.ledgers.history import LinkLateness, read_lateness
@@ -11,13 +10,13 @@ from lowwater.quality.lateness.counts import LatenessCounts
 from lowwater.quality.lateness.review import IntervalLateness, SkewReview, review
 from lowwater.replay.schedule.link_queries import readers, row_rates
 
-from .board import Snapshot
+from .board import Snapshot, kept_by_snapshot
 
 RECENT = 31 * 24 * HOUR
 """Period before the end of the last capture that a review covers, ns."""
 
 
-@lru_cache(maxsize=64)
+@kept_by_snapshot
 def link_review(snapshot: Snapshot, link: str) -> SkewReview:
     """Reviews the last month of a link, over intervals of the most frequent length."""
     end = max((capture.covers_to for capture in snapshot.captures.get(link, ())), default=0)

@@ -13,12 +13,15 @@ from urllib.parse import urlencode
 
 from fastapi import FastAPI
 from fastapi.responses import HTMLResponse
+from lowwater_expectations import render as render_audit
+from lowwater_expectations import validate
 from lowwater_review import Board
 from lowwater_review.app import create
 from lowwater_review.login import FORM, HEADERS
 
-from lowwater.instants import HOUR, format_instant
+from lowwater.instants import HOUR, SECOND, format_instant
 from lowwater.lake.tables import interval_label
+from tests.quality.frames import RUN, frames
 from tests.review.asgi import ask
 from tests.review.ledgers import START
 from tests.review.resultlake import make_results
@@ -28,6 +31,8 @@ FAILED = 5
 """The interval whose acts are shown; lakes of `ledgers.make` have a failed audit there."""
 SHOWN = {"from": "2026-01-01T00:00:00Z", "to": "2026-01-01T01:00:00Z"}
 """The range of the rows of `resultlake.make_results`."""
+AUDITED = "q/some/links.html"
+"""The page of an audit with a failure, below the reports."""
 FILES = ("/results/{set_name}/{query}/plot.json", "/results/{set_name}/{query}/rows.{form}")
 FILES += ("/results/{set_name}/{query}/packets.pcapng", "/assets/{name:path}")
 """Routes that answer with files, and so have no page."""
@@ -63,6 +68,10 @@ def make_desk(folder: Path, board: Board) -> tuple[FastAPI, list[str]]:
     reports = Path(board.root / "reports")
     if not (reports / "index.html").exists():
         make_docs(reports)
+    (reports / "q" / "some").mkdir(parents=True)
+    (reports / AUDITED).write_text(
+        render_audit(validate(frames("links", gap_ns=20 * SECOND, gaps="from 1 to 2"), RUN)[0])
+    )
     ledgers, rows = create(board), create(Board(*make_results(folder)))
     app = FastAPI()
     app.mount("/ledgers", ledgers)
@@ -79,7 +88,7 @@ def _of_ledgers(board: Board) -> list[str]:
     begin = START + FAILED * HOUR
     one = f"start={format_instant(begin)}&end={format_instant(begin + HOUR)}"
     pages = [*one_of_each(board), f"interval/q/{interval_label(begin, begin + HOUR)}.html"]
-    pages += ["docs/index.html", "docs/suites/links.html", "results/index.html"]
+    pages += ["docs/index.html", "docs/suites/links.html", f"docs/{AUDITED}", "results/index.html"]
     day = f"start={format_instant(START)}&end={format_instant(START + 24 * HOUR)}"
     pages += [f"act/run/q?{one}", f"act/approve/q?{one}", f"act/backfill/q?{day}", "act/skew/main1?bound=7s"]
     return list(dict.fromkeys(pages))

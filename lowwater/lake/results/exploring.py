@@ -14,15 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow import fs
 
 from lowwater.errors import LakeError
 from lowwater.instants import HOUR, format_instant, parse_instant
 from lowwater.lake.datasets import pads
 from lowwater.lake.layout import Lake
 from lowwater.lake.opened import cached_value, existing, newest
-from lowwater.lake.results.visible import of_query
-from lowwater.lake.tables import lake_errors
+from lowwater.lake.results.visible import of_query, plain_type
+from lowwater.lake.tables import files_dataset, lake_errors
 from lowwater.plan.text import nearest
 from lowwater.storage import paths
 
@@ -99,7 +98,7 @@ class ResultTable:
             LakeError: a filter is wrong, or the table cannot be read.
         """
         predicate, files = self._predicate(wish), self._files(wish)
-        inside = pa.array([False] * files.num_rows)
+        inside = pa.array([False] * files.num_rows, pa.bool_())
         if not wish.filters and f"min.{LAST}" in files.column_names:
             lows, highs = files.column(f"min.{LAST}"), files.column(f"max.{LAST}")
             inside = pc.and_(pc.greater_equal(lows, wish.start), pc.less(highs, wish.end)).fill_null(False)
@@ -200,17 +199,9 @@ class ResultTable:
         return self.files.filter(pc.and_(pc.greater_equal(hours, first), pc.less_equal(hours, last)))
 
     def _dataset(self, files: pa.Table) -> pads.Dataset:
-        """Returns some files as a dataset. That of the whole table would take milliseconds for each file of it."""
-        names = files.column("path").to_pylist()
-        folder = fs.SubTreeFileSystem(str(paths.local_table(self.path, names)), fs.LocalFileSystem())
-        form = pads.ParquetFileFormat()
-        hours = files.column(_HOUR).to_pylist()
-        parts = [
-            form.make_fragment(name, folder, pads.field("_hour") == hour)
-            for name, hour in zip(names, hours, strict=True)
-        ]
+        hours = (pads.field("_hour") == hour for hour in files.column(_HOUR).to_pylist())
         schema = pa.schema([*self.columns, pa.field(LAST, pa.int64()), pa.field("_hour", pa.int64())])
-        return pads.FileSystemDataset(parts, schema, form, folder)
+        return files_dataset(self.path, zip(files.column("path").to_pylist(), hours, strict=True), schema)
 
     def _predicate(self, wish: Wish) -> Any:
         hours = (pads.field("_hour") >= wish.start // HOUR) & (pads.field("_hour") <= (wish.end - 1) // HOUR)
@@ -281,7 +272,7 @@ def _open(path: PurePath, query: str, version: int, latest: int | None) -> Resul
             "ask for a newer version",
         )
     known = pa.schema(table.schema().to_arrow())
-    columns = pa.schema([pa.field(field.name, _plain(field.type)) for field in known if of_query(field)])
+    columns = pa.schema([pa.field(field.name, plain_type(field.type)) for field in known if of_query(field)])
     span = None
     if files.num_rows and f"min.{LAST}" in files.column_names:
         low, high = pc.min(files.column(f"min.{LAST}")).as_py(), pc.max(files.column(f"max.{LAST}")).as_py()
@@ -291,10 +282,6 @@ def _open(path: PurePath, query: str, version: int, latest: int | None) -> Resul
     else:
         files = pa.schema([("path", pa.string()), ("num_records", pa.int64()), (_HOUR, pa.int64())]).empty_table()
     return ResultTable(query, version, version if latest is None else latest, columns, span, path, table, files)
-
-
-def _plain(kind: pa.DataType) -> pa.DataType:
-    return pa.string() if pa.types.is_large_string(kind) or pa.types.is_string_view(kind) else kind
 
 
 def _reaches(file: pa.Table, bound: int, first: tuple[str, str, str], best: pa.Table) -> bool:
