@@ -79,12 +79,13 @@ def make_desk(folder: Path, board: Board) -> tuple[FastAPI, list[str]]:
     app.get("/login")(lambda: HTMLResponse(FORM.format("The token was printed when the server started."), 200, HEADERS))
     return app, [
         "login",
-        *(f"ledgers/{each}" for each in _of_ledgers(board)),
+        *(f"ledgers/{each}" for each in addresses_of_ledgers(board)),
         *(f"rows/{each}" for each in _of_rows(rows)),
     ]
 
 
-def _of_ledgers(board: Board) -> list[str]:
+def addresses_of_ledgers(board: Board) -> list[str]:
+    """One page of each kind over the lake of ledgers, with the Data Docs and the acts."""
     begin = START + FAILED * HOUR
     one = f"start={format_instant(begin)}&end={format_instant(begin + HOUR)}"
     pages = [*one_of_each(board), f"interval/q/{interval_label(begin, begin + HOUR)}.html"]

@@ -41,8 +41,11 @@ def desk(board: Board, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tup
 
 
 @pytest.fixture(scope="module")
-def page() -> Iterator[Any]:
-    """A page whose policy is put aside, since Axe is a script and the pages permit none."""
+def page(desk: tuple[str, list[str]]) -> Iterator[Any]:
+    """A page whose policy is put aside, since Axe is a script and the pages permit none.
+
+    After the desk, which asks an app in this thread: Playwright takes the thread's loop.
+    """
     if not AXE.exists():
         pytest.skip("Axe is not there: make .venv/.axe (needs npm)")
     with chromium() as browser:
@@ -64,7 +67,10 @@ def test_axe_finds_nothing_serious_on_any_page(page: Any, desk: tuple[str, list[
         assert answer.status == 200, address
         wrong += [f"{address}: {each}" for each in found_by_axe(page)]
         page.emulate_media(color_scheme="dark")
-        wrong += [f"{address}, dark: {each}" for each in found_by_axe(page, ("color-contrast",))]
+        page.set_viewport_size({"width": 390, "height": 800})
+        rules = ("color-contrast", "scrollable-region-focusable", "link-in-text-block")
+        wrong += [f"{address}, dark and narrow: {each}" for each in found_by_axe(page, rules)]
+        page.set_viewport_size({"width": 1440, "height": 900})
     assert wrong == []
 
 
