@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, wraps
 from pathlib import Path, PurePath
-from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
+from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar, cast
 
 import pyarrow as pa
 
@@ -212,7 +212,7 @@ def kept_by_snapshot(function: Callable[Concatenate[Snapshot, P], T]) -> Callabl
         result: T = snapshot._computed[key]
         return result
 
-    return kept
+    return cast("Callable[Concatenate[Snapshot, P], T]", kept)
 
 
 def _part(snapshot: Snapshot, start: int, end: int) -> Part:

@@ -190,7 +190,8 @@ class ResultTable:
 
     def hours(self, wish: Wish) -> list[int]:
         """Lists the hours since the epoch that may hold rows of a wish."""
-        return pc.unique(self._files(wish).column(_HOUR)).to_pylist()
+        hours: list[int] = pc.unique(self._files(wish).column(_HOUR)).to_pylist()
+        return hours
 
     def _files(self, wish: Wish) -> pa.Table:
         """Returns the files that may hold rows of a wish, by hour."""
