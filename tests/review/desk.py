@@ -1,12 +1,21 @@
-"""Every kind of page behind one web server: those of a lake of ledgers, those of a lake with packets, and the login."""
+"""Every kind of page behind one web server: those of a lake of ledgers, those of a lake with packets, and the login.
+
+`python -m tests.review.desk` measures all of them at five widths, light and dark; `--shots DIR` keeps the pictures.
+`tests.review.widths` does so for a lake of long names and months of hours.
+"""
 
 from __future__ import annotations
 
+import argparse
+import re
+import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from html import unescape
+from itertools import product
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -23,9 +32,10 @@ from lowwater.instants import HOUR, SECOND, format_instant
 from lowwater.lake.tables import interval_label
 from tests.quality.frames import RUN, frames
 from tests.review.asgi import ask
-from tests.review.ledgers import START
+from tests.review.chromium import chromium
+from tests.review.ledgers import START, make
 from tests.review.resultlake import make_results
-from tests.review.widths import make_docs, one_of_each
+from tests.review.widths import THEMES, WIDTHS, make_docs, one_of_each, wrong_places
 
 FAILED = 5
 """The interval whose acts are shown; lakes of `ledgers.make` have a failed audit there."""
@@ -104,3 +114,31 @@ def _of_rows(app: FastAPI) -> list[str]:
     pages = ["results/index.html", flows, f"results/q/flows?{filtered}", "results/q/singles?number=&key="]
     pages += [f"results/q/flows/packets?{packets}", "results/q/flows/packets?row=%7B%22tb%22%3A1%7D"]
     return [*pages, f"results/q/flows/diff?{versions}", "query/q/flows.html", "streams.html"]
+
+
+def main() -> int:
+    """Measures every kind of page, and keeps pictures; returns 1 if something is too wide or squeezed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--shots", type=Path, help="folder of the pictures; without it pages are measured only")
+    chosen = parser.parse_args()
+    wrong: list[str] = []
+    with tempfile.TemporaryDirectory() as made:
+        (Path(made) / "rows").mkdir()
+        app, pages = make_desk(Path(made) / "rows", Board(*make(Path(made) / "ledgers", 30, frozenset({FAILED}))))
+        with served(app) as at, chromium() as browser:
+            page = browser.new_page()
+            for theme, width, (number, address) in product(THEMES, WIDTHS, enumerate(pages)):
+                page.emulate_media(color_scheme=theme)
+                wrong += wrong_places(page, f"{at}/{address}", width)
+                if chosen.shots:
+                    name = re.sub(r"[^A-Za-z0-9]+", "-", address.partition("?")[0])[:50]
+                    path = chosen.shots / f"{number:02}-{name}-{width}-{theme}.png"
+                    page.screenshot(path=path, full_page=width > 400)
+                        path=chosen.shots / f"{number:02}-{name}-{width}-{theme}.png", full_page=width > 400
+                    )
+    print("\n".join(dict.fromkeys(wrong)) or f"{len(pages)} pages at {WIDTHS}, light and dark: nothing")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
