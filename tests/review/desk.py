@@ -134,8 +134,6 @@ def main() -> int:
                     name = re.sub(r"[^A-Za-z0-9]+", "-", address.partition("?")[0])[:50]
                     path = chosen.shots / f"{number:02}-{name}-{width}-{theme}.png"
                     page.screenshot(path=path, full_page=width > 400)
-                        path=chosen.shots / f"{number:02}-{name}-{width}-{theme}.png", full_page=width > 400
-                    )
     print("\n".join(dict.fromkeys(wrong)) or f"{len(pages)} pages at {WIDTHS}, light and dark: nothing")
     return 1 if wrong else 0
 
