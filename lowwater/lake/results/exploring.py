@@ -106,10 +106,6 @@ class ResultTable:
         with lake_errors(f"{self.path}: the table cannot be read"):
             return known + int(self._dataset(files.filter(pc.invert(inside))).count_rows(filter=predicate))
 
-    def reads(self, wish: Wish) -> int:
-        """Returns the number of rows in the files that may hold rows of a wish, before its filters."""
-        return pc.sum(self._files(wish).column("num_records")).as_py() or 0
-
     def batches(self, wish: Wish, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
         """Yields the rows of a wish with `_last`, by hour and else as stored; some may be empty.
 
