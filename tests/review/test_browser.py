@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
-import threading
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +16,8 @@ from lowwater_review.app import create
 
 from lowwater.instants import HOUR
 from lowwater.lake.tables import interval_label
+from tests.review.chromium import chromium
+from tests.review.desk import served
 from tests.review.ledgers import HOSTILE, START, make
 from tests.review.resultlake import make_results
 from tests.review.widths import MEASURE, WIDTHS, make_large, write_pages, wrong_places
@@ -30,23 +28,6 @@ FRAME = (
     '<!DOCTYPE html><iframe src="/lowwater/index.html" style="width:1400px;height:900px" '
     'sandbox="allow-scripts allow-same-origin allow-forms allow-downloads"></iframe>'
 )
-
-
-@contextmanager
-def served(app: FastAPI) -> Iterator[str]:
-    """The address of an app behind a web server of this process."""
-    import uvicorn
-
-    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error"))
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    deadline = time.monotonic() + 300
-    while not server.started:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-    server.should_exit = True
-    thread.join(30)
 
 
 @pytest.fixture(scope="module")
@@ -63,20 +44,14 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def page(address: str) -> Iterator[Any]:
     """A page of Chromium; a request that leaves the machine, or an error in it, fails the tests."""
-    sync = pytest.importorskip("playwright.sync_api")
-    browser = next((path for name in ("chromium", "chromium-browser") if (path := shutil.which(name))), None)
-    if browser is None:
-        pytest.skip("no Chromium")
     wrong: list[str] = []
-    with sync.sync_playwright() as running:
-        started = running.chromium.launch(executable_path=browser, args=["--no-sandbox"])
+    with chromium() as started:
         found = started.new_context(viewport={"width": 1500, "height": 950}).new_page()
         found.set_default_timeout(60_000)
         found.on("request", lambda asked: None if asked.url.startswith(address) else wrong.append(asked.url))
         found.on("console", lambda said: wrong.append(said.text) if "Content Security" in said.text else None)
         found.on("dialog", lambda asked: wrong.append(asked.message))
         yield found
-        started.close()
     assert wrong == []
 
 
@@ -123,6 +98,58 @@ def test_a_spike_in_a_plot_leads_to_its_packets_in_three_clicks(page: Any, tmp_p
     browser.close()
     shown = subprocess.run(["tshark", "-r", tmp_path / "spike.pcapng"], capture_output=True, text=True, timeout=60)
     assert shown.returncode == 0 and len(shown.stdout.splitlines()) == count > 0
+
+
+def tab_to(page: Any, name: str, most: int = 90) -> None:
+    """Presses Tab until an element of this text or label has the focus; each one on the way shows that it has it."""
+    for _ in range(most):
+        page.keyboard.press("Tab")
+        text, shown = page.evaluate(
+            """() => { const at = document.activeElement, style = getComputedStyle(at);
+            const label = at.getAttribute("aria-label") || at.labels?.[0]?.innerText || at.innerText || "";
+            return [label.trim(), style.outlineStyle !== "none" && parseFloat(style.outlineWidth) > 0]; }"""
+        )
+        assert shown, f"{text!r} does not show that it has the focus"
+        if text == name:
+            return
+    raise AssertionError(f"Tab does not reach {name!r}")
+
+
+def test_each_journey_can_be_made_by_keyboard_alone(page: Any, address: str, tmp_path: Path) -> None:
+    """A part of the plot, the packets of its row, their download; run again, backfill; a recommended skew."""
+    app = create(Board(*make_results(tmp_path)))
+    browser = page.context.browser.new_page()
+    with served(app) as at:
+        browser.goto(f"{at}/results/q/flows?from=2026-01-01T00:00:00Z&to=2026-01-01T01:00:00Z&number=cnt&key=")
+        tab_to(browser, "The parts as a list")
+        browser.keyboard.press("Enter")
+        browser.keyboard.press("Tab")
+        assert "in all" in browser.evaluate("document.activeElement.innerText")
+        browser.keyboard.press("Enter")
+        browser.wait_for_url(lambda url: "to=2026-01-01T01%3A00%3A00Z" not in url and "version" in url)
+        tab_to(browser, "show", 200)
+        browser.keyboard.press("Enter")
+        browser.get_by_role("heading", name="Packets of a row").wait_for()
+        tab_to(browser, "Download all as pcapng")
+        with browser.expect_download():
+            browser.keyboard.press("Enter")
+    failed = f"interval/q/{interval_label(START + FAILED * HOUR, START + (FAILED + 1) * HOUR)}.html"
+    browser.goto(f"{address}/lowwater/{failed}")
+    tab_to(browser, "Run again")
+    browser.keyboard.press("Enter")
+    browser.get_by_role("heading", name="Run q again").wait_for()
+    tab_to(browser, "Cancel")
+    browser.goto(f"{address}/lowwater/set/q.html")
+    tab_to(browser, "Backfill a range")
+    browser.keyboard.press("Enter")
+    browser.get_by_role("heading", name="Backfill q").wait_for()
+    tab_to(browser, "From")
+    browser.keyboard.press("Control+A")
+    browser.keyboard.type("2025-01-01T00:00:00Z")
+    tab_to(browser, "Show what it would do")
+    browser.keyboard.press("Enter")
+    browser.get_by_text("intervals are due").wait_for()
+    browser.close()
 
 
 def test_an_act_says_before_that_it_cannot_be_done_here(page: Any, address: str) -> None:
