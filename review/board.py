@@ -9,9 +9,9 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, wraps
 from pathlib import Path, PurePath
-from typing import NamedTuple
+from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar, cast
 
 import pyarrow as pa
 
@@ -39,6 +39,8 @@ from lowwater.replay.job import Job
 from lowwater.replay.schedule.link_queries import jobs
 from lowwater.storage.paths import lake_path, state
 
+P = ParamSpec("P")
+T = TypeVar("T")
 RUNNING, HELD, WARNED = "running", "held", "warned"
 """States beyond `lowwater status`: running now, audited but not published, published with warnings."""
 
@@ -139,6 +141,7 @@ class Snapshot:
     unplanned: Mapping[str, str]
     _parts: dict[tuple[int, int], Part] = field(default_factory=dict, repr=False)
     _restricted: dict[frozenset[str], Snapshot] = field(default_factory=dict, repr=False)
+    _computed: dict[object, Any] = field(default_factory=dict, repr=False)
 
     @cached_property
     def keys(self) -> set[Key]:
@@ -190,8 +193,26 @@ class Snapshot:
                 unplanned={name: why for name, why in self.unplanned.items() if name in names},
                 _parts={},
                 _restricted={},
+                _computed={},
             )
         return self._restricted[names]
+
+
+def kept_by_snapshot(function: Callable[Concatenate[Snapshot, P], T]) -> Callable[Concatenate[Snapshot, P], T]:
+    """Keeps the results of a function in the snapshot that it gets, so that they go when the snapshot does.
+
+    A cache of the process would hold old snapshots, and each has all captures of the lake.
+    """
+
+    @wraps(function)
+    def kept(snapshot: Snapshot, *args: P.args, **named: P.kwargs) -> T:
+        key = function, args, tuple(sorted(named.items()))
+        if key not in snapshot._computed:
+            snapshot._computed[key] = function(snapshot, *args, **named)
+        result: T = snapshot._computed[key]
+        return result
+
+    return cast("Callable[Concatenate[Snapshot, P], T]", kept)
 
 
 def _part(snapshot: Snapshot, start: int, end: int) -> Part:

@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 from collections import Counter
-from functools import lru_cache
+from dataclasses import replace
 
 from lowwater.instants import HOUR
+from lowwater.lake.ledgers.captures import Captures
 from lowwater.lake.ledgers.history import LinkLateness, read_lateness
 from lowwater.quality.lateness.counts import LatenessCounts
 from lowwater.quality.lateness.review import IntervalLateness, SkewReview, review
+from lowwater.quality.lateness.wording import headline
 from lowwater.replay.schedule.link_queries import readers, row_rates
 
-from .board import Snapshot
+from .board import Snapshot, kept_by_snapshot
 
 RECENT = 31 * 24 * HOUR
 """Period before the end of the last capture that a review covers, ns."""
 
 
-@lru_cache(maxsize=64)
+@kept_by_snapshot
+def link_headline(snapshot: Snapshot, link: str) -> tuple[SkewReview, str]:
+    """Returns the review of a link and its headline, without its intervals: those of all links take much memory."""
+    found = link_review(snapshot, link)
+    return replace(found, seen=()), headline(found)
+
+
 def link_review(snapshot: Snapshot, link: str) -> SkewReview:
     """Reviews the last month of a link, over intervals of the most frequent length."""
-    end = max((capture.covers_to for capture in snapshot.captures.get(link, ())), default=0)
+    end = Captures.of(snapshot.captures.get(link, ())).end or 0
     rows = read_lateness(snapshot.lake, link, max(0, end - RECENT), end + 1)
     skew = snapshot.config.link(link).skew
     lengths = Counter(row.interval_end - row.interval_start for row in rows)

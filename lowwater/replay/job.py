@@ -185,7 +185,8 @@ class Job:
         ends = {}
         for link in self.plan.links:
             until = self.config.link(link).until
-            covered = max((capture.covers_to for capture in captures.get(link, ())), default=end)
+            last = Captures.of(captures.get(link, ())).end
+            covered = end if last is None else last
             if until is not None or covered < end:
                 ends[link] = covered if until is None else until
         return ends

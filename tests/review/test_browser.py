@@ -99,6 +99,58 @@ def test_a_spike_in_a_plot_leads_to_its_packets_in_three_clicks(page: Any, tmp_p
     assert shown.returncode == 0 and len(shown.stdout.splitlines()) == count > 0
 
 
+def tab_to(page: Any, name: str, most: int = 90) -> None:
+    """Presses Tab until an element of this text or label has the focus; each one on the way shows that it has it."""
+    for _ in range(most):
+        page.keyboard.press("Tab")
+        text, shown = page.evaluate(
+            """() => { const at = document.activeElement, style = getComputedStyle(at);
+            const label = at.getAttribute("aria-label") || at.labels?.[0]?.innerText || at.innerText || "";
+            return [label.trim(), style.outlineStyle !== "none" && parseFloat(style.outlineWidth) > 0]; }"""
+        )
+        assert shown, f"{text!r} does not show that it has the focus"
+        if text == name:
+            return
+    raise AssertionError(f"Tab does not reach {name!r}")
+
+
+def test_each_journey_can_be_made_by_keyboard_alone(page: Any, address: str, tmp_path: Path) -> None:
+    """A part of the plot, the packets of its row, their download; run again, backfill; a recommended skew."""
+    app = create(Board(*make_results(tmp_path)))
+    browser = page.context.browser.new_page()
+    with served(app) as at:
+        browser.goto(f"{at}/results/q/flows?from=2026-01-01T00:00:00Z&to=2026-01-01T01:00:00Z&number=cnt&key=")
+        tab_to(browser, "The parts as a list")
+        browser.keyboard.press("Enter")
+        browser.keyboard.press("Tab")
+        assert "in all" in browser.evaluate("document.activeElement.innerText")
+        browser.keyboard.press("Enter")
+        browser.wait_for_url(lambda url: "to=2026-01-01T01%3A00%3A00Z" not in url and "version" in url)
+        tab_to(browser, "show", 200)
+        browser.keyboard.press("Enter")
+        browser.get_by_role("heading", name="Packets of a row").wait_for()
+        tab_to(browser, "Download all as pcapng")
+        with browser.expect_download():
+            browser.keyboard.press("Enter")
+    failed = f"interval/q/{interval_label(START + FAILED * HOUR, START + (FAILED + 1) * HOUR)}.html"
+    browser.goto(f"{address}/lowwater/{failed}")
+    tab_to(browser, "Run again")
+    browser.keyboard.press("Enter")
+    browser.get_by_role("heading", name="Run q again").wait_for()
+    tab_to(browser, "Cancel")
+    browser.goto(f"{address}/lowwater/set/q.html")
+    tab_to(browser, "Backfill a range")
+    browser.keyboard.press("Enter")
+    browser.get_by_role("heading", name="Backfill q").wait_for()
+    tab_to(browser, "From")
+    browser.keyboard.press("Control+A")
+    browser.keyboard.type("2025-01-01T00:00:00Z")
+    tab_to(browser, "Show what it would do")
+    browser.keyboard.press("Enter")
+    browser.get_by_text("intervals are due").wait_for()
+    browser.close()
+
+
 def test_an_act_says_before_that_it_cannot_be_done_here(page: Any, address: str) -> None:
     """From the failed hour to the disabled button and its reason; the form of a range works."""
     page.goto(

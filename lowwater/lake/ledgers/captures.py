@@ -6,10 +6,14 @@ Written by ingest; read by coverage, the digest, the packet reader and status.
 from __future__ import annotations
 
 import json
+import threading
+from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import accumulate
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +23,10 @@ from lowwater.config import Link
 from lowwater.lake.datasets import pads
 from lowwater.lake.layout import CAPTURES, MALFORMED, Lake
 from lowwater.lake.opened import cached_value
-from lowwater.lake.tables import append_rows, lake_errors, quote, read_rows, replace_rows
+from lowwater.lake.tables import append_rows, files_dataset, lake_errors, quote, read_rows, replace_rows
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
 
 _KEY = ("link", "attempt")
 _SHOWN_TYPES = 6
@@ -39,9 +46,12 @@ def left_out_words(counts: Mapping[str, int]) -> str:
     return f"records of other types are left out: {', '.join(words)}" if words else ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Capture:
-    """A row of the ledger; see `layout.CAPTURES` for the columns. Instants are ns since the epoch."""
+    """A row of the ledger; see `layout.CAPTURES` for the columns. Instants are ns since the epoch.
+
+    A year of 30 links has a quarter of a million of them: with a dictionary each would take two kilobytes more.
+    """
 
     link: str
     capture: str
@@ -149,9 +159,14 @@ class Captures(tuple[Capture, ...]):
         return self._joined[tolerance]
 
     @cached_property
+    def end(self) -> int | None:
+        """End of the latest coverage, ns; None without a capture."""
+        return max((capture.covers_to for capture in self), default=None)
+
+    @cached_property
     def ends_well(self) -> bool:
         """Whether the capture with the latest coverage is whole."""
-        latest = max((capture.covers_to for capture in self), default=0)
+        latest = self.end or 0
         return any(capture.covers_to == latest and capture.ended_cleanly and not capture.growing for capture in self)
 
     @cached_property
@@ -190,20 +205,60 @@ def short(digest: str) -> str:
 
 
 def read_captures(lake: Lake, links: Iterable[str]) -> dict[str, Captures]:
-    """Reads the captures of some links, by link, in the order of T1; an empty tuple for a link without captures."""
-    names = sorted(set(links))
+    """Reads the captures of some links, by link, in the order of T1; an empty tuple for a link without captures.
+
+    A link is read again only if files of it have come or gone.
+    """
     with lake_errors(f"{lake.captures}: the table cannot be read"):
-        return dict(cached_value(lake.captures, ("captures", *names), lambda _: _read_captures(lake, names)))
+        known = cached_value(lake.captures, "capture files", _files_by_link)
+        return {link: _link_captures(lake, link, known.get(link, ())) for link in sorted(set(links))}
 
 
-def _read_captures(lake: Lake, names: Sequence[str]) -> dict[str, Captures]:
-    rows = read_rows(lake.captures, CAPTURES, pads.field("link").isin(pa.array(names, pa.string())))
-    by_link: dict[str, list[Capture]] = {link: [] for link in names}
+def _files_by_link(table: DeltaTable | None) -> dict[str, tuple[str, ...]]:
+    if table is None:
+        return {}
+    files = pa.table(table.get_add_actions(flatten=True))
+    if not files.num_rows:
+        return {}
+    by_link: dict[str, list[str]] = {}
+    for link, name in zip(files.column("partition.link").to_pylist(), files.column("path").to_pylist(), strict=True):
+        by_link.setdefault(link, []).append(name)
+    return {link: tuple(sorted(names)) for link, names in by_link.items()}
+
+
+_READ: OrderedDict[tuple[PurePath, str], tuple[tuple[str, ...], Captures]] = OrderedDict()
+_READ_LOCK = threading.Lock()
+MOST_LINKS = 512
+"""Links whose captures are kept, of all lakes of the process."""
+
+
+def _link_captures(lake: Lake, link: str, files: tuple[str, ...]) -> Captures:
+    place = lake.captures, link
+    with _READ_LOCK:
+        kept = _READ.get(place)
+    if kept is not None and kept[0] == files:  # names of files are unique
+        return kept[1]
+    dataset = files_dataset(lake.captures, [(name, pads.field("link") == link) for name in files], CAPTURES)
+    rows = dataset.to_table()
     # Read by column: a dictionary for every row takes longer than everything else.
-    for values in zip(*(rows.column(column.name).to_pylist() for column in fields(Capture)), strict=True):
-        capture = Capture(*values)
-        by_link[capture.link].append(capture)
-    return {link: Captures(sorted(captures, key=lambda capture: capture.order)) for link, captures in by_link.items()}
+    pool: dict[int, int] = {}  # the instants of a capture are often equal
+    columns = (_values(rows.column(column.name), pool) for column in fields(Capture))
+    captures = Captures(sorted((Capture(*values) for values in zip(*columns, strict=True)), key=lambda row: row.order))
+    with _READ_LOCK:
+        _READ[place] = files, captures
+        _READ.move_to_end(place)
+        while len(_READ) > MOST_LINKS:
+            _READ.popitem(last=False)
+    return captures
+
+
+def _values(column: pa.ChunkedArray, pool: dict[int, int]) -> list[Any]:
+    """Returns the values of a column; equal texts, such as formats, and equal numbers are one object."""
+    if not pa.types.is_string(column.type):
+        return [pool.setdefault(value, value) if type(value) is int else value for value in column.to_pylist()]
+    coded = column.combine_chunks().dictionary_encode()
+    texts = [*coded.dictionary.to_pylist(), None]
+    return [texts[at] for at in coded.indices.fill_null(len(texts) - 1).to_pylist()]
 
 
 def ingested_links(lake: Lake) -> list[str]:

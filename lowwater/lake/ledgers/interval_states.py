@@ -101,16 +101,23 @@ class StatusRow:
         return "; ".join(filter(None, (state_text, *(cause for cause in self.lacking if cause not in state_text))))
 
 
-def status(lake: Lake, sets: Iterable[StatusInputs]) -> list[StatusRow]:
+def status(
+    lake: Lake, sets: Iterable[StatusInputs], wanted: Callable[[int, int], bool] = lambda start, end: True
+) -> list[StatusRow]:
     """Computes the state of every interval with coverage, with a run, or in `also`.
+
+    Args:
+        lake: the open lake.
+        sets: what is expected of each query set.
+        wanted: whether the interval [start, end), ns, is asked for; the others cost nothing.
 
     Returns:
         Rows by set, interval and query.
     """
-    return [row for inputs in sets for row in _of_set(lake, inputs)]
+    return [row for inputs in sets for row in _of_set(lake, inputs, wanted)]
 
 
-def _of_set(lake: Lake, expected: StatusInputs) -> Iterator[StatusRow]:
+def _of_set(lake: Lake, expected: StatusInputs, wanted: Callable[[int, int], bool]) -> Iterator[StatusRow]:
     replays = read_replays(lake, expected.name)
     captures = [row for rows in read_captures(lake, expected.links).values() for row in rows]
     intervals = {*covered(captures, expected.length, expected.through), *expected.also}
@@ -118,7 +125,7 @@ def _of_set(lake: Lake, expected: StatusInputs) -> Iterator[StatusRow]:
     newest: dict[tuple[int, int], dict[tuple[str, str], ReplayRow]] = defaultdict(dict)
     for row in replays:
         newest[row.interval_start, row.interval_end][row.query, row.stage] = row
-    for start, end in sorted(intervals):
+    for start, end in sorted(interval for interval in intervals if wanted(*interval)):
         yield from _of_interval(expected, start, end, list(newest[start, end].values()))
 
 

@@ -6,6 +6,7 @@ Beside `exploring`, whose batches it reads once for the choice of the values and
 from __future__ import annotations
 
 import heapq
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,6 +49,8 @@ LENGTHS = (*(10**power for power in range(9)), *(seconds * SECOND for seconds in
 """Lengths of the parts of a plot, ns."""
 MOST_KEYS = 100_000
 """Values of a key that are summed at a time; beyond that the smallest are forgotten."""
+GROUPED = 1 << 19
+"""Rows that are summed at a time."""
 OTHERS = "all others"
 
 
@@ -88,7 +91,7 @@ def curves(table: ResultTable, wish: Wish, number: str, key: str, most: int = 6,
     values: dict[Any, list[float]] = {name: [0.0] * parts for name in [*tops, None if key else number]}
     others, seen_others = [0.0] * parts, False
     chosen = set(tops)
-    for batch in table.batches(wish, names):
+    for batch in _large(table, wish, names):
         at = pc.divide(pc.subtract(batch.column(LAST), begin), step)
         columns = {"at": at, "key": batch.column(key) if key else pa.nulls(batch.num_rows, pa.string())}
         columns["number"] = _numbers(batch, number)
@@ -106,7 +109,21 @@ def curves(table: ResultTable, wish: Wish, number: str, key: str, most: int = 6,
     return Curves(begin, step, (*shown, *more), approximate)
 
 
-def _numbers(batch: pa.RecordBatch, number: str) -> pa.Array:
+def _large(table: ResultTable, wish: Wish, names: list[str]) -> Iterator[pa.Table]:
+    """Yields the rows of a wish in tables of half a million: a file of an hour has few, and a group costs as much."""
+    held: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in table.batches(wish, names):
+        held.append(batch)
+        rows += batch.num_rows
+        if rows >= GROUPED:
+            yield pa.Table.from_batches(held)
+            held, rows = [], 0
+    if rows:
+        yield pa.Table.from_batches(held)
+
+
+def _numbers(batch: pa.Table, number: str) -> pa.Array | pa.ChunkedArray:
     if not number:
         return pa.repeat(pa.scalar(1.0), batch.num_rows)
     return batch.column(number).cast(pa.float64())
@@ -115,7 +132,7 @@ def _numbers(batch: pa.RecordBatch, number: str) -> pa.Array:
 def _largest(table: ResultTable, wish: Wish, number: str, key: str) -> tuple[dict[Any, float], bool]:
     sums: dict[Any, float] = {}
     approximate = False
-    for batch in table.batches(wish, [name for name in dict.fromkeys((number, key)) if name]):
+    for batch in _large(table, wish, [name for name in dict.fromkeys((number, key)) if name]):
         grouped = pa.table({"key": batch.column(key), "number": _numbers(batch, number)}).group_by("key")
         rows = grouped.aggregate([("number", "sum")])
         for name, value in zip(rows.column("key").to_pylist(), rows.column("number_sum").to_pylist(), strict=True):

@@ -7,6 +7,7 @@ recommendation.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -222,7 +223,7 @@ def review(
         total.merge(interval.lags)
         refused += interval.refused
     outlier = find_outlier(whole, total, loss, captures)
-    others = total if outlier is None else _without(total, whole, outlier.seen)
+    others = total if outlier is None else _without(total, _latest_first(whole), outlier.seen)
     recommended = recommend(others, loss)
     enough = total.quantile(1.0) or 0
     steps = [0, *(bound for bound in LADDER if bound < enough), enough]
@@ -266,19 +267,17 @@ def find_outlier(
     if not total.records or (bound is not None and bound < OUTLIER_FACTOR * SMALL_BOUND):
         return None
     groups: dict[tuple[IntervalLateness, ...], tuple[Capture, ...]] = {(interval,): () for interval in intervals}
+    starts, ends = [interval.start for interval in intervals], [interval.end for interval in intervals]
     for capture in captures:
-        meets = tuple(
-            interval
-            for interval in intervals
-            if capture.covers_from < interval.end and capture.covers_to > interval.start
-        )
+        meets = tuple(intervals[bisect_right(ends, capture.covers_from) : bisect_left(starts, capture.covers_to)])
         if meets:
             groups[meets] = (*groups.get(meets, ()), capture)
+    latest = _latest_first(intervals)
     best: tuple[int, int, tuple[IntervalLateness, ...]] | None = None
     for group in groups:
         if len(intervals) - len(group) < 2:
             continue
-        remaining = recommend(_without(total, intervals, group), loss)
+        remaining = recommend(_without(total, latest, group), loss)
         if remaining is not None and (best is None or (remaining, len(group)) < best[:2]):
             best = remaining, len(group), group
     if best is None or (bound is not None and bound < OUTLIER_FACTOR * max(best[0], SMALL_BOUND)):
@@ -287,10 +286,16 @@ def find_outlier(
     return Outlier(group, _files_of(group, captures), sum(interval.lags.lost(remaining) for interval in group), bound)
 
 
+def _latest_first(intervals: Sequence[IntervalLateness]) -> list[IntervalLateness]:
+    return sorted(intervals, key=lambda interval: -interval.lags.largest)
+
+
 def _without(
-    total: LatenessCounts, intervals: Sequence[IntervalLateness], group: Sequence[IntervalLateness]
+    total: LatenessCounts, latest: Sequence[IntervalLateness], group: Sequence[IntervalLateness]
 ) -> LatenessCounts:
-    largest = max((interval.lags.largest for interval in intervals if interval not in group), default=0)
+    """Takes a group out of the total; `latest` has all intervals, that of the latest record first."""
+    out = {id(interval) for interval in group}
+    largest = next((interval.lags.largest for interval in latest if id(interval) not in out), 0)
     return total.without([interval.lags for interval in group], largest)
 
 

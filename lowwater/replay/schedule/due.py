@@ -158,9 +158,12 @@ def due(job: Job, selection: DueSelection) -> list[Due]:
     asked_for = _all_of(job, selection)
     groups: dict[tuple[int, int], list[StatusRow]] = defaultdict(list)
     asks = expected(job, captures)
-    for row in status(job.lake, [replace(asks, also=(*asks.also, *asked_for))]):
-        if selection.holds(row.start, row.end) and row.end - row.start == job.length and row.start % job.length == 0:
-            groups[row.start, row.end].append(row)
+
+    def wanted(start: int, end: int) -> bool:
+        return selection.holds(start, end) and end - start == job.length and start % job.length == 0
+
+    for row in status(job.lake, [replace(asks, also=(*asks.also, *asked_for))], wanted):
+        groups[row.start, row.end].append(row)
     due_intervals: list[Due] = []
     chain = _Chain([query for query in job.plan.queries if hands_over(query.high)])
     guess, files = estimate(job, captures, replays), PacketFiles.of(job.lake)
