@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 
 from lowwater.instants import HOUR
@@ -21,25 +22,40 @@ RECENT = 31 * 24 * HOUR
 
 @kept_by_snapshot
 def link_headline(snapshot: Snapshot, link: str) -> tuple[SkewReview, str]:
-    """Returns the review of a link and its headline, without its intervals: those of all links take much memory."""
-    found = link_review(snapshot, link)
+    """Returns the review of a link and its headline, without intervals and readers: those of all take much memory."""
+    found = _reviewed(snapshot, link, rated=False)
     return replace(found, seen=()), headline(found)
 
 
 def link_review(snapshot: Snapshot, link: str) -> SkewReview:
     """Reviews the last month of a link, over intervals of the most frequent length."""
-    end = Captures.of(snapshot.captures.get(link, ())).end or 0
+    return _reviewed(snapshot, link, rated=True)
+
+
+def _reviewed(snapshot: Snapshot, link: str, rated: bool) -> SkewReview:
+    captures = Captures.of(snapshot.captures.get(link, ()))
+    end = captures.end or 0
     rows = read_lateness(snapshot.lake, link, max(0, end - RECENT), end + 1)
     skew = snapshot.config.link(link).skew
     lengths = Counter(row.interval_end - row.interval_start for row in rows)
     usual = lengths.most_common(1)[0][0] if lengths else 0
-    seen = [_seen(row, skew) for row in rows if row.interval_end - row.interval_start == usual and len(row.counts)]
+    chosen = [row for row in rows if row.interval_end - row.interval_start == usual and len(row.counts)]
+    seen = _seen(chosen, skew)
     start, until = (seen[0].start, seen[-1].end) if seen else (0, 0)
-    waiting = readers(snapshot.jobs.values(), link, row_rates(snapshot.records, start, until))
-    return review(link, skew, seen, readers=waiting, captures=snapshot.captures.get(link, ()))
+    waiting = readers(snapshot.jobs.values(), link, row_rates(snapshot.records, start, until)) if rated else ()
+    near = [captures[at] for at in captures.covering(start, until)]
+    return review(link, skew, seen, readers=waiting, captures=near)
 
 
-def _seen(row: LinkLateness, skew: int) -> IntervalLateness:
-    lags = LatenessCounts.of(row.bounds, row.counts, row.largest)
-    refused = row.refused if row.skew == skew else lags.lost(skew)
-    return IntervalLateness(row.interval_start, row.interval_end, lags, refused, row.busiest)
+def _seen(rows: Sequence[LinkLateness], skew: int) -> list[IntervalLateness]:
+    arrays = [row.bounds for row in rows], [row.counts for row in rows], [row.largest for row in rows]
+    return [
+        IntervalLateness(
+            row.interval_start,
+            row.interval_end,
+            lags,
+            row.refused if row.skew == skew else lags.lost(skew),
+            row.busiest,
+        )
+        for row, lags in zip(rows, LatenessCounts.of_many(*arrays), strict=True)
+    ]

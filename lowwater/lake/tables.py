@@ -11,9 +11,11 @@ import random
 import re
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import and_
 from pathlib import Path, PurePath
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -470,6 +472,28 @@ def read_rows(path: PurePath, schema: pa.Schema, predicate: Any = None) -> pa.Ta
     with lake_errors(f"{path}: the table cannot be read"):
         rows: pa.Table = fetch_rows(path, table_dataset(path, table), predicate).to_table(schema.names, predicate)
     return rows.cast(schema)
+
+
+def read_partitions(path: PurePath, schema: pa.Schema, chosen: Mapping[str, Collection[str]]) -> pa.Table:
+    """Reads the columns of a schema from some partitions; a dataset of the whole table would look at every file.
+
+    Args:
+        path: directory of the table.
+        schema: columns to read.
+        chosen: column of the partition -> values that are wanted; all of them are texts.
+    """
+    from lowwater.lake.datasets import pads
+
+    table = open_table(path)
+    if table is None:
+        return schema.empty_table()
+    files = []
+    for row in live_files(table):
+        values = {name: row[f"partition.{name}"] for name in chosen}
+        if all(values[name] in chosen[name] for name in chosen):
+            files.append((row["path"], reduce(and_, (pads.field(name) == value for name, value in values.items()))))
+    with lake_errors(f"{path}: the table cannot be read"):
+        return files_dataset(path, files, schema).to_table()
 
 
 def compact(path: PurePath) -> None:

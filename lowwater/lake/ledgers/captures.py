@@ -184,6 +184,18 @@ class Captures(tuple[Capture, ...]):
         places: list[int] = np.flatnonzero((smallest < end) & (largest >= start)).tolist()
         return places
 
+    def covering(self, start: int, end: int) -> list[int]:
+        """Returns the indices of captures whose coverage, or records, meet [start, end), ns."""
+        covers_from, covers_to = self._coverage
+        smallest, largest = self._records
+        covers = (covers_from < end) & (covers_to > start)
+        places: list[int] = np.flatnonzero(covers | ((smallest < end) & (largest >= start))).tolist()
+        return places
+
+    @cached_property
+    def _coverage(self) -> np.ndarray:
+        return np.array([(capture.covers_from, capture.covers_to) for capture in self], np.int64).reshape(-1, 2).T
+
     @cached_property
     def _records(self) -> np.ndarray:
         never = (np.iinfo(np.int64).max, -1)  # of a capture without a sane record

@@ -17,7 +17,7 @@ from lowwater.instants import HOUR, format_instant
 from lowwater.lake.datasets import pads
 from lowwater.lake.layout import LATENESS, METRICS, Lake
 from lowwater.lake.ledgers.runs import with_constants
-from lowwater.lake.tables import append_rows, compact, quote, read_rows, replace_rows
+from lowwater.lake.tables import append_rows, compact, quote, read_partitions, read_rows, replace_rows
 
 DAY = 24 * HOUR
 LONG = 400 * DAY
@@ -113,8 +113,10 @@ def read_lateness(lake: Lake, link: str, start: int = 0, end: int = 1 << 62) -> 
     chosen = (pads.field("interval_start") >= start) & (pads.field("interval_start") < end)
     if end - start < LONG:
         months = {_month(at) for at in range(start, end, DAY)} | {_month(max(start, end - 1))}
-        chosen &= pads.field("month").isin(sorted(months))
-    rows = read_rows(lake.lateness, LATENESS, (pads.field("link") == link) & chosen).sort_by("measured_at")
+        rows = read_partitions(lake.lateness, LATENESS, {"link": [link], "month": months}).filter(chosen)
+    else:
+        rows = read_rows(lake.lateness, LATENESS, (pads.field("link") == link) & chosen)
+    rows = rows.sort_by("measured_at")
     lists = zip(_lists(rows, "bounds"), _lists(rows, "counts"), strict=True)
     scalars = rows.drop_columns(["month", "bounds", "counts"]).to_pylist()
     newest = {

@@ -6,12 +6,13 @@ through this module.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -20,6 +21,7 @@ from lowwater.instants import HOUR, format_instant, parse_instant
 from lowwater.lake.datasets import pads
 from lowwater.lake.layout import Lake
 from lowwater.lake.opened import cached_value, existing, newest
+from lowwater.lake.results.sums import ALL, is_key, read_sums
 from lowwater.lake.results.visible import of_query, plain_type
 from lowwater.lake.tables import files_dataset, lake_errors
 from lowwater.plan.text import nearest
@@ -35,8 +37,22 @@ DEEPEST = 10_000
 """Last row that can be paged to; more rows are downloaded or filtered."""
 BATCH = 65_536
 _HOUR = "partition._hour"
+_PLACE = "0"
+"""Name of a column that no query has."""
 HELD = 262_144
 """Rows that are held while sorting, beside the page."""
+OPENED = 64
+"""Files that are opened at a time."""
+
+
+BOUNDS: dict[str, Callable[[Any, Any, int], Any]] = {
+    "=": lambda low, high, value: pc.and_(pc.less_equal(low, value), pc.greater_equal(high, value)),
+    "<": lambda low, high, value: pc.less(low, value),
+    "<=": lambda low, high, value: pc.less_equal(low, value),
+    ">": lambda low, high, value: pc.greater(high, value),
+    ">=": lambda low, high, value: pc.greater_equal(high, value),
+}
+"""Comparison -> whether values between two bounds may meet it."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +96,7 @@ class ResultTable:
         path: folder of the table.
         table: the open table.
         files: its files by hour, with their rows and what the log knows of their values.
+        watch: is told the number of files that were just read; what it raises ends the reading.
     """
 
     query: str
@@ -90,21 +107,83 @@ class ResultTable:
     path: PurePath
     table: DeltaTable
     files: pa.Table
+    watch: Callable[[int], None] = lambda files: None
 
     def count(self, wish: Wish) -> int:
         """Counts the rows of a wish. Without filters only files at the ends of the range are read.
 
+        With filters on one column those files are read that have no sums by its values.
+
         Raises:
             LakeError: a filter is wrong, or the table cannot be read.
         """
-        predicate, files = self._predicate(wish), self._files(wish)
+        files = self._files(wish)
         inside = pa.array([False] * files.num_rows, pa.bool_())
         if not wish.filters and f"min.{LAST}" in files.column_names:
             lows, highs = files.column(f"min.{LAST}"), files.column(f"max.{LAST}")
             inside = pc.and_(pc.greater_equal(lows, wish.start), pc.less(highs, wish.end)).fill_null(False)
         known = pc.sum(files.filter(inside).column("num_records")).as_py() or 0
-        with lake_errors(f"{self.path}: the table cannot be read"):
-            return known + int(self._dataset(files.filter(pc.invert(inside))).count_rows(filter=predicate))
+        if wish.filters:
+            return sum(int(pc.sum(batch.column("amount")).as_py() or 0) for batch, _ in self.amounts(wish, "", ""))
+        return known + sum(batch.num_rows for batch in self._batches(files.filter(pc.invert(inside)), wish, ()))
+
+    def amounts(self, wish: Wish, number: str, key: str, by_hour: bool = True) -> Iterator[tuple[pa.RecordBatch, bool]]:
+        """Yields amounts that add up to the sums of a number by a key: of rows, or of whole files.
+
+        Args:
+            wish: the rows; its order is ignored.
+            number: column to sum; empty to count rows.
+            key: column of the values; empty for none.
+            by_hour: whether a file may be one amount for each value, at the begin of its hour.
+
+        Yields:
+            Columns `_last` (ns), `value` (text where it is a text or a whole number) and `amount`; and whether the
+            values are unknown, because a file has too many.
+        """
+        files, seen = self._files(wish), set[str]()
+        column = self._summed_by(wish, key)
+        if by_hour and column is not None:
+            hours = files.column(_HOUR).cast(pa.int64())
+            first, end = -(-wish.start // HOUR), wish.end // HOUR
+            inside = files.filter(pc.and_(pc.greater_equal(hours, first), pc.less(hours, end))).column("path")
+            for rows, is_rest in self._summed(wish, column, number, inside.combine_chunks(), seen):
+                value = rows.column("value") if key else pa.nulls(rows.num_rows, pa.string())
+                columns = {
+                    LAST: pc.multiply(rows.column("hour"), HOUR),
+                    "value": value,
+                    "amount": rows.column("amount"),
+                }
+                for batch in pa.table(columns).to_batches():
+                    yield batch, is_rest
+            files = files.filter(pc.invert(pc.is_in(files.column("path"), value_set=pa.array(list(seen), pa.string()))))
+        as_text = bool(key) and is_key(self.columns.field(key).type)
+        for batch in self._batches(files, wish, [name for name in dict.fromkeys((number, key)) if name]):
+            value = batch.column(key) if key else pa.nulls(batch.num_rows, pa.string())
+            amount = pa.repeat(pa.scalar(1.0), batch.num_rows)
+            if number:
+                amount = pc.fill_null(batch.column(number).cast(pa.float64()), 0.0)
+            arrays = {LAST: batch.column(LAST), "value": value.cast(pa.string()) if as_text else value}
+            yield pa.record_batch(arrays | {"amount": amount}), False
+
+    def _summed_by(self, wish: Wish, key: str) -> str | None:
+        """Returns the column by whose values sums of whole files answer a wish and a key; None if they cannot."""
+        names = {each.column for each in wish.filters} | ({key} if key else set())
+        if not names:
+            return ALL
+        (name, *more) = names
+        return name if not more and is_key(self.require(name)) else None
+
+    def _summed(
+        self, wish: Wish, column: str, number: str, names: pa.Array, seen: set[str]
+    ) -> Iterator[tuple[pa.Table, bool]]:
+        """Yields the sums of files by the values that meet the filters of a wish, which are all of this column."""
+        for rows, is_rest in read_sums(self.path, column, number, names, seen, whole=bool(wish.filters)):
+            if wish.filters:
+                values = rows.column("value").cast(self.columns.field(column).type)
+                numbered = pa.table([values, np.arange(rows.num_rows)], [column, _PLACE])
+                met = reduce(lambda left, right: left & right, [self._condition(each) for each in wish.filters])
+                rows = rows.take(numbered.filter(met).column(_PLACE))
+            yield rows, is_rest
 
     def batches(self, wish: Wish, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
         """Yields the rows of a wish with `_last`, by hour and else as stored; some may be empty.
@@ -120,7 +199,10 @@ class ResultTable:
         options = {"batch_size": BATCH, "batch_readahead": 2, "fragment_readahead": 2}
         predicate = self._predicate(wish)
         with lake_errors(f"{self.path}: the table cannot be read"):
-            yield from self._dataset(files).to_batches(columns=names, filter=predicate, **options)
+            for at in range(0, files.num_rows, OPENED):
+                some = files.slice(at, OPENED)
+                yield from self._dataset(some).to_batches(columns=names, filter=predicate, **options)
+                self.watch(some.num_rows)
 
     def page(self, wish: Wish, offset: int, limit: int) -> pa.Table:
         """Reads rows `offset` to `offset + limit` of a wish in its order; ties are by time, then by all columns.
@@ -169,7 +251,7 @@ class ResultTable:
         Files of which the log knows no value come first, all together and with None.
         """
         name, order, _ = first
-        files, least = self._files(wish), order == "ascending"
+        files, least = self._likely(self._files(wish), wish), order == "ascending"
         column = f"{'min' if least else 'max'}.{name}"
         usable = column in files.column_names and pa.types.is_integer(files.schema.field(column).type)
         if not usable:
@@ -189,11 +271,33 @@ class ResultTable:
         hours: list[int] = pc.unique(self._files(wish).column(_HOUR)).to_pylist()
         return hours
 
+    def number_of_files(self, wish: Wish) -> int:
+        """Returns how many files may hold rows of a wish."""
+        return int(self._files(wish).num_rows)
+
     def _files(self, wish: Wish) -> pa.Table:
         """Returns the files that may hold rows of a wish, by hour."""
         hours = self.files.column(_HOUR)
         first, last = wish.start // HOUR, (wish.end - 1) // HOUR
         return self.files.filter(pc.and_(pc.greater_equal(hours, first), pc.less_equal(hours, last)))
+
+    def _likely(self, files: pa.Table, wish: Wish) -> pa.Table:
+        """Leaves out the files in which no row meets the filters, as far as the log or the sums of values tell."""
+        for each in wish.filters:
+            kind = self.require(each.column)
+            if pa.types.is_integer(kind) and each.operator in BOUNDS and f"min.{each.column}" in files.column_names:
+                lows, highs = files.column(f"min.{each.column}"), files.column(f"max.{each.column}")
+                files = files.filter(BOUNDS[each.operator](lows, highs, _value(each, kind)).fill_null(True))
+        column = self._summed_by(wish, "")
+        if not wish.filters or column is None or files.num_rows < OPENED:
+            return files
+        seen, hours = set[str](), set[int]()
+        names = files.column("path").combine_chunks()
+        for rows, _ in self._summed(wish, column, "", names, seen):
+            hours.update(pc.unique(rows.column("hour")).to_pylist())
+        unknown = pc.invert(pc.is_in(names, value_set=pa.array(sorted(seen), pa.string())))
+        met = pc.is_in(files.column(_HOUR).cast(pa.int64()), value_set=pa.array(sorted(hours), pa.int64()))
+        return files.filter(pc.or_(met, unknown))
 
     def _dataset(self, files: pa.Table) -> pads.Dataset:
         hours = (pads.field("_hour") == hour for hour in files.column(_HOUR).to_pylist())

@@ -12,14 +12,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from lowwater.config import LONGEST_SKEW
 from lowwater.instants import SECOND
 from lowwater.lake.ledgers.captures import Capture
 from lowwater.lake.packets import LinkRead
-from lowwater.quality.lateness.counts import LatenessCounts, LatenessMonitor, LateRecord, by_interval
+from lowwater.quality.lateness.counts import LatenessCounts, LatenessMonitor, LateRecord, buckets_of, by_interval
 
 LOSS = 0.0001
 """Default share of the records that a recommended bound may refuse."""
@@ -27,6 +29,10 @@ LOSS = 0.0001
 QUANTILES = (0.5, 0.9, 0.99, 0.999, 0.9999)
 LADDER = tuple(digit * 10**power for power in range(3, 19) for digit in (1, 2, 5) if digit * 10**power < LONGEST_SKEW)
 """The bounds to compare, ns: 1, 2 and 5 times every power of ten from a microsecond on."""
+
+BOUNDS = (0, *LADDER)
+"""The bounds that may be recommended, ns."""
+_BUCKETS = buckets_of(BOUNDS)
 
 OUTLIER_FACTOR = 10
 """Records form a separate group if their least lateness is this many times the recommended bound."""
@@ -266,23 +272,27 @@ def find_outlier(
     bound = recommend(total, loss)
     if not total.records or (bound is not None and bound < OUTLIER_FACTOR * SMALL_BOUND):
         return None
-    groups: dict[tuple[IntervalLateness, ...], tuple[Capture, ...]] = {(interval,): () for interval in intervals}
+    groups = {(at, at + 1): tuple[Capture, ...]() for at in range(len(intervals))}
     starts, ends = [interval.start for interval in intervals], [interval.end for interval in intervals]
     for capture in captures:
-        meets = tuple(intervals[bisect_right(ends, capture.covers_from) : bisect_left(starts, capture.covers_to)])
-        if meets:
+        meets = bisect_right(ends, capture.covers_from), bisect_left(starts, capture.covers_to)
+        if meets[0] < meets[1]:
             groups[meets] = (*groups.get(meets, ()), capture)
-    latest = _latest_first(intervals)
-    best: tuple[int, int, tuple[IntervalLateness, ...]] | None = None
-    for group in groups:
-        if len(intervals) - len(group) < 2:
+    # Row n: what the first n intervals lose by each bound, and their records; so a group is a difference of two rows.
+    columns = [[*interval.lags.losses(_BUCKETS), interval.lags.records] for interval in intervals]
+    sums = np.vstack([np.zeros((1, len(BOUNDS) + 1), np.int64), np.cumsum(np.array(columns), axis=0)])
+    best: tuple[int, int, tuple[int, int]] | None = None
+    for first, last in groups:
+        if len(intervals) - (last - first) < 2:
             continue
-        remaining = recommend(_without(total, latest, group), loss)
-        if remaining is not None and (best is None or (remaining, len(group)) < best[:2]):
-            best = remaining, len(group), group
+        *lost, records = sums[-1] - sums[last] + sums[first]
+        remaining = _least(np.array(lost), int(records), loss)
+        if remaining is not None and (best is None or (remaining, last - first) < best[:2]):
+            best = remaining, last - first, (first, last)
     if best is None or (bound is not None and bound < OUTLIER_FACTOR * max(best[0], SMALL_BOUND)):
         return None
-    remaining, _, group = best
+    remaining, _, (first, last) = best
+    group = tuple(intervals[first:last])
     return Outlier(group, _files_of(group, captures), sum(interval.lags.lost(remaining) for interval in group), bound)
 
 
@@ -310,8 +320,13 @@ def _files_of(group: Sequence[IntervalLateness], captures: Sequence[Capture]) ->
 
 def recommend(lags: LatenessCounts, loss: float) -> int | None:
     """The least bound of 0 and the ladder that refuses at most a share of the records; None if none does."""
-    borne = math.floor(loss * lags.records + 1e-9)
-    return next((bound for bound in (0, *LADDER) if lags.lost(bound) <= borne), None) if lags.records else None
+    return _least(lags.losses(_BUCKETS), lags.records, loss)
+
+
+def _least(lost: NDArray[np.int64], records: int, loss: float) -> int | None:
+    """The least of `BOUNDS` that refuses at most a share of the records; `lost` has what each refuses."""
+    enough = np.flatnonzero(lost <= math.floor(loss * records + 1e-9))
+    return BOUNDS[int(enough[0])] if records and len(enough) else None
 
 
 def find_knee(lags: LatenessCounts) -> int | None:
