@@ -157,7 +157,7 @@ class Snapshot:
     @cached_property
     def span(self) -> tuple[int, int] | None:
         """First and last instant of all captures and runs, ns since the epoch; None for an empty lake."""
-        bounds = [(capture.covers_from, capture.covers_to) for rows in self.captures.values() for capture in rows]
+        bounds = [(rows.begin, rows.end) for rows in self.captures.values() if rows.begin is not None]
         bounds += [(start, end) for _, start, end in self.keys]
         return (min(first for first, _ in bounds), max(last for _, last in bounds)) if bounds else None
 
@@ -227,8 +227,7 @@ def _part(snapshot: Snapshot, start: int, end: int) -> Part:
         links = {link: snapshot.captures[link] for link in job.plan.links}
         inputs = expected(job, links)
         bounds = {key[1:] for key in replays if key[0] == name}
-        captures = [row for rows in links.values() for row in rows]
-        bounds |= {span for span in covered(captures, job.length) if start <= span[0] < end}
+        bounds |= {span for span in covered(links.values(), job.length) if start <= span[0] < end}
         for begin, until in sorted(bounds):
             key = name, begin, until
             newest = {(row.query, row.stage): row for row in replays.get(key, ())}

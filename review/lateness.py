@@ -2,29 +2,44 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import PurePath
 
 from lowwater.instants import HOUR
 from lowwater.lake.ledgers.captures import Captures
-from lowwater.lake.ledgers.history import LinkLateness, read_lateness
+from lowwater.lake.ledgers.history import LinkLateness, lateness_files, read_lateness
 from lowwater.quality.lateness.counts import LatenessCounts
 from lowwater.quality.lateness.review import IntervalLateness, SkewReview, review
 from lowwater.quality.lateness.wording import headline
 from lowwater.replay.schedule.link_queries import readers, row_rates
 
-from .board import Snapshot, kept_by_snapshot
+from .board import Snapshot
 
 RECENT = 31 * 24 * HOUR
 """Period before the end of the last capture that a review covers, ns."""
 
 
-@kept_by_snapshot
+_KEPT: OrderedDict[tuple[PurePath, str], tuple[object, tuple[SkewReview, str]]] = OrderedDict()
+MOST_KEPT = 512
+"""Links whose headlines are kept."""
+
+
 def link_headline(snapshot: Snapshot, link: str) -> tuple[SkewReview, str]:
-    """Returns the review of a link and its headline, without intervals and readers: those of all take much memory."""
-    found = _reviewed(snapshot, link, rated=False)
-    return replace(found, seen=()), headline(found)
+    """Returns the review of a link and its headline, without intervals and readers: those of all take much memory.
+
+    It is computed again only if files of the link have come or gone, or its settings are others.
+    """
+    place, captures = (snapshot.lake.root, link), snapshot.captures.get(link)
+    state = lateness_files(snapshot.lake, link), snapshot.config.link(link), captures and captures.end
+    kept = _KEPT.get(place)
+    if kept is None or kept[0] != state:
+        found = _reviewed(snapshot, link, rated=False)
+        kept = _KEPT[place] = state, (replace(found, seen=()), headline(found))
+        while len(_KEPT) > MOST_KEPT:
+            _KEPT.popitem(last=False)
+    return kept[1]
 
 
 def link_review(snapshot: Snapshot, link: str) -> SkewReview:
@@ -43,8 +58,7 @@ def _reviewed(snapshot: Snapshot, link: str, rated: bool) -> SkewReview:
     seen = _seen(chosen, skew)
     start, until = (seen[0].start, seen[-1].end) if seen else (0, 0)
     waiting = readers(snapshot.jobs.values(), link, row_rates(snapshot.records, start, until)) if rated else ()
-    near = [captures[at] for at in captures.covering(start, until)]
-    return review(link, skew, seen, readers=waiting, captures=near)
+    return review(link, skew, seen, readers=waiting, captures=captures)
 
 
 def _seen(rows: Sequence[LinkLateness], skew: int) -> list[IntervalLateness]:

@@ -5,19 +5,33 @@ Whoever reaches another address than loopback needs a token. `app` has the route
 
 from __future__ import annotations
 
+import asyncio
+import ctypes
 import ipaddress
 import secrets
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePath
+from typing import TYPE_CHECKING
 
 from lowwater.errors import LowwaterError
 
 from .app import create
 from .board import Board
 from .login import App, Door
+from .pages import render
 
+if TYPE_CHECKING:
+    import uvicorn
+
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8
+"""Options of glibc's `mallopt`."""
+THREADS = 4
+"""Pages that are made at a time; each thread has open tables of its own."""
+WARM = ("index.html", "skew/index.html", "trends/index.html")
+"""Pages that are made once before the server answers: they compute what is kept as long as no ledger changes."""
 NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
 """Names of loopback in the header `Host`."""
 SHORTEST = 16
@@ -76,15 +90,23 @@ def is_loopback(host: str) -> bool:
         return host.lower() == "localhost"
 
 
-def guarded(root: PurePath, queries: Path, allowed: Access) -> App:
-    """Builds the app of a lake with the door before it.
+def guarded(board: Board, allowed: Access) -> App:
+    """Builds the app of a lake with the door before it."""
+    return Door(create(board), allowed.token, allowed.hosts)
 
-    Args:
-        root: folder of the lake.
-        queries: folder of the query sets.
-        allowed: who may read the pages.
+
+def spare_memory() -> None:
+    """Lets the process give memory back once it is not used: pages read ledgers of a year, and free them again.
+
+    Without this the allocators of C and of Arrow keep what they once had, an arena for each thread.
     """
-    return Door(create(Board(root, queries)), allowed.token, allowed.hosts)
+    import pyarrow as pa
+
+    pa.set_memory_pool(pa.system_memory_pool())
+    libc = ctypes.CDLL(None)
+    if hasattr(libc, "mallopt"):  # of glibc
+        for option, value in ((M_ARENA_MAX, 1), (M_MMAP_THRESHOLD, 1 << 17), (M_TRIM_THRESHOLD, 1 << 17)):
+            libc.mallopt(option, value)
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -122,13 +144,32 @@ def serve(
     import uvicorn
 
     allowed = access(host, token_file)
-    Board(root, queries).now()
+    spare_memory()
+    board = Board(root, queries)
+    board.now()
     opened = listen(host, port)
     name = f"[{host}]" if ":" in host else host
     tell(f"http://{name}:{opened.getsockname()[1]}/")
     if allowed.token is not None and token_file is None:
         tell(f"token: {allowed.token}")
     config = uvicorn.Config(
-        guarded(root, queries, allowed), log_level="warning", server_header=False, proxy_headers=False, ws="none"
+        guarded(board, allowed), log_level="warning", server_header=False, proxy_headers=False, ws="none"
     )
-    uvicorn.Server(config).run(sockets=[opened])
+    asyncio.run(_answer(uvicorn.Server(config), board, opened))
+
+
+async def _answer(server: uvicorn.Server, board: Board, opened: socket.socket) -> None:
+    """Answers with few threads; the pages that take longest are made once before anybody asks for them."""
+    from anyio import to_thread
+
+    to_thread.current_default_thread_limiter().total_tokens = THREADS
+    await to_thread.run_sync(warm, board)
+    await server.serve(sockets=[opened])
+
+
+def warm(board: Board) -> None:
+    """Makes the pages that compute most, so that nobody waits for them."""
+    with suppress(LowwaterError):  # the page says it
+        snapshot = board.now()
+        for address in WARM:
+            render(snapshot, address, served=True)

@@ -47,6 +47,8 @@ _CONFLICT = re.compile(r"oncurrent|(Metadata|Protocol) changed|transaction: \d+$
 """Messages of Delta when other writers were faster; the last one after its own 15 attempts. Delta raises one class
 for this and for disk errors, so only the text tells them apart."""
 MOST_FRAGMENTS = 64
+FEW_AT_ONCE = {"batch_size": 1 << 15, "batch_readahead": 4, "fragment_readahead": 2}
+"""How much of a ledger is decoded at a time, beside the rows that are wanted."""
 _STORE = re.compile(r"https?://|Generic (S3|GCS|MicrosoftAzure) error|status code: \d\d\d|object store")
 """Errors of Delta that are errors of an object store."""
 
@@ -470,7 +472,8 @@ def read_rows(path: PurePath, schema: pa.Schema, predicate: Any = None) -> pa.Ta
     if table is None:
         return schema.empty_table()
     with lake_errors(f"{path}: the table cannot be read"):
-        rows: pa.Table = fetch_rows(path, table_dataset(path, table), predicate).to_table(schema.names, predicate)
+        dataset = fetch_rows(path, table_dataset(path, table), predicate)
+        rows: pa.Table = dataset.to_table(schema.names, predicate, **FEW_AT_ONCE)
     return rows.cast(schema)
 
 

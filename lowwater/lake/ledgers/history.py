@@ -5,7 +5,7 @@ Written by the audit; read by checks over time, `lowwater expect` and the pages.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 from lowwater.instants import HOUR, format_instant
 from lowwater.lake.datasets import pads
 from lowwater.lake.layout import LATENESS, METRICS, Lake
+from lowwater.lake.ledgers.captures import files_by_link
 from lowwater.lake.ledgers.runs import with_constants
+from lowwater.lake.opened import cached_value
 from lowwater.lake.tables import append_rows, compact, quote, read_partitions, read_rows, replace_rows
 
 DAY = 24 * HOUR
@@ -113,17 +115,23 @@ def read_lateness(lake: Lake, link: str, start: int = 0, end: int = 1 << 62) -> 
     chosen = (pads.field("interval_start") >= start) & (pads.field("interval_start") < end)
     if end - start < LONG:
         months = {_month(at) for at in range(start, end, DAY)} | {_month(max(start, end - 1))}
-        rows = read_partitions(lake.lateness, LATENESS, {"link": [link], "month": months}).filter(chosen)
+        rows = read_partitions(lake.lateness, LATENESS, {"link": [link], "month": months})
     else:
         rows = read_rows(lake.lateness, LATENESS, (pads.field("link") == link) & chosen)
-    rows = rows.sort_by("measured_at")
-    lists = zip(_lists(rows, "bounds"), _lists(rows, "counts"), strict=True)
-    scalars = rows.drop_columns(["month", "bounds", "counts"]).to_pylist()
-    newest = {
-        (row["interval_start"], row["interval_end"]): LinkLateness(**row, bounds=bounds, counts=counts)
-        for row, (bounds, counts) in zip(scalars, lists, strict=True)
-    }
+    scalars = rows.drop_columns(["month", "bounds", "counts"])
+    lists = list(zip(_lists(rows, "bounds"), _lists(rows, "counts"), strict=True))
+    newest = {}
+    numbered = scalars.append_column("place", [np.arange(scalars.num_rows)]).filter(chosen)  # lists are not moved
+    for row in numbered.sort_by("measured_at").to_pylist():
+        bounds, counts = lists[row.pop("place")]
+        newest[row["interval_start"], row["interval_end"]] = LinkLateness(**row, bounds=bounds, counts=counts)
     return [newest[key] for key in sorted(newest)]
+
+
+def lateness_files(lake: Lake, link: str) -> tuple[str, ...]:
+    """Names the files with the lateness of a link; they are others whenever it has changed."""
+    names: Mapping[str, tuple[str, ...]] = cached_value(lake.lateness, "lateness files", files_by_link)
+    return names.get(link, ())
 
 
 def _month(at: int) -> str:
@@ -134,5 +142,6 @@ def _lists(rows: pa.Table, name: str) -> list[NDArray[np.int64]]:
     column = rows.column(name).combine_chunks()
     if not len(column):
         return []
-    ends = np.cumsum(pc.list_value_length(column).to_numpy())
-    return list(np.split(column.flatten().to_numpy(), ends[:-1]))
+    ends = np.cumsum(pc.list_value_length(column).to_numpy()).tolist()
+    values = column.flatten().to_numpy()
+    return [values[begin:end] for begin, end in zip([0, *ends[:-1]], ends, strict=True)]

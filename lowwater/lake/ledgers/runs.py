@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from functools import reduce
+from operator import and_
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -181,12 +183,23 @@ def record_replays(lake: Lake, rows: list[ReplayRow]) -> None:
         compact(lake.replays)
 
 
-def read_replays(lake: Lake, query_set: str | None = None, span: tuple[int, int] | None = None) -> list[ReplayRow]:
-    """Reads the rows of a query set, or all, oldest first; with a span [start, end), ns, of intervals that meet it."""
-    chosen = None if query_set is None else pads.field("query_set") == query_set
+def read_replays(
+    lake: Lake, query_set: str | None = None, span: tuple[int, int] | None = None, stage: str | None = None
+) -> list[ReplayRow]:
+    """Reads rows of the ledger, oldest first.
+
+    Args:
+        lake: the open lake.
+        query_set: name of the query set; None for all.
+        span: of intervals that meet [start, end), ns, only; None for all.
+        stage: of this stage only; None for all.
+    """
+    wanted = [] if query_set is None else [pads.field("query_set") == query_set]
     if span is not None:
-        overlapping = (pads.field("interval_start") < span[1]) & (pads.field("interval_end") > span[0])
-        chosen = overlapping if chosen is None else chosen & overlapping
+        wanted += [pads.field("interval_start") < span[1], pads.field("interval_end") > span[0]]
+    if stage is not None:
+        wanted.append(pads.field("stage") == stage)
+    chosen = reduce(and_, wanted) if wanted else None
     rows = read_rows(lake.replays, REPLAYS, chosen).to_pylist()
     return sorted((ReplayRow(**row) for row in rows), key=lambda row: row.finished_at)
 

@@ -148,9 +148,10 @@ class LatenessCounts:
         """Rebuilds the counts of many intervals at once, from the same arrays as `of`."""
         if not bounds:
             return []
-        table = np.zeros((len(bounds), _BUCKETS), np.int64)
-        rows = np.repeat(np.arange(len(bounds)), [len(each) for each in bounds])
-        np.add.at(table, (rows, _bucket(np.concatenate(bounds))), np.concatenate(counts))
+        rows = np.repeat(np.arange(len(bounds)) * _BUCKETS, [len(each) for each in bounds])
+        places, size = rows + _bucket(np.concatenate(bounds)), len(bounds) * _BUCKETS
+        added = np.bincount(places, np.concatenate(counts), size)  # floats are exact up to 2 ** 53 records
+        table = added.astype(np.int64).reshape(-1, _BUCKETS)
         totals = table.sum(axis=1).tolist()
         found = [LatenessCounts.__new__(LatenessCounts) for _ in bounds]
         for each, row, records, most in zip(found, table, totals, largest, strict=True):

@@ -7,7 +7,6 @@ recommendation.
 from __future__ import annotations
 
 import math
-from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +18,7 @@ from numpy.typing import NDArray
 
 from lowwater.config import LONGEST_SKEW
 from lowwater.instants import SECOND
-from lowwater.lake.ledgers.captures import Capture
+from lowwater.lake.ledgers.captures import Capture, Captures
 from lowwater.lake.packets import LinkRead
 from lowwater.quality.lateness.counts import LatenessCounts, LatenessMonitor, LateRecord, buckets_of, by_interval
 
@@ -162,7 +161,9 @@ class SkewReview:
 
     def rung(self, bound: int) -> BoundEffect:
         """The effect of a bound of two digits, or of the skew in force."""
-        return _effect_of(bound, self.total, self.seen, self.refused if bound == self.skew else self.total.lost(bound))
+        return _effect_of(
+            bound, self.total, _load(self.seen), self.refused if bound == self.skew else self.total.lost(bound)
+        )
 
     @property
     def advice(self) -> str:
@@ -235,7 +236,8 @@ def review(
     steps = [0, *(bound for bound in LADDER if bound < enough), enough]
     useful = [bound for bound, before in zip(steps[1:], steps, strict=False) if total.lost(bound) < total.lost(before)]
     chosen = sorted({0, skew, *useful, *({recommended} if recommended else ())})
-    rungs = tuple(_effect_of(bound, total, whole, refused if bound == skew else total.lost(bound)) for bound in chosen)
+    load = _load(whole)
+    rungs = tuple(_effect_of(bound, total, load, refused if bound == skew else total.lost(bound)) for bound in chosen)
     latest = tuple(sorted((late for interval in whole for late in interval.latest), reverse=True)[:5])
     return SkewReview(
         link,
@@ -272,28 +274,27 @@ def find_outlier(
     bound = recommend(total, loss)
     if not total.records or (bound is not None and bound < OUTLIER_FACTOR * SMALL_BOUND):
         return None
-    groups = {(at, at + 1): tuple[Capture, ...]() for at in range(len(intervals))}
-    starts, ends = [interval.start for interval in intervals], [interval.end for interval in intervals]
-    for capture in captures:
-        meets = bisect_right(ends, capture.covers_from), bisect_left(starts, capture.covers_to)
-        if meets[0] < meets[1]:
-            groups[meets] = (*groups.get(meets, ()), capture)
+    ordered = Captures.of(captures)
+    firsts = np.searchsorted([interval.end for interval in intervals], ordered.numbers("covers_from"), side="right")
+    lasts = np.searchsorted([interval.start for interval in intervals], ordered.numbers("covers_to"), side="left")
+    single = np.arange(len(intervals))
+    groups = np.unique(np.vstack([np.append(single, firsts), np.append(single + 1, lasts)]), axis=1)
+    first, last = groups[:, (groups[0] < groups[1]) & (len(intervals) - (groups[1] - groups[0]) >= 2)]
     # Row n: what the first n intervals lose by each bound, and their records; so a group is a difference of two rows.
-    columns = [[*interval.lags.losses(_BUCKETS), interval.lags.records] for interval in intervals]
-    sums = np.vstack([np.zeros((1, len(BOUNDS) + 1), np.int64), np.cumsum(np.array(columns), axis=0)])
-    best: tuple[int, int, tuple[int, int]] | None = None
-    for first, last in groups:
-        if len(intervals) - (last - first) < 2:
-            continue
-        *lost, records = sums[-1] - sums[last] + sums[first]
-        remaining = _least(np.array(lost), int(records), loss)
-        if remaining is not None and (best is None or (remaining, last - first) < best[:2]):
-            best = remaining, last - first, (first, last)
-    if best is None or (bound is not None and bound < OUTLIER_FACTOR * max(best[0], SMALL_BOUND)):
+    rows = [np.append(interval.lags.losses(_BUCKETS), interval.lags.records) for interval in intervals]
+    sums = np.cumsum(np.vstack([np.zeros(len(BOUNDS) + 1, np.int64), *rows]), axis=0)
+    others = sums[-1] - sums[last] + sums[first]
+    enough = (others[:, :-1] <= _borne(others[:, -1:], loss)) & (others[:, -1:] > 0)
+    found = np.flatnonzero(enough.any(axis=1))
+    if not len(found):
         return None
-    remaining, _, (first, last) = best
-    group = tuple(intervals[first:last])
-    return Outlier(group, _files_of(group, captures), sum(interval.lags.lost(remaining) for interval in group), bound)
+    remaining = np.array(BOUNDS)[enough[found].argmax(axis=1)]
+    best = np.lexsort((first[found], (last - first)[found], remaining))[0]
+    least, begin, end = int(remaining[best]), int(first[found[best]]), int(last[found[best]])
+    if bound is not None and bound < OUTLIER_FACTOR * max(least, SMALL_BOUND):
+        return None
+    group = tuple(intervals[begin:end])
+    return Outlier(group, _files_of(group, ordered), sum(interval.lags.lost(least) for interval in group), bound)
 
 
 def _latest_first(intervals: Sequence[IntervalLateness]) -> list[IntervalLateness]:
@@ -309,13 +310,15 @@ def _without(
     return total.without([interval.lags for interval in group], largest)
 
 
-def _files_of(group: Sequence[IntervalLateness], captures: Sequence[Capture]) -> tuple[str, ...]:
+def _files_of(group: Sequence[IntervalLateness], captures: Captures) -> tuple[str, ...]:
     """File names of the captures with the latest records; if these are unknown, of the captures that cover the
     intervals."""
     named = {late.capture for interval in group for late in interval.latest}
     start, end = group[0].start, group[-1].end
-    mine = [capture for capture in captures if (capture.capture in named) or (not named and capture.meets(start, end))]
-    return tuple(Path(capture.path).name for capture in mine)
+    if not named:
+        return tuple(Path(captures[at].path).name for at in captures.meeting(start, end))
+    files = zip(captures.values("capture"), captures.values("path"), strict=True)
+    return tuple(Path(path).name for digest, path in files if digest in named)
 
 
 def recommend(lags: LatenessCounts, loss: float) -> int | None:
@@ -323,9 +326,14 @@ def recommend(lags: LatenessCounts, loss: float) -> int | None:
     return _least(lags.losses(_BUCKETS), lags.records, loss)
 
 
+def _borne(records: NDArray[np.int64], loss: float) -> NDArray[np.float64]:
+    """How many of some records may be refused."""
+    return np.floor(loss * records + 1e-9)
+
+
 def _least(lost: NDArray[np.int64], records: int, loss: float) -> int | None:
     """The least of `BOUNDS` that refuses at most a share of the records; `lost` has what each refuses."""
-    enough = np.flatnonzero(lost <= math.floor(loss * records + 1e-9))
+    enough = np.flatnonzero(lost <= _borne(np.array(records), loss))
     return BOUNDS[int(enough[0])] if records and len(enough) else None
 
 
@@ -348,9 +356,14 @@ def find_knee(lags: LatenessCounts) -> int | None:
     return losses[begin + best][0] if below[best] >= LEAST_KNEE else None
 
 
-def _effect_of(bound: int, total: LatenessCounts, intervals: Sequence[IntervalLateness], lost: int) -> BoundEffect:
+def _load(intervals: Sequence[IntervalLateness]) -> tuple[int, int]:
+    """The time of intervals, ns, and the most records in one second of them."""
     span = sum(interval.end - interval.start for interval in intervals)
-    busiest = max((interval.busiest for interval in intervals), default=0)
+    return span, max((interval.busiest for interval in intervals), default=0)
+
+
+def _effect_of(bound: int, total: LatenessCounts, load: tuple[int, int], lost: int) -> BoundEffect:
+    span, busiest = load
     share = lost / total.records if total.records else 0.0
     alive = total.records * bound / span if span else 0.0
     return BoundEffect(bound, lost, share, min(alive, total.records), min(busiest * bound / SECOND, total.records))
