@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import gc
 import ipaddress
 import secrets
 import socket
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,7 +21,7 @@ from typing import TYPE_CHECKING
 from lowwater.errors import LowwaterError
 
 from .app import create
-from .board import Board
+from .board import Board, Snapshot, kept_by_snapshot
 from .login import App, Door
 from .pages import render
 
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8
 """Options of glibc's `mallopt`."""
+LOOK = 5.0
+"""Seconds between two looks at the ledgers."""
 THREADS = 4
 """Pages that are made at a time; each thread has open tables of its own."""
 WARM = ("index.html", "skew/index.html", "trends/index.html")
@@ -164,12 +168,34 @@ async def _answer(server: uvicorn.Server, board: Board, opened: socket.socket) -
 
     to_thread.current_default_thread_limiter().total_tokens = THREADS
     await to_thread.run_sync(warm, board)
+    warming = asyncio.create_task(_keep_warm(board))
     await server.serve(sockets=[opened])
+    warming.cancel()
+
+
+async def _keep_warm(board: Board) -> None:
+    """Makes the pages again soon after a ledger has changed, in a tenth of the time at most."""
+    from anyio import to_thread
+
+    took = 0.0
+    while True:
+        await asyncio.sleep(max(LOOK, 10 * took))
+        begin = time.monotonic()
+        await to_thread.run_sync(warm, board)
+        took = time.monotonic() - begin
 
 
 def warm(board: Board) -> None:
-    """Makes the pages that compute most, so that nobody waits for them."""
+    """Makes the pages that compute most, so that nobody waits for them; nothing where no ledger has changed."""
     with suppress(LowwaterError):  # the page says it
-        snapshot = board.now()
-        for address in WARM:
-            render(snapshot, address, served=True)
+        _warm(board.now())
+
+
+@kept_by_snapshot
+def _warm(snapshot: Snapshot) -> None:
+    for address in WARM:
+        render(snapshot, address, served=True)
+    gc.collect()
+    libc = ctypes.CDLL(None)
+    if hasattr(libc, "malloc_trim"):
+        libc.malloc_trim(0)

@@ -11,11 +11,9 @@ import random
 import re
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import reduce
-from operator import and_
 from pathlib import Path, PurePath
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -34,7 +32,7 @@ from lowwater.storage.locks import HeldError, hold_lock
 
 if TYPE_CHECKING:
     import pyarrow.dataset as pads
-    from deltalake import CommitProperties, DeltaTable
+    from deltalake import CommitProperties, DeltaTable, WriterProperties
 
 OWNER = "lowwater.owner"
 _TOKEN = "lowwater.commit"
@@ -47,8 +45,8 @@ _CONFLICT = re.compile(r"oncurrent|(Metadata|Protocol) changed|transaction: \d+$
 """Messages of Delta when other writers were faster; the last one after its own 15 attempts. Delta raises one class
 for this and for disk errors, so only the text tells them apart."""
 MOST_FRAGMENTS = 64
-FEW_AT_ONCE = {"batch_size": 1 << 15, "batch_readahead": 4, "fragment_readahead": 2}
-"""How much of a ledger is decoded at a time, beside the rows that are wanted."""
+MOST_GROUPED = 1 << 15
+"""Most rows of a row group of a ledger."""
 _STORE = re.compile(r"https?://|Generic (S3|GCS|MicrosoftAzure) error|status code: \d\d\d|object store")
 """Errors of Delta that are errors of an object store."""
 
@@ -344,7 +342,7 @@ def replace_rows(path: PurePath, rows: pa.Table, predicate: str, fence: Fence | 
     from deltalake import write_deltalake
 
     def overwrite(table: DeltaTable, options: Options) -> None:
-        write_deltalake(table, rows, mode="overwrite", predicate=predicate, **options)
+        write_deltalake(table, rows, mode="overwrite", predicate=predicate, writer_properties=_groups(), **options)
 
     commit(path, overwrite, fence)
 
@@ -354,7 +352,7 @@ def append_rows(path: PurePath, rows: pa.Table, fence: Fence | None = None) -> N
     from deltalake import write_deltalake
 
     def append(table: DeltaTable, options: Options) -> None:
-        write_deltalake(table, rows, mode="append", **options)
+        write_deltalake(table, rows, mode="append", writer_properties=_groups(), **options)
 
     commit(path, append, fence)
 
@@ -473,37 +471,15 @@ def read_rows(path: PurePath, schema: pa.Schema, predicate: Any = None) -> pa.Ta
         return schema.empty_table()
     with lake_errors(f"{path}: the table cannot be read"):
         dataset = fetch_rows(path, table_dataset(path, table), predicate)
-        rows: pa.Table = dataset.to_table(schema.names, predicate, **FEW_AT_ONCE)
+        rows: pa.Table = dataset.to_table(schema.names, predicate, batch_readahead=2, fragment_readahead=1)
     return rows.cast(schema)
-
-
-def read_partitions(path: PurePath, schema: pa.Schema, chosen: Mapping[str, Collection[str]]) -> pa.Table:
-    """Reads the columns of a schema from some partitions; a dataset of the whole table would look at every file.
-
-    Args:
-        path: directory of the table.
-        schema: columns to read.
-        chosen: column of the partition -> values that are wanted; all of them are texts.
-    """
-    from lowwater.lake.datasets import pads
-
-    table = open_table(path)
-    if table is None:
-        return schema.empty_table()
-    files = []
-    for row in live_files(table):
-        values = {name: row[f"partition.{name}"] for name in chosen}
-        if all(values[name] in chosen[name] for name in chosen):
-            files.append((row["path"], reduce(and_, (pads.field(name) == value for name, value in values.items()))))
-    with lake_errors(f"{path}: the table cannot be read"):
-        return files_dataset(path, files, schema).to_table()
 
 
 def compact(path: PurePath) -> None:
     """Joins the small files of a ledger once there are many, since readers open every file."""
     table = open_table(path)
     if table is not None and len(table.file_uris()) > MOST_FRAGMENTS * max(1, len(table.partitions())):
-        _join(path, None)
+        _join(path, None, _groups())
 
 
 def join_files(path: PurePath, column: str, values: Sequence[str]) -> bool:
@@ -511,7 +487,14 @@ def join_files(path: PurePath, column: str, values: Sequence[str]) -> bool:
     return _join(path, [(column, "in", list(values))])
 
 
-def _join(path: PurePath, partitions: Any) -> bool:
+def _groups() -> WriterProperties:
+    """Returns how ledgers are written: Arrow decodes whole row groups, also where one row of a year is wanted."""
+    from deltalake import WriterProperties
+
+    return WriterProperties(compression="SNAPPY", max_row_group_size=MOST_GROUPED)
+
+
+def _join(path: PurePath, partitions: Any, properties: WriterProperties | None = None) -> bool:
     from deltalake.exceptions import CommitFailedError
 
     with lake_errors(f"{path}: its files cannot be joined"), joins_files(path) as alone:
@@ -520,7 +503,7 @@ def _join(path: PurePath, partitions: Any) -> bool:
         table = existing(path)
         forget(path)
         try:
-            table.optimize.compact(partition_filters=partitions)
+            table.optimize.compact(partition_filters=partitions, writer_properties=properties)
         except CommitFailedError:
             return False  # another writer changed the table meanwhile; it stays as it was
     return True

@@ -19,7 +19,7 @@ from lowwater.lake.layout import LATENESS, METRICS, Lake
 from lowwater.lake.ledgers.captures import files_by_link
 from lowwater.lake.ledgers.runs import with_constants
 from lowwater.lake.opened import cached_value
-from lowwater.lake.tables import append_rows, compact, quote, read_partitions, read_rows, replace_rows
+from lowwater.lake.tables import append_rows, compact, files_dataset, lake_errors, quote, read_rows, replace_rows
 
 DAY = 24 * HOUR
 LONG = 400 * DAY
@@ -115,10 +115,13 @@ def read_lateness(lake: Lake, link: str, start: int = 0, end: int = 1 << 62) -> 
     chosen = (pads.field("interval_start") >= start) & (pads.field("interval_start") < end)
     if end - start < LONG:
         months = {_month(at) for at in range(start, end, DAY)} | {_month(max(start, end - 1))}
-        rows = read_partitions(lake.lateness, LATENESS, {"link": [link], "month": months})
+        files = [name for name in lateness_files(lake, link) if name.partition("month=")[2].partition("/")[0] in months]
+        with lake_errors(f"{lake.lateness}: the table cannot be read"):
+            rows = files_dataset(lake.lateness, [(name, pads.field("link") == link) for name in files], LATENESS)
+            rows = rows.to_table([name for name in LATENESS.names if name != "month"])
     else:
         rows = read_rows(lake.lateness, LATENESS, (pads.field("link") == link) & chosen)
-    scalars = rows.drop_columns(["month", "bounds", "counts"])
+    scalars = rows.select([name for name in LATENESS.names if name not in ("month", "bounds", "counts")])
     lists = list(zip(_lists(rows, "bounds"), _lists(rows, "counts"), strict=True))
     newest = {}
     numbered = scalars.append_column("place", [np.arange(scalars.num_rows)]).filter(chosen)  # lists are not moved

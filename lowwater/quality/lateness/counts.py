@@ -149,10 +149,13 @@ class LatenessCounts:
         if not bounds:
             return []
         rows = np.repeat(np.arange(len(bounds)) * _BUCKETS, [len(each) for each in bounds])
-        places, size = rows + _bucket(np.concatenate(bounds)), len(bounds) * _BUCKETS
-        added = np.bincount(places, np.concatenate(counts), size)  # floats are exact up to 2 ** 53 records
-        table = added.astype(np.int64).reshape(-1, _BUCKETS)
-        totals = table.sum(axis=1).tolist()
+        places, values = rows + _bucket(np.concatenate(bounds)), np.concatenate(counts)
+        table = np.zeros((len(bounds), _BUCKETS), np.int64)
+        if np.all(np.diff(places) > 0):
+            table.ravel()[places] = values
+        else:  # a bucket was stored in parts
+            np.add.at(table.ravel(), places, values)
+        totals = [int(each.sum()) for each in counts]
         found = [LatenessCounts.__new__(LatenessCounts) for _ in bounds]
         for each, row, records, most in zip(found, table, totals, largest, strict=True):
             each._counts, each.records, each.largest = row, records, most
