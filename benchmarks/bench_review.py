@@ -26,6 +26,7 @@ sys.path.insert(0, str(ROOT))
 
 from lowwater.instants import HOUR, SECOND, format_instant  # noqa: E402
 from lowwater.lake.layout import CAPTURES, LATENESS, METRICS, Lake, open_lake, table_schema  # noqa: E402
+from lowwater.lake.results.sums import make_sums  # noqa: E402
 from lowwater.lake.tables import append_rows, create, interval_label, read_rows  # noqa: E402
 from lowwater.replay.job import Job  # noqa: E402
 from tests.review.ledgers import LINKS, START, make  # noqa: E402
@@ -71,6 +72,7 @@ def make_year(folder: Path, hours: int, links: int, rows: int) -> None:
         copy_link(lake, name)
     if rows:
         fill_table(lake, Job.open(root, "q", queries), hours, rows)
+        make_sums(lake.table("flows"))  # as the nightly `lowwater maintain` does
 
 
 def copy_link(lake: Lake, name: str) -> None:
@@ -117,13 +119,17 @@ def pages(hours: int, rows: int) -> list[str]:
     found += ["trends/index.html", "trends/link/q/main1.html", "trends/query/q/flows.html"]
     found += [f"act/run/q?start={format_instant(begin)}&end={format_instant(begin + HOUR)}"]
     found += [f"act/backfill/q?start={format_instant(begin)}&end={format_instant(begin + 24 * HOUR)}"]
-    found += ["act/skew/main1?bound=7s", "results/index.html"]
+    found += ["act/skew/main1?bound=7s", "write/index.html", "results/index.html"]
     if rows:
         year = f"from={format_instant(START)}&to={format_instant(START + hours * HOUR)}"
         flows = "results/q/flows"
         found += [flows, f"{flows}?sort=cnt&desc=1", f"{flows}?column=srcIP&op=%3D&value=192.0.2.7"]
         found += [f"{flows}?{year}", f"{flows}?{year}&sort=tb&desc=1&page=20", f"{flows}?{year}&sort=cnt&desc=1"]
         found += [f"{flows}?{year}&column=srcIP&op=%3D&value=192.0.2.7"]
+        found += [
+            f"{flows}?{year}&column=cnt&op=%3E&value=900",
+            f"{flows}?{year}&column=srcIP&op=contains&value=9&key=",
+        ]
     return found
 
 

@@ -30,9 +30,9 @@ from lowwater.lake.ledgers.interval_states import (
     gravest,
     interval_status,
 )
-from lowwater.lake.ledgers.runs import FAILED, ReplayRow
+from lowwater.lake.ledgers.runs import FAILED, ReplayRow, replay_rows
 from lowwater.lake.locks import held_ranges
-from lowwater.lake.tables import open_table, read_rows
+from lowwater.lake.tables import column_values, open_table, read_rows
 from lowwater.quality.verdicts import IntervalAudit, Key, interval_audits
 from lowwater.replay.interval import expected
 from lowwater.replay.job import Job
@@ -217,10 +217,9 @@ def kept_by_snapshot(function: Callable[Concatenate[Snapshot, P], T]) -> Callabl
 
 def _part(snapshot: Snapshot, start: int, end: int) -> Part:
     chosen = (pads.field("interval_start") >= start) & (pads.field("interval_start") < end)
-    rows = sorted(read_rows(snapshot.lake.replays, REPLAYS, chosen).to_pylist(), key=lambda row: row["finished_at"])
     replays: dict[Key, list[ReplayRow]] = defaultdict(list)
-    for row in rows:
-        replays[row["query_set"], row["interval_start"], row["interval_end"]].append(ReplayRow(**row))
+    for row in replay_rows(read_rows(snapshot.lake.replays, REPLAYS, chosen)):
+        replays[row.query_set, row.interval_start, row.interval_end].append(row)
     audits = {audit.key: audit for audit in interval_audits(snapshot.lake, start, end)}
     intervals = []
     for name, job in sorted(snapshot.jobs.items()):
@@ -300,5 +299,7 @@ class Board:
             captures |= job.captures()
         captures |= read_captures(lake, set(ingested_links(lake)) - set(captures))
         rows = read_rows(lake.replays, RECORDS).sort_by("finished_at").drop_columns(["finished_at"])
-        records = [Record(*row) for row in zip(*(column.to_pylist() for column in rows.columns), strict=True)]
+        pool: dict[int, int] = {}
+        columns = (column_values(column, pool) for column in rows.columns)
+        records = [Record(*row) for row in zip(*columns, strict=True)]
         return Snapshot(lake, load_config(self.root), captures, records, sets, unplanned)

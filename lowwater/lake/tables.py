@@ -475,6 +475,21 @@ def read_rows(path: PurePath, schema: pa.Schema, predicate: Any = None) -> pa.Ta
     return rows.cast(schema)
 
 
+def column_values(column: pa.ChunkedArray | pa.Array, pool: dict[int, int]) -> list[Any]:
+    """Returns the values of a column; equal texts, such as states, and equal whole numbers are one object.
+
+    Args:
+        column: the column.
+        pool: whole numbers that were met before, of other columns too.
+    """
+    if not pa.types.is_string(column.type):
+        return [pool.setdefault(value, value) if type(value) is int else value for value in column.to_pylist()]
+    whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    coded = whole.dictionary_encode()
+    texts = [*coded.dictionary.to_pylist(), None]
+    return [texts[at] for at in coded.indices.fill_null(len(texts) - 1).to_pylist()]
+
+
 def compact(path: PurePath) -> None:
     """Joins the small files of a ledger once there are many, since readers open every file."""
     table = open_table(path)

@@ -23,7 +23,7 @@ from lowwater.config import Link
 from lowwater.lake.datasets import pads
 from lowwater.lake.layout import CAPTURES, MALFORMED, Lake
 from lowwater.lake.opened import cached_value
-from lowwater.lake.tables import append_rows, files_dataset, lake_errors, quote, read_rows, replace_rows
+from lowwater.lake.tables import append_rows, column_values, files_dataset, lake_errors, quote, read_rows, replace_rows
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -285,6 +285,11 @@ class Captures(Sequence[Capture]):
         places: list[int] = np.flatnonzero(covers | ((smallest < end) & (largest >= start))).tolist()
         return places
 
+    def newest(self, number: int) -> list[int]:
+        """Returns the indices of so many captures whose coverage begins last."""
+        places: list[int] = np.argsort(self._coverage[0], kind="stable")[-number:].tolist()
+        return places
+
     def ending(self, at: int) -> list[Capture]:
         """Returns the captures whose coverage ends at an instant, ns."""
         return [self[index] for index in np.flatnonzero(self._coverage[1] == at).tolist()]
@@ -380,14 +385,10 @@ def _link_captures(lake: Lake, link: str, files: tuple[str, ...]) -> Captures:
 
 
 def _values(column: Any, size: int, pool: dict[int, int]) -> list[Any]:
-    """Returns the values of a packed column; equal texts, such as formats, and equal numbers are one object."""
+    """Returns the values of a packed column, as `column_values`."""
     if not isinstance(column, pa.Array):
         return [column] * size
-    if not pa.types.is_string(column.type):
-        return [pool.setdefault(value, value) if type(value) is int else value for value in column.to_pylist()]
-    coded = column.dictionary_encode()
-    texts = [*coded.dictionary.to_pylist(), None]
-    return [texts[at] for at in coded.indices.fill_null(len(texts) - 1).to_pylist()]
+    return column_values(column, pool)
 
 
 def ingested_links(lake: Lake) -> list[str]:

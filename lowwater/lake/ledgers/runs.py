@@ -6,7 +6,7 @@ Written by the replay; read by audits, publish and status. Every write is one co
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from functools import reduce
 from operator import and_
 
@@ -17,6 +17,7 @@ from lowwater.lake.datasets import pads
 from lowwater.lake.layout import HEARTBEATS, LATER_OUTCOMES, QUALITY, QUARANTINE, REPLAYS, VIOLATIONS, Lake
 from lowwater.lake.tables import (
     append_rows,
+    column_values,
     compact,
     fetch_rows,
     open_table,
@@ -141,7 +142,7 @@ def with_constants(rows: pa.Table, schema: pa.Schema, constants: dict[str, str |
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ReplayRow:
     """A row of `replays`: the result of a stage of a run.
 
@@ -200,8 +201,14 @@ def read_replays(
     if stage is not None:
         wanted.append(pads.field("stage") == stage)
     chosen = reduce(and_, wanted) if wanted else None
-    rows = read_rows(lake.replays, REPLAYS, chosen).to_pylist()
-    return sorted((ReplayRow(**row) for row in rows), key=lambda row: row.finished_at)
+    return replay_rows(read_rows(lake.replays, REPLAYS, chosen))
+
+
+def replay_rows(rows: pa.Table) -> list[ReplayRow]:
+    """Returns rows of the ledger as objects, oldest first."""
+    pool: dict[int, int] = {}  # by column: a dictionary for every row of a year takes more than the rows
+    columns = (column_values(rows.column(column.name), pool) for column in fields(ReplayRow))
+    return sorted((ReplayRow(*values) for values in zip(*columns, strict=True)), key=lambda row: row.finished_at)
 
 
 def replayed_sets(lake: Lake) -> set[str]:

@@ -229,14 +229,13 @@ def read_sums(
     wanted = ["path", "hour", "whole", "values", "rows", "rest", *(["numbers", "sums"] if number else [])]
     with lake_errors(f"{sums_path(table)}: the sums cannot be read"):
         for batch in _stored(sums_path(table), column, wanted):
-            rows = batch.filter(pc.is_in(batch.column("path"), value_set=names))
-            if whole:
-                rows = rows.filter(rows.column("whole"))
+            chosen = pc.is_in(batch.column("path"), value_set=names)
+            rows = _some(batch, pc.and_(chosen, batch.column("whole")) if whole else chosen)
             place = np.zeros(rows.num_rows, np.int64)
             if number:
                 rows, place = _with_number(rows, number)
-            fresh = [at for at, name in enumerate(rows.column("path").to_pylist()) if name not in seen]
-            rows, place = rows.take(pa.array(fresh, pa.int64())), place[fresh]
+            fresh = np.array([name not in seen for name in rows.column("path").to_pylist()], bool)
+            rows, place = _some(rows, pa.array(fresh)), place[fresh]
             seen.update(rows.column("path").to_pylist())
             if rows.num_rows:
                 yield _amounts(rows, number, place), False
@@ -245,13 +244,19 @@ def read_sums(
                     yield _rest(rows.take(pa.array(part)), place[part] + bool(number)), True
 
 
+def _some(rows: pa.RecordBatch, chosen: pa.BooleanArray) -> pa.RecordBatch:
+    """Returns the chosen rows; all of them are not copied."""
+    return rows if pc.all(chosen).as_py() else rows.filter(chosen)
+
+
 def _with_number(rows: pa.RecordBatch, number: str) -> tuple[pa.RecordBatch, NDArray[np.int64]]:
     """Returns the rows that have sums of a number, and its place among the sums of each."""
     named = rows.column("numbers")
     has = np.flatnonzero(pc.equal(named.flatten(), number).to_numpy(zero_copy_only=False))
     parents = pc.list_parent_indices(named).to_numpy()
     begins = np.searchsorted(parents, np.arange(rows.num_rows))
-    return rows.take(pa.array(parents[has])), has - begins[parents[has]]
+    each_has = len(has) == rows.num_rows and len(np.unique(parents[has])) == len(has)
+    return rows if each_has else rows.take(pa.array(parents[has])), has - begins[parents[has]]
 
 
 def _amounts(rows: pa.RecordBatch, number: str, place: NDArray[np.int64]) -> pa.Table:

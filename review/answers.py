@@ -1,7 +1,7 @@
 """Answers that may take longer than a page: work goes on behind the page, and what is ready is shown at once.
 
-A plot over a year with a filter reads every row of the year. The page waits a moment, then shows how far the work is,
-and a link to look again.
+A plot over a year with a filter reads every row of the year, and a skew concerns every interval. The page waits a
+moment, then shows how far the work is, and a link to look again.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any
 
-from lowwater.errors import LakeError
+from lowwater.errors import LakeError, LowwaterError
 
-WAIT = 0.4
+WAIT = 0.5
 """Seconds that a page waits for all of its answers together."""
 AT_WORK = 3
 """Most answers that are worked on at a time; more wait."""
@@ -40,9 +41,10 @@ class Answer:
     """
 
     value: Any = None
-    error: LakeError | None = None
+    error: LowwaterError | None = None
     share: float = 0.0
     asked_at: float = field(default_factory=time.monotonic)
+    ready_at: float = inf
     done: threading.Event = field(default_factory=threading.Event)
 
     @property
@@ -50,7 +52,7 @@ class Answer:
         """Whether the value is there.
 
         Raises:
-            LakeError: there will be none.
+            LowwaterError: there will be none.
         """
         if self.error is not None:
             raise self.error
@@ -65,18 +67,22 @@ class Answers:
         self._kept: OrderedDict[Hashable, Answer] = OrderedDict()
         self._places = threading.Semaphore(AT_WORK)
 
-    def ask(self, key: Hashable, files: int, make: Callable[[Callable[[int], None]], Any]) -> Answer:
+    def ask(
+        self, key: Hashable, files: int, make: Callable[[Callable[[int], None]], Any], fresh: float = inf
+    ) -> Answer:
         """Returns the answer of a key, which is begun if nobody has asked for it.
 
         Args:
             key: what is asked, with the version of the table.
             files: number of files that may have to be read.
             make: computes the answer; gets a function that it tells the number of files it has read.
+            fresh: seconds after which an answer is computed again.
         """
         with self._lock:
             answer = self._kept.get(key)
-            if answer is not None and answer.error is None:
-                answer.asked_at = time.monotonic()
+            now = time.monotonic()
+            if answer is not None and answer.error is None and now - answer.ready_at <= fresh:
+                answer.asked_at = now
                 self._kept.move_to_end(key)
                 return answer
             answer = self._kept[key] = Answer()
@@ -104,12 +110,13 @@ class Answers:
                 if self._kept.get(key) is answer:
                     del self._kept[key]
             answer.error = LakeError("nobody has asked for this answer for a while, and the work on it has ended")
-        except LakeError as error:
+        except LowwaterError as error:
             answer.error = error
         except Exception as error:
             answer.error = LakeError(f"the answer could not be computed: {error}")
             raise
         finally:
+            answer.ready_at = time.monotonic()
             answer.done.set()
 
 
