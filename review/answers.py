@@ -17,8 +17,12 @@ from typing import Any
 from lowwater.errors import LakeError, LowwaterError
 
 WAIT = 0.5
-"""Seconds that a page waits for all of its answers together."""
-AT_WORK = 3
+"""Seconds that a page waits for all of its answers together, where they read much."""
+PATIENT = 30.0
+"""Seconds that a page waits where they read little, which takes that long only if the machine has much else to do."""
+MUCH = 200
+"""Files, or intervals, of which more are much."""
+AT_WORK = 2
 """Most answers that are worked on at a time; more wait."""
 KEPT = 64
 """Answers that are kept."""
@@ -120,8 +124,13 @@ class Answers:
             answer.done.set()
 
 
-def wait_for(*answers: Answer, seconds: float = WAIT) -> None:
-    """Waits until answers are ready, for so many seconds altogether."""
-    until = time.monotonic() + seconds
+def wait_for(number: int, *answers: Answer) -> None:
+    """Waits until answers are ready.
+
+    Args:
+        number: number of files or intervals that they look at.
+        answers: the answers.
+    """
+    until = time.monotonic() + (WAIT if number > MUCH else PATIENT)
     for answer in answers:
         answer.done.wait(max(0.0, until - time.monotonic()))

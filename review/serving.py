@@ -152,22 +152,33 @@ def serve(
     board = Board(root, queries)
     board.now()
     opened = listen(host, port)
-    name = f"[{host}]" if ":" in host else host
-    tell(f"http://{name}:{opened.getsockname()[1]}/")
-    if allowed.token is not None and token_file is None:
-        tell(f"token: {allowed.token}")
+
+    def ready() -> None:
+        name = f"[{host}]" if ":" in host else host
+        tell(f"http://{name}:{opened.getsockname()[1]}/")
+        if allowed.token is not None and token_file is None:
+            tell(f"token: {allowed.token}")
+
     config = uvicorn.Config(
         guarded(board, allowed), log_level="warning", server_header=False, proxy_headers=False, ws="none"
     )
-    asyncio.run(_answer(uvicorn.Server(config), board, opened))
+    asyncio.run(_answer(uvicorn.Server(config), board, opened, ready))
 
 
-async def _answer(server: uvicorn.Server, board: Board, opened: socket.socket) -> None:
-    """Answers with few threads; the pages that take longest are made once before anybody asks for them."""
+async def _answer(server: uvicorn.Server, board: Board, opened: socket.socket, ready: Callable[[], None]) -> None:
+    """Answers with few threads; the pages that take longest are made once before anybody asks for them.
+
+    Args:
+        server: the web server.
+        board: access to the lake.
+        opened: the socket to listen on.
+        ready: is called once the pages are made.
+    """
     from anyio import to_thread
 
     to_thread.current_default_thread_limiter().total_tokens = THREADS
     await to_thread.run_sync(warm, board)
+    ready()
     warming = asyncio.create_task(_keep_warm(board))
     await server.serve(sockets=[opened])
     warming.cancel()

@@ -45,7 +45,7 @@ _CONFLICT = re.compile(r"oncurrent|(Metadata|Protocol) changed|transaction: \d+$
 """Messages of Delta when other writers were faster; the last one after its own 15 attempts. Delta raises one class
 for this and for disk errors, so only the text tells them apart."""
 MOST_FRAGMENTS = 64
-MOST_GROUPED = 1 << 15
+MOST_GROUPED = 1 << 13
 """Most rows of a row group of a ledger."""
 _STORE = re.compile(r"https?://|Generic (S3|GCS|MicrosoftAzure) error|status code: \d\d\d|object store")
 """Errors of Delta that are errors of an object store."""
@@ -347,12 +347,19 @@ def replace_rows(path: PurePath, rows: pa.Table, predicate: str, fence: Fence | 
     commit(path, overwrite, fence)
 
 
-def append_rows(path: PurePath, rows: pa.Table, fence: Fence | None = None) -> None:
-    """Appends rows in one commit."""
+def append_rows(path: PurePath, rows: pa.Table, fence: Fence | None = None, grouped: int = MOST_GROUPED) -> None:
+    """Appends rows in one commit.
+
+    Args:
+        path: directory of the table.
+        rows: new rows.
+        fence: lease of the writer, as for `commit`.
+        grouped: most rows of a row group, which readers decode as a whole.
+    """
     from deltalake import write_deltalake
 
     def append(table: DeltaTable, options: Options) -> None:
-        write_deltalake(table, rows, mode="append", writer_properties=_groups(), **options)
+        write_deltalake(table, rows, mode="append", writer_properties=_groups(grouped), **options)
 
     commit(path, append, fence)
 
@@ -490,11 +497,11 @@ def column_values(column: pa.ChunkedArray | pa.Array, pool: dict[int, int]) -> l
     return [texts[at] for at in coded.indices.fill_null(len(texts) - 1).to_pylist()]
 
 
-def compact(path: PurePath) -> None:
-    """Joins the small files of a ledger once there are many, since readers open every file."""
+def compact(path: PurePath, grouped: int = MOST_GROUPED) -> None:
+    """Joins the small files of a ledger once there are many, since readers open every file; arguments as above."""
     table = open_table(path)
     if table is not None and len(table.file_uris()) > MOST_FRAGMENTS * max(1, len(table.partitions())):
-        _join(path, None, _groups())
+        _join(path, None, _groups(grouped))
 
 
 def join_files(path: PurePath, column: str, values: Sequence[str]) -> bool:
@@ -502,11 +509,11 @@ def join_files(path: PurePath, column: str, values: Sequence[str]) -> bool:
     return _join(path, [(column, "in", list(values))])
 
 
-def _groups() -> WriterProperties:
+def _groups(most: int = MOST_GROUPED) -> WriterProperties:
     """Returns how ledgers are written: Arrow decodes whole row groups, also where one row of a year is wanted."""
     from deltalake import WriterProperties
 
-    return WriterProperties(compression="SNAPPY", max_row_group_size=MOST_GROUPED)
+    return WriterProperties(compression="SNAPPY", max_row_group_size=most)
 
 
 def _join(path: PurePath, partitions: Any, properties: WriterProperties | None = None) -> bool:

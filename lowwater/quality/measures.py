@@ -18,7 +18,7 @@ from lowwater.config import Config, Link
 from lowwater.instants import SECOND, format_instant
 from lowwater.lake.layout import OUTCOMES, Lake
 from lowwater.lake.ledgers.captures import Capture, Captures, malformed_between
-from lowwater.lake.ledgers.coverage import Gap, gap_text
+from lowwater.lake.ledgers.coverage import Gap, uncovered_text
 from lowwater.lake.ledgers.outside import OutsideCount, elsewhere, outside, outside_words
 from lowwater.lake.ledgers.runs import read_heartbeats, read_violations
 from lowwater.lake.packets import PacketFiles
@@ -151,7 +151,7 @@ def _link(scope: AuditScope, scan: LinkScan, counts: Counts) -> Row:
         "strays": _abbreviated(strays := unaccounted_records(scope, scan, late), len(strays)) if unaccounted else "",
         "gap_ns": sum(gap.until - gap.since for gap in gaps),
         "excluded_ns": sum(gap.until - gap.since for gap in excluded),
-        "gaps": "; ".join(gap_text(gap, captures) for gap in (*gaps, *excluded)),
+        "gaps": "; ".join(uncovered_text(gap, captures) for gap in (*gaps, *excluded)),
         **_copies(scan),
         **_share("violating", late.num_rows, read, limits),
         **_share("malformed", malformed.num_rows, read, limits),

@@ -15,6 +15,7 @@ from fastapi import APIRouter, Depends, Request
 from fastapi.responses import Response
 
 from lowwater.errors import LowwaterError
+from lowwater.lake.results.exploring import instant_of
 
 from ..answers import Answer, Answers, wait_for
 from ..board import Board, Snapshot, kept_by_snapshot
@@ -135,8 +136,16 @@ def _shown(snapshot: Snapshot, board: Board, kind: str, name: str, given: dict[s
     """Computes an act that is only shown, behind the page if need be: that of a skew looks at all that is published."""
     key = kind, name, tuple(sorted(given.items()))
     answer = _answers(snapshot).ask(key, 1, lambda watch: make_act(board, snapshot, kind, name, given), FRESH)
-    wait_for(answer)
+    wait_for(_intervals(snapshot, kind, given), answer)
     return answer
+
+
+def _intervals(snapshot: Snapshot, kind: str, given: dict[str, str]) -> int:
+    """The number of intervals that an act looks at, about."""
+    if kind == SKEW:
+        return len(snapshot.keys)
+    start, end = (instant_of(given.get(name, ""), name) for name in ("start", "end"))
+    return sum(start <= begin < end for _, begin, _ in snapshot.keys)
 
 
 @kept_by_snapshot

@@ -160,7 +160,7 @@ def _page(chosen: Chosen, table: ResultTable, asked: Asked, answers: Answers) ->
     first = ask(asked.page, lambda table: table.page(wish, offset, ROWS_SHOWN))
     counted = ask("count", lambda table: table.count(wish))
     plotted = ask((asked.number, asked.key), lambda table: _curves(table, chosen, asked))
-    wait_for(first, counted, plotted)
+    wait_for(files, first, counted, plotted)
     summed = plotted.value if plotted.ready else None
     rows = first.value.to_pylist() if first.ready else []
     name, query = chosen.job.query_set, chosen.query.name

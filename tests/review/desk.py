@@ -39,7 +39,7 @@ SHOWN = {"from": "2026-01-01T00:00:00Z", "to": "2026-01-01T01:00:00Z"}
 AUDITED = "q/some/links.html"
 """The page of an audit with a failure, below the reports."""
 FILES = ("/results/{set_name}/{query}/plot.json", "/results/{set_name}/{query}/rows.{form}")
-FILES += ("/results/{set_name}/{query}/packets.pcapng", "/assets/{name:path}")
+FILES += ("/results/{set_name}/{query}/packets.pcapng", "/assets/{name:path}", "/write/check")
 """Routes that answer with files, and so have no page."""
 
 
@@ -77,7 +77,7 @@ def addresses_of_ledgers(board: Board) -> list[str]:
     begin = START + FAILED * HOUR
     one = f"start={format_instant(begin)}&end={format_instant(begin + HOUR)}"
     pages = [*one_of_each(board), f"interval/q/{interval_label(begin, begin + HOUR)}.html"]
-    pages += ["docs/index.html", "docs/suites/links.html", f"docs/{AUDITED}", "results/index.html"]
+    pages += ["docs/index.html", "docs/suites/links.html", f"docs/{AUDITED}", "results/index.html", "write/index.html"]
     day = f"start={format_instant(START)}&end={format_instant(START + 24 * HOUR)}"
     pages += [f"act/run/q?{one}", f"act/approve/q?{one}", f"act/backfill/q?{day}", "act/skew/main1?bound=7s"]
     return list(dict.fromkeys(pages))

@@ -139,12 +139,17 @@ def at_edge(gap: Gap, captures: Sequence[Capture]) -> bool:
 
 def gap_text(gap: Gap, captures: Sequence[Capture] = ()) -> str:
     """Describes a gap: link, begin, end and cause; `captures` are all ledger rows of the link."""
+    return f"link {gap.link!r}: no capture covers {uncovered_text(gap, captures)}"
+
+
+def uncovered_text(gap: Gap, captures: Sequence[Capture] = ()) -> str:
+    """Describes a gap without its link: begin, end and cause; arguments as of `gap_text`."""
     short = _cut_at(gap.since, captures)
     cause = "" if captures else " (it has no capture at all)"
     if short:
         why = "was still growing when it was ingested" if short[0].growing else "is cut there"
         cause = f" ({Path(short[0].path).name} {why})"
-    return f"link {gap.link!r}: no capture covers {format_instant(gap.since)} to {format_instant(gap.until)}{cause}"
+    return f"{format_instant(gap.since)} to {format_instant(gap.until)}{cause}"
 
 
 def _cut_at(at: int, captures: Sequence[Capture]) -> list[Capture]:

@@ -102,7 +102,10 @@ class StatusRow:
 
 
 def status(
-    lake: Lake, sets: Iterable[StatusInputs], wanted: Callable[[int, int], bool] = lambda start, end: True
+    lake: Lake,
+    sets: Iterable[StatusInputs],
+    wanted: Callable[[int, int], bool] = lambda start, end: True,
+    span: tuple[int, int] | None = None,
 ) -> list[StatusRow]:
     """Computes the state of every interval with coverage, with a run, or in `also`.
 
@@ -110,15 +113,18 @@ def status(
         lake: the open lake.
         sets: what is expected of each query set.
         wanted: whether the interval [start, end), ns, is asked for; the others cost nothing.
+        span: range, ns, that all intervals that are asked for meet; None for no bounds.
 
     Returns:
         Rows by set, interval and query.
     """
-    return [row for inputs in sets for row in _of_set(lake, inputs, wanted)]
+    return [row for inputs in sets for row in _of_set(lake, inputs, wanted, span)]
 
 
-def _of_set(lake: Lake, expected: StatusInputs, wanted: Callable[[int, int], bool]) -> Iterator[StatusRow]:
-    replays = read_replays(lake, expected.name)
+def _of_set(
+    lake: Lake, expected: StatusInputs, wanted: Callable[[int, int], bool], span: tuple[int, int] | None
+) -> Iterator[StatusRow]:
+    replays = read_replays(lake, expected.name, span)
     captures = read_captures(lake, expected.links)
     intervals = {*covered(captures.values(), expected.length, expected.through), *expected.also}
     intervals |= {(row.interval_start, row.interval_end) for row in replays if row.query in ("", *expected.queries)}

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field, fields
 from functools import reduce
 from operator import and_
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -185,7 +186,11 @@ def record_replays(lake: Lake, rows: list[ReplayRow]) -> None:
 
 
 def read_replays(
-    lake: Lake, query_set: str | None = None, span: tuple[int, int] | None = None, stage: str | None = None
+    lake: Lake,
+    query_set: str | None = None,
+    span: tuple[int, int] | None = None,
+    stage: str | None = None,
+    newest: int | None = None,
 ) -> list[ReplayRow]:
     """Reads rows of the ledger, oldest first.
 
@@ -194,6 +199,7 @@ def read_replays(
         query_set: name of the query set; None for all.
         span: of intervals that meet [start, end), ns, only; None for all.
         stage: of this stage only; None for all.
+        newest: about so many of the newest rows; None for all.
     """
     wanted = [] if query_set is None else [pads.field("query_set") == query_set]
     if span is not None:
@@ -201,6 +207,11 @@ def read_replays(
     if stage is not None:
         wanted.append(pads.field("stage") == stage)
     chosen = reduce(and_, wanted) if wanted else None
+    if newest is not None:
+        finished = read_rows(lake.replays, pa.schema([REPLAYS.field("finished_at")]), chosen).column("finished_at")
+        if len(finished) > newest:
+            recent = pads.field("finished_at") >= int(np.sort(finished.to_numpy())[-newest])
+            chosen = recent if chosen is None else chosen & recent
     return replay_rows(read_rows(lake.replays, REPLAYS, chosen))
 
 

@@ -48,9 +48,9 @@ PARTS = 120
 _SECONDS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21_600, 43_200, 86_400)
 LENGTHS = (*(10**power for power in range(9)), *(seconds * SECOND for seconds in _SECONDS))
 """Lengths of the parts of a plot, ns."""
-HELD = 1 << 20
+HELD = 1 << 19
 """Most sums (a value in a part of time) that are held; beyond that the smallest values are added up as others."""
-GROUPED = 1 << 19
+GROUPED = 1 << 17
 """Rows that are summed at a time: a file of an hour has few, and a group costs as much."""
 OTHERS = "all others"
 

@@ -43,8 +43,12 @@ MOST_HELD = 500_000
 MOST_READ = 250_000
 """Rows up to which a file is read once for all of its columns, and not once for each."""
 BATCH = 65_536
+LEAST = 100
+"""A table of fewer files has no sums: reading it is as fast."""
 AT_ONCE = 512
-"""Files whose sums are read, or written by one commit, at a time."""
+"""Files whose sums are written by one commit."""
+GROUPED = 128
+"""Files whose sums are read at a time."""
 
 SUMS = pa.schema(
     [
@@ -83,7 +87,7 @@ def is_key(kind: pa.DataType) -> bool:
 
 
 def make_sums(table: PurePath, dry_run: bool = False) -> tuple[int, int]:
-    """Sums the files of a published table that have no sums yet, and drops the sums of most files that are gone.
+    """Sums the files of a published table that have no sums yet. Sums of files that are gone go once they are half.
 
     Args:
         table: folder of the published table.
@@ -97,7 +101,7 @@ def make_sums(table: PurePath, dry_run: bool = False) -> tuple[int, int]:
     """
     opened, path = open_table(table), sums_path(table)
     live = {row["path"]: row for row in live_files(opened)} if opened is not None else {}
-    if not live or opened is None:
+    if len(live) < LEAST or opened is None:
         return 0, 0
     known = _known(path)
     new = [row for name, row in live.items() if name not in known]
@@ -110,8 +114,8 @@ def make_sums(table: PurePath, dry_run: bool = False) -> tuple[int, int]:
         create(path, SUMS, ["column"])
         for at in range(0, len(new), AT_ONCE):
             rows = [sums for row in new[at : at + AT_ONCE] for sums in _sums_of(table, columns, row)]
-            append_rows(path, pa.Table.from_pylist(rows, schema=SUMS))
-        compact(path)
+            append_rows(path, pa.Table.from_pylist(rows, schema=SUMS), grouped=GROUPED)
+        compact(path, GROUPED)
         gone = known - live.keys()
         if len(gone) >= len(live):
             _drop(path, gone)
@@ -285,4 +289,4 @@ def _stored(path: PurePath, column: str, names: Sequence[str]) -> Iterator[pa.Re
     if files:
         parts = [(name, pads.field("column") == column) for name in files]
         dataset = files_dataset(path, parts, SUMS)
-        yield from dataset.to_batches(list(names), batch_size=AT_ONCE, batch_readahead=1, fragment_readahead=1)
+        yield from dataset.to_batches(list(names), batch_size=GROUPED, batch_readahead=1, fragment_readahead=1)
