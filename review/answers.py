@@ -10,11 +10,14 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from math import inf
 from typing import Any
 
 from lowwater.errors import LakeError, LowwaterError
+
+from .memory import give_back
 
 WAIT = 0.5
 """Seconds that a page waits for all of its answers together, where they read much."""
@@ -22,8 +25,8 @@ PATIENT = 30.0
 """Seconds that a page waits where they read little, which takes that long only if the machine has much else to do."""
 MUCH = 200
 """Files, or intervals, of which more are much."""
-AT_WORK = 2
-"""Most answers that are worked on at a time; more wait."""
+AT_WORK = 1
+"""Most answers with much to read that are worked on at a time; more wait."""
 KEPT = 64
 """Answers that are kept."""
 FORGOTTEN = 120.0
@@ -106,7 +109,7 @@ class Answers:
                 raise _AbandonedError
 
         try:
-            with self._places:
+            with self._places if files > MUCH else nullcontext():
                 watch(0)
                 answer.value = make(watch)
         except _AbandonedError:
@@ -122,6 +125,7 @@ class Answers:
         finally:
             answer.ready_at = time.monotonic()
             answer.done.set()
+            give_back()
 
 
 def wait_for(number: int, *answers: Answer) -> None:

@@ -6,8 +6,6 @@ Whoever reaches another address than loopback needs a token. `app` has the route
 from __future__ import annotations
 
 import asyncio
-import ctypes
-import gc
 import ipaddress
 import secrets
 import socket
@@ -23,13 +21,12 @@ from lowwater.errors import LowwaterError
 from .app import create
 from .board import Board, Snapshot, kept_by_snapshot
 from .login import App, Door
+from .memory import give_back, spare_memory
 from .pages import render
 
 if TYPE_CHECKING:
     import uvicorn
 
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8
-"""Options of glibc's `mallopt`."""
 LOOK = 5.0
 """Seconds between two looks at the ledgers."""
 THREADS = 4
@@ -99,20 +96,6 @@ def guarded(board: Board, allowed: Access) -> App:
     return Door(create(board), allowed.token, allowed.hosts)
 
 
-def spare_memory() -> None:
-    """Lets the process give memory back once it is not used: pages read ledgers of a year, and free them again.
-
-    Without this the allocators of C and of Arrow keep what they once had, an arena for each thread.
-    """
-    import pyarrow as pa
-
-    pa.set_memory_pool(pa.system_memory_pool())
-    libc = ctypes.CDLL(None)
-    if hasattr(libc, "mallopt"):  # of glibc
-        for option, value in ((M_ARENA_MAX, 1), (M_MMAP_THRESHOLD, 1 << 17), (M_TRIM_THRESHOLD, 1 << 17)):
-            libc.mallopt(option, value)
-
-
 def listen(host: str, port: int) -> socket.socket:
     """Opens the socket of the server; port 0 takes a free one.
 
@@ -150,7 +133,6 @@ def serve(
     allowed = access(host, token_file)
     spare_memory()
     board = Board(root, queries)
-    board.now()
     opened = listen(host, port)
 
     def ready() -> None:
@@ -177,6 +159,7 @@ async def _answer(server: uvicorn.Server, board: Board, opened: socket.socket, r
     from anyio import to_thread
 
     to_thread.current_default_thread_limiter().total_tokens = THREADS
+    await to_thread.run_sync(board.now)
     await to_thread.run_sync(warm, board)
     ready()
     warming = asyncio.create_task(_keep_warm(board))
@@ -206,7 +189,4 @@ def warm(board: Board) -> None:
 def _warm(snapshot: Snapshot) -> None:
     for address in WARM:
         render(snapshot, address, served=True)
-    gc.collect()
-    libc = ctypes.CDLL(None)
-    if hasattr(libc, "malloc_trim"):
-        libc.malloc_trim(0)
+        give_back()

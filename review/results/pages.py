@@ -152,7 +152,7 @@ def _curves(table: ResultTable, chosen: Chosen, asked: Asked) -> Curves:
 def _page(chosen: Chosen, table: ResultTable, asked: Asked, answers: Answers) -> str:
     offset = (asked.page - 1) * ROWS_SHOWN
     wish, files = asked.wish, table.number_of_files(asked.wish)
-    of = str(table.path), table.table.metadata().id, table.version, wish
+    of = str(table.path), table.identity, table.version, wish
 
     def ask(what: Hashable, make: Callable[[ResultTable], Any]) -> Answer:
         return answers.ask((*of, what), files, lambda watch: make(replace(table, watch=watch)))

@@ -128,7 +128,7 @@ class _Sums:
         """Adds amounts; columns `at` (part of time), `value` and `amount`."""
         self._groups.append(_grouped(rows))
         self._held += self._groups[-1].num_rows
-        if self._held > HELD:
+        if self._held > min(HELD, GROUPED + 2 * self._groups[0].num_rows):
             self._join()
 
     def add_rest(self, at: pa.Array, amounts: pa.Array) -> None:

@@ -289,4 +289,6 @@ def _stored(path: PurePath, column: str, names: Sequence[str]) -> Iterator[pa.Re
     if files:
         parts = [(name, pads.field("column") == column) for name in files]
         dataset = files_dataset(path, parts, SUMS)
-        yield from dataset.to_batches(list(names), batch_size=GROUPED, batch_readahead=1, fragment_readahead=1)
+        few = pads.ParquetFragmentScanOptions(pre_buffer=False)
+        sizes = {"batch_size": GROUPED, "batch_readahead": 1, "fragment_readahead": 1}
+        yield from dataset.to_batches(list(names), fragment_scan_options=few, **sizes)
