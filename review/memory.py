@@ -17,6 +17,9 @@ MAPPED = 1 << 17
 
 def spare_memory() -> None:
     """Asks the allocators of this process to give memory back once it is not used."""
+    import pyarrow as pa
+
+    pa.set_io_thread_count(2)  # each reads ahead
     libc = ctypes.CDLL(None)
     if hasattr(libc, "mallopt"):  # of glibc
         for option, value in ((M_ARENA_MAX, 1), (M_MMAP_THRESHOLD, MAPPED), (M_TRIM_THRESHOLD, MAPPED)):

@@ -50,7 +50,7 @@ LENGTHS = (*(10**power for power in range(9)), *(seconds * SECOND for seconds in
 """Lengths of the parts of a plot, ns."""
 HELD = 1 << 19
 """Most sums (a value in a part of time) that are held; beyond that the smallest values are added up as others."""
-GROUPED = 1 << 17
+GROUPED = 1 << 16
 """Rows that are summed at a time: a file of an hour has few, and a group costs as much."""
 OTHERS = "all others"
 

@@ -204,7 +204,7 @@ class ResultTable:
 
     def _batches(self, files: pa.Table, wish: Wish, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
         names = [*(self.columns.names if columns is None else columns), LAST]
-        options = {"batch_size": BATCH, "batch_readahead": 2, "fragment_readahead": 2}
+        options = {"batch_size": BATCH, "batch_readahead": 1, "fragment_readahead": 1}
         predicate = self._predicate(wish)
         with lake_errors(f"{self.path}: the table cannot be read"):
             for at in range(0, files.num_rows, OPENED):
@@ -387,11 +387,18 @@ def _open(path: PurePath, query: str, version: int, latest: int | None) -> Resul
         low, high = pc.min(files.column(f"min.{LAST}")).as_py(), pc.max(files.column(f"max.{LAST}")).as_py()
         span = None if low is None or high is None else (low, high)
     if files.num_rows:
-        files = files.sort_by([(_HOUR, "ascending"), ("path", "ascending")]).combine_chunks()
+        bounds = [f"{side}.{name}" for side in ("min", "max") for name in (LAST, *_numbers(columns))]
+        wanted = ["path", "num_records", _HOUR, *(name for name in bounds if name in files.column_names)]
+        files = files.select(wanted).sort_by([(_HOUR, "ascending"), ("path", "ascending")]).combine_chunks()
     else:
         files = pa.schema([("path", pa.string()), ("num_records", pa.int64()), (_HOUR, pa.int64())]).empty_table()
     newest = version if latest is None else latest
     return ResultTable(query, version, newest, columns, span, path, str(table.metadata().id), known, files)
+
+
+def _numbers(columns: pa.Schema) -> list[str]:
+    """Names the columns whose bounds in the log are exact."""
+    return [field.name for field in columns if pa.types.is_integer(field.type)]
 
 
 def _reaches(file: pa.Table, bound: int, first: tuple[str, str, str], best: pa.Table) -> bool:
