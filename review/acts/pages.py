@@ -17,9 +17,9 @@ from fastapi.responses import Response
 from lowwater.errors import LowwaterError
 from lowwater.lake.results.exploring import instant_of
 
-from ..answers import Answer, Answers, wait_for
 from ..board import Board, Snapshot, kept_by_snapshot
 from ..pages import fill_template
+from ..results.answers import Answer, Answers, wait_for
 from ..results.pages import METHODS, Shown
 from .effects import ACTS, BACKFILL, SHOWN, SKEW, Act, CommandHost, Host, after, make_act
 

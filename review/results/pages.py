@@ -29,9 +29,9 @@ from lowwater.lake.tables import safe_name
 from lowwater.plan.queryset import QueryPlan
 from lowwater.replay.job import Job
 
-from ..answers import Answer, Answers, wait_for
 from ..board import Board, Snapshot
 from ..pages import fill_template
+from .answers import Answer, Answers, wait_for
 from .asked import ROWS_SHOWN, Asked, numbers_of, parse_asked
 from .curve_drawing import draw_curves
 

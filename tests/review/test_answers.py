@@ -8,9 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from lowwater_review import Board, answers
-from lowwater_review.answers import Answer, Answers, wait_for
+from lowwater_review import Board
 from lowwater_review.app import create
+from lowwater_review.results import answers
+from lowwater_review.results.answers import Answer, Answers, wait_for
 
 from lowwater.errors import LakeError
 from lowwater.lake.results.exploring import ResultTable

@@ -201,7 +201,7 @@ def test_a_skew_is_accepted_and_what_became_stale_is_run_again_by_keyboard(
 
     with served(app) as at:
         green = ["1 Jan 00:00, done", "1 Jan 01:00, done"]
-        assert labels() == green
+        assert labels()[:2] == green
         press("Skew review", "Skew review")
         press("main1", "Skew of main1")
         press("Accept the recommended skew", "Set the skew of main1 to")
@@ -211,7 +211,7 @@ def test_a_skew_is_accepted_and_what_became_stale_is_run_again_by_keyboard(
         press("Backfill the 2 stale intervals of talkers", "Backfill talkers")
         press("Backfill talkers", "Backfill talkers")
         browser.get_by_text("The intervals have run.").wait_for(timeout=120_000)
-        assert labels() == green
+        assert labels()[:2] == green
     browser.close()
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from lowwater.errors import LakeError, LowwaterError
 
-from .memory import give_back
+from ..memory import give_back
 
 WAIT = 0.5
 """Seconds that a page waits for all of its answers together, where they read much."""
