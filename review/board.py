@@ -157,7 +157,8 @@ class Snapshot:
     @cached_property
     def span(self) -> tuple[int, int] | None:
         """First and last instant of all captures and runs, ns since the epoch; None for an empty lake."""
-        bounds = [(rows.begin, rows.end) for rows in self.captures.values() if rows.begin is not None]
+        ends = ((rows.begin, rows.end) for rows in self.captures.values())
+        bounds = [(begin, end) for begin, end in ends if begin is not None and end is not None]
         bounds += [(start, end) for _, start, end in self.keys]
         return (min(first for first, _ in bounds), max(last for _, last in bounds)) if bounds else None
 

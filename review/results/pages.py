@@ -123,7 +123,10 @@ def add_results(router: APIRouter, board: Board, permission: Any, page: Shown, h
 
     @router.api_route("/results/{set_name}/{query}", methods=METHODS)
     def results(set_name: str, query: str, request: Request, sees: Any = permission) -> Response:
-        return answer(set_name, query, request, sees, lambda *parts: page(_page(*parts, answers), 200))
+        def shown(chosen: Chosen, table: ResultTable, asked: Asked) -> Response:
+            return page(_page(chosen, table, asked, answers), 200)
+
+        return answer(set_name, query, request, sees, shown)
 
     @router.api_route("/results/{set_name}/{query}/plot.json", methods=METHODS)
     def plot(set_name: str, query: str, request: Request, sees: Any = permission) -> Response:

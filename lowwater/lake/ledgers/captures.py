@@ -297,7 +297,8 @@ class Captures(Sequence[Capture]):
     def damaged(self) -> NDArray[np.int64]:
         """Returns where the coverage of captures begins (ns) that are cut, or have malformed records."""
         broken = (self.numbers("malformed") > 0) | (self.numbers("ended_cleanly") == 0)
-        return self._coverage[0][broken]
+        begins: NDArray[np.int64] = self._coverage[0][broken]
+        return begins
 
     @cached_property
     def _coverage(self) -> NDArray[np.int64]:
@@ -305,7 +306,8 @@ class Captures(Sequence[Capture]):
 
     @cached_property
     def _well(self) -> NDArray[np.bool_]:
-        return (self.numbers("ended_cleanly") > 0) & (self.numbers("growing") == 0)
+        well: NDArray[np.bool_] = (self.numbers("ended_cleanly") > 0) & (self.numbers("growing") == 0)
+        return well
 
     @cached_property
     def _records(self) -> NDArray[np.int64]:

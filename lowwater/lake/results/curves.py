@@ -182,4 +182,5 @@ def _totals(rows: pa.Table) -> pa.Table:
 
 
 def _by_part(rows: pa.Table, parts: int) -> NDArray[np.float64]:
-    return np.bincount(rows.column("at").to_numpy(), rows.column("amount").to_numpy(), parts)
+    sums: NDArray[Any] = np.bincount(rows.column("at").to_numpy(), rows.column("amount").to_numpy(), parts)
+    return sums

@@ -133,7 +133,8 @@ class ResultTable:
         known = pc.sum(files.filter(inside).column("num_records")).as_py() or 0
         if wish.filters:
             return sum(int(pc.sum(batch.column("amount")).as_py() or 0) for batch, _ in self.amounts(wish, "", ""))
-        return known + sum(batch.num_rows for batch in self._batches(files.filter(pc.invert(inside)), wish, ()))
+        read = self._batches(files.filter(pc.invert(inside)), wish, ())
+        return int(known) + sum(int(batch.num_rows) for batch in read)
 
     def amounts(self, wish: Wish, number: str, key: str, by_hour: bool = True) -> Iterator[tuple[pa.RecordBatch, bool]]:
         """Yields amounts that add up to the sums of a number by a key: of rows, or of whole files.

@@ -328,7 +328,8 @@ def recommend(lags: LatenessCounts, loss: float) -> int | None:
 
 def _borne(records: NDArray[np.int64], loss: float) -> NDArray[np.float64]:
     """How many of some records may be refused."""
-    return np.floor(loss * records + 1e-9)
+    borne: NDArray[np.float64] = np.floor(loss * records + 1e-9)
+    return borne
 
 
 def _least(lost: NDArray[np.int64], records: int, loss: float) -> int | None:
