@@ -24,6 +24,7 @@ from lowwater.lake.results.exploring import Filter, Wish, result_table
 from lowwater.lake.results.sums import make_sums, sums_path
 from lowwater.lake.tables import append_rows, create
 
+pytestmark = pytest.mark.slow
 HOURS, ROWS = 130, 3_000
 WHOLE = Wish(0, HOURS * HOUR)
 
