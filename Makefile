@@ -84,6 +84,11 @@ $(VENV)/.s3: tests/storage/requirements.txt $(VENV)/.packages
 	$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python --require-hashes --target $(VENV)/s3 -r $<
 	@touch $@
 
+# Axe's rules for the tests of the review pages, which skip without them. Needs npm.
+$(VENV)/.axe: tests/review/scripts.json $(VENV)/.packages
+	$(BIN)/python -m website.fetch $(VENV)/axe --pins $<
+	@touch $@
+
 # Helm is built from its module, in two minutes of a core: not part of the set-up. The schemas of Kubernetes are in a folder of their own.
 HELM_VERSION := v3.16.4
 $(VENV)/.helm: tests/kubernetes/requirements.txt $(VENV)/.packages

@@ -9,9 +9,9 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, wraps
 from pathlib import Path, PurePath
-from typing import NamedTuple
+from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar, cast
 
 import pyarrow as pa
 
@@ -30,15 +30,17 @@ from lowwater.lake.ledgers.interval_states import (
     gravest,
     interval_status,
 )
-from lowwater.lake.ledgers.runs import FAILED, ReplayRow
+from lowwater.lake.ledgers.runs import FAILED, ReplayRow, replay_rows
 from lowwater.lake.locks import held_ranges
-from lowwater.lake.tables import open_table, read_rows
+from lowwater.lake.tables import column_values, open_table, read_rows
 from lowwater.quality.verdicts import IntervalAudit, Key, interval_audits
 from lowwater.replay.interval import expected
 from lowwater.replay.job import Job
 from lowwater.replay.schedule.link_queries import jobs
 from lowwater.storage.paths import lake_path, state
 
+P = ParamSpec("P")
+T = TypeVar("T")
 RUNNING, HELD, WARNED = "running", "held", "warned"
 """States beyond `lowwater status`: running now, audited but not published, published with warnings."""
 
@@ -139,6 +141,7 @@ class Snapshot:
     unplanned: Mapping[str, str]
     _parts: dict[tuple[int, int], Part] = field(default_factory=dict, repr=False)
     _restricted: dict[frozenset[str], Snapshot] = field(default_factory=dict, repr=False)
+    _computed: dict[object, Any] = field(default_factory=dict, repr=False)
 
     @cached_property
     def keys(self) -> set[Key]:
@@ -154,7 +157,8 @@ class Snapshot:
     @cached_property
     def span(self) -> tuple[int, int] | None:
         """First and last instant of all captures and runs, ns since the epoch; None for an empty lake."""
-        bounds = [(capture.covers_from, capture.covers_to) for rows in self.captures.values() for capture in rows]
+        ends = ((rows.begin, rows.end) for rows in self.captures.values())
+        bounds = [(begin, end) for begin, end in ends if begin is not None and end is not None]
         bounds += [(start, end) for _, start, end in self.keys]
         return (min(first for first, _ in bounds), max(last for _, last in bounds)) if bounds else None
 
@@ -190,24 +194,40 @@ class Snapshot:
                 unplanned={name: why for name, why in self.unplanned.items() if name in names},
                 _parts={},
                 _restricted={},
+                _computed={},
             )
         return self._restricted[names]
 
 
+def kept_by_snapshot(function: Callable[Concatenate[Snapshot, P], T]) -> Callable[Concatenate[Snapshot, P], T]:
+    """Keeps the results of a function in the snapshot that it gets, so that they go when the snapshot does.
+
+    A cache of the process would hold old snapshots, and each has all captures of the lake.
+    """
+
+    @wraps(function)
+    def kept(snapshot: Snapshot, *args: P.args, **named: P.kwargs) -> T:
+        key = function, args, tuple(sorted(named.items()))
+        if key not in snapshot._computed:
+            snapshot._computed[key] = function(snapshot, *args, **named)
+        result: T = snapshot._computed[key]
+        return result
+
+    return cast("Callable[Concatenate[Snapshot, P], T]", kept)
+
+
 def _part(snapshot: Snapshot, start: int, end: int) -> Part:
     chosen = (pads.field("interval_start") >= start) & (pads.field("interval_start") < end)
-    rows = sorted(read_rows(snapshot.lake.replays, REPLAYS, chosen).to_pylist(), key=lambda row: row["finished_at"])
     replays: dict[Key, list[ReplayRow]] = defaultdict(list)
-    for row in rows:
-        replays[row["query_set"], row["interval_start"], row["interval_end"]].append(ReplayRow(**row))
+    for row in replay_rows(read_rows(snapshot.lake.replays, REPLAYS, chosen)):
+        replays[row.query_set, row.interval_start, row.interval_end].append(row)
     audits = {audit.key: audit for audit in interval_audits(snapshot.lake, start, end)}
     intervals = []
     for name, job in sorted(snapshot.jobs.items()):
         links = {link: snapshot.captures[link] for link in job.plan.links}
         inputs = expected(job, links)
         bounds = {key[1:] for key in replays if key[0] == name}
-        captures = [row for rows in links.values() for row in rows]
-        bounds |= {span for span in covered(captures, job.length) if start <= span[0] < end}
+        bounds |= {span for span in covered(links.values(), job.length) if start <= span[0] < end}
         for begin, until in sorted(bounds):
             key = name, begin, until
             newest = {(row.query, row.stage): row for row in replays.get(key, ())}
@@ -280,5 +300,7 @@ class Board:
             captures |= job.captures()
         captures |= read_captures(lake, set(ingested_links(lake)) - set(captures))
         rows = read_rows(lake.replays, RECORDS).sort_by("finished_at").drop_columns(["finished_at"])
-        records = [Record(*row) for row in zip(*(column.to_pylist() for column in rows.columns), strict=True)]
+        pool: dict[int, int] = {}
+        columns = (column_values(column, pool) for column in rows.columns)
+        records = [Record(*row) for row in zip(*columns, strict=True)]
         return Snapshot(lake, load_config(self.root), captures, records, sets, unplanned)

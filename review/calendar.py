@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from lowwater.instants import HOUR, SECOND
-from lowwater.lake.ledgers.captures import Capture
+from lowwater.lake.ledgers.captures import Captures
 from lowwater.lake.tables import interval_label, safe_name
 
 from .board import Interval, Snapshot
@@ -165,10 +165,10 @@ def link_calendar(snapshot: Snapshot, link: str, start: int, end: int) -> Calend
         start: first instant of the calendar, ns since the epoch.
         end: end of the calendar, ns since the epoch, exclusive.
     """
-    settings, captures = snapshot.config.link(link), snapshot.captures.get(link, ())
-    spans = merged(captures)
+    settings, captures = snapshot.config.link(link), snapshot.captures.get(link, Captures())
+    spans = captures.spans
     begins = [first for first, _ in spans]
-    broken = damaged(captures, start, end)
+    broken = {at // HOUR * HOUR for at in captures.damaged().tolist() if start <= at < end}
     low = max(start, settings.since or 0, spans[0][0] // HOUR * HOUR if spans else end)
     high = min(end, end if settings.until is None else settings.until, _last(snapshot))
     rows: dict[int, list[Cell | None]] = {}
@@ -196,19 +196,6 @@ def _last(snapshot: Snapshot) -> int:
     return snapshot.span[1] if snapshot.span else 0
 
 
-def merged(captures: Sequence[Capture]) -> list[tuple[int, int]]:
-    """Merges the coverage of captures into ordered, disjoint spans, ns since the epoch."""
-    spans: list[tuple[int, int]] = []
-    for begin, end in sorted(
-        (capture.covers_from, capture.covers_to) for capture in captures if capture.covers_to > capture.covers_from
-    ):
-        if spans and begin <= spans[-1][1]:
-            spans[-1] = spans[-1][0], max(spans[-1][1], end)
-        else:
-            spans.append((begin, end))
-    return spans
-
-
 def covered(spans: Sequence[tuple[int, int]], begins: Sequence[int], start: int, end: int) -> int:
     """Returns how much of [start, end) is covered by spans, ns.
 
@@ -223,12 +210,6 @@ def covered(spans: Sequence[tuple[int, int]], begins: Sequence[int], start: int,
         total += max(0, min(end, spans[at][1]) - max(start, spans[at][0]))
         at += 1
     return total
-
-
-def damaged(captures: Sequence[Capture], start: int, end: int) -> set[int]:
-    """Returns the hours (ns since the epoch) in which damaged captures begin: truncated or with malformed records."""
-    rows = (capture for capture in captures if capture.malformed or not capture.ended_cleanly)
-    return {capture.covers_from // HOUR * HOUR for capture in rows if start <= capture.covers_from < end}
 
 
 def _heads(columns: int) -> tuple[tuple[str, int], ...]:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from lowwater_expectations import Finding, headline, once
 
 from lowwater.cluster import LostExecutor, TaskRun
 from lowwater.instants import format_duration, format_instant
-from lowwater.lake.ledgers.captures import Capture, malformed_between
+from lowwater.lake.ledgers.captures import Capture, Captures, malformed_between
 from lowwater.lake.ledgers.history import LinkLateness, read_lateness
 from lowwater.lake.ledgers.runs import ReplayRow, read_heartbeats, read_quarantine, read_violations
 from lowwater.quality.lateness.counts import LatenessCounts
@@ -240,12 +239,8 @@ def _account(part: Part, key: Key) -> Mapping[str, Mapping[str, int]]:
 
 def _link(snapshot: Snapshot, link: str, start: int, end: int, account: Mapping[str, int]) -> LinkFacts:
     settings = snapshot.config.link(link)
-    captures = snapshot.captures.get(link, ())
-    meeting = [
-        capture
-        for capture in captures
-        if capture.meets(start, end) or (capture.covers_from < end and capture.covers_to > start)
-    ]
+    captures = snapshot.captures.get(link, Captures())
+    meeting = [captures[at] for at in captures.covering(start, end)]
     rows = [row for row in read_lateness(snapshot.lake, link, start, start + 1) if row.interval_end == end]
     lags = LatenessCounts.of(rows[0].bounds, rows[0].counts, rows[0].largest) if rows else LatenessCounts()
     shares = {share: lags.quantile(share) or 0 for share in (0.5, 0.99, 0.999)}
@@ -253,7 +248,8 @@ def _link(snapshot: Snapshot, link: str, start: int, end: int, account: Mapping[
     broken = malformed_between(snapshot.lake, link, captures, start, end)
     if rows and not account:  # an older version stored no record counts after a failed audit
         account = {"malformed": broken.num_rows, "violating": late.num_rows}
-    names = {capture.capture: Path(capture.path).name for capture in captures}
+    digests = {row["capture"] for rows in (late, broken) for row in rows.slice(0, SHOWN).to_pylist()}
+    names = captures.names_of(digests)
     violations = [row | {"file": names.get(row["capture"], "")} for row in late.slice(0, SHOWN).to_pylist()]
     malformed = [row | {"file": names.get(row["capture"], "")} for row in broken.slice(0, SHOWN).to_pylist()]
     return LinkFacts(

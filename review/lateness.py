@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from functools import lru_cache
+from collections import Counter, OrderedDict
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import PurePath
 
 from lowwater.instants import HOUR
-from lowwater.lake.ledgers.history import LinkLateness, read_lateness
+from lowwater.lake.ledgers.captures import Captures
+from lowwater.lake.ledgers.history import LinkLateness, lateness_files, read_lateness
 from lowwater.quality.lateness.counts import LatenessCounts
 from lowwater.quality.lateness.review import IntervalLateness, SkewReview, review
+from lowwater.quality.lateness.wording import headline
 from lowwater.replay.schedule.link_queries import readers, row_rates
 
 from .board import Snapshot
@@ -17,21 +21,55 @@ RECENT = 31 * 24 * HOUR
 """Period before the end of the last capture that a review covers, ns."""
 
 
-@lru_cache(maxsize=64)
+_KEPT: OrderedDict[tuple[PurePath, str], tuple[object, tuple[SkewReview, str]]] = OrderedDict()
+MOST_KEPT = 512
+"""Links whose headlines are kept."""
+
+
+def link_headline(snapshot: Snapshot, link: str) -> tuple[SkewReview, str]:
+    """Returns the review of a link and its headline, without intervals and readers: those of all take much memory.
+
+    It is computed again only if files of the link have come or gone, or its settings are others.
+    """
+    place, captures = (snapshot.lake.root, link), snapshot.captures.get(link)
+    state = lateness_files(snapshot.lake, link), snapshot.config.link(link), captures and captures.end
+    kept = _KEPT.get(place)
+    if kept is None or kept[0] != state:
+        found = _reviewed(snapshot, link, rated=False)
+        kept = _KEPT[place] = state, (replace(found, seen=()), headline(found))
+        while len(_KEPT) > MOST_KEPT:
+            _KEPT.popitem(last=False)
+    return kept[1]
+
+
 def link_review(snapshot: Snapshot, link: str) -> SkewReview:
     """Reviews the last month of a link, over intervals of the most frequent length."""
-    end = max((capture.covers_to for capture in snapshot.captures.get(link, ())), default=0)
+    return _reviewed(snapshot, link, rated=True)
+
+
+def _reviewed(snapshot: Snapshot, link: str, rated: bool) -> SkewReview:
+    captures = Captures.of(snapshot.captures.get(link, ()))
+    end = captures.end or 0
     rows = read_lateness(snapshot.lake, link, max(0, end - RECENT), end + 1)
     skew = snapshot.config.link(link).skew
     lengths = Counter(row.interval_end - row.interval_start for row in rows)
     usual = lengths.most_common(1)[0][0] if lengths else 0
-    seen = [_seen(row, skew) for row in rows if row.interval_end - row.interval_start == usual and len(row.counts)]
+    chosen = [row for row in rows if row.interval_end - row.interval_start == usual and len(row.counts)]
+    seen = _seen(chosen, skew)
     start, until = (seen[0].start, seen[-1].end) if seen else (0, 0)
-    waiting = readers(snapshot.jobs.values(), link, row_rates(snapshot.records, start, until))
-    return review(link, skew, seen, readers=waiting, captures=snapshot.captures.get(link, ()))
+    waiting = readers(snapshot.jobs.values(), link, row_rates(snapshot.records, start, until)) if rated else ()
+    return review(link, skew, seen, readers=waiting, captures=captures)
 
 
-def _seen(row: LinkLateness, skew: int) -> IntervalLateness:
-    lags = LatenessCounts.of(row.bounds, row.counts, row.largest)
-    refused = row.refused if row.skew == skew else lags.lost(skew)
-    return IntervalLateness(row.interval_start, row.interval_end, lags, refused, row.busiest)
+def _seen(rows: Sequence[LinkLateness], skew: int) -> list[IntervalLateness]:
+    arrays = [row.bounds for row in rows], [row.counts for row in rows], [row.largest for row in rows]
+    return [
+        IntervalLateness(
+            row.interval_start,
+            row.interval_end,
+            lags,
+            row.refused if row.skew == skew else lags.lost(skew),
+            row.busiest,
+        )
+        for row, lags in zip(rows, LatenessCounts.of_many(*arrays), strict=True)
+    ]

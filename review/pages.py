@@ -32,7 +32,7 @@ from .board import GRAVITY, Interval, Part, Snapshot
 from .calendar import LINK_STATES, SIGNS, Month, link_calendar, months, set_calendar, tally
 from .drawing import lateness, waterfall
 from .interval import SHOWN, expectations_of, links_of, operators_of, placed_of, shed_of, stages_of
-from .lateness import link_review
+from .lateness import link_headline, link_review
 from .queries import cost_history, explained, newest_preview, previews, query_plan, rows_history
 from .trends import subjects, summaries, trend
 from .verdict import overview_verdict
@@ -368,8 +368,7 @@ def _trend(snapshot: Snapshot, kind: str, safe_set: str, safe: str) -> dict[str,
 
 @page("skew/index", "skews.html", "Skew review")
 def _skews(snapshot: Snapshot) -> dict[str, Any]:
-    reviews = [link_review(snapshot, link) for link in sorted(snapshot.captures)]
-    return {"reviews": [(item, headline(item)) for item in reviews]}
+    return {"reviews": [link_headline(snapshot, link) for link in sorted(snapshot.captures)]}
 
 
 @page("skew/{}", "skew.html", "Skew review", lambda snapshot: [(safe_name(link),) for link in snapshot.captures])

@@ -5,19 +5,34 @@ Whoever reaches another address than loopback needs a token. `app` has the route
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import secrets
 import socket
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePath
+from typing import TYPE_CHECKING
 
 from lowwater.errors import LowwaterError
 
 from .app import create
-from .board import Board
+from .board import Board, Snapshot, kept_by_snapshot
 from .login import App, Door
+from .memory import give_back, spare_memory
+from .pages import render
 
+if TYPE_CHECKING:
+    import uvicorn
+
+LOOK = 5.0
+"""Seconds between two looks at the ledgers."""
+THREADS = 4
+"""Pages that are made at a time; each thread has open tables of its own."""
+WARM = ("index.html", "skew/index.html", "trends/index.html")
+"""Pages that are made once before the server answers: they compute what is kept as long as no ledger changes."""
 NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
 """Names of loopback in the header `Host`."""
 SHORTEST = 16
@@ -76,15 +91,9 @@ def is_loopback(host: str) -> bool:
         return host.lower() == "localhost"
 
 
-def guarded(root: PurePath, queries: Path, allowed: Access) -> App:
-    """Builds the app of a lake with the door before it.
-
-    Args:
-        root: folder of the lake.
-        queries: folder of the query sets.
-        allowed: who may read the pages.
-    """
-    return Door(create(Board(root, queries)), allowed.token, allowed.hosts)
+def guarded(board: Board, allowed: Access) -> App:
+    """Builds the app of a lake with the door before it."""
+    return Door(create(board), allowed.token, allowed.hosts)
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -122,13 +131,62 @@ def serve(
     import uvicorn
 
     allowed = access(host, token_file)
-    Board(root, queries).now()
+    spare_memory()
+    board = Board(root, queries)
     opened = listen(host, port)
-    name = f"[{host}]" if ":" in host else host
-    tell(f"http://{name}:{opened.getsockname()[1]}/")
-    if allowed.token is not None and token_file is None:
-        tell(f"token: {allowed.token}")
+
+    def ready() -> None:
+        name = f"[{host}]" if ":" in host else host
+        tell(f"http://{name}:{opened.getsockname()[1]}/")
+        if allowed.token is not None and token_file is None:
+            tell(f"token: {allowed.token}")
+
     config = uvicorn.Config(
-        guarded(root, queries, allowed), log_level="warning", server_header=False, proxy_headers=False, ws="none"
+        guarded(board, allowed), log_level="warning", server_header=False, proxy_headers=False, ws="none"
     )
-    uvicorn.Server(config).run(sockets=[opened])
+    asyncio.run(_answer(uvicorn.Server(config), board, opened, ready))
+
+
+async def _answer(server: uvicorn.Server, board: Board, opened: socket.socket, ready: Callable[[], None]) -> None:
+    """Answers with few threads; the pages that take longest are made once before anybody asks for them.
+
+    Args:
+        server: the web server.
+        board: access to the lake.
+        opened: the socket to listen on.
+        ready: is called once the pages are made.
+    """
+    from anyio import to_thread
+
+    to_thread.current_default_thread_limiter().total_tokens = THREADS
+    await to_thread.run_sync(board.now)
+    await to_thread.run_sync(warm, board)
+    ready()
+    warming = asyncio.create_task(_keep_warm(board))
+    await server.serve(sockets=[opened])
+    warming.cancel()
+
+
+async def _keep_warm(board: Board) -> None:
+    """Makes the pages again soon after a ledger has changed, in a tenth of the time at most."""
+    from anyio import to_thread
+
+    took = 0.0
+    while True:
+        await asyncio.sleep(max(LOOK, 10 * took))
+        begin = time.monotonic()
+        await to_thread.run_sync(warm, board)
+        took = time.monotonic() - begin
+
+
+def warm(board: Board) -> None:
+    """Makes the pages that compute most, so that nobody waits for them; nothing where no ledger has changed."""
+    with suppress(LowwaterError):  # the page says it
+        _warm(board.now())
+
+
+@kept_by_snapshot
+def _warm(snapshot: Snapshot) -> None:
+    for address in WARM:
+        render(snapshot, address, served=True)
+        give_back()

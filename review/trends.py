@@ -10,7 +10,6 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 from lowwater.instants import HOUR, format_instant, spoken_duration
 from lowwater.lake.ledgers.history import read_metrics
@@ -25,7 +24,7 @@ from lowwater.quality.drift import (
 )
 from lowwater.quality.lateness.wording import share_text
 
-from .board import Snapshot
+from .board import Snapshot, kept_by_snapshot
 from .drawing import Plot, history
 
 DAY = 24 * HOUR
@@ -146,7 +145,7 @@ def subjects(snapshot: Snapshot) -> list[tuple[str, str, str]]:
     return found
 
 
-@lru_cache(maxsize=128)
+@kept_by_snapshot
 def trend(snapshot: Snapshot, kind: str, name: str, query_set: str) -> Trend:
     """Computes the trend of a link or query from the intervals of the last weeks.
 
@@ -294,7 +293,7 @@ class Summary:
     newest: tuple[int, int, str] | None
 
 
-@lru_cache(maxsize=8)
+@kept_by_snapshot
 def summaries(snapshot: Snapshot) -> tuple[Summary, ...]:
     """Returns a line for each link and query over the last days, those with most unusual intervals first."""
     lines, pasts = [], {}

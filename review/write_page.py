@@ -164,7 +164,8 @@ def _units(text: str) -> int:
 
 def _newest_hour(snapshot: Snapshot) -> int:
     """The hour in which the largest of the newest captures begins, ns; 0 without captures."""
-    captures = sorted((row for rows in snapshot.captures.values() for row in rows), key=lambda row: row.covers_from)
+    found = [rows[at] for rows in snapshot.captures.values() for at in rows.newest(NEWEST)]
+    captures = sorted(found, key=lambda row: row.covers_from)
     newest = max(captures[-NEWEST:], key=lambda row: row.packets, default=None)
     return 0 if newest is None or newest.first is None else newest.first // HOUR * HOUR
 

@@ -1,17 +1,17 @@
-"""Takes the scripts of the site out of npm's packages: `python -m website.fetch var/website/scripts`.
+"""Takes scripts out of npm's packages: `python -m website.fetch var/website/scripts`.
 
-`npm pack` brings the packages; their digests are those of scripts.json. With a folder of packages as second argument
-nothing is fetched.
+`npm pack` brings the packages; their digests are those of scripts.json, the scripts of the site. `--pins` names another
+file of this form, such as that of the tests; with `--packages`, a folder of packages, nothing is fetched.
 """
 
 from __future__ import annotations
 
+import argparse
 import base64
 import hashlib
 import json
 import shutil
 import subprocess
-import sys
 import tarfile
 import tempfile
 from pathlib import Path
@@ -33,28 +33,27 @@ def unpack(package: Path, integrity: str, member: str) -> bytes:
     content = package.read_bytes()
     digest = "sha512-" + base64.b64encode(hashlib.sha512(content).digest()).decode()
     if digest != integrity:
-        raise SystemExit(f"{package.name} is {digest}, not {integrity} as {SCRIPTS.name} says")
+        raise SystemExit(f"{package.name} is {digest}, not {integrity} as its pin says")
     with tarfile.open(package) as archive:
         file = archive.extractfile(member)
         assert file is not None
         return file.read()
 
 
-def fetch(out: Path, packages: Path | None = None) -> None:
+def fetch(out: Path, packages: Path | None = None, pins: Path = SCRIPTS) -> None:
     """Writes NAME.js for each script.
 
     Args:
         out: folder of the scripts.
         packages: folder of packages that are there already; None fetches them.
+        pins: file with version, digest and path of each script.
     """
     if packages is None and shutil.which("npm") is None:
-        raise SystemExit(
-            "npm is missing, which brings the scripts of the site once\n  hint: apt install npm, or nodejs.org"
-        )
+        raise SystemExit("npm is missing, which brings the scripts once\n  hint: apt install npm, or nodejs.org")
     with tempfile.TemporaryDirectory() as scratch:
         folder = packages or Path(scratch)
         out.mkdir(parents=True, exist_ok=True)
-        for name, pinned in json.loads(SCRIPTS.read_text(encoding="utf-8")).items():
+        for name, pinned in json.loads(pins.read_text(encoding="utf-8")).items():
             if packages is None:
                 _pack(f"{name}@{pinned['version']}", folder)
             package = folder / f"{name}-{pinned['version']}.tgz"
@@ -73,4 +72,9 @@ def _pack(package: str, folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    fetch(Path(sys.argv[1]), Path(sys.argv[2]) if len(sys.argv) > 2 else None)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--packages", type=Path)
+    parser.add_argument("--pins", type=Path, default=SCRIPTS)
+    chosen = parser.parse_args()
+    fetch(chosen.out, chosen.packages, chosen.pins)

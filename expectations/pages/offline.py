@@ -17,6 +17,7 @@ _TAGS = re.compile(
 )
 _ATTRIBUTES = re.compile(
     "id|class|title|datetime|lang|charset|name|content|http-equiv|rel|href|hidden|style|data-[a-z]+"
+    "|tabindex|role|aria-label"
 )
 _RELATIVE = re.compile(r"(?:#|(?:\.\./)*[A-Za-z0-9_%~-])[A-Za-z0-9_.%~/#-]*")
 _STYLE = re.compile(r"(?:[a-z-]+:[a-z0-9.% -]*(?:!important)?; ?)*")

@@ -1,4 +1,4 @@
-"""Maintenance of a lake: joins small files, and removes old versions, old streams and leftovers of dead runs.
+"""Maintenance of a lake: joins small files, sums published ones, removes old versions, streams and leftovers of runs.
 
 Called by `lowwater maintain` and its DAG, under the locks of the runs. It never touches `packets/`, where ingest
 removes leftovers itself. It never changes the order of stream files, whose digest was audited.
@@ -19,6 +19,7 @@ from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.runs import DONE, FAILED, INCOMPLETE, PROVISIONAL, PUBLISH, ReplayRow, read_replays
 from lowwater.lake.locks import hold, hold_range
 from lowwater.lake.results.pins import all_pins
+from lowwater.lake.results.sums import make_sums
 from lowwater.lake.tables import (
     hours,
     interval_label,
@@ -37,7 +38,7 @@ class UpkeepStep:
     """A step of the maintenance: done, or with `dry_run` due.
 
     Attributes:
-        what: joined, removed streams, removed files, removed staging.
+        what: joined, summed, removed streams, removed files, removed staging.
         where: path relative to the lake.
         files: number of files.
         bytes: total size of these files.
@@ -73,6 +74,7 @@ def maintain(
         if retention.streams is not None:
             steps += _remove_streams(lake, replays, clock() - retention.streams, dry_run)
         steps += _join_tables(lake, replays, dry_run)
+        steps += _sum_tables(lake, dry_run)
         pinned = {lake.table(query) for pins in all_pins(lake) if pins.unfinished for query in pins.tables}
         for path in _tables(lake):
             if path in pinned:  # readers are held at a version that grows old, until its set is published wholly
@@ -84,7 +86,7 @@ def maintain(
 def _tables(lake: Lake) -> list[PurePath]:
     """Lists every Delta table except `packets/`, whose files may be hours old before their commit."""
     ledgers = [lake.captures, lake.malformed, lake.violations, lake.heartbeats, lake.replays, lake.quality]
-    folders = [folder for name in ("tables", "streams") for folder in paths.folders(lake.root / name)]
+    folders = [folder for name in ("tables", "streams", "sums") for folder in paths.folders(lake.root / name)]
     folders += [folder for query_set in paths.folders(lake.root / "lfta") for folder in paths.folders(query_set)]
     return [*ledgers, lake.quarantine, *sorted(folders)]
 
@@ -158,6 +160,14 @@ def _join_tables(lake: Lake, replays: list[ReplayRow], dry_run: bool) -> Iterato
             continue  # a run has just replaced some of the files; the next maintenance joins them
         sizes = [size for file_sizes in closed.values() for size in file_sizes]
         yield UpkeepStep("joined", _relative(lake, path), len(sizes), sum(sizes))
+
+
+def _sum_tables(lake: Lake, dry_run: bool) -> Iterator[UpkeepStep]:
+    """Sums the files that were published since the last maintenance, after they were joined."""
+    for path in paths.folders(lake.root / "tables"):
+        files, size = make_sums(path, dry_run)
+        if files:
+            yield UpkeepStep("summed", _relative(lake, path), files, size)
 
 
 def _vacuum(lake: Lake, path: PurePath, versions: int, dry_run: bool) -> Iterator[UpkeepStep]:

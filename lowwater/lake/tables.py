@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 import pyarrow as pa
 from pyarrow import fs
@@ -31,7 +32,7 @@ from lowwater.storage.locks import HeldError, hold_lock
 
 if TYPE_CHECKING:
     import pyarrow.dataset as pads
-    from deltalake import CommitProperties, DeltaTable
+    from deltalake import CommitProperties, DeltaTable, WriterProperties
 
 OWNER = "lowwater.owner"
 _TOKEN = "lowwater.commit"
@@ -44,6 +45,8 @@ _CONFLICT = re.compile(r"oncurrent|(Metadata|Protocol) changed|transaction: \d+$
 """Messages of Delta when other writers were faster; the last one after its own 15 attempts. Delta raises one class
 for this and for disk errors, so only the text tells them apart."""
 MOST_FRAGMENTS = 64
+MOST_GROUPED = 1 << 13
+"""Most rows of a row group of a ledger."""
 _STORE = re.compile(r"https?://|Generic (S3|GCS|MicrosoftAzure) error|status code: \d\d\d|object store")
 """Errors of Delta that are errors of an object store."""
 
@@ -339,17 +342,24 @@ def replace_rows(path: PurePath, rows: pa.Table, predicate: str, fence: Fence | 
     from deltalake import write_deltalake
 
     def overwrite(table: DeltaTable, options: Options) -> None:
-        write_deltalake(table, rows, mode="overwrite", predicate=predicate, **options)
+        write_deltalake(table, rows, mode="overwrite", predicate=predicate, writer_properties=_groups(), **options)
 
     commit(path, overwrite, fence)
 
 
-def append_rows(path: PurePath, rows: pa.Table, fence: Fence | None = None) -> None:
-    """Appends rows in one commit."""
+def append_rows(path: PurePath, rows: pa.Table, fence: Fence | None = None, grouped: int = MOST_GROUPED) -> None:
+    """Appends rows in one commit.
+
+    Args:
+        path: directory of the table.
+        rows: new rows.
+        fence: lease of the writer, as for `commit`.
+        grouped: most rows of a row group, which readers decode as a whole.
+    """
     from deltalake import write_deltalake
 
     def append(table: DeltaTable, options: Options) -> None:
-        write_deltalake(table, rows, mode="append", **options)
+        write_deltalake(table, rows, mode="append", writer_properties=_groups(grouped), **options)
 
     commit(path, append, fence)
 
@@ -437,6 +447,23 @@ def table_dataset(path: PurePath, table: DeltaTable) -> pads.Dataset:
     return table.to_pyarrow_dataset(filesystem=folder)
 
 
+def files_dataset(path: PurePath, files: Iterable[tuple[str, Any]], schema: pa.Schema) -> pads.Dataset:
+    """Returns some files of a table as an Arrow dataset; that of the whole table takes a millisecond for each file.
+
+    Args:
+        path: directory of the table.
+        files: path of each file in the log, and an expression that says the values of its partition.
+        schema: columns of the dataset, with those of the partition.
+    """
+    from lowwater.lake.datasets import pads
+
+    parts = [(unquote(name), partition) for name, partition in files]  # the log writes paths as URLs
+    folder = fs.SubTreeFileSystem(str(paths.local_table(path, (name for name, _ in parts))), fs.LocalFileSystem())
+    form = pads.ParquetFileFormat()
+    fragments = [form.make_fragment(name, folder, partition) for name, partition in parts]
+    return pads.FileSystemDataset(fragments, schema, form, folder)
+
+
 def fetch_rows(path: PurePath, dataset: pads.Dataset, predicate: Any = None) -> pads.Dataset:
     """Brings the files of an object store, in which a predicate may find rows, to the disk; returns the dataset."""
     if not isinstance(path, Path):
@@ -450,15 +477,31 @@ def read_rows(path: PurePath, schema: pa.Schema, predicate: Any = None) -> pa.Ta
     if table is None:
         return schema.empty_table()
     with lake_errors(f"{path}: the table cannot be read"):
-        rows: pa.Table = fetch_rows(path, table_dataset(path, table), predicate).to_table(schema.names, predicate)
+        dataset = fetch_rows(path, table_dataset(path, table), predicate)
+        rows: pa.Table = dataset.to_table(schema.names, predicate, batch_readahead=2, fragment_readahead=1)
     return rows.cast(schema)
 
 
-def compact(path: PurePath) -> None:
-    """Joins the small files of a ledger once there are many, since readers open every file."""
+def column_values(column: pa.ChunkedArray | pa.Array, pool: dict[int, int]) -> list[Any]:
+    """Returns the values of a column; equal texts, such as states, and equal whole numbers are one object.
+
+    Args:
+        column: the column.
+        pool: whole numbers that were met before, of other columns too.
+    """
+    if not pa.types.is_string(column.type):
+        return [pool.setdefault(value, value) if type(value) is int else value for value in column.to_pylist()]
+    whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    coded = whole.dictionary_encode()
+    texts = [*coded.dictionary.to_pylist(), None]
+    return [texts[at] for at in coded.indices.fill_null(len(texts) - 1).to_pylist()]
+
+
+def compact(path: PurePath, grouped: int = MOST_GROUPED) -> None:
+    """Joins the small files of a ledger once there are many, since readers open every file; arguments as above."""
     table = open_table(path)
     if table is not None and len(table.file_uris()) > MOST_FRAGMENTS * max(1, len(table.partitions())):
-        _join(path, None)
+        _join(path, None, _groups(grouped))
 
 
 def join_files(path: PurePath, column: str, values: Sequence[str]) -> bool:
@@ -466,7 +509,14 @@ def join_files(path: PurePath, column: str, values: Sequence[str]) -> bool:
     return _join(path, [(column, "in", list(values))])
 
 
-def _join(path: PurePath, partitions: Any) -> bool:
+def _groups(most: int = MOST_GROUPED) -> WriterProperties:
+    """Returns how ledgers are written: Arrow decodes whole row groups, also where one row of a year is wanted."""
+    from deltalake import WriterProperties
+
+    return WriterProperties(compression="SNAPPY", max_row_group_size=most)
+
+
+def _join(path: PurePath, partitions: Any, properties: WriterProperties | None = None) -> bool:
     from deltalake.exceptions import CommitFailedError
 
     with lake_errors(f"{path}: its files cannot be joined"), joins_files(path) as alone:
@@ -475,7 +525,7 @@ def _join(path: PurePath, partitions: Any) -> bool:
         table = existing(path)
         forget(path)
         try:
-            table.optimize.compact(partition_filters=partitions)
+            table.optimize.compact(partition_filters=partitions, writer_properties=properties)
         except CommitFailedError:
             return False  # another writer changed the table meanwhile; it stays as it was
     return True

@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 from lowwater.config import Config, Link
 from lowwater.instants import SECOND, format_instant
 from lowwater.lake.layout import OUTCOMES, Lake
-from lowwater.lake.ledgers.captures import Capture, malformed_between
-from lowwater.lake.ledgers.coverage import Gap, gap_text
+from lowwater.lake.ledgers.captures import Capture, Captures, malformed_between
+from lowwater.lake.ledgers.coverage import Gap, uncovered_text
 from lowwater.lake.ledgers.outside import OutsideCount, elsewhere, outside, outside_words
 from lowwater.lake.ledgers.runs import read_heartbeats, read_violations
 from lowwater.lake.packets import PacketFiles
@@ -76,13 +76,10 @@ class AuditScope:
 
     def files(self, *links: str) -> str:
         """The file names of the captures of some links that overlap the interval."""
-        names = [
-            Path(capture.path).name
-            for link in links
-            for capture in self.captures.get(link, ())
-            if capture.meets(self.start, self.end)
-            or (capture.covers_from < self.end and capture.covers_to > self.start)
-        ]
+        names = []
+        for link in links:
+            captures = Captures.of(self.captures.get(link, ()))
+            names += [Path(captures[at].path).name for at in captures.covering(self.start, self.end)]
         return _abbreviated(names, len(names)) or "none"
 
 
@@ -154,7 +151,7 @@ def _link(scope: AuditScope, scan: LinkScan, counts: Counts) -> Row:
         "strays": _abbreviated(strays := unaccounted_records(scope, scan, late), len(strays)) if unaccounted else "",
         "gap_ns": sum(gap.until - gap.since for gap in gaps),
         "excluded_ns": sum(gap.until - gap.since for gap in excluded),
-        "gaps": "; ".join(gap_text(gap, captures) for gap in (*gaps, *excluded)),
+        "gaps": "; ".join(uncovered_text(gap, captures) for gap in (*gaps, *excluded)),
         **_copies(scan),
         **_share("violating", late.num_rows, read, limits),
         **_share("malformed", malformed.num_rows, read, limits),
@@ -174,7 +171,9 @@ def unaccounted_records(scope: AuditScope, scan: LinkScan, late: pa.Table) -> li
         scan: the scan of the link.
         late: the late records of the link in the ledger of violations.
     """
-    names = {capture.capture: Path(capture.path).name for capture in scope.captures.get(scan.link, ())}
+    captures = Captures.of(scope.captures.get(scan.link, ()))
+    paths = zip(captures.values("capture"), captures.values("path"), strict=True)
+    names = {digest: Path(path).name for digest, path in paths}
     scanned, recorded = (
         set(zip(*(t[name].to_pylist() for name in _RECORD), strict=True)) for t in (scan.violations, late)
     )
@@ -274,7 +273,7 @@ def _copies(scan: LinkScan) -> Row:
 
 
 def _violations(captures: Sequence[Capture], late: pa.Table) -> str:
-    names = {capture.capture: Path(capture.path).name for capture in captures}
+    names = Captures.of(captures).names_of({row["capture"] for row in late.slice(0, EXAMPLES).to_pylist()})
     examples = [
         f"{names.get(row['capture'])} record {row['position']} ({row['lateness'] / SECOND:.6g}s late)"
         for row in late.slice(0, EXAMPLES).to_pylist()

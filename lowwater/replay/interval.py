@@ -548,7 +548,7 @@ def end_of_rows(job: Job, captures: Mapping[str, Captures]) -> int:
     ends = []
     for name in job.plan.links:
         settings = job.config.link(name)
-        covered = max((capture.covers_to for capture in captures.get(name, ())), default=0)
+        covered = Captures.of(captures.get(name, ())).end or 0
         if settings.until is None or covered + settings.gap_tolerance < settings.until:
             return 0
         ends.append(settings.until)

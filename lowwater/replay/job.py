@@ -185,7 +185,8 @@ class Job:
         ends = {}
         for link in self.plan.links:
             until = self.config.link(link).until
-            covered = max((capture.covers_to for capture in captures.get(link, ())), default=end)
+            last = Captures.of(captures.get(link, ())).end
+            covered = end if last is None else last
             if until is not None or covered < end:
                 ends[link] = covered if until is None else until
         return ends
@@ -300,7 +301,8 @@ class IntervalInputs(LowInputs):
         section = self.config.query_sets.get(self.query_set)
         if section is not None and section.chain_start is not None:
             return section.chain_start
-        first = min((capture.covers_from for link in query.links for capture in self.captures.get(link, ())), default=0)
+        begins = [Captures.of(self.captures.get(link, ())).begin for link in query.links]
+        first = min((begin for begin in begins if begin is not None), default=0)
         return first // (self.end - self.start) * (self.end - self.start)
 
     def held(self) -> dict[str, PurePath]:

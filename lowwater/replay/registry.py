@@ -154,10 +154,10 @@ def list_streams(lake: Lake, planned: Sequence[Job], problems: Mapping[str, str]
     Raises:
         LakeError: the lake cannot be read.
     """
-    replays = read_replays(lake)
+    replays = read_replays(lake, stage=PUBLISH)
     streams = {}
     for job in planned:
-        ends = {link: max((row.covers_to for row in rows), default=None) for link, rows in job.captures().items()}
+        ends = {link: rows.end for link, rows in job.captures().items()}
         for query in job.plan.queries:
             stored = _stored(lake, query.name, replays)
             if stored is None or stored.owner == job.query_set:

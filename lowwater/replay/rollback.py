@@ -66,7 +66,7 @@ class RollbackTarget:
             LakeError: there is no such query or interval, or its rows are the state of later intervals.
         """
         lake = open_lake(root, make=False)
-        table = result_table(lake, query).table
+        table = result_table(lake, query).opened()
         start, end = interval_of(lake, query, at)
         job = Job.open(root, table.metadata().configuration.get(OWNER) or "", queries)
         chosen = next((each for each in job.plan.queries if each.name == query), None)

@@ -15,14 +15,18 @@ from fastapi import APIRouter, Depends, Request
 from fastapi.responses import Response
 
 from lowwater.errors import LowwaterError
+from lowwater.lake.results.exploring import instant_of
 
-from ..board import Board
+from ..board import Board, Snapshot, kept_by_snapshot
 from ..pages import fill_template
+from ..results.answers import Answer, Answers, wait_for
 from ..results.pages import METHODS, Shown
-from .effects import ACTS, SHOWN, Act, CommandHost, Host, after, make_act
+from .effects import ACTS, BACKFILL, SHOWN, SKEW, Act, CommandHost, Host, after, make_act
 
 LONGEST_FORM = 16384
 """Most bytes of a form."""
+FRESH = 60.0
+"""Seconds for which it is shown again what an act would do. Whoever confirms an act has it computed anew."""
 
 
 def only_commands() -> Host:
@@ -81,7 +85,13 @@ def add_acts(
     ) -> Response:
         try:
             snapshot = board.now().only(sees)
-            act = make_act(board, snapshot, kind, name, given) if kind in ACTS else None
+            if kind in (BACKFILL, SKEW) and act_on is _nothing:
+                shown = _shown(snapshot, board, kind, name, given)
+                if not shown.ready:
+                    return page(fill_template(snapshot, "act_waits.html", "", "../../", {"name": name}, True), 200)
+                act = shown.value
+            else:
+                act = make_act(board, snapshot, kind, name, given) if kind in ACTS else None
             if act is None:
                 return page("There is no such page.", 404)
             refusal = act.refusal or acting.refusal(act)
@@ -120,6 +130,27 @@ def add_acts(
                 return "", str(error)
 
         return answer(kind, name, given, sees, acting, confirmed)
+
+
+def _shown(snapshot: Snapshot, board: Board, kind: str, name: str, given: dict[str, str]) -> Answer:
+    """Computes an act that is only shown, behind the page if need be: that of a skew looks at all that is published."""
+    key = kind, name, tuple(sorted(given.items()))
+    answer = _answers(snapshot).ask(key, 1, lambda watch: make_act(board, snapshot, kind, name, given), FRESH)
+    wait_for(_intervals(snapshot, kind, given), answer)
+    return answer
+
+
+def _intervals(snapshot: Snapshot, kind: str, given: dict[str, str]) -> int:
+    """The number of intervals that an act looks at, about."""
+    if kind == SKEW:
+        return len(snapshot.keys)
+    start, end = (instant_of(given.get(name, ""), name) for name in ("start", "end"))
+    return sum(start <= begin < end for _, begin, _ in snapshot.keys)
+
+
+@kept_by_snapshot
+def _answers(snapshot: Snapshot) -> Answers:
+    return Answers()
 
 
 def _nothing(act: Act) -> tuple[str, str]:

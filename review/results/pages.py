@@ -8,8 +8,8 @@ from __future__ import annotations
 import io
 import json
 import tempfile
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 from urllib.parse import urlencode
@@ -31,6 +31,7 @@ from lowwater.replay.job import Job
 
 from ..board import Board, Snapshot
 from ..pages import fill_template
+from .answers import Answer, Answers, wait_for
 from .asked import ROWS_SHOWN, Asked, numbers_of, parse_asked
 from .curve_drawing import draw_curves
 
@@ -106,6 +107,8 @@ def add_results(router: APIRouter, board: Board, permission: Any, page: Shown, h
 
         return answer_of(board, sees, (set_name, query), page, made)
 
+    answers = Answers()
+
     @router.api_route("/results/index.html", methods=METHODS)
     def index(sees: Any = permission) -> Response:
         try:
@@ -120,7 +123,10 @@ def add_results(router: APIRouter, board: Board, permission: Any, page: Shown, h
 
     @router.api_route("/results/{set_name}/{query}", methods=METHODS)
     def results(set_name: str, query: str, request: Request, sees: Any = permission) -> Response:
-        return answer(set_name, query, request, sees, lambda *parts: page(_page(*parts), 200))
+        def shown(chosen: Chosen, table: ResultTable, asked: Asked) -> Response:
+            return page(_page(chosen, table, asked, answers), 200)
+
+        return answer(set_name, query, request, sees, shown)
 
     @router.api_route("/results/{set_name}/{query}/plot.json", methods=METHODS)
     def plot(set_name: str, query: str, request: Request, sees: Any = permission) -> Response:
@@ -140,26 +146,36 @@ def _version(request: Request) -> int | None:
     return int(text) if text.isdecimal() and len(text) < 10 else -1
 
 
-def _curves(chosen: Chosen, table: ResultTable, asked: Asked) -> Curves:
+def _curves(table: ResultTable, chosen: Chosen, asked: Asked) -> Curves:
     clocks = [field.temporal for field in chosen.query.logical.fields if field.temporal and not field.temporal.origin]
     grain = max([1, *(abs(clock.first(3) - clock.first(2)) for clock in clocks)])
     return curves(table, asked.wish, asked.number, asked.key, grain=grain)
 
 
-def _page(chosen: Chosen, table: ResultTable, asked: Asked) -> str:
+def _page(chosen: Chosen, table: ResultTable, asked: Asked, answers: Answers) -> str:
     offset = (asked.page - 1) * ROWS_SHOWN
-    count = table.count(asked.wish)
-    shown = table.page(asked.wish, offset, ROWS_SHOWN)
-    summed = _curves(chosen, table, asked)
+    wish, files = asked.wish, table.number_of_files(asked.wish)
+    of = str(table.path), table.identity, table.version, wish
+
+    def ask(what: Hashable, make: Callable[[ResultTable], Any]) -> Answer:
+        return answers.ask((*of, what), files, lambda watch: make(replace(table, watch=watch)))
+
+    first = ask(asked.page, lambda table: table.page(wish, offset, ROWS_SHOWN))
+    counted = ask("count", lambda table: table.count(wish))
+    plotted = ask((asked.number, asked.key), lambda table: _curves(table, chosen, asked))
+    wait_for(files, first, counted, plotted)
+    summed = plotted.value if plotted.ready else None
+    rows = first.value.to_pylist() if first.ready else []
     name, query = chosen.job.query_set, chosen.query.name
     values = {
         "name": name,
         "query": query,
         "table": table,
         "asked": asked,
-        "count": count,
+        "count": counted.value if counted.ready else None,
         "offset": offset,
-        "rows": [_row(chosen.query, table, row) for row in shown.to_pylist()],
+        "rows": [_row(chosen.query, table, row) for row in rows] if first.ready else None,
+        "shares": [answer.share for answer in (first, counted, plotted) if not answer.ready],
         "shown": ROWS_SHOWN,
         "deepest": DEEPEST,
         "most": MOST_DOWNLOADED,
@@ -167,7 +183,7 @@ def _page(chosen: Chosen, table: ResultTable, asked: Asked) -> str:
         "operators": OPERATORS,
         "numbers": numbers_of(table),
         "curves": summed,
-        "plot": draw_curves(summed, lambda start, end: asked.address(start=start, end=min(end, asked.wish.end))),
+        "plot": summed and draw_curves(summed, lambda start, end: asked.address(start=start, end=min(end, wish.end))),
         "versions": [version for version in range(table.newest, -1, -1) if version != table.version][:10],
         "base": f"../{safe_name(name)}/{safe_name(query)}",
         "error": "",
@@ -192,7 +208,7 @@ def _row(query: QueryPlan, table: ResultTable, row: dict[str, Any]) -> tuple[lis
 
 def vega(chosen: Chosen, table: ResultTable, asked: Asked) -> dict[str, Any]:
     """Returns the plot as a Vega-Lite specification with its data."""
-    summed = _curves(chosen, table, asked)
+    summed = _curves(table, chosen, asked)
     rows = [
         {"time": format_instant(summed.start + at * summed.step), "value": value, "series": curve.name}
         for curve in summed.curves

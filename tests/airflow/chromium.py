@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-import pytest
-
 from lowwater.instants import format_instant
+from tests.browser import chromium
 
 
 @contextmanager
 def browser(home: Any) -> Iterator[Any]:
     """A page of Chromium, logged in through Airflow's form; every request that leaves the machine is an error."""
-    found = next((path for name in ("chromium", "chromium-browser") if (path := shutil.which(name))), None)
-    if found is None:
-        pytest.skip("no Chromium")
-    from playwright.sync_api import (
-        sync_playwright,
-    )  # a second of imports, which every worker would take to collect tests
-
-    with sync_playwright() as running:
-        started = running.chromium.launch(executable_path=found, args=["--no-sandbox"])
+    with chromium() as started:
         page = started.new_context(viewport={"width": 1500, "height": 950}, timezone_id="UTC").new_page()
         page.set_default_timeout(180_000)
         strangers: list[str] = []
@@ -35,7 +25,6 @@ def browser(home: Any) -> Iterator[Any]:
         page.get_by_role("button", name="Sign in").click()
         page.wait_for_url(lambda url: "login" not in url, timeout=180_000)
         yield page
-        started.close()
     assert strangers == []
 
 

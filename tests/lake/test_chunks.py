@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -63,7 +64,7 @@ def contents(lake: Lake) -> pa.Table:
 def facts(lake: Lake) -> list[Any]:
     rows = read_captures(lake, ["a"])["a"]
     told = {"attempt", "ingested_at", "path", "capture", "bytes", "compression"}
-    return [{name: value for name, value in vars(row).items() if name not in told} for row in rows]
+    return [{name: value for name, value in asdict(row).items() if name not in told} for row in rows]
 
 
 @pytest.mark.slow

@@ -303,7 +303,8 @@ def test_the_verdicts_of_the_demo(published: Path, tmp_path: Path, spark: SparkS
     assert finding.kind == "expect_link_to_exclude_nothing"
     (message,) = finding.messages
     assert message.startswith("link control, 2026-01-01T01:00:00Z to 2026-01-01T02:00:00Z: ")
-    assert "link 'control': no capture covers" in message and ".pcap" in message
+    assert "incomplete: no capture covers 2026-01-01T01:" in message and ".pcap" in message
+    assert message.count("control") == 1 + message.count("control_") and message.count("no capture") == 1
     index = (published / "reports" / "index.html").read_text(encoding="utf-8")
     for each in found:
         assert all((published / "reports" / page).is_file() and page in index for page in each.pages.values())

@@ -124,6 +124,33 @@ def test_what_is_published_so_does_not_run(lake: Path, spark: SparkSession) -> N
         drop_trial(open_lake(lake), "wide")
 
 
+CHAIN = """DEFINE {{ query_name 'chain'; }}
+SELECT tb, srcIP, count(*) AS n, running_sum(len) AS total FROM main1.TCP {where}GROUP BY time/1500 AS tb, srcIP
+CLOSING_WHEN running_sum(len) > 4000
+"""
+
+
+@pytest.mark.spark
+def test_a_query_that_hands_on_a_state_is_promoted_with_it(
+    captures: list[GeneratedCapture], changed: Path, tmp_path: Path, spark: SparkSession
+) -> None:
+    """The first hour is promoted; the second one goes on from its state, as if the lake had computed both."""
+    was, is_ = CHAIN.format(where=""), CHAIN.format(where="WHERE len > 60 ")
+    lake = make_lake(tmp_path / "was", captures, spark, was)
+    whole = make_lake(tmp_path / "is", captures, spark, is_)
+    changed.write_text(is_, encoding="utf-8")
+    to = ("--from", "2026-01-01T00:00Z", "--to", "2026-01-01T01:00Z")
+    said = lowwater("try", "chained", "--lake", lake, "--with", changed, *to)
+    assert said.code == 3 and "chain, 1 interval" in said.out, said
+    set_query(lake, is_)
+    said = lowwater("try", "chained", "--lake", lake, "--promote")
+    assert said.code == 0 and said.out.count("done") == 1, said
+    assert hour(lake, FIRST, "chain") == hour(whole, FIRST, "chain")
+    (outcome,) = replay_range(lake, spark, *SECOND, query_set="talkers")
+    assert outcome.committed and hour(lake, SECOND, "chain") == hour(whole, SECOND, "chain")
+    assert hour(lake, SECOND, "chain") and "nothing is due" in lowwater("plan", "--lake", lake, *TO).out
+
+
 def test_changes_replace_files_by_name() -> None:
     changes = TrialChanges((Path("new/a.gsql"),), {})
     assert changes.files_of([Path("old/a.gsql"), Path("old/b.gsql")]) == [Path("new/a.gsql"), Path("old/b.gsql")]

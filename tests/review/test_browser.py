@@ -12,11 +12,16 @@ from fastapi import FastAPI
 from fastapi.responses import HTMLResponse
 from lowwater_expectations import SUITES
 from lowwater_review import Board
+from lowwater_review.acts.effects import Act, CommandHost
 from lowwater_review.app import create
 
+from lowwater.capture.generate import GeneratedCapture
 from lowwater.instants import HOUR
 from lowwater.lake.tables import interval_label
+from lowwater.replay.schedule.skew_setting import write_skew
 from tests.browser import chromium, served
+from tests.replay.deskmaker import make_lake
+from tests.replay.support import replay_range
 from tests.review.ledgers import HOSTILE, START, make
 from tests.review.resultlake import make_results
 from tests.review.widths import MEASURE, WIDTHS, make_large, write_pages, wrong_places
@@ -97,6 +102,117 @@ def test_a_spike_in_a_plot_leads_to_its_packets_in_three_clicks(page: Any, tmp_p
     browser.close()
     shown = subprocess.run(["tshark", "-r", tmp_path / "spike.pcapng"], capture_output=True, text=True, timeout=60)
     assert shown.returncode == 0 and len(shown.stdout.splitlines()) == count > 0
+
+
+def tab_to(page: Any, name: str, most: int = 90) -> None:
+    """Presses Tab until an element of this text or label has the focus; each one on the way shows that it has it."""
+    for _ in range(most):
+        page.keyboard.press("Tab")
+        text, shown = page.evaluate(
+            """() => { const at = document.activeElement, style = getComputedStyle(at);
+            const label = at.getAttribute("aria-label") || at.labels?.[0]?.innerText || at.innerText || "";
+            return [label.trim(), style.outlineStyle !== "none" && parseFloat(style.outlineWidth) > 0]; }"""
+        )
+        assert shown, f"{text!r} does not show that it has the focus"
+        if text == name:
+            return
+    raise AssertionError(f"Tab does not reach {name!r}")
+
+
+def test_each_journey_can_be_made_by_keyboard_alone(page: Any, address: str, tmp_path: Path) -> None:
+    """A red hour to its cause; a part of the plot, the packets of its row, their download; run again, backfill."""
+    app = create(Board(*make_results(tmp_path)))
+    browser = page.context.browser.new_page()
+    with served(app) as at:
+        browser.goto(f"{at}/results/q/flows?from=2026-01-01T00:00:00Z&to=2026-01-01T01:00:00Z&number=cnt&key=")
+        tab_to(browser, "The parts as a list")
+        browser.keyboard.press("Enter")
+        browser.keyboard.press("Tab")
+        assert "in all" in browser.evaluate("document.activeElement.innerText")
+        browser.keyboard.press("Enter")
+        browser.wait_for_url(lambda url: "to=2026-01-01T01%3A00%3A00Z" not in url and "version" in url)
+        tab_to(browser, "show", 200)
+        browser.keyboard.press("Enter")
+        browser.get_by_role("heading", name="Packets of a row").wait_for()
+        tab_to(browser, "Download all as pcapng")
+        with browser.expect_download():
+            browser.keyboard.press("Enter")
+    browser.goto(f"{address}/lowwater/index.html")
+    tab_to(browser, "1 Jan 05:00, failed")
+    browser.keyboard.press("Enter")
+    browser.get_by_role("heading", name="1 Jan 2025, 05:00 to 06:00 UTC").wait_for()
+    tab_to(browser, browser.locator(".finding.critical summary").first.inner_text().strip())
+    browser.keyboard.press("Enter")  # it was open: the cause was shown at once
+    assert not browser.locator(".finding.critical .pairs").first.is_visible()
+    browser.reload()  # the button is above
+    tab_to(browser, "Run again")
+    browser.keyboard.press("Enter")
+    browser.get_by_role("heading", name="Run q again").wait_for()
+    tab_to(browser, "Cancel")
+    browser.goto(f"{address}/lowwater/set/q.html")
+    tab_to(browser, "Backfill a range")
+    browser.keyboard.press("Enter")
+    browser.get_by_role("heading", name="Backfill q").wait_for()
+    tab_to(browser, "From")
+    browser.keyboard.press("Control+A")
+    browser.keyboard.type("2025-01-01T00:00:00Z")
+    tab_to(browser, "Show what it would do")
+    browser.keyboard.press("Enter")
+    browser.get_by_text("intervals are due").wait_for()
+    browser.close()
+
+
+class Doing(CommandHost):
+    """Does acts in this process, where Airflow would; `tests/airflow/test_reprocess.py` has the same with Airflow."""
+
+    def __init__(self, root: Path, spark: Any) -> None:
+        self.root, self.spark = root, spark
+
+    def refusal(self, act: Act) -> str:
+        return ""
+
+    def perform(self, act: Act) -> str:
+        if act.change is not None:
+            write_skew(self.root, act.change)
+            return "The skew is written."
+        assert act.span is not None
+        replay_range(self.root, self.spark, *act.span, query_set=act.name)
+        return "The intervals have run."
+
+
+@pytest.mark.spark
+def test_a_skew_is_accepted_and_what_became_stale_is_run_again_by_keyboard(
+    page: Any, captures: list[GeneratedCapture], tmp_path: Path, spark: Any
+) -> None:
+    """From the skew review to a calendar that is green again."""
+    lake = make_lake(tmp_path, captures, spark)
+    app = create(Board(lake, tmp_path), host=lambda: Doing(lake, spark))
+    browser = page.context.browser.new_page()
+
+    def press(name: str, heading: str) -> None:
+        tab_to(browser, name, 200)
+        browser.keyboard.press("Enter")
+        browser.get_by_role("heading", name=heading).wait_for(timeout=60_000)
+
+    def labels() -> list[str | None]:
+        browser.goto(f"{at}/index.html")
+        cells = browser.locator('a[href*="interval/talkers/"][aria-label]')
+        return [cells.nth(place).get_attribute("aria-label") for place in range(cells.count())]
+
+    with served(app) as at:
+        green = ["1 Jan 00:00, done", "1 Jan 01:00, done"]
+        assert labels()[:2] == green
+        press("Skew review", "Skew review")
+        press("main1", "Skew of main1")
+        press("Accept the recommended skew", "Set the skew of main1 to")
+        assert browser.get_by_text("2 published intervals become stale").is_visible()
+        press(browser.locator("button.do").inner_text(), "Set the skew of main1 to")
+        browser.get_by_text("The skew is written.").wait_for()
+        press("Backfill the 2 stale intervals of talkers", "Backfill talkers")
+        press("Backfill talkers", "Backfill talkers")
+        browser.get_by_text("The intervals have run.").wait_for(timeout=120_000)
+        assert labels()[:2] == green
+    browser.close()
 
 
 def test_an_act_says_before_that_it_cannot_be_done_here(page: Any, address: str) -> None:

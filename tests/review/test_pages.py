@@ -13,13 +13,14 @@ import pytest
 from fastapi import FastAPI
 from lowwater_review import Board, render, write_site
 from lowwater_review.app import HEADERS, create, inside
-from lowwater_review.calendar import covered, merged
+from lowwater_review.calendar import covered
 from lowwater_review.drawing import history, lateness, waterfall
 from lowwater_review.pages import HERE, PAGES, addresses
 
 from lowwater.errors import LakeError
 from lowwater.instants import HOUR, SECOND
 from lowwater.lake.layout import open_lake
+from lowwater.lake.ledgers.captures import Captures
 from lowwater.lake.locks import hold_range
 from lowwater.lake.tables import interval_label
 from tests.replay.support import lowwater
@@ -254,7 +255,7 @@ def test_pages_stay_small_however_long_the_history(board: Board) -> None:
 
 
 def test_spans_and_what_is_covered() -> None:
-    spans = merged([capture("a", at) for at in (0, 1, 3)])
+    spans = Captures(capture("a", at) for at in (0, 1, 3)).spans
     assert spans == [(START, START + 2 * HOUR), (START + 3 * HOUR, START + 4 * HOUR)]
     begins = [first for first, _ in spans]
     assert [covered(spans, begins, START + at * HOUR, START + (at + 1) * HOUR) // HOUR for at in range(-1, 5)] == [

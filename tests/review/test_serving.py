@@ -39,7 +39,7 @@ def routes(board: Board) -> list[tuple[str, str]]:
 
 
 def test_no_route_answers_without_the_token(lake: tuple[Path, Path]) -> None:
-    app = Door(guarded(*lake, Access(None, None)), TOKEN, None, pause=0)
+    app = Door(guarded(Board(*lake), Access(None, None)), TOKEN, None, pause=0)
     for method, path in [*routes(Board(*lake)), ("GET", "/login/x"), ("POST", "/index.html"), ("GET", "/x/../login")]:
         wrong: list[dict[str, str]] = [
             {},
@@ -55,7 +55,7 @@ def test_no_route_answers_without_the_token(lake: tuple[Path, Path]) -> None:
 
 
 def test_a_login_gives_a_cookie_for_the_pages(lake: tuple[Path, Path]) -> None:
-    app = Door(guarded(*lake, Access(None, None)), TOKEN, None, pause=0)
+    app = Door(guarded(Board(*lake), Access(None, None)), TOKEN, None, pause=0)
     assert "<form" in ask(app, "/login").text
     assert ask(app, "/login", "POST", body=b"token=other").status == 401
     assert ask(app, "/login", "POST", body=b"token=" + b"x" * 100_000).status == 401
@@ -68,7 +68,7 @@ def test_a_login_gives_a_cookie_for_the_pages(lake: tuple[Path, Path]) -> None:
 def test_on_loopback_only_its_own_names_are_answered(lake: tuple[Path, Path]) -> None:
     allowed = access("127.0.0.1", None)
     assert allowed.token is None and access("0.0.0.0", None).token is not None and access("0.0.0.0", None).hosts is None
-    app = guarded(*lake, allowed)
+    app = guarded(Board(*lake), allowed)
     for host, status in {"127.0.0.1:1": 200, "localhost": 200, "[::1]:80": 200, "evil.example:1": 421, "": 421}.items():
         assert ask(app, "/index.html", headers={"Host": host}).status == status, host
     assert not is_loopback("evil.example") and not is_loopback("10.0.0.1")

@@ -22,6 +22,7 @@ from lowwater.instants import HOUR, format_instant
 from lowwater.lake.layout import CAPTURES, REPLAYS, open_lake
 from lowwater.lake.ledgers.runs import ReplayRow
 from lowwater.lake.tables import append_rows, interval_label
+from tests.browser import chromium
 from tests.review.ledgers import START, capture, make, table
 
 WIDTHS = (390, 768, 1024, 1440, 2560)
@@ -145,24 +146,20 @@ def write_pages(board: Board, folder: Path, addresses: list[str]) -> None:
 
 def main() -> int:
     """Measures every kind of page; returns 1 if something is too wide or squeezed."""
-    from playwright.sync_api import sync_playwright
-
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--hours", type=int, default=24 * 70)
     parser.add_argument("--shots", type=Path)
     chosen = parser.parse_args()
-    browser = next(path for name in ("chromium", "chromium-browser") if (path := shutil.which(name)))
     wrong: list[str] = []
-    with tempfile.TemporaryDirectory() as made, sync_playwright() as running:
+    with tempfile.TemporaryDirectory() as made, chromium() as started:
         folder = Path(made)
         board = make_large(folder, chosen.hours)
         addresses = one_of_each(board)
         write_pages(board, folder, addresses)
         addresses += ["docs/index.html", "docs/suites/links.html"]
-        started = running.chromium.launch(executable_path=browser, args=["--no-sandbox"])
         page = started.new_page()
         for theme in THEMES:
-            page.emulate_media(color_scheme=theme)  # type: ignore[arg-type]
+            page.emulate_media(color_scheme=theme)
             for address in addresses:
                 for width in WIDTHS:
                     wrong += wrong_places(page, (folder / "site" / address).as_uri(), width)
@@ -170,7 +167,6 @@ def main() -> int:
                         chosen.shots.mkdir(parents=True, exist_ok=True)
                         name = address.replace("/", "-").removesuffix(".html")[:60]
                         page.screenshot(path=chosen.shots / f"{name}-{width}-{theme}.png", full_page=width > 400)
-        started.close()
     print("\n".join(dict.fromkeys(wrong)) or f"{len(addresses)} pages at {WIDTHS}, light and dark: nothing")
     return 1 if wrong else 0
 

@@ -6,20 +6,27 @@ Written by ingest; read by coverage, the digest, the packet reader and status.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import threading
+from collections import OrderedDict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
-from itertools import accumulate
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from lowwater.config import Link
 from lowwater.lake.datasets import pads
 from lowwater.lake.layout import CAPTURES, MALFORMED, Lake
 from lowwater.lake.opened import cached_value
-from lowwater.lake.tables import append_rows, lake_errors, quote, read_rows, replace_rows
+from lowwater.lake.tables import append_rows, column_values, files_dataset, lake_errors, quote, read_rows, replace_rows
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
 
 _KEY = ("link", "attempt")
 _SHOWN_TYPES = 6
@@ -39,7 +46,7 @@ def left_out_words(counts: Mapping[str, int]) -> str:
     return f"records of other types are left out: {', '.join(words)}" if words else ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Capture:
     """A row of the ledger; see `layout.CAPTURES` for the columns. Instants are ns since the epoch."""
 
@@ -117,13 +124,96 @@ class Capture:
         return self.smallest is not None and self.largest is not None and self.smallest < end and self.largest >= start
 
 
-class Captures(tuple[Capture, ...]):
-    """Captures of a link in the order of T1; caches what many intervals ask, since a year has thousands of captures."""
+NAMES = tuple(field.name for field in fields(Capture))
+
+
+class Captures(Sequence[Capture]):
+    """Captures of a link in the order of T1; caches what many intervals ask, since a year has thousands of captures.
+
+    The ledger is kept by column, a tenth of the memory of objects. Pages ask for columns and for some captures; whoever
+    walks through all of them makes the objects, which then stay.
+
+    Args:
+        rows: the captures, in order.
+    """
+
+    def __init__(self, rows: Iterable[Capture] = ()) -> None:
+        self._rows: tuple[Capture, ...] | None = tuple(rows)
+        self._columns: Mapping[str, Any] = {}
+        self._size = len(self._rows)
+        self._made: dict[int, Capture] = {}
+
+    @staticmethod
+    def of_ledger(rows: pa.Table) -> Captures:
+        """Takes the rows of a link as the ledger has them, in any order."""
+        start = pc.coalesce(rows.column("declared_from"), rows.column("median"), rows.column("covers_from"))
+        keys = [("start", "ascending"), ("capture", "ascending"), ("covers_from", "ascending")]
+        ordered = rows.take(pc.sort_indices(rows.append_column("start", start), sort_keys=keys))
+        captures = Captures()
+        captures._rows, captures._size, captures._columns = None, rows.num_rows, _packed(ordered)
+        return captures
+
+    @staticmethod
+    def of(captures: Sequence[Capture]) -> Captures:
+        """Wraps captures; returns the same object if it is one already."""
+        return captures if isinstance(captures, Captures) else Captures(captures)
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __iter__(self) -> Iterator[Capture]:
+        if self._rows is None:
+            pool: dict[int, int] = {}  # the instants of a capture are often equal
+            columns = (_values(self._columns[name], self._size, pool) for name in NAMES)
+            self._rows = tuple(Capture(*values) for values in zip(*columns, strict=True))
+        return iter(self._rows)
+
+    @overload
+    def __getitem__(self, at: int) -> Capture: ...
+    @overload
+    def __getitem__(self, at: slice) -> tuple[Capture, ...]: ...
+    def __getitem__(self, at: int | slice) -> Capture | tuple[Capture, ...]:
+        if self._rows is not None:
+            return self._rows[at]
+        if isinstance(at, slice):
+            return tuple(self[index] for index in range(*at.indices(self._size)))
+        index = range(self._size)[at]
+        if index not in self._made:
+            if len(self._made) >= MOST_MADE:
+                self._made.clear()
+            columns = (self._columns[name] for name in NAMES)
+            self._made[index] = Capture(
+                *(each[index].as_py() if isinstance(each, pa.Array) else each for each in columns)
+            )
+        return self._made[index]
+
+    def __eq__(self, other: object) -> bool:
+        return tuple(self) == tuple(other) if isinstance(other, Captures | tuple) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def values(self, name: str) -> list[Any]:
+        """Returns a column; None for NULL."""
+        if self._rows is not None:
+            return [getattr(capture, name) for capture in self._rows]
+        return _values(self._columns[name], self._size, {})
+
+    def numbers(self, name: str, null: int = 0) -> NDArray[np.int64]:
+        """Returns a column of whole numbers, or of truth values as 0 and 1, with a number for NULL."""
+        if self._rows is not None:
+            return np.array([null if value is None else value for value in self.values(name)], np.int64)
+        column = self._columns[name]
+        if not isinstance(column, pa.Array):
+            return np.full(self._size, null if column is None else column, np.int64)
+        numbers: NDArray[np.int64] = column.cast(pa.int64()).fill_null(null).to_numpy()
+        return numbers
 
     @cached_property
     def clocks(self) -> list[int]:
         """Clock of the link before every capture (T7): the largest timestamp of earlier captures, ns; 0 without one."""
-        return list(accumulate((capture.largest or 0 for capture in self[:-1]), max, initial=0))[: len(self)]
+        before = np.concatenate([np.zeros(1, np.int64), self.numbers("largest")[:-1]])
+        clocks: list[int] = np.maximum.accumulate(before)[: self._size].tolist()
+        return clocks
 
     @cached_property
     def spans(self) -> list[tuple[int, int]]:
@@ -135,24 +225,35 @@ class Captures(tuple[Capture, ...]):
         if tolerance not in self._joined:
             stretches: list[tuple[int, int]] = []
             ended_well = False  # whether the capture at the end of the last range ended cleanly
-            for capture in sorted(self, key=lambda row: (row.covers_from, row.covers_to)):
-                if capture.covers_to <= capture.covers_from:
+            begins, ends = self._coverage
+            order = np.lexsort((ends, begins))
+            well = self._well[order].tolist()
+            for begin, end, ends_well in zip(begins[order].tolist(), ends[order].tolist(), well, strict=True):
+                if end <= begin:
                     continue
-                ends_well = capture.ended_cleanly and not capture.growing
-                if not stretches or capture.covers_from > stretches[-1][1] + (tolerance if ended_well else 0):
-                    stretches.append((capture.covers_from, capture.covers_to))
+                if not stretches or begin > stretches[-1][1] + (tolerance if ended_well else 0):
+                    stretches.append((begin, end))
                     ended_well = ends_well
-                elif capture.covers_to > stretches[-1][1]:
-                    stretches[-1] = stretches[-1][0], capture.covers_to
+                elif end > stretches[-1][1]:
+                    stretches[-1] = stretches[-1][0], end
                     ended_well = ends_well
             self._joined[tolerance] = stretches
         return self._joined[tolerance]
 
     @cached_property
+    def begin(self) -> int | None:
+        """Begin of the earliest coverage, ns; None without a capture."""
+        return int(self._coverage[0].min()) if self._size else None
+
+    @cached_property
+    def end(self) -> int | None:
+        """End of the latest coverage, ns; None without a capture."""
+        return int(self._coverage[1].max()) if self._size else None
+
+    @cached_property
     def ends_well(self) -> bool:
         """Whether the capture with the latest coverage is whole."""
-        latest = max((capture.covers_to for capture in self), default=0)
-        return any(capture.covers_to == latest and capture.ended_cleanly and not capture.growing for capture in self)
+        return bool(np.any(self._well & (self._coverage[1] == (self.end or 0))))
 
     @cached_property
     def _joined(self) -> dict[int, list[tuple[int, int]]]:
@@ -161,7 +262,15 @@ class Captures(tuple[Capture, ...]):
     @cached_property
     def files(self) -> dict[str, str]:
         """Names of the files, by the short form of their digest."""
-        return {short(capture.capture): capture.path.rpartition("/")[2] for capture in self}
+        names = zip(self.values("capture"), self.values("path"), strict=True)
+        return {short(digest): path.rpartition("/")[2] for digest, path in names}
+
+    def names_of(self, digests: Collection[str]) -> dict[str, str]:
+        """Names of the files of some captures, by their digest."""
+        if not digests:
+            return {}
+        names = zip(self.values("capture"), self.values("path"), strict=True)
+        return {digest: path.rpartition("/")[2] for digest, path in names if digest in digests}
 
     def meeting(self, start: int, end: int) -> list[int]:
         """Returns the indices of captures whose records meet [start, end), ns."""
@@ -169,19 +278,62 @@ class Captures(tuple[Capture, ...]):
         places: list[int] = np.flatnonzero((smallest < end) & (largest >= start)).tolist()
         return places
 
-    @cached_property
-    def _records(self) -> np.ndarray:
-        never = (np.iinfo(np.int64).max, -1)  # of a capture without a sane record
-        ranges = [
-            never if capture.smallest is None or capture.largest is None else (capture.smallest, capture.largest)
-            for capture in self
-        ]
-        return np.array(ranges, np.int64).reshape(-1, 2).T
+    def covering(self, start: int, end: int) -> list[int]:
+        """Returns the indices of captures whose coverage, or records, meet [start, end), ns."""
+        (covers_from, covers_to), (smallest, largest) = self._coverage, self._records
+        covers = (covers_from < end) & (covers_to > start)
+        places: list[int] = np.flatnonzero(covers | ((smallest < end) & (largest >= start))).tolist()
+        return places
 
-    @staticmethod
-    def of(captures: Sequence[Capture]) -> Captures:
-        """Wraps captures; returns the same object if it is one already."""
-        return captures if isinstance(captures, Captures) else Captures(captures)
+    def newest(self, number: int) -> list[int]:
+        """Returns the indices of so many captures whose coverage begins last."""
+        places: list[int] = np.argsort(self._coverage[0], kind="stable")[-number:].tolist()
+        return places
+
+    def ending(self, at: int) -> list[Capture]:
+        """Returns the captures whose coverage ends at an instant, ns."""
+        return [self[index] for index in np.flatnonzero(self._coverage[1] == at).tolist()]
+
+    def damaged(self) -> NDArray[np.int64]:
+        """Returns where the coverage of captures begins (ns) that are cut, or have malformed records."""
+        broken = (self.numbers("malformed") > 0) | (self.numbers("ended_cleanly") == 0)
+        begins: NDArray[np.int64] = self._coverage[0][broken]
+        return begins
+
+    @cached_property
+    def _coverage(self) -> NDArray[np.int64]:
+        return np.vstack([self.numbers("covers_from"), self.numbers("covers_to")])
+
+    @cached_property
+    def _well(self) -> NDArray[np.bool_]:
+        well: NDArray[np.bool_] = (self.numbers("ended_cleanly") > 0) & (self.numbers("growing") == 0)
+        return well
+
+    @cached_property
+    def _records(self) -> NDArray[np.int64]:
+        smallest, largest = self.numbers("smallest", NEVER[0]), self.numbers("largest", NEVER[1])
+        without = (smallest == NEVER[0]) | (largest == NEVER[1])
+        return np.vstack([np.where(without, NEVER[0], smallest), np.where(without, NEVER[1], largest)])
+
+
+NEVER = int(np.iinfo(np.int64).max), -1
+"""Smallest and largest instant of a capture without a sane record, where captures of a range are looked for."""
+MOST_MADE = 4_096
+"""Captures of a link that are kept as objects, while nobody walks through all of them."""
+
+
+def _packed(rows: pa.Table) -> dict[str, Any]:
+    """Packs columns: one value stands for a column of equal ones, and equal columns are one."""
+    packed: dict[str, Any] = {}
+    for name in rows.column_names:
+        column = rows.column(name).combine_chunks()
+        column = column.chunk(0) if isinstance(column, pa.ChunkedArray) else column
+        if len(column) and pc.count_distinct(column, mode="all").as_py() == 1:
+            packed[name] = column[0].as_py()
+            continue
+        same = (other for other in packed.values() if isinstance(other, pa.Array) and other.equals(column))
+        packed[name] = next(same, column)
+    return packed
 
 
 def short(digest: str) -> str:
@@ -190,26 +342,61 @@ def short(digest: str) -> str:
 
 
 def read_captures(lake: Lake, links: Iterable[str]) -> dict[str, Captures]:
-    """Reads the captures of some links, by link, in the order of T1; an empty tuple for a link without captures."""
-    names = sorted(set(links))
+    """Reads the captures of some links, by link, in the order of T1; an empty tuple for a link without captures.
+
+    A link is read again only if files of it have come or gone.
+    """
     with lake_errors(f"{lake.captures}: the table cannot be read"):
-        return dict(cached_value(lake.captures, ("captures", *names), lambda _: _read_captures(lake, names)))
+        known = cached_value(lake.captures, "capture files", files_by_link)
+        return {link: _link_captures(lake, link, known.get(link, ())) for link in sorted(set(links))}
 
 
-def _read_captures(lake: Lake, names: Sequence[str]) -> dict[str, Captures]:
-    rows = read_rows(lake.captures, CAPTURES, pads.field("link").isin(pa.array(names, pa.string())))
-    by_link: dict[str, list[Capture]] = {link: [] for link in names}
-    # Read by column: a dictionary for every row takes longer than everything else.
-    for values in zip(*(rows.column(column.name).to_pylist() for column in fields(Capture)), strict=True):
-        capture = Capture(*values)
-        by_link[capture.link].append(capture)
-    return {link: Captures(sorted(captures, key=lambda capture: capture.order)) for link, captures in by_link.items()}
+def files_by_link(table: DeltaTable | None) -> dict[str, tuple[str, ...]]:
+    """Names the files of each link of a table that is divided by links."""
+    if table is None:
+        return {}
+    files = pa.table(table.get_add_actions(flatten=True))
+    if not files.num_rows:
+        return {}
+    by_link: dict[str, list[str]] = {}
+    for link, name in zip(files.column("partition.link").to_pylist(), files.column("path").to_pylist(), strict=True):
+        by_link.setdefault(link, []).append(name)
+    return {link: tuple(sorted(names)) for link, names in by_link.items()}
+
+
+_READ: OrderedDict[tuple[PurePath, str], tuple[tuple[str, ...], Captures]] = OrderedDict()
+_READ_LOCK = threading.Lock()
+MOST_LINKS = 512
+"""Links whose captures are kept, of all lakes of the process."""
+
+
+def _link_captures(lake: Lake, link: str, files: tuple[str, ...]) -> Captures:
+    place = lake.captures, link
+    with _READ_LOCK:
+        kept = _READ.get(place)
+    if kept is not None and kept[0] == files:  # names of files are unique
+        return kept[1]
+    dataset = files_dataset(lake.captures, [(name, pads.field("link") == link) for name in files], CAPTURES)
+    captures = Captures.of_ledger(dataset.to_table())
+    with _READ_LOCK:
+        _READ[place] = files, captures
+        _READ.move_to_end(place)
+        while len(_READ) > MOST_LINKS:
+            _READ.popitem(last=False)
+    return captures
+
+
+def _values(column: Any, size: int, pool: dict[int, int]) -> list[Any]:
+    """Returns the values of a packed column, as `column_values`."""
+    if not isinstance(column, pa.Array):
+        return [column] * size
+    return column_values(column, pool)
 
 
 def ingested_links(lake: Lake) -> list[str]:
     """Names of the links with captures."""
-    names = read_rows(lake.captures, pa.schema([CAPTURES.field("link")]))
-    return sorted(pc.unique(names["link"]).to_pylist())
+    with lake_errors(f"{lake.captures}: the table cannot be read"):
+        return sorted(cached_value(lake.captures, "capture files", files_by_link))
 
 
 def family_captures(lake: Lake, link: str) -> list[Capture]:
@@ -278,10 +465,14 @@ def malformed_between(lake: Lake, link: str, captures: Sequence[Capture], start:
         end: end of the arrivals, ns, exclusive.
     """
     begins: dict[str, tuple[int, int]] = {}
-    for capture, before in zip(captures, Captures.of(captures).clocks, strict=True):
+    ordered = Captures.of(captures)
+    for at in np.flatnonzero(ordered.numbers("malformed")).tolist():
+        capture, before = ordered[at], ordered.clocks[at]
         first = before or (capture.covers_from if capture.first is None else capture.first)
-        if capture.malformed and first < end and max(first, capture.largest or 0) >= start:
+        if first < end and max(first, capture.largest or 0) >= start:
             begins[capture.attempt] = before, first
+    if not begins:
+        return MALFORMED.empty_table()
     of_captures = pads.field("attempt").isin(pa.array(list(begins), pa.string()))
     rows = read_rows(lake.malformed, MALFORMED, (pads.field("link") == link) & of_captures).sort_by("offset")
     tables = [MALFORMED.empty_table()]

@@ -139,16 +139,23 @@ def at_edge(gap: Gap, captures: Sequence[Capture]) -> bool:
 
 def gap_text(gap: Gap, captures: Sequence[Capture] = ()) -> str:
     """Describes a gap: link, begin, end and cause; `captures` are all ledger rows of the link."""
-    short = [
-        capture
-        for capture in captures
-        if capture.covers_to == gap.since and (capture.growing or not capture.ended_cleanly)
-    ]
+    return f"link {gap.link!r}: no capture covers {uncovered_text(gap, captures)}"
+
+
+def uncovered_text(gap: Gap, captures: Sequence[Capture] = ()) -> str:
+    """Describes a gap without its link: begin, end and cause; arguments as of `gap_text`."""
+    short = _cut_at(gap.since, captures)
     cause = "" if captures else " (it has no capture at all)"
     if short:
         why = "was still growing when it was ingested" if short[0].growing else "is cut there"
         cause = f" ({Path(short[0].path).name} {why})"
-    return f"link {gap.link!r}: no capture covers {format_instant(gap.since)} to {format_instant(gap.until)}{cause}"
+    return f"{format_instant(gap.since)} to {format_instant(gap.until)}{cause}"
+
+
+def _cut_at(at: int, captures: Sequence[Capture]) -> list[Capture]:
+    """Returns the captures whose coverage ends at an instant (ns) because they are cut, or were still growing."""
+    ending = Captures.of(captures).ending(at)
+    return [capture for capture in ending if capture.growing or not capture.ended_cleanly]
 
 
 def gap_texts(gap_list: Sequence[Gap], captures: Mapping[str, Sequence[Capture]]) -> list[str]:
@@ -183,7 +190,7 @@ def gap_texts(gap_list: Sequence[Gap], captures: Mapping[str, Sequence[Capture]]
 def _kind(gap: Gap, captures: Sequence[Capture]) -> tuple[str, tuple[int, ...]]:
     """Returns the key by which gaps are grouped into one sentence: place among the captures, and common bounds."""
     spans = Captures.of(captures).spans
-    if any(capture.covers_to == gap.since and (capture.growing or not capture.ended_cleanly) for capture in captures):
+    if _cut_at(gap.since, captures):
         return "", ()
     if not spans:
         return NONE, (gap.until,)

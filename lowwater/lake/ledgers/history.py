@@ -5,7 +5,7 @@ Written by the audit; read by checks over time, `lowwater expect` and the pages.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,8 +16,10 @@ from numpy.typing import NDArray
 from lowwater.instants import HOUR, format_instant
 from lowwater.lake.datasets import pads
 from lowwater.lake.layout import LATENESS, METRICS, Lake
+from lowwater.lake.ledgers.captures import files_by_link
 from lowwater.lake.ledgers.runs import with_constants
-from lowwater.lake.tables import append_rows, compact, quote, read_rows, replace_rows
+from lowwater.lake.opened import cached_value
+from lowwater.lake.tables import append_rows, compact, files_dataset, lake_errors, quote, read_rows, replace_rows
 
 DAY = 24 * HOUR
 LONG = 400 * DAY
@@ -113,15 +115,26 @@ def read_lateness(lake: Lake, link: str, start: int = 0, end: int = 1 << 62) -> 
     chosen = (pads.field("interval_start") >= start) & (pads.field("interval_start") < end)
     if end - start < LONG:
         months = {_month(at) for at in range(start, end, DAY)} | {_month(max(start, end - 1))}
-        chosen &= pads.field("month").isin(sorted(months))
-    rows = read_rows(lake.lateness, LATENESS, (pads.field("link") == link) & chosen).sort_by("measured_at")
-    lists = zip(_lists(rows, "bounds"), _lists(rows, "counts"), strict=True)
-    scalars = rows.drop_columns(["month", "bounds", "counts"]).to_pylist()
-    newest = {
-        (row["interval_start"], row["interval_end"]): LinkLateness(**row, bounds=bounds, counts=counts)
-        for row, (bounds, counts) in zip(scalars, lists, strict=True)
-    }
+        files = [name for name in lateness_files(lake, link) if name.partition("month=")[2].partition("/")[0] in months]
+        with lake_errors(f"{lake.lateness}: the table cannot be read"):
+            rows = files_dataset(lake.lateness, [(name, pads.field("link") == link) for name in files], LATENESS)
+            rows = rows.to_table([name for name in LATENESS.names if name != "month"])
+    else:
+        rows = read_rows(lake.lateness, LATENESS, (pads.field("link") == link) & chosen)
+    scalars = rows.select([name for name in LATENESS.names if name not in ("month", "bounds", "counts")])
+    lists = list(zip(_lists(rows, "bounds"), _lists(rows, "counts"), strict=True))
+    newest = {}
+    numbered = scalars.append_column("place", [np.arange(scalars.num_rows)]).filter(chosen)  # lists are not moved
+    for row in numbered.sort_by("measured_at").to_pylist():
+        bounds, counts = lists[row.pop("place")]
+        newest[row["interval_start"], row["interval_end"]] = LinkLateness(**row, bounds=bounds, counts=counts)
     return [newest[key] for key in sorted(newest)]
+
+
+def lateness_files(lake: Lake, link: str) -> tuple[str, ...]:
+    """Names the files with the lateness of a link; they are others whenever it has changed."""
+    names: Mapping[str, tuple[str, ...]] = cached_value(lake.lateness, "lateness files", files_by_link)
+    return names.get(link, ())
 
 
 def _month(at: int) -> str:
@@ -132,5 +145,6 @@ def _lists(rows: pa.Table, name: str) -> list[NDArray[np.int64]]:
     column = rows.column(name).combine_chunks()
     if not len(column):
         return []
-    ends = np.cumsum(pc.list_value_length(column).to_numpy())
-    return list(np.split(column.flatten().to_numpy(), ends[:-1]))
+    ends = np.cumsum(pc.list_value_length(column).to_numpy()).tolist()
+    values = column.flatten().to_numpy()
+    return [values[begin:end] for begin, end in zip([0, *ends[:-1]], ends, strict=True)]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from lowwater.lake.layout import Lake
-from lowwater.lake.ledgers.captures import Capture, read_captures
+from lowwater.lake.ledgers.captures import Captures, read_captures
 from lowwater.lake.ledgers.runs import (
     DONE,
     FAILED,
@@ -101,30 +101,43 @@ class StatusRow:
         return "; ".join(filter(None, (state_text, *(cause for cause in self.lacking if cause not in state_text))))
 
 
-def status(lake: Lake, sets: Iterable[StatusInputs]) -> list[StatusRow]:
+def status(
+    lake: Lake,
+    sets: Iterable[StatusInputs],
+    wanted: Callable[[int, int], bool] = lambda start, end: True,
+    span: tuple[int, int] | None = None,
+) -> list[StatusRow]:
     """Computes the state of every interval with coverage, with a run, or in `also`.
+
+    Args:
+        lake: the open lake.
+        sets: what is expected of each query set.
+        wanted: whether the interval [start, end), ns, is asked for; the others cost nothing.
+        span: range, ns, that all intervals that are asked for meet; None for no bounds.
 
     Returns:
         Rows by set, interval and query.
     """
-    return [row for inputs in sets for row in _of_set(lake, inputs)]
+    return [row for inputs in sets for row in _of_set(lake, inputs, wanted, span)]
 
 
-def _of_set(lake: Lake, expected: StatusInputs) -> Iterator[StatusRow]:
-    replays = read_replays(lake, expected.name)
-    captures = [row for rows in read_captures(lake, expected.links).values() for row in rows]
-    intervals = {*covered(captures, expected.length, expected.through), *expected.also}
+def _of_set(
+    lake: Lake, expected: StatusInputs, wanted: Callable[[int, int], bool], span: tuple[int, int] | None
+) -> Iterator[StatusRow]:
+    replays = read_replays(lake, expected.name, span)
+    captures = read_captures(lake, expected.links)
+    intervals = {*covered(captures.values(), expected.length, expected.through), *expected.also}
     intervals |= {(row.interval_start, row.interval_end) for row in replays if row.query in ("", *expected.queries)}
     newest: dict[tuple[int, int], dict[tuple[str, str], ReplayRow]] = defaultdict(dict)
     for row in replays:
         newest[row.interval_start, row.interval_end][row.query, row.stage] = row
-    for start, end in sorted(intervals):
+    for start, end in sorted(interval for interval in intervals if wanted(*interval)):
         yield from _of_interval(expected, start, end, list(newest[start, end].values()))
 
 
-def covered(captures: Sequence[Capture], length: int, through: int = 0) -> Iterator[tuple[int, int]]:
+def covered(captures: Iterable[Captures], length: int, through: int = 0) -> Iterator[tuple[int, int]]:
     """Yields the intervals of a length, ns, from the first to the last coverage of links, or up to `through`."""
-    spans = [(row.covers_from, row.covers_to) for row in captures if row.covers_to > row.covers_from]
+    spans = [(rows.spans[0][0], rows.spans[-1][1]) for rows in captures if rows.spans]
     if spans:
         last = max(end for _, end in spans)
         for start in range(min(begin for begin, _ in spans) // length * length, max(last, through), length):

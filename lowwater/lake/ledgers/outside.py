@@ -79,21 +79,28 @@ def outside(
     """
     life = settings.since or 0, END_OF_TIME if settings.until is None else settings.until
     counts = []
-    for capture, clock in zip(captures, Captures.of(captures).clocks, strict=True):
+    for capture, clock in _crossing(Captures.of(captures), settings.longest_skew, life, start):
         declared = 0, END_OF_TIME
         if capture.declared is not None:
             declared = capture.declared[0] - settings.longest_skew, capture.declared[1] + settings.longest_skew
-        if capture.smallest is None or capture.largest is None or max(capture.largest, clock) < start:
-            continue
-        low, high = max(life[0], declared[0]), min(life[1], declared[1])
-        if capture.smallest >= low and capture.largest < high:
-            continue
         count = OutsideCount()
-        for row in _rows(files, link, capture):
+        for row in _rows(files, link, capture.attempt):
             count += _of_file(PacketFiles.path(row), link, row, life, declared, (start, end, clock))
         if count != OutsideCount():
             counts.append((capture, count))
     return counts
+
+
+def _crossing(captures: Captures, skew: int, life: tuple[int, int], start: int) -> Iterator[tuple[Capture, int]]:
+    """Yields the captures with records that may lie outside and arrive from an instant (ns) on, with their clocks."""
+    smallest, largest = captures.numbers("smallest", -1), captures.numbers("largest", -1)
+    begins, ends = captures.numbers("declared_from", -1), captures.numbers("declared_to", -1)
+    declared, clocks = (begins >= 0) & (ends >= 0), np.array(captures.clocks, np.int64)
+    low = np.where(declared, np.maximum(life[0], begins - skew), max(life[0], 0))
+    high = np.where(declared, np.minimum(life[1], ends + skew), min(life[1], END_OF_TIME))
+    known = (smallest >= 0) & (largest >= 0) & (np.maximum(largest, clocks) >= start)
+    for at in np.flatnonzero(known & ((smallest < low) | (largest >= high))).tolist():
+        yield captures[at], captures.clocks[at]
 
 
 def elsewhere(
@@ -117,7 +124,9 @@ def elsewhere(
         LakeError: if a file cannot be read.
     """
     whole_life = settings.model_copy(update={"since": None, "until": None})
-    claiming = [capture for capture in captures if capture.claims(start, end)]
+    ordered = Captures.of(captures)
+    begins, ends = ordered.numbers("declared_from", END_OF_TIME), ordered.numbers("declared_to", -1)
+    claiming = [ordered[at] for at in np.flatnonzero((begins < end) & (ends > start)).tolist()]
     if not (outside_counts := outside(files, link, claiming, whole_life)):
         return []
     in_interval = {
@@ -168,11 +177,11 @@ def strays(paths: Iterable[PurePath], declared: tuple[int, int]) -> tuple[int, i
 
 def attempt_paths(files: PacketFiles, capture: Capture) -> list[PurePath]:
     """Paths of the packet files of a capture and link."""
-    return [PacketFiles.path(row) for row in _rows(files, capture.link, capture)]
+    return [PacketFiles.path(row) for row in _rows(files, capture.link, capture.attempt)]
 
 
-def _rows(files: PacketFiles, link: str, capture: Capture) -> Iterator[Mapping[str, Any]]:
-    return (row for row in files.attempts.get(capture.attempt, ()) if row["partition.link"] == link)
+def _rows(files: PacketFiles, link: str, attempt: str) -> Iterator[Mapping[str, Any]]:
+    return (row for row in files.attempts.get(attempt, ()) if row["partition.link"] == link)
 
 
 def occupied_intervals(
@@ -192,10 +201,13 @@ def occupied_intervals(
     numbers: set[int] = set()
     for link, link_captures in captures.items():
         skew = config.link(link).longest_skew
-        for capture, clock in zip(link_captures, Captures.of(link_captures).clocks, strict=True):
-            if capture.malformed and (begin := clock or (capture.first or capture.covers_from)):
+        ordered = Captures.of(link_captures)
+        clocks = ordered.clocks
+        for at in np.flatnonzero(ordered.numbers("malformed")).tolist():
+            if begin := clocks[at] or (ordered[at].first or ordered[at].covers_from):
                 numbers.add(begin // length)
-            for row in _rows(files, link, capture):
+        for attempt, clock in zip(ordered.values("attempt"), clocks, strict=True):
+            for row in _rows(files, link, attempt):
                 first, last = max(row["min.arrival"], clock), max(row["max.arrival"], clock)
                 least = min(max(row["min.timestamp"], first - skew), first)
                 numbers.update(range(least // length, last // length + 1))

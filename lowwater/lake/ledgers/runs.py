@@ -6,8 +6,11 @@ Written by the replay; read by audits, publish and status. Every write is one co
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
+from functools import reduce
+from operator import and_
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -15,6 +18,7 @@ from lowwater.lake.datasets import pads
 from lowwater.lake.layout import HEARTBEATS, LATER_OUTCOMES, QUALITY, QUARANTINE, REPLAYS, VIOLATIONS, Lake
 from lowwater.lake.tables import (
     append_rows,
+    column_values,
     compact,
     fetch_rows,
     open_table,
@@ -139,7 +143,7 @@ def with_constants(rows: pa.Table, schema: pa.Schema, constants: dict[str, str |
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ReplayRow:
     """A row of `replays`: the result of a stage of a run.
 
@@ -181,14 +185,41 @@ def record_replays(lake: Lake, rows: list[ReplayRow]) -> None:
         compact(lake.replays)
 
 
-def read_replays(lake: Lake, query_set: str | None = None, span: tuple[int, int] | None = None) -> list[ReplayRow]:
-    """Reads the rows of a query set, or all, oldest first; with a span [start, end), ns, of intervals that meet it."""
-    chosen = None if query_set is None else pads.field("query_set") == query_set
+def read_replays(
+    lake: Lake,
+    query_set: str | None = None,
+    span: tuple[int, int] | None = None,
+    stage: str | None = None,
+    newest: int | None = None,
+) -> list[ReplayRow]:
+    """Reads rows of the ledger, oldest first.
+
+    Args:
+        lake: the open lake.
+        query_set: name of the query set; None for all.
+        span: of intervals that meet [start, end), ns, only; None for all.
+        stage: of this stage only; None for all.
+        newest: about so many of the newest rows; None for all.
+    """
+    wanted = [] if query_set is None else [pads.field("query_set") == query_set]
     if span is not None:
-        overlapping = (pads.field("interval_start") < span[1]) & (pads.field("interval_end") > span[0])
-        chosen = overlapping if chosen is None else chosen & overlapping
-    rows = read_rows(lake.replays, REPLAYS, chosen).to_pylist()
-    return sorted((ReplayRow(**row) for row in rows), key=lambda row: row.finished_at)
+        wanted += [pads.field("interval_start") < span[1], pads.field("interval_end") > span[0]]
+    if stage is not None:
+        wanted.append(pads.field("stage") == stage)
+    chosen = reduce(and_, wanted) if wanted else None
+    if newest is not None:
+        finished = read_rows(lake.replays, pa.schema([REPLAYS.field("finished_at")]), chosen).column("finished_at")
+        if len(finished) > newest:
+            recent = pads.field("finished_at") >= int(np.sort(finished.to_numpy())[-newest])
+            chosen = recent if chosen is None else chosen & recent
+    return replay_rows(read_rows(lake.replays, REPLAYS, chosen))
+
+
+def replay_rows(rows: pa.Table) -> list[ReplayRow]:
+    """Returns rows of the ledger as objects, oldest first."""
+    pool: dict[int, int] = {}  # by column: a dictionary for every row of a year takes more than the rows
+    columns = (column_values(rows.column(column.name), pool) for column in fields(ReplayRow))
+    return sorted((ReplayRow(*values) for values in zip(*columns, strict=True)), key=lambda row: row.finished_at)
 
 
 def replayed_sets(lake: Lake) -> set[str]:

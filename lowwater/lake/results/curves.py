@@ -1,6 +1,6 @@
 """Sums of a published number over time, by the values of a key with the largest sums: the data of a plot.
 
-Beside `exploring`, whose batches it reads once for the choice of the values and once for their sums.
+Beside `exploring`, whose rows, or the sums of whole files (`sums`), are added up in one pass.
 """
 
 from __future__ import annotations
@@ -9,10 +9,12 @@ import heapq
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
-from lowwater.instants import SECOND
+from lowwater.instants import HOUR, SECOND
 from lowwater.lake.results.exploring import LAST, ResultTable, Wish
 
 
@@ -32,7 +34,7 @@ class Curves:
         start: first instant, ns.
         step: length of a part of time, ns.
         curves: the series, largest first; the last is the sum of all others, where there are others.
-        approximate: whether the key had so many values that the choice of the largest is not exact.
+        approximate: whether the key had so many values that the choice of the largest, and their sums, are not exact.
     """
 
     start: int
@@ -46,8 +48,10 @@ PARTS = 120
 _SECONDS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21_600, 43_200, 86_400)
 LENGTHS = (*(10**power for power in range(9)), *(seconds * SECOND for seconds in _SECONDS))
 """Lengths of the parts of a plot, ns."""
-MOST_KEYS = 100_000
-"""Values of a key that are summed at a time; beyond that the smallest are forgotten."""
+HELD = 1 << 19
+"""Most sums (a value in a part of time) that are held; beyond that the smallest values are added up as others."""
+GROUPED = 1 << 16
+"""Rows that are summed at a time: a file of an hour has few, and a group costs as much."""
 OTHERS = "all others"
 
 
@@ -77,50 +81,106 @@ def curves(table: ResultTable, wish: Wish, number: str, key: str, most: int = 6,
     Raises:
         LakeError: a filter or a column is wrong, or the table cannot be read.
     """
-    names = [name for name in (number, key) if name]
-    for name in names:
-        table.require(name)
+    for name in (number, key):
+        if name:
+            table.require(name)
     step = part_length(wish.end - wish.start, grain)
     begin = wish.start // step * step
-    parts = -(-(wish.end - begin) // step)
-    sums, approximate = _largest(table, wish, number, key) if key else ({}, False)
-    tops = heapq.nlargest(most, sums, key=lambda name: (sums[name], repr(name)))
-    values: dict[Any, list[float]] = {name: [0.0] * parts for name in [*tops, None if key else number]}
-    others, seen_others = [0.0] * parts, False
-    chosen = set(tops)
-    for batch in table.batches(wish, names):
+    sums = _Sums(-(-(wish.end - begin) // step))
+    held: list[pa.RecordBatch] = []
+    rows = 0
+    for batch, is_rest in table.amounts(wish, number, key, by_hour=step % HOUR == 0):
         at = pc.divide(pc.subtract(batch.column(LAST), begin), step)
-        columns = {"at": at, "key": batch.column(key) if key else pa.nulls(batch.num_rows, pa.string())}
-        columns["number"] = _numbers(batch, number)
-        grouped = pa.table(columns).group_by(["at", "key"]).aggregate([("number", "sum")])
-        for part, name, value in zip(
-            *(grouped.column(at).to_pylist() for at in ("at", "key", "number_sum")), strict=True
-        ):
-            if key and name not in chosen:
-                others[part] += value or 0.0
-                seen_others = True
-            else:
-                values[name if key else number][part] += value or 0.0
-    shown = [Curve("NULL" if name is None else str(name), tuple(values[name])) for name in (tops if key else [number])]
-    more = [Curve(OTHERS, tuple(others))] if seen_others else []
-    return Curves(begin, step, (*shown, *more), approximate)
+        if is_rest:
+            sums.add_rest(at, batch.column("amount"))
+            continue
+        held.append(pa.record_batch({"at": at, "value": batch.column("value"), "amount": batch.column("amount")}))
+        rows += batch.num_rows
+        if rows >= GROUPED:
+            sums.add(pa.Table.from_batches(held))
+            held, rows = [], 0
+    if held:
+        sums.add(pa.Table.from_batches(held))
+    named, others = sums.largest(most) if key else ([(number, sums.total())], None)
+    series = [Curve("NULL" if name is None else str(name), tuple(values.tolist())) for name, values in named]
+    more = [Curve(OTHERS, tuple(others.tolist()))] if others is not None else []
+    return Curves(begin, step, (*series, *more), sums.approximate and bool(key))
 
 
-def _numbers(batch: pa.RecordBatch, number: str) -> pa.Array:
-    if not number:
-        return pa.repeat(pa.scalar(1.0), batch.num_rows)
-    return batch.column(number).cast(pa.float64())
+class _Sums:
+    """Adds up amounts by part of time and value, in bounded memory.
+
+    Args:
+        parts: number of parts of time.
+
+    Attributes:
+        approximate: whether values were added up as others before all amounts were known.
+    """
+
+    def __init__(self, parts: int) -> None:
+        self.approximate = False
+        self._parts = parts
+        self._groups: list[pa.Table] = []
+        self._held = 0
+        self._others = np.zeros(parts)
+
+    def add(self, rows: pa.Table) -> None:
+        """Adds amounts; columns `at` (part of time), `value` and `amount`."""
+        self._groups.append(_grouped(rows))
+        self._held += self._groups[-1].num_rows
+        if self._held > min(HELD, GROUPED + 2 * self._groups[0].num_rows):
+            self._join()
+
+    def add_rest(self, at: pa.Array, amounts: pa.Array) -> None:
+        """Adds amounts of values that are not known by name."""
+        np.add.at(self._others, at.to_numpy(zero_copy_only=False), amounts.to_numpy(zero_copy_only=False))
+        self.approximate = True
+
+    def total(self) -> NDArray[np.float64]:
+        """Returns the sums of all values."""
+        return self._others + sum((_by_part(group, self._parts) for group in self._groups), np.zeros(self._parts))
+
+    def largest(self, most: int) -> tuple[list[tuple[Any, NDArray[np.float64]]], NDArray[np.float64] | None]:
+        """Returns the largest values with their sums, the largest first, and those of all others; None without any."""
+        if not self._groups:
+            return [], self._others if self.approximate else None
+        rows = _grouped(pa.concat_tables(self._groups))
+        totals = _totals(rows)
+        names = dict(zip(totals.column("value").to_pylist(), totals.column("amount_sum").to_pylist(), strict=True))
+        tops = heapq.nlargest(most, names, key=lambda name: (names[name], repr(name)))
+        values = rows.column("value")
+        shown = [
+            (name, _by_part(rows.filter(pc.is_null(values) if name is None else pc.equal(values, name)), self._parts))
+            for name in tops
+        ]
+        if len(names) <= most and not self.approximate:
+            return shown, None
+        everything = self._others + _by_part(rows, self._parts)
+        return shown, everything - sum((each for _, each in shown), np.zeros(self._parts))
+
+    def _join(self) -> None:
+        """Joins what is held; values beyond half of what may be held become others, the smallest ones first."""
+        rows = _grouped(pa.concat_tables(self._groups))
+        if rows.num_rows > HELD // 2:
+            totals = _totals(rows).sort_by([("amount_sum", "descending")])
+            kept = pc.less_equal(pc.cumulative_sum(totals.column("amount_count")), HELD // 2)
+            names = totals.filter(kept).column("value")
+            chosen = pc.is_in(rows.column("value"), value_set=names.combine_chunks())
+            self._others += _by_part(rows.filter(pc.invert(chosen)), self._parts)
+            rows, self.approximate = rows.filter(chosen), True
+        self._groups, self._held = [rows], rows.num_rows
 
 
-def _largest(table: ResultTable, wish: Wish, number: str, key: str) -> tuple[dict[Any, float], bool]:
-    sums: dict[Any, float] = {}
-    approximate = False
-    for batch in table.batches(wish, [name for name in dict.fromkeys((number, key)) if name]):
-        grouped = pa.table({"key": batch.column(key), "number": _numbers(batch, number)}).group_by("key")
-        rows = grouped.aggregate([("number", "sum")])
-        for name, value in zip(rows.column("key").to_pylist(), rows.column("number_sum").to_pylist(), strict=True):
-            sums[name] = sums.get(name, 0.0) + (value or 0.0)
-        if len(sums) > 2 * MOST_KEYS:
-            approximate = True
-            sums = dict(heapq.nlargest(MOST_KEYS, sums.items(), key=lambda item: item[1]))
-    return sums, approximate
+def _grouped(rows: pa.Table) -> pa.Table:
+    grouped = rows.group_by(["at", "value"]).aggregate([("amount", "sum")])
+    return grouped.rename_columns([name.removesuffix("_sum") for name in grouped.column_names])
+
+
+def _totals(rows: pa.Table) -> pa.Table:
+    """Returns the sum of each value, and in how many parts of time it is."""
+    return rows.group_by("value").aggregate([("amount", "sum"), ("amount", "count")])
+
+
+def _by_part(rows: pa.Table, parts: int) -> NDArray[np.float64]:
+    sums: NDArray[Any] = np.bincount(rows.column("at").to_numpy(), rows.column("amount").to_numpy(), parts)
+    return sums

@@ -10,8 +10,6 @@ import uuid
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
 from lowwater.errors import LakeError
 from lowwater.instants import format_instant
 from lowwater.lake.datasets import pads
@@ -64,7 +62,7 @@ def restore(
     if version == earlier.newest:
         raise LakeError(f"table {query}: version {version} is the newest one", "name an earlier version")
     note = last_note(path, version)
-    files = meeting_files(earlier.table, start, end)
+    files = meeting_files(earlier.opened(), start, end)
     # An older version of Lowwater wrote no notes: an interval without rows is then taken for one that is not there.
     present = bool(files) if note is None else any(first <= start and end <= last for first, last in note.ranges)
     if not present:
@@ -72,7 +70,7 @@ def restore(
             f"table {query}: in version {version} the interval of {format_instant(start)} is not published",
             "name a later version: `lowwater diff` compares them",
         )
-    schema = pa.schema(earlier.table.schema().to_arrow())
+    schema = earlier.stored
     attempt = uuid.uuid4().hex[:12]
     added: list[DataFile] = []
     cut = []
@@ -91,7 +89,7 @@ def restore(
     def rewrite(old_files: list[dict[str, Any]]) -> list[DataFile]:
         cut_files = [path / row["path"] for row in old_files if not is_inside(row, start, end)]
         outside = (pads.field("_last") < start) | (pads.field("_last") >= end)
-        newest = pa.schema(result_table(lake, query).table.schema().to_arrow())
+        newest = result_table(lake, query).stored
         return parts_of(path, cut_files, newest, outside) if cut_files else []
 
     def notes(newest: DeltaTable) -> dict[str, str]:

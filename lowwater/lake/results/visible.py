@@ -19,7 +19,7 @@ from lowwater.instants import HOUR, format_instant
 from lowwater.lake.datasets import pads
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.runs import DONE, FAILED, PUBLISH, ReplayRow, read_replays
-from lowwater.lake.tables import fetch_rows, lake_errors, open_table, table_dataset
+from lowwater.lake.tables import files_dataset, lake_errors, open_table
 from lowwater.plan.properties.instant_columns import is_instant
 from lowwater.plan.text import nearest
 from lowwater.storage import paths
@@ -103,17 +103,17 @@ def sorted_rows(
     Raises:
         LakeError: if the table cannot be read.
     """
-    dataset = table_dataset(path, table)
+    dataset, hours = _files_between(path, table, start, end)
+    schema = _schema(dataset, columns)
     keys = [(name, "ascending", "at_end") for name in ("_last", *columns)]
     with lake_errors(f"{path}: the table cannot be read"):
-        for hour in sorted(int(partition["_hour"]) for partition in table.partitions()):
+        for hour in hours:
             begin, until = max(start, hour * HOUR), min(end, (hour + 1) * HOUR)
-            fetch_rows(path, dataset, _within(begin, until))
             for first, last in _parts(dataset, begin, until, most):
                 scan = _scan(dataset, [*columns, "_last"], first, last)
                 if last - first == 1:
                     yield from scan
-                elif (rows := pa.Table.from_batches(scan, _schema(dataset, columns))).num_rows:
+                elif (rows := pa.Table.from_batches(scan, schema)).num_rows:
                     yield from rows.take(pc.sort_indices(rows, sort_keys=keys)).combine_chunks().to_batches(BATCH)
 
 
@@ -171,8 +171,8 @@ def rows_between(lake: Lake, query: str, start: int, end: int, instants: bool = 
     columns = tuple(field.name for field in arrow if of_query(field))
     times = tuple(field.name for field in arrow if is_instant(field.type)) if instants else ()
     with lake_errors(f"{lake.table(query)}: the table cannot be read"):
-        dataset = table_dataset(lake.table(query), table)
-        rows = fetch_rows(lake.table(query), dataset, _within(start, end)).count_rows(filter=_within(start, end))
+        dataset, _ = _files_between(lake.table(query), table, start, end)
+        rows = dataset.count_rows(filter=_within(start, end))
     return PublishedRows(lake, query, start, end, columns, rows, instants=times)
 
 
@@ -213,6 +213,25 @@ def _not_done(rows: list[ReplayRow]) -> Iterator[str]:
 def _within(begin: int, until: int) -> Any:
     hours = (pads.field("_hour") >= begin // HOUR) & (pads.field("_hour") <= (until - 1) // HOUR)
     return hours & (pads.field("_last") >= begin) & (pads.field("_last") < until)
+
+
+def _files_between(path: PurePath, table: DeltaTable, start: int, end: int) -> tuple[pads.Dataset, list[int]]:
+    """Returns the files of the hours of [start, end), ns, as a dataset, and these hours."""
+    files = pa.table(table.get_add_actions(flatten=True))
+    names: list[str] = []
+    hours: list[int] = []
+    if files.num_rows:  # else the log does not name the partition
+        hour = files.column("partition._hour").cast(pa.int64())
+        chosen = pc.and_(pc.greater_equal(hour, start // HOUR), pc.less_equal(hour, (end - 1) // HOUR))
+        names, hours = files.column("path").filter(chosen).to_pylist(), hour.filter(chosen).to_pylist()
+    parts = [(name, pads.field("_hour") == at) for name, at in zip(names, hours, strict=True)]
+    schema = pa.schema([pa.field(field.name, plain_type(field.type)) for field in pa.schema(table.schema().to_arrow())])
+    return files_dataset(path, parts, schema), sorted(set(hours))
+
+
+def plain_type(kind: pa.DataType) -> pa.DataType:
+    """Returns the type of text that rows are given with, for every type of text of Arrow; other types as they are."""
+    return pa.string() if pa.types.is_large_string(kind) or pa.types.is_string_view(kind) else kind
 
 
 def _schema(dataset: pads.Dataset, columns: tuple[str, ...]) -> pa.Schema:

@@ -131,13 +131,40 @@ class LatenessCounts:
         bounds, counts = self.counted()
         return list(zip(bounds.tolist(), counts.tolist(), strict=True))
 
+    def losses(self, buckets: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Number of records that each of some bounds refuses: bounds of two digits, as the result of `buckets_of`."""
+        lost: NDArray[np.int64] = self.records - np.cumsum(self._counts)[buckets]
+        return lost
+
     @staticmethod
     def of(bounds: NDArray[np.int64], counts: NDArray[np.int64], largest: int) -> LatenessCounts:
         """Rebuilds the counts from the arrays of `counted`; `largest` is the largest lateness, ns."""
-        merged = LatenessCounts()
-        np.add.at(merged._counts, _bucket(bounds), counts)
-        merged.records, merged.largest = int(merged._counts.sum()), largest
-        return merged
+        return LatenessCounts.of_many([bounds], [counts], [largest])[0]
+
+    @staticmethod
+    def of_many(
+        bounds: Sequence[NDArray[np.int64]], counts: Sequence[NDArray[np.int64]], largest: Sequence[int]
+    ) -> list[LatenessCounts]:
+        """Rebuilds the counts of many intervals at once, from the same arrays as `of`."""
+        if not bounds:
+            return []
+        rows = np.repeat(np.arange(len(bounds)) * _BUCKETS, [len(each) for each in bounds])
+        places, values = rows + _bucket(np.concatenate(bounds)), np.concatenate(counts)
+        table = np.zeros((len(bounds), _BUCKETS), np.int64)
+        if np.all(np.diff(places) > 0):
+            table.ravel()[places] = values
+        else:  # a bucket was stored in parts
+            np.add.at(table.ravel(), places, values)
+        totals = [int(each.sum()) for each in counts]
+        found = [LatenessCounts.__new__(LatenessCounts) for _ in bounds]
+        for each, row, records, most in zip(found, table, totals, largest, strict=True):
+            each._counts, each.records, each.largest = row, records, most
+        return found
+
+
+def buckets_of(bounds: Sequence[int]) -> NDArray[np.int64]:
+    """Returns where the records of bounds of two significant digits (ns) are counted, for `LatenessCounts.losses`."""
+    return _bucket(np.array(bounds, np.int64))
 
 
 @dataclass(frozen=True, order=True)

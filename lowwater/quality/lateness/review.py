@@ -11,14 +11,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from lowwater.config import LONGEST_SKEW
 from lowwater.instants import SECOND
-from lowwater.lake.ledgers.captures import Capture
+from lowwater.lake.ledgers.captures import Capture, Captures
 from lowwater.lake.packets import LinkRead
-from lowwater.quality.lateness.counts import LatenessCounts, LatenessMonitor, LateRecord, by_interval
+from lowwater.quality.lateness.counts import LatenessCounts, LatenessMonitor, LateRecord, buckets_of, by_interval
 
 LOSS = 0.0001
 """Default share of the records that a recommended bound may refuse."""
@@ -26,6 +28,10 @@ LOSS = 0.0001
 QUANTILES = (0.5, 0.9, 0.99, 0.999, 0.9999)
 LADDER = tuple(digit * 10**power for power in range(3, 19) for digit in (1, 2, 5) if digit * 10**power < LONGEST_SKEW)
 """The bounds to compare, ns: 1, 2 and 5 times every power of ten from a microsecond on."""
+
+BOUNDS = (0, *LADDER)
+"""The bounds that may be recommended, ns."""
+_BUCKETS = buckets_of(BOUNDS)
 
 OUTLIER_FACTOR = 10
 """Records form a separate group if their least lateness is this many times the recommended bound."""
@@ -155,7 +161,9 @@ class SkewReview:
 
     def rung(self, bound: int) -> BoundEffect:
         """The effect of a bound of two digits, or of the skew in force."""
-        return _effect_of(bound, self.total, self.seen, self.refused if bound == self.skew else self.total.lost(bound))
+        return _effect_of(
+            bound, self.total, _load(self.seen), self.refused if bound == self.skew else self.total.lost(bound)
+        )
 
     @property
     def advice(self) -> str:
@@ -222,13 +230,14 @@ def review(
         total.merge(interval.lags)
         refused += interval.refused
     outlier = find_outlier(whole, total, loss, captures)
-    others = total if outlier is None else _without(total, whole, outlier.seen)
+    others = total if outlier is None else _without(total, _latest_first(whole), outlier.seen)
     recommended = recommend(others, loss)
     enough = total.quantile(1.0) or 0
     steps = [0, *(bound for bound in LADDER if bound < enough), enough]
     useful = [bound for bound, before in zip(steps[1:], steps, strict=False) if total.lost(bound) < total.lost(before)]
     chosen = sorted({0, skew, *useful, *({recommended} if recommended else ())})
-    rungs = tuple(_effect_of(bound, total, whole, refused if bound == skew else total.lost(bound)) for bound in chosen)
+    load = _load(whole)
+    rungs = tuple(_effect_of(bound, total, load, refused if bound == skew else total.lost(bound)) for bound in chosen)
     latest = tuple(sorted((late for interval in whole for late in interval.latest), reverse=True)[:5])
     return SkewReview(
         link,
@@ -265,48 +274,68 @@ def find_outlier(
     bound = recommend(total, loss)
     if not total.records or (bound is not None and bound < OUTLIER_FACTOR * SMALL_BOUND):
         return None
-    groups: dict[tuple[IntervalLateness, ...], tuple[Capture, ...]] = {(interval,): () for interval in intervals}
-    for capture in captures:
-        meets = tuple(
-            interval
-            for interval in intervals
-            if capture.covers_from < interval.end and capture.covers_to > interval.start
-        )
-        if meets:
-            groups[meets] = (*groups.get(meets, ()), capture)
-    best: tuple[int, int, tuple[IntervalLateness, ...]] | None = None
-    for group in groups:
-        if len(intervals) - len(group) < 2:
-            continue
-        remaining = recommend(_without(total, intervals, group), loss)
-        if remaining is not None and (best is None or (remaining, len(group)) < best[:2]):
-            best = remaining, len(group), group
-    if best is None or (bound is not None and bound < OUTLIER_FACTOR * max(best[0], SMALL_BOUND)):
+    ordered = Captures.of(captures)
+    firsts = np.searchsorted([interval.end for interval in intervals], ordered.numbers("covers_from"), side="right")
+    lasts = np.searchsorted([interval.start for interval in intervals], ordered.numbers("covers_to"), side="left")
+    single = np.arange(len(intervals))
+    groups = np.unique(np.vstack([np.append(single, firsts), np.append(single + 1, lasts)]), axis=1)
+    first, last = groups[:, (groups[0] < groups[1]) & (len(intervals) - (groups[1] - groups[0]) >= 2)]
+    # Row n: what the first n intervals lose by each bound, and their records; so a group is a difference of two rows.
+    rows = [np.append(interval.lags.losses(_BUCKETS), interval.lags.records) for interval in intervals]
+    sums = np.cumsum(np.vstack([np.zeros(len(BOUNDS) + 1, np.int64), *rows]), axis=0)
+    others = sums[-1] - sums[last] + sums[first]
+    enough = (others[:, :-1] <= _borne(others[:, -1:], loss)) & (others[:, -1:] > 0)
+    found = np.flatnonzero(enough.any(axis=1))
+    if not len(found):
         return None
-    remaining, _, group = best
-    return Outlier(group, _files_of(group, captures), sum(interval.lags.lost(remaining) for interval in group), bound)
+    remaining = np.array(BOUNDS)[enough[found].argmax(axis=1)]
+    best = np.lexsort((first[found], (last - first)[found], remaining))[0]
+    least, begin, end = int(remaining[best]), int(first[found[best]]), int(last[found[best]])
+    if bound is not None and bound < OUTLIER_FACTOR * max(least, SMALL_BOUND):
+        return None
+    group = tuple(intervals[begin:end])
+    return Outlier(group, _files_of(group, ordered), sum(interval.lags.lost(least) for interval in group), bound)
+
+
+def _latest_first(intervals: Sequence[IntervalLateness]) -> list[IntervalLateness]:
+    return sorted(intervals, key=lambda interval: -interval.lags.largest)
 
 
 def _without(
-    total: LatenessCounts, intervals: Sequence[IntervalLateness], group: Sequence[IntervalLateness]
+    total: LatenessCounts, latest: Sequence[IntervalLateness], group: Sequence[IntervalLateness]
 ) -> LatenessCounts:
-    largest = max((interval.lags.largest for interval in intervals if interval not in group), default=0)
+    """Takes a group out of the total; `latest` has all intervals, that of the latest record first."""
+    out = {id(interval) for interval in group}
+    largest = next((interval.lags.largest for interval in latest if id(interval) not in out), 0)
     return total.without([interval.lags for interval in group], largest)
 
 
-def _files_of(group: Sequence[IntervalLateness], captures: Sequence[Capture]) -> tuple[str, ...]:
+def _files_of(group: Sequence[IntervalLateness], captures: Captures) -> tuple[str, ...]:
     """File names of the captures with the latest records; if these are unknown, of the captures that cover the
     intervals."""
     named = {late.capture for interval in group for late in interval.latest}
     start, end = group[0].start, group[-1].end
-    mine = [capture for capture in captures if (capture.capture in named) or (not named and capture.meets(start, end))]
-    return tuple(Path(capture.path).name for capture in mine)
+    if not named:
+        return tuple(Path(captures[at].path).name for at in captures.meeting(start, end))
+    files = zip(captures.values("capture"), captures.values("path"), strict=True)
+    return tuple(Path(path).name for digest, path in files if digest in named)
 
 
 def recommend(lags: LatenessCounts, loss: float) -> int | None:
     """The least bound of 0 and the ladder that refuses at most a share of the records; None if none does."""
-    borne = math.floor(loss * lags.records + 1e-9)
-    return next((bound for bound in (0, *LADDER) if lags.lost(bound) <= borne), None) if lags.records else None
+    return _least(lags.losses(_BUCKETS), lags.records, loss)
+
+
+def _borne(records: NDArray[np.int64], loss: float) -> NDArray[np.float64]:
+    """How many of some records may be refused."""
+    borne: NDArray[np.float64] = np.floor(loss * records + 1e-9)
+    return borne
+
+
+def _least(lost: NDArray[np.int64], records: int, loss: float) -> int | None:
+    """The least of `BOUNDS` that refuses at most a share of the records; `lost` has what each refuses."""
+    enough = np.flatnonzero(lost <= _borne(np.array(records), loss))
+    return BOUNDS[int(enough[0])] if records and len(enough) else None
 
 
 def find_knee(lags: LatenessCounts) -> int | None:
@@ -328,9 +357,14 @@ def find_knee(lags: LatenessCounts) -> int | None:
     return losses[begin + best][0] if below[best] >= LEAST_KNEE else None
 
 
-def _effect_of(bound: int, total: LatenessCounts, intervals: Sequence[IntervalLateness], lost: int) -> BoundEffect:
+def _load(intervals: Sequence[IntervalLateness]) -> tuple[int, int]:
+    """The time of intervals, ns, and the most records in one second of them."""
     span = sum(interval.end - interval.start for interval in intervals)
-    busiest = max((interval.busiest for interval in intervals), default=0)
+    return span, max((interval.busiest for interval in intervals), default=0)
+
+
+def _effect_of(bound: int, total: LatenessCounts, load: tuple[int, int], lost: int) -> BoundEffect:
+    span, busiest = load
     share = lost / total.records if total.records else 0.0
     alive = total.records * bound / span if span else 0.0
     return BoundEffect(bound, lost, share, min(alive, total.records), min(busiest * bound / SECOND, total.records))

@@ -85,6 +85,7 @@ class Lake:
         """
         first, until = _range(start, end)
         found = result_table(self._lake, query, version)
+        opened = found.opened()
         for name in columns:
             found.require(name)
         chosen = [found.columns.field(name) for name in dict.fromkeys(columns or found.columns.names)]
@@ -96,7 +97,7 @@ class Lake:
 
         def read() -> Iterator[pa.RecordBatch]:
             names = tuple(each.name for each in chosen)
-            for batch in sorted_rows(found.path, found.table, names, first, until, SORTED_ROWS):
+            for batch in sorted_rows(found.path, opened, names, first, until, SORTED_ROWS):
                 yield batch.cast(schema)
 
         return Rows(query, schema, found.version, notes, read)

@@ -32,7 +32,7 @@ from lowwater.plan.queryset import QueryPlan
 from lowwater.quality.custom.suites import suite_digest
 from lowwater.replay.interval import expected
 from lowwater.replay.job import IntervalInputs, Job
-from lowwater.replay.schedule.estimate import Estimate, PacketEstimate, estimate, packet_estimate
+from lowwater.replay.schedule.estimate import NEWEST, Estimate, PacketEstimate, estimate, packet_estimate
 from lowwater.replay.trial_changes import TrialChanges
 
 KINDS = (MISSING, FAILED, STALE)
@@ -92,6 +92,11 @@ class DueSelection:
     def holds(self, start: int, end: int) -> bool:
         """Whether an interval lies in the range."""
         return (self.start is None or start >= self.start) and (self.end is None or end <= self.end)
+
+    @property
+    def span(self) -> tuple[int, int] | None:
+        """The range, ns; None without both bounds."""
+        return None if self.start is None or self.end is None else (self.start, self.end)
 
     def wants(self, state: str) -> bool:
         """Whether intervals of this state are selected."""
@@ -154,16 +159,20 @@ def due(job: Job, selection: DueSelection) -> list[Due]:
     """
     _check_bounds(job, selection)
     captures = job.captures()
-    replays = read_replays(job.lake, job.query_set)
+    rows_of_run = 1 + 3 * len(job.plan.queries)
+    recent = read_replays(job.lake, job.query_set, newest=NEWEST * rows_of_run)
     asked_for = _all_of(job, selection)
     groups: dict[tuple[int, int], list[StatusRow]] = defaultdict(list)
     asks = expected(job, captures)
-    for row in status(job.lake, [replace(asks, also=(*asks.also, *asked_for))]):
-        if selection.holds(row.start, row.end) and row.end - row.start == job.length and row.start % job.length == 0:
-            groups[row.start, row.end].append(row)
+
+    def wanted(start: int, end: int) -> bool:
+        return selection.holds(start, end) and end - start == job.length and start % job.length == 0
+
+    for row in status(job.lake, [replace(asks, also=(*asks.also, *asked_for))], wanted, selection.span):
+        groups[row.start, row.end].append(row)
     due_intervals: list[Due] = []
     chain = _Chain([query for query in job.plan.queries if hands_over(query.high)])
-    guess, files = estimate(job, captures, replays), PacketFiles.of(job.lake)
+    guess, files = estimate(job, captures, recent), PacketFiles.of(job.lake)
     for (start, end), rows in sorted(groups.items()):
         inputs = job.inputs(start, end, captures)
         interval = _due(inputs, chain.rows_then(inputs, rows), guess, files)

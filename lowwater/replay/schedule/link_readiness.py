@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from lowwater.errors import GapError
-from lowwater.lake.ledgers.captures import Capture
+from lowwater.lake.ledgers.captures import NEVER, Capture, Captures
 from lowwater.lake.ledgers.coverage import Gap, gap_error, gap_texts
 from lowwater.replay.job import Job
 
@@ -61,10 +63,6 @@ def link_readiness(job: Job, start: int, end: int, patient: bool) -> LinkReadine
 
 def _was_covered(gap: Gap, captures: Sequence[Capture]) -> bool:
     """Whether a capture was declared to cover the gap, and ended before it."""
-    return any(
-        capture.declared is not None
-        and capture.declared[0] <= gap.since
-        and gap.until <= capture.declared[1]
-        and not capture.growing
-        for capture in captures
-    )
+    ordered = Captures.of(captures)
+    begins, ends = ordered.numbers("declared_from", NEVER[0]), ordered.numbers("declared_to", NEVER[1])
+    return bool(np.any((begins <= gap.since) & (ends >= gap.until) & (ordered.numbers("growing") == 0)))

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+from lowwater.lake.ledgers.captures import Captures
 from lowwater.lake.ledgers.history import read_metrics, record_lateness, record_metrics
 from lowwater.quality.drift import (
     LINK,
@@ -70,7 +71,7 @@ def compare(scope: AuditScope, scans: Sequence[LinkScan], links: pa.Table, queri
 def _types(scope: AuditScope, link: str) -> dict[str, int]:
     """Link type -> packets of the captures that overlap the interval."""
     packets: Counter[str] = Counter()
-    for capture in scope.captures.get(link, ()):
-        if capture.meets(scope.start, scope.end):
-            packets[capture.link_type] += capture.packets
+    captures = Captures.of(scope.captures.get(link, ()))
+    for at in captures.meeting(scope.start, scope.end):
+        packets[captures[at].link_type] += captures[at].packets
     return dict(packets)

@@ -114,11 +114,11 @@ class LakeCollector:
 def _links(lake: Lake) -> Iterator[Sample]:
     for link, captures in read_captures(lake, ingested_links(lake)).items():
         if captures:
-            yield "lowwater_link_packets", (link,), sum(row.packets for row in captures)
-            yield "lowwater_link_captured_bytes", (link,), sum(row.bytes for row in captures)
-            yield "lowwater_link_malformed", (link,), sum(row.malformed for row in captures)
-            yield "lowwater_link_captured_until_seconds", (link,), max(row.covers_to for row in captures) / SECOND
-            yield "lowwater_link_ingested_seconds", (link,), max(row.ingested_at for row in captures) / SECOND
+            yield "lowwater_link_packets", (link,), int(captures.numbers("packets").sum())
+            yield "lowwater_link_captured_bytes", (link,), int(captures.numbers("bytes").sum())
+            yield "lowwater_link_malformed", (link,), int(captures.numbers("malformed").sum())
+            yield "lowwater_link_captured_until_seconds", (link,), (captures.end or 0) / SECOND
+            yield "lowwater_link_ingested_seconds", (link,), int(captures.numbers("ingested_at").max()) / SECOND
 
 
 def _measures(lake: Lake) -> Iterator[Sample]:

@@ -108,6 +108,6 @@ def foretold(lake: Lake, links: Sequence[str], config: Config, executors: int, c
 
 def _load(link: str, captures: Captures, length: int, most: int) -> LinkLoad:
     covered = sum(end - start for start, end in captures.spans)
-    rate = sum(capture.packets for capture in captures) * SECOND / covered if covered else 0.0
+    rate = int(captures.numbers("packets").sum()) * SECOND / covered if covered else 0.0
     records = round(rate * length / SECOND)
     return LinkLoad(link, rate, records, -(-records // most) if records else 0)

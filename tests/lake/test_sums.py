@@ -1,0 +1,145 @@
+"""Sums of files beside published tables: the same plots, counts and pages, without opening the files."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+
+from lowwater.config import Retention
+from lowwater.errors import LakeError
+from lowwater.instants import HOUR, SECOND
+from lowwater.lake.layout import Lake, open_lake
+from lowwater.lake.maintain import maintain
+from lowwater.lake.results import curves as curves_module
+from lowwater.lake.results import sums
+from lowwater.lake.results.curves import OTHERS, curves
+from lowwater.lake.results.exploring import Filter, Wish, result_table
+from lowwater.lake.results.sums import make_sums, sums_path
+from lowwater.lake.tables import append_rows, create
+
+pytestmark = pytest.mark.slow
+HOURS, ROWS = 130, 3_000
+WHOLE = Wish(0, HOURS * HOUR)
+
+
+def make_rows(seed: int, first: int = 0, hours: int = HOURS) -> pa.Table:
+    """Rows with NULLs, negative numbers, few and many values."""
+    chance = np.random.default_rng(seed)
+    lasts = np.sort(chance.integers(first * HOUR, (first + hours) * HOUR, ROWS))
+    names = np.array(["10.0.0.1", "10.0.0.2", "<b>", "'", None], object)
+    columns = {
+        "tb": lasts // (60 * SECOND),
+        "source": pa.array(chance.choice(names, ROWS), pa.string()),
+        "port": pa.array(
+            [None if value % 7 == 0 else int(value) for value in chance.integers(-2, 9, ROWS)], pa.int64()
+        ),
+        "flow": pa.array([f"f{value}" for value in chance.integers(0, 1_500, ROWS)]),
+        "cnt": pa.array([None if value % 17 == 0 else int(value) for value in chance.integers(-100, 900, ROWS)]),
+        "share": chance.integers(0, 50, ROWS) / 8,
+        "_last": lasts,
+        "_hour": lasts // HOUR,
+    }
+    return pa.table(columns)
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    made, rows = open_lake(tmp_path / "lake"), make_rows(3)
+    create(made.table("flows"), rows.schema, ["_hour"], "q")
+    append_rows(made.table("flows"), rows)
+    return made
+
+
+def shown(lake: Lake, wish: Wish, number: str, key: str) -> Any:
+    """Names, sums by part of time, and whether they are exact."""
+    found = curves(result_table(lake, "flows"), wish, number, key)
+    return [(each.name, [round(value, 6) for value in each.values]) for each in found.curves], found.approximate
+
+
+ASKED = [
+    (WHOLE, "cnt", "source"),
+    (WHOLE, "", "source"),
+    (WHOLE, "share", ""),
+    (WHOLE, "", ""),
+    (WHOLE, "cnt", "port"),
+    (WHOLE, "cnt", "flow"),
+    (Wish(7 * HOUR // 2, 129 * HOUR - 1), "cnt", "source"),
+    (replace(WHOLE, filters=(Filter("source", "=", "10.0.0.1"),)), "cnt", "source"),
+    (replace(WHOLE, filters=(Filter("source", "contains", "0.0"), Filter("source", "!=", "10.0.0.2"))), "cnt", ""),
+    (replace(WHOLE, filters=(Filter("port", ">", "4"),)), "share", "port"),
+    (replace(WHOLE, filters=(Filter("source", "is null", ""),)), "cnt", "source"),
+]
+
+
+def test_plots_counts_and_pages_are_the_same_with_and_without_sums(lake: Lake) -> None:
+    def everything() -> list[Any]:
+        table = result_table(lake, "flows")
+        return [(shown(lake, *each), table.count(each[0]), table.page(each[0], 0, 50).to_pylist()) for each in ASKED]
+
+    before = everything()
+    assert make_sums(lake.table("flows"))[0] == HOURS
+    for asked, was, found in zip(ASKED, before, everything(), strict=True):
+        assert found == was and found[1] > 0 and not found[0][1], asked
+
+
+def test_no_file_of_the_table_is_opened_where_its_sums_are_known(lake: Lake) -> None:
+    """The files are gone, and nobody misses them; a plot that sums cannot answer does."""
+    wanted = [shown(lake, *each)[0] for each in ASKED[:6]]
+    maintain(lake, Retention())
+    for file in lake.table("flows").rglob("*.parquet"):  # type: ignore[attr-defined]
+        file.unlink()
+    assert [shown(lake, *each)[0] for each in ASKED[:6]] == wanted
+    assert result_table(lake, "flows").count(ASKED[7][0]) > 0
+    with pytest.raises(LakeError, match="cannot be read"):
+        shown(lake, replace(WHOLE, filters=(Filter("cnt", ">", "5"),)), "cnt", "source")
+
+
+def test_new_files_are_read_until_the_next_maintenance_and_sums_of_gone_ones_are_dropped(lake: Lake) -> None:
+    table, path = lake.table("flows"), sums_path(lake.table("flows"))
+    assert make_sums(table, dry_run=True)[0] == HOURS and not Path(path).exists()
+    assert make_sums(table)[0] == HOURS and make_sums(table) == (0, 0)
+    append_rows(table, make_rows(4, HOURS, 10))
+    later = Wish(0, (HOURS + 10) * HOUR)
+    before = shown(lake, later, "cnt", "source")
+    assert make_sums(table)[0] == 10 and shown(lake, later, "cnt", "source") == before
+    total = duckdb.execute(f"SELECT sum(cnt) FROM read_parquet('{table}/**/*.parquet')").fetchone()
+    assert total is not None and sum(sum(values) for _, values in before[0]) == total[0]
+    for turn in range(2):  # every file of the table is replaced
+        write_deltalake(str(table), make_rows(5 + turn, hours=HOURS), mode="overwrite")
+        make_sums(table)
+    names = {row["path"] for row in sums.live_files(sums.existing(table))}
+    assert sums._known(path) == names and shown(lake, WHOLE, "cnt", "source")[1] is False
+
+
+def test_a_text_with_many_values_keeps_its_largest_and_says_so(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    exact = shown(lake, WHOLE, "cnt", "flow")[0]
+    monkeypatch.setattr(sums, "MOST_VALUES", 10)
+    monkeypatch.setattr(sums, "LARGEST", 8)
+    make_sums(lake.table("flows"))
+    some, approximate = shown(lake, WHOLE, "cnt", "flow")
+    assert approximate and some[-1][0] == OTHERS
+    added = [sum(values[at] for _, values in exact) for at in range(len(exact[0][1]))]
+    assert [sum(values[at] for _, values in some) for at in range(len(added))] == pytest.approx(added)
+    assert not shown(lake, WHOLE, "cnt", "")[1]
+    filtered = replace(
+        WHOLE, filters=(Filter("flow", "contains", "f12"),)
+    )  # left out values could meet it: rows are read
+    text = "SELECT count(*) FROM rows WHERE contains(flow, 'f12')"
+    rows = make_rows(3)  # noqa: F841 - DuckDB finds it by name
+    assert (result_table(lake, "flows").count(filtered),) == duckdb.execute(text).fetchone()
+
+
+def test_more_values_than_are_held_become_others(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    exact = shown(lake, WHOLE, "cnt", "flow")
+    monkeypatch.setattr(curves_module, "HELD", 2_000)
+    monkeypatch.setattr(curves_module, "GROUPED", 500)
+    some, approximate = shown(lake, WHOLE, "cnt", "flow")
+    assert approximate and not exact[1]
+    assert sum(sum(values) for _, values in some) == pytest.approx(sum(sum(values) for _, values in exact[0]))
