@@ -1,4 +1,4 @@
-"""Writes a Parquet file from record batches: numbers are encoded at once, texts and bytes by Arrow at the end.
+"""Writes a Parquet file from record batches: integers are encoded at once, other values by Arrow at the end.
 
 Between `encoding` and `packing`. Arrow also encodes the numbers of a first capture of few rows, which then waits for no
 compiler (docs/adr/0068). Only the pages of a file wait in memory, a sixth of the size of its rows.
@@ -19,8 +19,10 @@ from numpy.typing import NDArray
 from lowwater.capture.interpretation import FirstRecords
 from lowwater.lake.parquet import encoding
 from lowwater.lake.parquet.footer import (
+    BOOLEAN,
     DELTA,
     DICTIONARY,
+    DOUBLE,
     INT32,
     INT64,
     MAGIC,
@@ -39,6 +41,7 @@ _NONE = np.empty(0, np.uint8)
 _NONE.flags.writeable = False
 _BLOCK_ROOM = 128
 _CODECS = {"UNCOMPRESSED": 0, "SNAPPY": 1, "GZIP": 2, "ZSTD": 6, "LZ4": 7}
+_KINDS = {pa.bool_(): BOOLEAN, pa.float64(): DOUBLE}
 _ENCODINGS = {"PLAIN": PLAIN, "RLE": RLE, "RLE_DICTIONARY": DICTIONARY, "PLAIN_DICTIONARY": 2, "DELTA_BINARY_PACKED": 5}
 
 _FIRST = FirstRecords(getattr(encoding.page, "py_func", encoding.page), lambda: "page")
@@ -182,7 +185,7 @@ class FileWriter:
     """A Parquet file of one row group.
 
     Args:
-        schema: its columns, in order: 32-bit and 64-bit numbers, texts and bytes.
+        schema: its columns, in order: integers of 32 and 64 bits, floats of 64, booleans, texts and bytes.
         counters: columns that count or have many values.
         bounded: columns whose smallest and largest value the file has.
 
@@ -236,12 +239,16 @@ class FileWriter:
 
 
 def by_arrow(table: pa.Table) -> dict[str, tuple[ColumnChunk, list[bytes]]]:
-    """Encodes texts and bytes by Arrow; returns chunk and pages by column name, without columns that have no value."""
+    """Encodes texts, bytes, booleans and floats by Arrow.
+
+    Returns:
+        Chunk and pages by column name, without columns that have no value.
+    """
     filled = [name for name in table.schema.names if table.column(name).null_count < table.num_rows]
     if not filled:
         return {}
     table, sink = table.select(filled), pa.BufferOutputStream()
-    texts = [field.name for field in table.schema if field.type != pa.binary()]
+    texts = [field.name for field in table.schema if field.type == pa.string()]
     options = {"compression": "lz4", "use_dictionary": texts, "write_statistics": False, "store_schema": False}
     pq.write_table(table, sink, table.num_rows, **options)
     written = sink.getvalue()
@@ -250,7 +257,8 @@ def by_arrow(table: pa.Table) -> dict[str, tuple[ColumnChunk, list[bytes]]]:
     for index, field in enumerate(table.schema):
         facts = group.column(index)
         start = facts.dictionary_page_offset or facts.data_page_offset
-        column = Column(field.name, TEXT, field.nullable, text=field.type == pa.string())
+        kind = _KINDS.get(field.type, TEXT)
+        column = Column(field.name, kind, field.nullable, text=field.type == pa.string())
         pages = [written.slice(start, facts.total_compressed_size).to_pybytes()]
         encodings = [_ENCODINGS[name] for name in facts.encodings]
         sizes = facts.data_page_offset - start, facts.total_uncompressed_size
