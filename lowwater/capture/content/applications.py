@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import Any
 
 import dns.exception
@@ -144,7 +143,7 @@ def _mark(
 
 def application_fields(
     buffer: NDArray[np.uint8], begins: NDArray[np.int64], batch: pa.RecordBatch, applications: Sequence[str] = NAMES
-) -> pa.RecordBatch:
+) -> dict[str, pa.Array]:
     """Extracts the fields of applications from the payloads of the outermost transport.
 
     Args:
@@ -155,27 +154,26 @@ def application_fields(
         applications: the applications, among NAMES.
 
     Returns:
-        n rows, the columns of `APPLICATIONS` for these applications; NULL without such a message, and for fields that
-        are not whole.
+        The columns of `APPLICATIONS` for these applications, in order -> n values; NULL without such a message, and for
+        fields that are not whole.
     """
-    names = ("caplen", "protocol", "srcPort", "destPort", "payload_offset", "payload_length")
+    ports = ("srcPort", "destPort") if "dns" in applications else ("caplen", "caplen")  # ports matter for DNS alone
+    names = ("caplen", "protocol", *ports, "payload_offset", "payload_length")
     wanted = sum(1 << NAMES.index(name) for name in set(applications))
     out = new_bytes(4 * len(begins) * 8).view(np.int64).reshape(4, -1)
     count = _mark(buffer, begins, *(_column(batch.column(name)) for name in names), _STARTS, wanted, out)
+    marked = np.ascontiguousarray(out[:, :count])
     columns: dict[str, pa.Array] = {}
     for name in NAMES:
         if name in applications:
-            chosen = np.logical_or.reduce([out[1, :count] == mark for mark in _MARKS[name]])
-            rows, kinds, firsts, ends = np.ascontiguousarray(out[:, :count][:, chosen])
+            kinds = marked[1]
+            chosen = kinds == _MARKS[name][0]
+            for mark in _MARKS[name][1:]:
+                chosen |= kinds == mark
+            rows, kinds, firsts, ends = marked if chosen.all() else np.ascontiguousarray(marked[:, chosen])
             found = _parsed(name, buffer, firsts, ends, kinds)
             columns |= {field: spread(values, rows, len(begins)) for field, values in found.items()}
-    schema = _schema(tuple(columns))
-    return pa.RecordBatch.from_arrays([columns[column] for column in schema.names], schema=schema)
-
-
-@cache
-def _schema(names: tuple[str, ...]) -> pa.Schema:
-    return pa.schema([field for field in APPLICATIONS if field.name in names])
+    return {name: columns[name] for name in APPLICATIONS.names if name in columns}
 
 
 def _parsed(

@@ -466,7 +466,8 @@ def hello_columns(
     marks = np.zeros((_JA4 + 1, count + 1), np.int32)
     memory = (np.empty(longest + 1, np.int64), np.empty(longest + 1, np.int64), np.empty((_READ, 2), np.int64))
     _hellos(buffer, begins, ends, ord(transport), values, *texts, words, marks, *memory)
-    columns = {name: pa.array(values[at], mask=values[at] < 0) for at, name in enumerate(NUMBERS)}
+    bits = np.packbits(values >= 0, axis=1, bitorder="little")
+    columns = {name: _numbers(values[at], bits[at]) for at, name in enumerate(NUMBERS)}
     for at, name in ((_NAME, "server_name"), (_PROTOCOLS, "alpn")):
         columns[name] = _strings(texts[at], marks[at])
     server = values[_HELLO] == SERVER
@@ -474,6 +475,10 @@ def hello_columns(
     columns["ja3"], columns["ja3s"] = (digests.take(pa.array(numbers, mask=hidden)) for hidden in (server, ~server))
     digests, numbers = made_once(words, marks[_JA3, 1:], marks[_JA4, 1:], ja4_of)
     return columns | {"ja4": digests.take(pa.array(numbers))}
+
+
+def _numbers(values: NDArray[np.int32], bits: NDArray[np.uint8]) -> pa.Int32Array:
+    return pa.Array.from_buffers(pa.int32(), len(values), [pa.py_buffer(bits), pa.py_buffer(values)])
 
 
 def _strings(words: NDArray[np.uint8], offsets: NDArray[np.int32]) -> pa.StringArray:

@@ -194,8 +194,7 @@ class ContentBuilder:
             hashes = packet_hashes(buffer, begins, batch, link, content.compared)
             columns |= dict(zip(PACKET_HASH, hashes, strict=True))
         if content.applications:
-            fields = application_fields(buffer, begins, batch, content.applications)
-            columns |= dict(zip(fields.schema.names, fields.columns, strict=True))
+            columns |= application_fields(buffer, begins, batch, content.applications)
         if self._pan is not None:
             batch = self._pan.batch(batch)
         extra = [columns[name] for name in self._extra]

@@ -16,26 +16,26 @@ from lowwater.capture.inlining import kernel
 
 
 @kernel
-def _fill(chosen: Any, valid: Any, skipped: int, few: Any, bits: Any, many: Any) -> None:
+def _fill(chosen: Any, valid: Any, few: Any, bits: Any, many: Any) -> None:
     """Puts the values of the chosen rows into zeros, and marks them; `valid` is the bitmap of `few`, or empty."""
     for place in range(len(chosen)):
-        if len(valid) > 0 and not valid[(skipped + place) >> 3] >> ((skipped + place) & 7) & 1:
-            continue
-        row = chosen[place]
-        bits[row >> 3] |= 1 << (row & 7)
-        many[row] = few[place]
+        if len(valid) == 0 or valid[place >> 3] >> (place & 7) & 1:
+            row = chosen[place]
+            bits[row >> 3] |= 1 << (row & 7)
+            many[row] = few[place]
 
 
 @kernel
-def _bound(chosen: Any, valid: Any, skipped: int, few: Any, bits: Any, many: Any) -> None:
+def _bound(chosen: Any, valid: Any, few: Any, bits: Any, many: Any) -> None:
     """Fills the offsets of texts, which rows without one repeat, and marks the rows with one."""
     row = 0
     for place in range(len(chosen)):
-        while row <= chosen[place]:
+        last = chosen[place]
+        while row <= last:
             many[row] = few[place]
             row += 1
-        if len(valid) == 0 or valid[(skipped + place) >> 3] >> ((skipped + place) & 7) & 1:
-            bits[chosen[place] >> 3] |= 1 << (chosen[place] & 7)
+        if len(valid) == 0 or valid[place >> 3] >> (place & 7) & 1:
+            bits[last >> 3] |= 1 << (last & 7)
     while row < len(many):
         many[row] = few[len(chosen)]
         row += 1
@@ -45,7 +45,7 @@ def spread(values: pa.Array, chosen: NDArray[np.int64], rows: int) -> pa.Array:
     """Returns a column with the values at the chosen rows and NULL elsewhere.
 
     Args:
-        values: shape (m): integers, or strings.
+        values: shape (m): integers, or strings; no slice of an array.
         chosen: shape (m), rows, ascending.
         rows: number of rows of the column.
 
@@ -56,19 +56,17 @@ def spread(values: pa.Array, chosen: NDArray[np.int64], rows: int) -> pa.Array:
     kind = values.type
     if values.null_count == len(values):
         return pa.nulls(rows, kind)
-    validity, *buffers = values.buffers()
-    valid = read_only(validity, np.uint8) if values.null_count else NO_BITS
+    validity, numbers, *data = values.buffers()
+    valid = NO_BITS if validity is None else read_only(validity, np.uint8)
     bits = np.zeros(-(-rows // 8), np.uint8)
-    if pa.types.is_string(kind):
-        offsets, data = buffers
-        few = read_only(offsets, np.int32)[values.offset :]
-        many = np.empty(rows + 1, np.int32)
-        _bound(chosen, valid, values.offset, few, bits, many)
-        return pa.Array.from_buffers(kind, rows, [pa.py_buffer(bits), pa.py_buffer(many), data])
-    few = read_only(buffers[0], kind.to_pandas_dtype())[values.offset :]
-    many = np.zeros(rows, few.dtype)
-    _fill(chosen, valid, values.offset, few, bits, many)
-    return pa.Array.from_buffers(kind, rows, [pa.py_buffer(bits), pa.py_buffer(many)])
+    if data:
+        many, few = np.empty(rows + 1, np.int32), read_only(numbers, np.int32)
+        _bound(chosen, valid, few, bits, many)
+    else:
+        width = np.int32 if kind == _INT32 else np.int64
+        many, few = np.zeros(rows, width), read_only(numbers, width)
+        _fill(chosen, valid, few, bits, many)
+    return pa.Array.from_buffers(kind, rows, [pa.py_buffer(bits), pa.py_buffer(many), *data])
 
 
 def new_bytes(size: int) -> NDArray[np.uint8]:
@@ -83,5 +81,6 @@ def read_only(buffer: pa.Buffer, kind: Any) -> NDArray[Any]:
     return values
 
 
+_INT32 = pa.int32()
 NO_BITS = read_only(pa.py_buffer(b""), np.uint8)
 """The bitmap of a column without NULL."""

@@ -101,7 +101,7 @@ def write_records(
         OSError: a file cannot be written.
     """
     use_pool()
-    reader = RecordReader(path, options, max_jump, sha256, growing)
+    reader = RecordReader(path, options, max_jump, sha256, growing, dictionaries=True)
     files: list[Future[RecordFile]] = []
     with ThreadPoolExecutor(1) as pool:
         writer: _Writer | None = None
@@ -185,7 +185,7 @@ class _Writer:
         self._waiting, self._waiting_rows = [], 0
 
     def _write(self, batches: list[pa.RecordBatch]) -> None:
-        self._writer.add(batches[0] if len(batches) == 1 else pa.concat_batches(batches), self._scratch)
+        self._writer.add(batches, self._scratch)
 
     def _finish(self) -> RecordFile:
         if self._written is not None:

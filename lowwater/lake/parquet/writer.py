@@ -6,7 +6,7 @@ compiler (docs/adr/0068). Only the pages of a file wait in memory, a sixth of th
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -200,21 +200,28 @@ class FileWriter:
         self._numbers = {
             field.name: NumberColumn(field, field.name in counters, field.name in bounded) for field in numbers
         }
-        self._others: list[pa.RecordBatch] = []
+        others = [field.name for field in schema if field.name not in self._numbers]
+        self._others: dict[str, list[pa.Array]] = {name: [] for name in others}
 
-    def add(self, batch: pa.RecordBatch, scratch: PageBuffers) -> None:
-        """Adds rows: a page for every column of numbers. Arrow writes the pages while our encoder is not compiled."""
-        if _FIRST.few(batch.num_rows):
-            for name, (pages, uses) in _arrows_pages(batch, self._schema, self._numbers).items():
-                self._numbers[name].add_pages(batch.column(name), pages, uses)
+    def add(self, batches: Sequence[pa.RecordBatch], scratch: PageBuffers) -> None:
+        """Adds rows: a page for every column of numbers. Arrow writes the pages while our encoder is not compiled.
+
+        Args:
+            batches: rows of the schema; texts may be in dictionaries of 32-bit numbers.
+            scratch: memory of this thread.
+        """
+        numbers = [batch.select(list(self._numbers)) for batch in batches]
+        page = numbers[0] if len(numbers) == 1 else pa.concat_batches(numbers)
+        if _FIRST.few(page.num_rows):
+            for name, (pages, uses) in _arrows_pages(page, self._schema, self._numbers).items():
+                self._numbers[name].add_pages(page.column(name), pages, uses)
         else:
-            scratch.fit(batch.num_rows)
-            for name, numbers in self._numbers.items():
-                numbers.add(batch.column(name), scratch)
-        others = [name for name in self._schema.names if name not in self._numbers]
-        if others:
-            self._others.append(batch.select(others))
-        self.rows += batch.num_rows
+            scratch.fit(page.num_rows)
+            for name, column in self._numbers.items():
+                column.add(page.column(name), scratch)
+        for name, arrays in self._others.items():
+            arrays += [batch.column(name) for batch in batches]
+        self.rows += page.num_rows
 
     def bounds(self, name: str) -> tuple[int, int]:
         """Returns the smallest and the largest value of a bounded column."""
@@ -224,7 +231,7 @@ class FileWriter:
 
     def write(self, path: Path) -> UnfinishedFile:
         """Writes the columns that have a value; readers take missing columns for NULL."""
-        others = by_arrow(pa.Table.from_batches(self._others)) if self._others else {}
+        others = by_arrow({self._schema.field(name): arrays for name, arrays in self._others.items()})
         written = []
         for name in self._schema.names:
             if name in others:
@@ -238,23 +245,28 @@ class FileWriter:
         return UnfinishedFile(path, self.rows, tuple(chunk for chunk, _ in written))
 
 
-def by_arrow(table: pa.Table) -> dict[str, tuple[ColumnChunk, list[bytes]]]:
+def by_arrow(columns: Mapping[pa.Field, Sequence[pa.Array]]) -> dict[str, tuple[ColumnChunk, list[bytes]]]:
     """Encodes texts, bytes, booleans and floats by Arrow.
+
+    Args:
+        columns: field -> its values, in parts; texts may be in dictionaries.
 
     Returns:
         Chunk and pages by column name, without columns that have no value.
     """
-    filled = [name for name in table.schema.names if table.column(name).null_count < table.num_rows]
+    joined = {field: _joined(parts, field.type) for field, parts in columns.items()}
+    filled = {field: values for field, values in joined.items() if values.null_count < len(values)}
     if not filled:
         return {}
-    table, sink = table.select(filled), pa.BufferOutputStream()
-    texts = [field.name for field in table.schema if field.type == pa.string()]
+    fields = [field.with_type(values.type) for field, values in filled.items()]
+    table, sink = pa.Table.from_arrays(list(filled.values()), schema=pa.schema(fields)), pa.BufferOutputStream()
+    texts = [field.name for field in filled if field.type == pa.string()]
     options = {"compression": "lz4", "use_dictionary": texts, "write_statistics": False, "store_schema": False}
     pq.write_table(table, sink, table.num_rows, **options)
     written = sink.getvalue()
     group = pq.read_metadata(pa.BufferReader(written)).row_group(0)
     chunks = {}
-    for index, field in enumerate(table.schema):
+    for index, field in enumerate(filled):
         facts = group.column(index)
         start = facts.dictionary_page_offset or facts.data_page_offset
         kind = _KINDS.get(field.type, TEXT)
@@ -265,6 +277,13 @@ def by_arrow(table: pa.Table) -> dict[str, tuple[ColumnChunk, list[bytes]]]:
         chunk = ColumnChunk(column, facts.total_compressed_size, encodings, *sizes, codec=_CODECS[facts.compression])
         chunks[field.name] = chunk, pages
     return chunks
+
+
+def _joined(parts: Sequence[pa.Array], kind: pa.DataType) -> pa.ChunkedArray:
+    """Returns the parts as one column, with one dictionary if all have one."""
+    if parts and all(pa.types.is_dictionary(part.type) for part in parts):
+        return pa.chunked_array(parts).unify_dictionaries()
+    return pa.chunked_array([part.cast(kind) for part in parts], kind)
 
 
 def _arrows_pages(
