@@ -161,7 +161,8 @@ def application_fields(
     names = ("caplen", "protocol", *ports, "payload_offset", "payload_length")
     wanted = sum(1 << NAMES.index(name) for name in set(applications))
     out = new_bytes(4 * len(begins) * 8).view(np.int64).reshape(4, -1)
-    count = _mark(buffer, begins, *(_column(batch.column(name)) for name in names), _STARTS, wanted, out)
+    captured, protocol, source, destination, offsets, lengths = (_column(batch.column(name)) for name in names)
+    count = _mark(buffer, begins, captured, protocol, source, destination, offsets, lengths, _STARTS, wanted, out)
     marked = np.ascontiguousarray(out[:, :count])
     columns: dict[str, pa.Array] = {}
     for name in NAMES:

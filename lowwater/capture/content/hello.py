@@ -461,15 +461,14 @@ def hello_columns(
     sizes = ends - begins
     longest, together = int(sizes.max(initial=0)), int(sizes.clip(0).sum())
     values = np.full((len(NUMBERS), count), -1, np.int32)
-    texts = [new_bytes(together * size) for size in (_WIDEST, _WIDEST)]
+    names, protocols = new_bytes(together * _WIDEST), new_bytes(together * _WIDEST)
     words = new_bytes(together * _EACH + count * _FIXED)
     marks = np.zeros((_JA4 + 1, count + 1), np.int32)
     memory = (np.empty(longest + 1, np.int64), np.empty(longest + 1, np.int64), np.empty((_READ, 2), np.int64))
-    _hellos(buffer, begins, ends, ord(transport), values, *texts, words, marks, *memory)
+    _hellos(buffer, begins, ends, ord(transport), values, names, protocols, words, marks, *memory)
     bits = np.packbits(values >= 0, axis=1, bitorder="little")
     columns = {name: _numbers(values[at], bits[at]) for at, name in enumerate(NUMBERS)}
-    for at, name in ((_NAME, "server_name"), (_PROTOCOLS, "alpn")):
-        columns[name] = _strings(texts[at], marks[at])
+    columns["server_name"], columns["alpn"] = _strings(names, marks[_NAME]), _strings(protocols, marks[_PROTOCOLS])
     server = values[_HELLO] == SERVER
     digests, numbers = made_once(words, marks[_JA4, :-1], marks[_JA3, 1:], ja3_of)
     columns["ja3"], columns["ja3s"] = (digests.take(pa.array(numbers, mask=hidden)) for hidden in (server, ~server))
