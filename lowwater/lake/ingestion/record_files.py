@@ -6,6 +6,7 @@ Called by `packing`, in a thread or a Spark worker. It commits nothing and opens
 from __future__ import annotations
 
 import os
+from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
@@ -26,6 +27,9 @@ FILE_ROWS = 1 << 19
 
 PAGE_ROWS = 1 << 16
 """Rows of which a page is made at least: they wait in memory until then."""
+
+MOST_PAGES = 2
+"""Pages of a file that wait for the thread that makes them, beside the one that it makes."""
 
 FILE_BYTES = 128 << 20
 """Bytes of texts after which another file begins, whatever its rows: they wait in memory until it is written."""
@@ -153,7 +157,7 @@ class _Writer:
         self._pool, self._scratch, self._path, self._target, self._sha256 = pool, scratch, path, table / path, sha256
         self._waiting: list[pa.RecordBatch] = []
         self._waiting_rows = 0
-        self._written: Future[None] | None = None
+        self._pages: deque[Future[None]] = deque()
         self._texts = [field.name for field in columns if not pa.types.is_integer(field.type)]
         self._writer = FileWriter(columns, (*BOUNDED, clock), BOUNDED)
 
@@ -177,19 +181,19 @@ class _Writer:
         return self._pool.submit(self._finish)
 
     def _flush(self) -> None:
-        # One page at a time waits for the thread, so that memory is bounded.
-        if self._written is not None:
-            self._written.result()
+        # Few pages wait for the thread, so that memory is bounded, and the thread has work while a file is finished.
+        while len(self._pages) > MOST_PAGES:
+            self._pages.popleft().result()
         if self._waiting:
-            self._written = self._pool.submit(self._write, self._waiting)
+            self._pages.append(self._pool.submit(self._write, self._waiting))
         self._waiting, self._waiting_rows = [], 0
 
     def _write(self, batches: list[pa.RecordBatch]) -> None:
         self._writer.add(batches, self._scratch)
 
     def _finish(self) -> RecordFile:
-        if self._written is not None:
-            self._written.result()  # raises its error
+        for page in self._pages:
+            page.result()  # raises its error
         size = self._writer.write(paths.draft(self._target)).finish({"capture": self._sha256})
         paths.place(self._target)
         bounds = {name: self._writer.bounds(name) for name in BOUNDED}
