@@ -25,14 +25,15 @@ from lowwater.storage import paths
 FILE_ROWS = 1 << 19
 """Rows after which another file begins. A file is one row group: its pages wait in memory until then."""
 
-PAGE_ROWS = 1 << 16
-"""Rows of which a page is made at least: they wait in memory until then."""
+PAGE_ROWS, PAGE_BYTES = 1 << 16, 16 << 20
+"""Rows, or bytes of them, of which a page is made: they wait in memory until then."""
 
 MOST_PAGES = 2
 """Pages of a file that wait for the thread that makes them, beside the one that it makes."""
 
 FILE_BYTES = 128 << 20
-"""Bytes of texts after which another file begins, whatever its rows: they wait in memory until it is written."""
+"""Bytes of records after which another file begins, whatever its rows: their pages and texts wait in memory until it
+is written."""
 
 BOUNDED = ("position", "arrival", "timestamp")
 """Columns with statistics."""
@@ -115,6 +116,8 @@ def write_records(
                 if writer is not None and (writer.hour != hour or writer.full):
                     files.append(writer.close())
                     writer = None
+                    if len(files) > 1:  # one file is finished while the next one is read, so that memory is bounded
+                        files[-2].result()
                 if writer is None:
                     file = name.format(hour=hour, number=len(files))
                     writer = _Writer(pool, scratch, table, file, hour, sha256, reader.schema, options.layout.clock)
@@ -156,9 +159,8 @@ class _Writer:
         self.size = 0
         self._pool, self._scratch, self._path, self._target, self._sha256 = pool, scratch, path, table / path, sha256
         self._waiting: list[pa.RecordBatch] = []
-        self._waiting_rows = 0
+        self._waiting_rows = self._waiting_bytes = 0
         self._pages: deque[Future[None]] = deque()
-        self._texts = [field.name for field in columns if not pa.types.is_integer(field.type)]
         self._writer = FileWriter(columns, (*BOUNDED, clock), BOUNDED)
 
     @property
@@ -169,10 +171,11 @@ class _Writer:
     def add(self, batch: pa.RecordBatch) -> None:
         """Adds records of the hour."""
         self.rows += batch.num_rows
-        self.size += sum(batch.column(name).nbytes for name in self._texts)
+        self.size += batch.nbytes
         self._waiting.append(batch)
         self._waiting_rows += batch.num_rows
-        if self._waiting_rows >= PAGE_ROWS:
+        self._waiting_bytes += batch.nbytes
+        if self._waiting_rows >= PAGE_ROWS or self._waiting_bytes >= PAGE_BYTES:
             self._flush()
 
     def close(self) -> Future[RecordFile]:
@@ -186,7 +189,7 @@ class _Writer:
             self._pages.popleft().result()
         if self._waiting:
             self._pages.append(self._pool.submit(self._write, self._waiting))
-        self._waiting, self._waiting_rows = [], 0
+        self._waiting, self._waiting_rows, self._waiting_bytes = [], 0, 0
 
     def _write(self, batches: list[pa.RecordBatch]) -> None:
         self._writer.add(batches, self._scratch)
