@@ -186,6 +186,7 @@ def test_any_bytes_are_read_as_http_or_not_at_all(payload: bytes) -> None:
         assert (fields["http_method"], fields["http_uri"]) == (known.method, known.uri)
 
 
+@pytest.mark.slow
 @given(st.data(), st.integers(1, 70), st.sampled_from([pa.int32(), pa.int64(), pa.string()]))
 def test_values_of_few_rows_are_spread_as_arrow_takes_them(data: st.DataObject, rows: int, kind: pa.DataType) -> None:
     chosen = sorted(data.draw(st.sets(st.integers(0, rows - 1))))

@@ -313,6 +313,7 @@ def test_any_bytes_are_a_hello_or_not(body: bytes, kind: int) -> None:
 ALIKE = [b"", b"a", b"b", b"\0", b"\0\0", b"longer than a word", b"longer than a words"]
 
 
+@pytest.mark.slow
 @given(st.lists(st.sampled_from(ALIKE) | st.binary()))
 def test_digests_of_equal_texts_are_made_once(texts: list[bytes]) -> None:
     ends = np.cumsum([0, *map(len, texts)]).astype(np.int32)
