@@ -85,9 +85,10 @@ def check_frames(seed: int, count: int) -> None:
         bad = next(n for n in range(count) if one.slice(n, 1) != two.slice(n, 1))
         frame = bytes(buffer[begins[bad] : begins[bad] + lengths[bad]])
         raise AssertionError(f"link type {link}: {frame.hex()} is decoded from bytes beyond it")
-    fields = application_fields(buffer, begins, one)
+    fields = pa.record_batch(application_fields(buffer, begins, one))
     fields.validate(full=True)
-    assert fields.equals(application_fields(other, begins, two)), "fields of applications are from bytes beyond a frame"
+    again = pa.record_batch(application_fields(other, begins, two))
+    assert fields.equals(again), "fields of applications are from bytes beyond a frame"
     for name, least, most in (("srcPort", 0, 65535), ("protocol", 0, 255), ("offset", 0, 65535), ("ttl", 0, 255)):
         bounds = pa.compute.min_max(one[name])
         assert bounds["min"].as_py() is None or least <= bounds["min"].as_py() <= bounds["max"].as_py() <= most, name

@@ -261,8 +261,19 @@ def _child(maker: str, seed: int, first: int, count: int, folder: str, said: mul
     said.put(("done", dict(outcomes), peak_memory()))
 
 
-def run(maker: str, seed: int, count: int, folder: Path) -> tuple[Counter[str], list[str], int]:
-    """Reads so many files in children. Returns how many went how, what was found, and the most memory of a child."""
+def run(maker: str, seed: int, count: int, folder: Path, patience: float) -> tuple[Counter[str], list[str], int]:
+    """Reads so many files in children.
+
+    Args:
+        maker: name of one of MAKERS.
+        seed: of the files.
+        count: number of files.
+        folder: where they are written.
+        patience: longest time that a file may take, s.
+
+    Returns:
+        How many went how, what was found, and the most memory of a child in bytes.
+    """
     context = multiprocessing.get_context("spawn")
     outcomes: Counter[str] = Counter()
     found: list[str] = []
@@ -275,9 +286,10 @@ def run(maker: str, seed: int, count: int, folder: Path) -> tuple[Counter[str], 
         at, done = first, False
         while not done:
             try:
-                message = said.get(timeout=120)
+                message = said.get(timeout=patience)
             except Empty:
-                found.append(f"{maker} {at} of seed {seed}: no answer in 120 s, or the process ended: {child.exitcode}")
+                why = f"no answer in {patience:.0f} s, or the process ended: {child.exitcode}"
+                found.append(f"{maker} {at} of seed {seed}: {why}")
                 child.kill()
                 break
             match message:
@@ -333,6 +345,7 @@ def main() -> int:
     for name in MAKERS:
         parser.add_argument(f"--{name}", type=int, default=0)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--patience", type=float, default=120, help="seconds that a file may take")
     parser.add_argument("--bombs", action="store_true", help="also files that are far larger once they are read")
     options = parser.parse_args()
     findings: list[str] = []
@@ -340,7 +353,7 @@ def main() -> int:
         for name in MAKERS:
             wanted = getattr(options, name)
             count = -(-wanted // LINES) if name == "lines" else wanted
-            outcomes, found, memory = run(name, options.seed, count, Path(folder))
+            outcomes, found, memory = run(name, options.seed, count, Path(folder), options.patience)
             print(f"{name}: {wanted:,} in {count:,} files, {dict(outcomes)}, at most {memory >> 20:,} MiB", flush=True)
             findings += found + ([f"{name}: {memory >> 20:,} MiB of memory"] if memory > MOST_MEMORY else [])
     findings += run_bombs() if options.bombs else []

@@ -19,6 +19,7 @@ from lowwater.capture.content.applications import (
     http_fields,
 )
 from lowwater.capture.content.hello import LONGEST_TEXT
+from lowwater.capture.content.spread import spread
 
 QUESTION = bytes.fromhex("1a2b8183000100000001000003777777076578616d706c6503636f6d00001c0001")
 """A response of rcode 3 without answers: www.example.com, type 28."""
@@ -49,7 +50,8 @@ def fields_of(packets: list[Packet], headers: int = 42, cut: int | None = None) 
             "payload_length": pa.array([len(packet[3]) for packet in packets], pa.int32()),
         }
     )
-    found = application_fields(np.frombuffer(buffer, np.uint8), np.array(begins, np.int64), batch)
+    columns = application_fields(np.frombuffer(buffer, np.uint8), np.array(begins, np.int64), batch)
+    found = pa.record_batch(columns)
     found.validate(full=True)
     assert found.schema == APPLICATIONS
     rows: list[dict[str, Any]] = found.to_pylist()
@@ -182,3 +184,15 @@ def test_any_bytes_are_read_as_http_or_not_at_all(payload: bytes) -> None:
         return
     if fields and b"\r\n\r\n" in payload and payload.isascii() and re.fullmatch(rb"[ -~\r\n]*", payload):
         assert (fields["http_method"], fields["http_uri"]) == (known.method, known.uri)
+
+
+@pytest.mark.slow
+@given(st.data(), st.integers(1, 70), st.sampled_from([pa.int32(), pa.int64(), pa.string()]))
+def test_values_of_few_rows_are_spread_as_arrow_takes_them(data: st.DataObject, rows: int, kind: pa.DataType) -> None:
+    chosen = sorted(data.draw(st.sets(st.integers(0, rows - 1))))
+    value = st.none() | (st.text(max_size=5) if kind == pa.string() else st.integers(-(1 << 31), (1 << 31) - 1))
+    values = pa.array(data.draw(st.lists(value, min_size=len(chosen), max_size=len(chosen))), kind)
+    places = pa.array([chosen.index(row) if row in chosen else None for row in range(rows)], pa.int64())
+    found = spread(values, np.array(chosen, np.int64), rows)
+    found.validate(full=True)
+    assert found.equals(values.take(places))

@@ -9,10 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lowwater.capture.content import fingerprints
+from lowwater.capture.content.fingerprints import made_once
 from lowwater.capture.content.hello import LONGEST_TEXT, hello_columns
 from lowwater.capture.content.ssh import ssh_fields
 from lowwater.capture.content.starts import SHORTEST
@@ -305,6 +308,38 @@ def test_any_bytes_are_a_hello_or_not(body: bytes, kind: int) -> None:
         assert hello_fields(message, "t")["hello"] == kind
     for payload in (maker.record(message), b"\x16\x03\x01" + message, CHANGED + b"\x16\x03\x01\x00\xff" + message):
         fields_of([(TCP, 40_000, 443, payload)])
+
+
+ALIKE = [b"", b"a", b"b", b"\0", b"\0\0", b"longer than a word", b"longer than a words"]
+
+
+@pytest.mark.slow
+@given(st.lists(st.sampled_from(ALIKE) | st.binary()))
+def test_digests_of_equal_texts_are_made_once(texts: list[bytes]) -> None:
+    ends = np.cumsum([0, *map(len, texts)]).astype(np.int32)
+    words, seen = np.frombuffer(bytearray(b"".join(texts)), np.uint8), list[bytes]()
+
+    def make(text: bytes) -> str:
+        seen.append(text)
+        return text.hex()
+
+    made, numbers = made_once(words, ends[:-1], ends[1:], make)
+    assert made.take(pa.array(numbers)).to_pylist() == [text.hex() for text in texts]
+    assert len(seen) == len(set(texts)) or len(set(texts)) > fingerprints._MOST_PROBES
+
+
+def test_texts_that_were_chosen_to_collide_are_bounded_work() -> None:
+    """Texts of one slot: the probes end, and each of the others has a digest of its own."""
+    texts = [number.to_bytes(8, "big") for number in range(60_000)]
+    words = np.frombuffer(bytearray(b"".join(texts)), np.uint8)
+    slots = [fingerprints._hash(words, at, at + 8) & 511 for at in range(0, len(words), 8)]
+    alike = [text for text, slot in zip(texts, slots, strict=True) if slot == 7][:100]
+    ends = (np.arange(len(alike) * 2 + 1) * 8).astype(np.int32)
+    twice = np.frombuffer(bytearray(b"".join(alike * 2)), np.uint8)
+    seen: list[bytes] = []
+    made, numbers = made_once(twice, ends[:-1], ends[1:], lambda text: seen.append(text) or text.hex())
+    assert made.take(pa.array(numbers)).to_pylist() == [text.hex() for text in alike] * 2
+    assert len(seen) == 2 * len(alike) - 8
 
 
 @given(st.binary(max_size=300))

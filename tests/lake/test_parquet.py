@@ -26,7 +26,7 @@ def written(path: Path, table: pa.Table, counters: tuple[str, ...], rows: int, b
     """The file of a table, in pages of so many rows, whose arrays begin at odd offsets."""
     writer, scratch = FileWriter(table.schema, counters, bounded), PageBuffers()
     for batch in table.combine_chunks().to_batches(rows):
-        writer.add(batch, scratch)
+        writer.add([batch], scratch)
     assert writer.write(path).finish(CONSTANTS) == path.stat().st_size
     return path
 
@@ -154,3 +154,35 @@ def test_texts_and_bytes_stand_beside_numbers_and_empty_columns_are_left_out(tmp
 @pytest.mark.parametrize(("value", "expected"), [(0, b"\0"), (127, b"\x7f"), (128, b"\x80\x01"), (300, b"\xac\x02")])
 def test_varint(value: int, expected: bytes) -> None:
     assert varint(value) == expected
+
+
+def test_texts_may_come_in_dictionaries_and_without(tmp_path: Path) -> None:
+    first = pa.DictionaryArray.from_arrays(
+        pa.array([0, None, 1, 0], pa.int32()), pa.array(["a", "never", "é"]).take([0, 2])
+    )
+    second = pa.DictionaryArray.from_arrays(pa.array([1, 0], pa.int32()), pa.array(["b", "a"]))
+    plain = pa.array(["c", None, "a"])
+    schema = pa.schema([pa.field("host", pa.string()), pa.field("n", pa.int64(), nullable=False)])
+    for parts in ([first, second], [first, plain, second]):
+        rows = [value for part in parts for value in part.to_pylist()]
+        batches = []
+        for part in parts:
+            fields = [pa.field("host", part.type), schema.field("n")]
+            batches.append(pa.record_batch([part, pa.array(range(len(part)))], schema=pa.schema(fields)))
+        writer, scratch = FileWriter(schema, (), ()), PageBuffers()
+        writer.add(batches[:1], scratch)
+        writer.add(batches[1:], scratch)
+        path = tmp_path / f"{len(parts)}.parquet"
+        writer.write(path).finish(CONSTANTS)
+        read = pq.read_table(path)
+        assert read.schema.field("host").type == pa.string() and read.column("host").to_pylist() == rows
+        assert [row[0] for row in duckdb.read_parquet(str(path)).fetchall()] == rows
+
+
+def test_booleans_and_floats_come_back(tmp_path: Path) -> None:
+    table = pa.table(
+        {"up": [True, None, False] * 40, "rtt": [0.5, -1e300, None] * 40, "none": pa.nulls(120, pa.bool_())}
+    )
+    path = written(tmp_path / "a.parquet", table, (), 50)
+    assert pq.read_table(path).drop_columns(list(CONSTANTS)).equals(table.drop_columns(["none"]))
+    assert duckdb.read_parquet(str(path)).to_arrow_table().column("rtt").to_pylist() == table.column("rtt").to_pylist()

@@ -12,10 +12,11 @@ import duckdb
 import pyarrow as pa
 import pytest
 
+from lowwater.capture.tables import blocks, columnar
 from lowwater.config import load_config
 from lowwater.errors import CaptureError, QueryError
 from lowwater.instants import HOUR
-from lowwater.lake.ingestion import batch
+from lowwater.lake.ingestion import batch, record_files
 from lowwater.lake.ingestion.arrivals import arrivals
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import MALFORMED, Lake, open_lake
@@ -104,6 +105,23 @@ def test_a_file_that_grew_replaces_what_was_read(tmp_path: Path) -> None:
     assert len(_kept(lake)) == 2 * len(rows)
     stored = [path for path in lake.records("log").rglob("*.parquet") if "_delta_log" not in path.parts]
     assert len(stored) == len({path.parent for path in stored}) == 2  # nothing is left of the first version
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_records_are_divided_into_files_and_pages_by_their_bytes(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(record_files, "PAGE_BYTES", 20_000)
+    monkeypatch.setattr(record_files, "FILE_BYTES", 60_000)
+    monkeypatch.setattr(columnar, "ROWS", 300)
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 20_000)
+    lake, rows = _lake(tmp_path, kind), flows(8, 6000, disorder=2)
+    write(tmp_path / "log_0", WRITERS[kind](rows))
+    _take(lake, "log_0")
+    stored = [path for path in lake.records("log").rglob("*.parquet") if "_delta_log" not in path.parts]
+    assert len(stored) > 5
+    assert _without_sources(_kept(lake)) == _without_sources(rows)
 
 
 def test_malformed_lines_are_in_the_ledger(tmp_path: Path) -> None:

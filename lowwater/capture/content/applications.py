@@ -26,11 +26,12 @@ from numpy.typing import NDArray
 
 from lowwater.capture.content.hello import LONGEST_TEXT
 from lowwater.capture.content.quic import quic_columns
+from lowwater.capture.content.spread import NO_BITS, new_bytes, read_only, spread
 from lowwater.capture.content.ssh import ssh_fields
 from lowwater.capture.content.starts import SSH, begins_hello, begins_initial
 from lowwater.capture.content.tls import tls_columns
-from lowwater.capture.headers.loads import big32
-from lowwater.capture.inlining import kernel
+from lowwater.capture.headers.loads import big32, prefetch
+from lowwater.capture.inlining import kernel, part
 from lowwater.catalog.packets import KEPT, UNNAMED
 
 APPLICATIONS = pa.schema([field for field in KEPT if field.name not in UNNAMED])
@@ -52,6 +53,7 @@ _VERSION = b"HTTP/1."
 _FIELDS = {b"host": "http_host", b"user-agent": "http_user_agent"}
 
 _TCP, _UDP = 6, 17
+_AHEAD = 8  # packets whose payload is asked for before it is looked at
 _DNS_HEADER = 12
 _NOTHING, _DNS, _DNS_TCP, _HTTP, _TLS, _SSH, _QUIC = range(7)
 _MARKS = {"dns": (_DNS, _DNS_TCP), "http": (_HTTP,), "tls": (_TLS,), "ssh": (_SSH,), "quic": (_QUIC,)}
@@ -60,50 +62,88 @@ _WANT_DNS, _WANT_HTTP, _WANT_TLS, _WANT_SSH, _WANT_QUIC = (
 )
 
 
+@part
+def _value(column: Any, row: int) -> int:
+    """Returns a value of `_column`, -1 for NULL."""
+    numbers, valid, skipped = column
+    if len(valid) > 0 and not valid[(skipped + row) >> 3] >> ((skipped + row) & 7) & 1:
+        return -1
+    return int(numbers[row])
+
+
 @kernel
 def _mark(
     buffer: Any,
     begins: Any,
-    ends: Any,
+    captured: Any,
     protocol: Any,
     source: Any,
     destination: Any,
+    offsets: Any,
+    lengths: Any,
     starts: Any,
     wanted: int,
-    kinds: Any,
-) -> None:
-    """Marks rows whose payload may hold a message of a wanted application, by ports and first bytes."""
-    for row in range(len(begins)):
-        if begins[row] < 0 or ends[row] - begins[row] < 4:
+    out: Any,
+) -> int:
+    """Finds rows whose payload may hold a message of a wanted application, by ports and first bytes.
+
+    Args:
+        buffer: uint8 array that holds the frames.
+        begins: shape (n), index of the frames.
+        captured: captured bytes of the frames, as of `_column`, as the next five.
+        protocol: protocol above IP.
+        source: source port.
+        destination: destination port.
+        offsets: begin of the payload in the frame.
+        lengths: length of the payload on the wire.
+        starts: first bytes of messages of HTTP.
+        wanted: mask of the applications.
+        out: shape (4, n), receives row, mark, begin and end of the payload.
+
+    Returns:
+        The number of these rows.
+    """
+    count, last = 0, len(begins) - 1
+    for row in range(last + 1):
+        above, offset = _value(protocol, row), _value(offsets, row)
+        prefetch(buffer, begins[min(row + _AHEAD, last)] + offset)
+        tcp = above == _TCP
+        if offset < 0 or not (tcp or above == _UDP):
             continue
-        tcp = protocol[row] == _TCP
-        if not tcp and protocol[row] != _UDP:
+        begin, end, length = begins[row] + offset, begins[row] + _value(captured, row), _value(lengths, row)
+        if length >= 0:
+            end = min(end, begin + length)
+        if end - begin < 4:
             continue
+        kind = _NOTHING
         if wanted & _WANT_DNS:
-            for port in (source[row], destination[row]):
+            for port in (_value(source, row), _value(destination, row)):
                 if port in (53, 5353, 5355):
-                    kinds[row] = _DNS_TCP if tcp else _DNS
-        if kinds[row] != _NOTHING:
-            continue
-        if not tcp:
-            if wanted & _WANT_QUIC and begins_initial(buffer, begins[row], ends[row]):
-                kinds[row] = _QUIC
-            continue
-        if wanted & _WANT_TLS and begins_hello(buffer, begins[row], ends[row]):
-            kinds[row] = _TLS
-            continue
-        first = big32(buffer, begins[row])
-        if wanted & _WANT_SSH and first == SSH:
-            kinds[row] = _SSH
-        if wanted & _WANT_HTTP:
-            for start in starts:
-                if first == start:
-                    kinds[row] = _HTTP
+                    kind = _DNS_TCP if tcp else _DNS
+        if kind != _NOTHING:
+            pass
+        elif not tcp:
+            if wanted & _WANT_QUIC and begins_initial(buffer, begin, end):
+                kind = _QUIC
+        elif wanted & _WANT_TLS and begins_hello(buffer, begin, end):
+            kind = _TLS
+        elif wanted & (_WANT_SSH | _WANT_HTTP):
+            first = big32(buffer, begin)
+            if wanted & _WANT_SSH and first == SSH:
+                kind = _SSH
+            if wanted & _WANT_HTTP:
+                for start in starts:
+                    if first == start:
+                        kind = _HTTP
+        if kind != _NOTHING:
+            out[0, count], out[1, count], out[2, count], out[3, count] = row, kind, begin, min(end, begin + _HEAD)
+            count += 1
+    return count
 
 
 def application_fields(
     buffer: NDArray[np.uint8], begins: NDArray[np.int64], batch: pa.RecordBatch, applications: Sequence[str] = NAMES
-) -> pa.RecordBatch:
+) -> dict[str, pa.Array]:
     """Extracts the fields of applications from the payloads of the outermost transport.
 
     Args:
@@ -114,31 +154,31 @@ def application_fields(
         applications: the applications, among NAMES.
 
     Returns:
-        n rows, the columns of `APPLICATIONS` for these applications; NULL without such a message, and for fields that
-        are not whole.
+        The columns of `APPLICATIONS` for these applications, in order -> n values; NULL without such a message, and for
+        fields that are not whole.
     """
-    begin, end = _payloads(begins, batch)
-    kinds = np.zeros(len(begins), np.int8)
-    protocol, source, destination = (_numbers(batch, name) for name in ("protocol", "srcPort", "destPort"))
+    ports = ("srcPort", "destPort") if "dns" in applications else ("caplen", "caplen")  # ports matter for DNS alone
+    names = ("caplen", "protocol", *ports, "payload_offset", "payload_length")
     wanted = sum(1 << NAMES.index(name) for name in set(applications))
-    _mark(buffer, begin, end, protocol, source, destination, _STARTS, wanted, kinds)
-    end = np.minimum(end, begin + _HEAD)
+    out = new_bytes(4 * len(begins) * 8).view(np.int64).reshape(4, -1)
+    captured, protocol, source, destination, offsets, lengths = (_column(batch.column(name)) for name in names)
+    count = _mark(buffer, begins, captured, protocol, source, destination, offsets, lengths, _STARTS, wanted, out)
+    marked = np.ascontiguousarray(out[:, :count])
     columns: dict[str, pa.Array] = {}
     for name in NAMES:
         if name in applications:
-            marked = np.logical_or.reduce([kinds == mark for mark in _MARKS[name]])
-            rows = np.flatnonzero(marked)
-            places = np.zeros(len(begins), np.int64)
-            places[rows] = np.arange(len(rows))
-            found = _parsed(name, buffer, begin[rows], end[rows], kinds[rows])
-            spread = pa.RecordBatch.from_pydict(found).take(pa.array(places, mask=~marked))
-            columns |= dict(zip(found, spread.columns, strict=True))
-    schema = pa.schema([field for field in APPLICATIONS if field.name in columns])
-    return pa.RecordBatch.from_arrays([columns[column] for column in schema.names], schema=schema)
+            kinds = marked[1]
+            chosen = kinds == _MARKS[name][0]
+            for mark in _MARKS[name][1:]:
+                chosen |= kinds == mark
+            rows, kinds, firsts, ends = marked if chosen.all() else np.ascontiguousarray(marked[:, chosen])
+            found = _parsed(name, buffer, firsts, ends, kinds)
+            columns |= {field: spread(values, rows, len(begins)) for field, values in found.items()}
+    return {name: columns[name] for name in APPLICATIONS.names if name in columns}
 
 
 def _parsed(
-    name: str, buffer: NDArray[np.uint8], begins: NDArray[np.int64], ends: NDArray[np.int64], kinds: NDArray[np.int8]
+    name: str, buffer: NDArray[np.uint8], begins: NDArray[np.int64], ends: NDArray[np.int64], kinds: NDArray[np.int64]
 ) -> dict[str, pa.Array]:
     """Returns the columns of an application in the payloads that are marked for it."""
     if name == "tls":
@@ -230,19 +270,11 @@ def _text(value: bytes) -> str:
     return value[:LONGEST_TEXT].decode("latin-1")
 
 
-def _numbers(batch: pa.RecordBatch, name: str) -> NDArray[np.int64]:
-    """Returns a column of integers, with -1 for NULL."""
-    column = batch.column(name)
-    numbers: NDArray[np.int64] = (column.fill_null(-1) if column.null_count else column).to_numpy(False)
-    return numbers.astype(np.int64)
-
-
-def _payloads(begins: NDArray[np.int64], batch: pa.RecordBatch) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Returns begin (-1 if unknown) and end of every captured payload in the buffer."""
-    place, length = _numbers(batch, "payload_offset"), _numbers(batch, "payload_length")
-    begin = np.where(place >= 0, begins + place, -1)
-    end = begins + _numbers(batch, "caplen")
-    return begin, np.where(length >= 0, np.minimum(end, begin + length), end)
+def _column(array: pa.Array) -> tuple[NDArray[np.int32], NDArray[np.uint8], int]:
+    """Returns the values of a column of integers, its bitmap (empty without NULL), and the bit of its first row."""
+    bits, data = array.buffers()
+    valid = read_only(bits, np.uint8) if array.null_count else NO_BITS
+    return read_only(data, np.int32)[array.offset : array.offset + len(array)], valid, array.offset
 
 
 _PARSERS: dict[int, Callable[[bytes], dict[str, Any]]] = {

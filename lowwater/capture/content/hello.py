@@ -2,8 +2,8 @@
 
 TLS over TCP (`tls`) and QUIC (`quic`) share this parser. A hello may be cut anywhere. An extension has a value where
 all of its bytes are there; a fingerprint needs the whole hello. A kernel writes the texts of all hellos of a batch one
-behind another, and Python computes their digests. Lengths in a message allocate nothing: the memory for the texts
-follows from the bytes that were captured.
+behind another, and `fingerprints` computes their digests. Lengths in a message allocate nothing: the memory for the
+texts follows from the bytes that were captured.
 
 GREASE (RFC 8701) is left out of versions and fingerprints. JA3 is the MD5 digest of the salesforce/ja3 text, JA4 is
 FoxIO's specification of clients.
@@ -11,15 +11,14 @@ FoxIO's specification of clients.
 
 from __future__ import annotations
 
-from functools import lru_cache
-from hashlib import md5, sha256
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from lowwater.capture.content.fingerprints import ja3_of, ja4_of, made_once
+from lowwater.capture.content.spread import new_bytes
 from lowwater.capture.content.starts import CLIENT, SERVER, SHORTEST
 from lowwater.capture.headers.loads import big16, byte
 from lowwater.capture.inlining import kernel
@@ -34,17 +33,17 @@ NUMBERS = ("hello", "hello_version", "version", "cipher")
 """Columns of numbers of a hello, without the prefix of their application."""
 
 _HELLO, _HELLO_VERSION, _VERSION, _CIPHER = range(4)
-_NAME, _PROTOCOLS, _JA3, _HEAD, _SUITES, _KINDS = range(6)
-"""Texts of a hello: JA3's text; the beginning of a JA4 and the two lists whose digests follow it."""
+_NAME, _PROTOCOLS, _JA3, _JA4 = range(4)
+"""Texts of a hello: those whose digests are JA3 or JA3S, and JA4, stand behind its name and protocols."""
 
 _SERVER_NAME, _GROUPS, _POINTS, _SIGNATURES, _ALPN, _VERSIONS = 0, 10, 11, 13, 16, 43
 _READ = 44  # types of extensions below are looked up
 _SESSION = SHORTEST + 32  # the session id is behind the random
 _COMMA, _HYPHEN, _UNDERSCORE, _ZERO = (ord(letter) for letter in ",-_0")
 _MOST = 99
+_WIDEST = 2  # bytes of a character
 _EACH = 6  # bytes of texts that a byte of a hello may give: a cipher suite has two, and at most six and five digits
 _FIXED = 64
-_NO_DIGEST = "0" * 12
 
 
 @kernel
@@ -64,14 +63,21 @@ def _behind(buffer: Any, at: int, width: int, end: int) -> int:
 @kernel
 def _decimal(words: Any, at: int, number: int) -> int:
     """Writes a number up to 65535; returns the index behind it."""
-    power = 10_000
-    while power > 1 and number < power:
-        power //= 10
-    while power > 0:
-        words[at] = _ZERO + number // power % 10
+    # Divisions by constants are multiplications.
+    if number >= 10_000:
+        words[at] = _ZERO + number // 10_000
         at += 1
-        power //= 10
-    return at
+    if number >= 1_000:
+        words[at] = _ZERO + number // 1_000 % 10
+        at += 1
+    if number >= 100:
+        words[at] = _ZERO + number // 100 % 10
+        at += 1
+    if number >= 10:
+        words[at] = _ZERO + number // 10 % 10
+        at += 1
+    words[at] = _ZERO + number % 10
+    return at + 1
 
 
 @kernel
@@ -129,13 +135,6 @@ def _load(buffer: Any, begin: int, end: int, numbers: Any, first: int) -> int:
             numbers[first + count] = number
             count += 1
     return count
-
-
-@kernel
-def _ended(ends: Any, row: int, first: int, at: int) -> None:
-    """Notes that a text of a hello ends at an index, and all texts behind it, which are empty so far."""
-    for text in range(first, _KINDS + 1):
-        ends[row, text] = at
 
 
 @kernel
@@ -338,11 +337,12 @@ def _put_kinds(buffer: Any, count: int, memory: Any, words: Any, at: int) -> int
 
 @kernel
 def _client(
-    buffer: Any, at: int, end: int, whole: bool, letter: int, row: int, values: Any, words: Any, ends: Any, memory: Any
+    buffer: Any, at: int, end: int, whole: bool, letter: int, row: int, values: Any, texts: Any, ends: Any, memory: Any
 ) -> None:
     """Reads a ClientHello from its cipher suites on; arguments as of `_hellos`."""
     kinds, listed, places = memory
-    out, version = ends[row, _KINDS], values[row, _HELLO_VERSION]
+    names, protocols, words = texts
+    version = values[_HELLO_VERSION, row]
     suites, behind = at + 2, _behind(buffer, at, 2, end)
     at = _behind(buffer, behind, 1, end)  # compression methods
     if behind > end or at > end:
@@ -351,59 +351,58 @@ def _client(
     complete = complete and whole
     highest = _highest(buffer, places, version)
     if complete or places[_VERSIONS, 0] >= 0:
-        values[row, _VERSION] = highest
-    out = _server_name(buffer, places, words, out)
-    _ended(ends, row + 1, _NAME, out)
-    out, first, last = _protocols(buffer, places, True, words, out)
-    _ended(ends, row + 1, _PROTOCOLS, out)
+        values[_VERSION, row] = highest
+    ends[_NAME, row + 1] = _server_name(buffer, places, names, ends[_NAME, row])
+    ends[_PROTOCOLS, row + 1], first, last = _protocols(buffer, places, True, protocols, ends[_PROTOCOLS, row])
     if not complete:
         return
     many = _load(buffer, suites, behind, listed, 0)
-    out = _put_ja3(buffer, version, many, count, memory, words, out)
-    _ended(ends, row + 1, _JA3, out)
+    out = _put_ja3(buffer, version, many, count, memory, words, ends[_JA4, row])
+    ends[_JA3, row + 1] = out
     _sort(listed, many)
     out = _head(words, out, letter, highest, places[_SERVER_NAME, 0] >= 0, many, count)
     out = _put_protocol(buffer, first, last, words, out)
-    _ended(ends, row + 1, _HEAD, out)
-    out = _hexadecimals(words, out, listed, many)
-    _ended(ends, row + 1, _SUITES, out)
-    _ended(ends, row + 1, _KINDS, _put_kinds(buffer, count, memory, words, out))
+    words[out] = _UNDERSCORE
+    out = _hexadecimals(words, out + 1, listed, many)
+    words[out] = _UNDERSCORE
+    ends[_JA4, row + 1] = _put_kinds(buffer, count, memory, words, out + 1)
 
 
 @kernel
 def _server(
-    buffer: Any, at: int, end: int, whole: bool, row: int, values: Any, words: Any, ends: Any, memory: Any
+    buffer: Any, at: int, end: int, whole: bool, row: int, values: Any, texts: Any, ends: Any, memory: Any
 ) -> None:
     """Reads a ServerHello from its cipher suite on; arguments as of `_hellos`."""
     kinds, places = memory[0], memory[2]
+    protocols, words = texts[1], texts[2]
     if at + 2 > end:
         return
-    out, version, cipher = ends[row, _KINDS], values[row, _HELLO_VERSION], big16(buffer, at)
-    values[row, _CIPHER] = cipher
+    version, cipher = values[_HELLO_VERSION, row], big16(buffer, at)
+    values[_CIPHER, row] = cipher
     if at + 3 > end:
         return
     count, complete = _extensions(buffer, at + 3, end, kinds, places)
     complete = complete and whole
     begin = places[_VERSIONS, 0]
     if begin >= 0 and places[_VERSIONS, 1] - begin == 2:
-        values[row, _VERSION] = big16(buffer, begin)
+        values[_VERSION, row] = big16(buffer, begin)
     elif begin < 0 and complete:
-        values[row, _VERSION] = version
-    out, _first, _last = _protocols(buffer, places, False, words, out)
-    _ended(ends, row + 1, _PROTOCOLS, out)
+        values[_VERSION, row] = version
+    ends[_PROTOCOLS, row + 1], _first, _last = _protocols(buffer, places, False, protocols, ends[_PROTOCOLS, row])
     if not complete:
         return
-    out = _decimal(words, out, version)
+    out = _decimal(words, ends[_JA4, row], version)
     words[out] = _COMMA
     out = _decimal(words, out + 1, cipher)
     words[out] = _COMMA
-    _ended(ends, row + 1, _JA3, _decimals(words, out + 1, kinds, 0, count))
+    out = _decimals(words, out + 1, kinds, 0, count)
+    ends[_JA3, row + 1], ends[_JA4, row + 1] = out, out
 
 
 @kernel
 def _hellos(
-    buffer: Any, begins: Any, stops: Any, letter: int, values: Any, words: Any, ends: Any, kinds: Any, listed: Any,
-    places: Any,
+    buffer: Any, begins: Any, stops: Any, letter: int, values: Any, names: Any, protocols: Any, words: Any, ends: Any,
+    kinds: Any, listed: Any, places: Any,
 ) -> None:  # fmt: skip
     """Reads hellos.
 
@@ -412,19 +411,22 @@ def _hellos(
         begins: shape (n), index of the messages.
         stops: shape (n), index behind their last captured bytes.
         letter: first letter of a JA4.
-        values: shape (n, 4), receives the numbers; -1 where there is none.
-        words: receives the texts of all hellos.
-        ends: shape (n + 1, 6), receives the index behind each text in `words`, from row 1 on.
+        values: shape (4, n), receives the numbers; -1 where there is none.
+        names: receives the names of servers.
+        protocols: receives the protocols of ALPN.
+        words: receives the texts of the fingerprints.
+        ends: shape (4, n + 1), receives the index behind each text, from index 1 on.
         kinds: memory for the types of a hello.
         listed: memory for the lists of a hello.
         places: shape (_READ, 2), memory for the places of extensions.
     """
     for row in range(len(begins)):
-        _ended(ends, row + 1, 0, ends[row, _KINDS])
+        ends[_NAME, row + 1], ends[_PROTOCOLS, row + 1] = ends[_NAME, row], ends[_PROTOCOLS, row]
+        ends[_JA3, row + 1], ends[_JA4, row + 1] = ends[_JA4, row], ends[_JA4, row]
         begin, end = begins[row], stops[row]
         if end - begin < SHORTEST:
             continue
-        values[row, _HELLO], values[row, _HELLO_VERSION] = byte(buffer, begin), big16(buffer, begin + 4)
+        values[_HELLO, row], values[_HELLO_VERSION, row] = byte(buffer, begin), big16(buffer, begin + 4)
         last = begin + 4 + (byte(buffer, begin + 1) << 16) + big16(buffer, begin + 2)
         whole, end = end >= last, min(end, last)
         at = _behind(buffer, begin + _SESSION, 1, end)
@@ -432,11 +434,11 @@ def _hellos(
             continue
         for kind in range(_READ):
             places[kind, 0], places[kind, 1] = -1, -1
-        memory = (kinds, listed, places)
-        if values[row, _HELLO] == SERVER:
-            _server(buffer, at, end, whole, row, values, words, ends, memory)
-        elif values[row, _HELLO] == CLIENT:
-            _client(buffer, at, end, whole, letter, row, values, words, ends, memory)
+        memory, texts = (kinds, listed, places), (names, protocols, words)
+        if values[_HELLO, row] == SERVER:
+            _server(buffer, at, end, whole, row, values, texts, ends, memory)
+        elif values[_HELLO, row] == CLIENT:
+            _client(buffer, at, end, whole, letter, row, values, texts, ends, memory)
 
 
 def hello_columns(
@@ -456,55 +458,30 @@ def hello_columns(
     """
     count = len(begins)
     ends = np.minimum(ends, begins + LONGEST_HELLO)
-    longest = int((ends - begins).max(initial=0))
-    values = np.full((count, len(NUMBERS)), -1)
-    words = np.empty(int((ends - begins).clip(0).sum()) * _EACH + count * _FIXED, np.uint8)
-    marks = np.zeros((count + 1, _KINDS + 1), np.int64)
+    sizes = ends - begins
+    longest, together = int(sizes.max(initial=0)), int(sizes.clip(0).sum())
+    values = np.full((len(NUMBERS), count), -1, np.int32)
+    names, protocols = new_bytes(together * _WIDEST), new_bytes(together * _WIDEST)
+    words = new_bytes(together * _EACH + count * _FIXED)
+    marks = np.zeros((_JA4 + 1, count + 1), np.int32)
     memory = (np.empty(longest + 1, np.int64), np.empty(longest + 1, np.int64), np.empty((_READ, 2), np.int64))
-    _hellos(buffer, begins, ends, ord(transport), values, words, marks, *memory)
-    columns = {
-        name: pa.array(values[:, at].astype(np.int32), mask=values[:, at] < 0) for at, name in enumerate(NUMBERS)
-    }
-    written = words[: marks[-1, _KINDS]].tobytes()
-    first = marks[:-1, _KINDS].tolist()
-    texts = [_texts(written, begin, row) for begin, row in zip(first, marks[1:].tolist(), strict=True)]
-    server_name, alpn, ja4, digests = zip(*texts, strict=True) if texts else ((), (), (), ())
-    server = values[:, _HELLO] == SERVER
-    digest = pa.array(digests, pa.string())
-    listed = {"server_name": pa.array(server_name, pa.string()), "alpn": pa.array(alpn, pa.string())}
-    listed |= {"ja4": pa.array(ja4, pa.string()), "ja3": pc.if_else(~server, digest, None)}
-    return columns | listed | {"ja3s": pc.if_else(server, digest, None)}
+    _hellos(buffer, begins, ends, ord(transport), values, names, protocols, words, marks, *memory)
+    bits = np.packbits(values >= 0, axis=1, bitorder="little")
+    columns = {name: _numbers(values[at], bits[at]) for at, name in enumerate(NUMBERS)}
+    columns["server_name"], columns["alpn"] = _strings(names, marks[_NAME]), _strings(protocols, marks[_PROTOCOLS])
+    server = values[_HELLO] == SERVER
+    digests, numbers = made_once(words, marks[_JA4, :-1], marks[_JA3, 1:], ja3_of)
+    columns["ja3"], columns["ja3s"] = (digests.take(pa.array(numbers, mask=hidden)) for hidden in (server, ~server))
+    digests, numbers = made_once(words, marks[_JA3, 1:], marks[_JA4, 1:], ja4_of)
+    return columns | {"ja4": digests.take(pa.array(numbers))}
 
 
-def _texts(words: bytes, begin: int, ends: list[int]) -> tuple[str | None, str | None, str | None, str | None]:
-    """Returns name, protocols, JA4, and JA3 or JA3S of a hello."""
-    name, protocols, ja3, head, suites, kinds = ends
-    ja4, digest = _fingerprints(words[protocols:kinds], ja3 - protocols, head - protocols, suites - protocols)
-    return (
-        str(words[begin:name], "utf-8") if name > begin else None,
-        str(words[name:protocols], "utf-8") if protocols > name else None,
-        ja4,
-        digest,
-    )
+def _numbers(values: NDArray[np.int32], bits: NDArray[np.uint8]) -> pa.Int32Array:
+    return pa.Array.from_buffers(pa.int32(), len(values), [pa.py_buffer(bits), pa.py_buffer(values)])
 
 
-@lru_cache(1024)
-def _fingerprints(words: bytes, ja3: int, head: int, suites: int) -> tuple[str | None, str | None]:
-    """Returns JA4, and JA3 or JA3S, of the texts behind the protocols; few programs make most of the hellos.
-
-    Args:
-        words: the text of JA3 or JA3S, the first part of JA4, and the lists of its suites and extensions.
-        ja3: index behind the first of these texts.
-        head: index behind the second one; `ja3` if the hello has no JA4.
-        suites: index behind the third one.
-    """
-    digest = md5(words[:ja3], usedforsecurity=False).hexdigest() if ja3 else None
-    if head == ja3:
-        return None, digest
-    return f"{str(words[ja3:head], 'ascii')}_{_digest(words[head:suites])}_{_digest(words[suites:])}", digest
-
-
-@lru_cache(1024)
-def _digest(listed: bytes) -> str:
-    """Returns the digest of a list in a JA4: programs that shuffle their extensions have the same ones every time."""
-    return sha256(listed).hexdigest()[:12] if listed else _NO_DIGEST
+def _strings(words: NDArray[np.uint8], offsets: NDArray[np.int32]) -> pa.StringArray:
+    """Returns texts that stand one behind another; an empty one is NULL."""
+    valid = np.packbits(offsets[1:] > offsets[:-1], bitorder="little")
+    buffers = [pa.py_buffer(valid), pa.py_buffer(offsets), pa.py_buffer(words)]
+    return pa.Array.from_buffers(pa.string(), len(offsets) - 1, buffers)

@@ -156,6 +156,7 @@ class ContentBuilder:
     def __init__(self, content: ContentOptions, columns: Sequence[str] | None = None) -> None:
         self._keeping = content
         self._schema = content.schema
+        self._extra = self._schema.names[len(BATCH) :]
         self._columns = None if columns is None else _check_columns(columns, self._schema)
         self.shape = WHOLE
         if self._columns is not None and content == NOTHING:
@@ -193,12 +194,11 @@ class ContentBuilder:
             hashes = packet_hashes(buffer, begins, batch, link, content.compared)
             columns |= dict(zip(PACKET_HASH, hashes, strict=True))
         if content.applications:
-            fields = application_fields(buffer, begins, batch, content.applications)
-            columns |= {name: fields.column(name) for name in fields.schema.names}
+            columns |= application_fields(buffer, begins, batch, content.applications)
         if self._pan is not None:
             batch = self._pan.batch(batch)
-        extra = self._schema.names[len(BATCH) :]
-        return pa.RecordBatch.from_arrays([*batch.columns, *(columns[name] for name in extra)], schema=self._schema)
+        extra = [columns[name] for name in self._extra]
+        return pa.RecordBatch.from_arrays([*batch.columns, *extra], schema=self._schema)
 
 
 def _check_columns(columns: Sequence[str], schema: pa.Schema) -> list[str]:

@@ -26,8 +26,8 @@ def tls_columns(buffer: NDArray[np.uint8], begins: NDArray[np.int64], ends: NDAr
         Column -> n values.
     """
     at = begins + np.where(buffer[begins] == CHANGE_CIPHER_SPEC, CHANGED, 0)
-    one, two, three, four = (buffer[at + place].astype(np.int64) for place in range(1, RECORD_HEADER))
+    one, two, three, four = (buffer[at + place].astype(np.int32) for place in range(1, RECORD_HEADER))
     hello, length = at + RECORD_HEADER, three << 8 | four
     found = hello_columns(buffer, hello, np.minimum(ends, hello + length), "t")
-    version = pa.array((one << 8 | two).astype(np.int32), mask=length < SHORTEST)
+    version = pa.array(one << 8 | two, mask=length < SHORTEST)
     return {"tls_record_version": version} | {f"tls_{name}": column for name, column in found.items()}

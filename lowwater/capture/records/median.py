@@ -51,11 +51,12 @@ class Median:
         self._count = 0
         self._file: IO[bytes] | None = None
 
-    def add(self, numbers: NDArray[np.int64]) -> None:
-        """Adds numbers."""
+    def add(self, numbers: NDArray[np.int64], bounds: tuple[int, int] | None = None) -> None:
+        """Adds a copy of numbers; `bounds` are the smallest and the largest of them, if they are known."""
         if not len(numbers):
             return
-        self._buffered.append(_Piece.of(numbers.astype(np.int64)))
+        copied = numbers.astype(np.int64)
+        self._buffered.append(_Piece(copied, *bounds) if bounds else _Piece.of(copied))
         self._single += 1
         self._buffered_count += len(numbers)
         self._count += len(numbers)

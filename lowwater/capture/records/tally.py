@@ -43,13 +43,13 @@ class Tally:
 
     def add(self, stamps: NDArray[np.int64]) -> None:
         """Counts sane records by their timestamps (ns); at least one."""
+        smallest, largest = int(stamps.min()), int(stamps.max())
         if self._median:
-            self._median.add(stamps)
+            self._median.add(stamps, (smallest, largest))
         self._first = int(stamps[0]) if self._first is None else self._first
         self._last = int(stamps[-1])
-        smallest = int(stamps.min())
         self._smallest = smallest if self._smallest is None else min(smallest, self._smallest)
-        self.clock = max(self.clock, int(stamps.max()))
+        self.clock = max(self.clock, largest)
         self._packets += len(stamps)
 
     def summary(self, interface: Interface) -> InterfaceSummary:

@@ -27,6 +27,9 @@ DECODED_BYTES = 64 << 20
 MOST_VALUE = MOST_RECORD
 """Longest text, bytes, as in text files."""
 
+_NUMBERS, _ZEROS = np.arange(ROWS, dtype=np.int64), np.broadcast_to(np.int64(0), ROWS)
+_NUMBERS.flags.writeable = False
+
 _TEXTS = (
     pa.types.is_string,
     pa.types.is_large_string,
@@ -87,7 +90,7 @@ class ParquetParser:
             self._file.close()
 
     def _piece(self, offset: int, raw: list[pa.Array]) -> Piece:
-        rows = np.arange(len(raw[0]), dtype=np.int64)
+        rows = _NUMBERS[: len(raw[0])]
         refusals = Refusals(len(rows))
         for number, values in enumerate(raw):
             if longest_text(values) <= MOST_VALUE:
@@ -96,7 +99,7 @@ class ParquetParser:
             refusals.add(np.flatnonzero(long), LONG)
             kept = pc.if_else(pa.array(long), pa.scalar(None, values.indices.type), values.indices)
             raw[number] = pa.DictionaryArray.from_arrays(kept, values.dictionary)
-        return make_piece(self._layout, Places(offset + rows, np.zeros(len(rows), np.int64)), rows, raw, refusals)
+        return make_piece(self._layout, Places(offset + rows, _ZEROS[: len(rows)]), rows, raw, refusals)
 
     def _path_of(self, field: RecordField) -> tuple[str, ...]:
         """Returns the names that lead to the column of a field.

@@ -70,7 +70,7 @@ class Piece:
         places: where all of the records stand.
         whole: indices of the records with a value or NULL in every column and a time within range, ascending.
         stamps: timestamps of the whole records, ns.
-        columns: the stored columns of the whole records.
+        columns: the stored columns of the whole records; texts may be in dictionaries.
         refusals: why others are malformed.
         left_out: type and number of the records of other types, which are neither whole nor malformed.
         overhead: bytes of these records, and of lines that are no records.
@@ -114,9 +114,12 @@ def make_piece(
         if field.stored == layout.clock:
             stamps, timeless = nanoseconds(column, field, layout.unit)
         columns += stored_columns(column, field)
-    refusals.add(parsed[timeless], NO_TIME)
+    if timeless.any():
+        refusals.add(parsed[timeless], NO_TIME)
     refusals.add(parsed[stamps < 0], TIME_RANGE)
-    batch = pa.RecordBatch.from_arrays(columns, schema=layout.schema)
+    fields = zip(layout.schema, columns, strict=True)
+    schema = pa.schema([stored.with_type(column.type) for stored, column in fields])
+    batch = pa.RecordBatch.from_arrays(columns, schema=schema)
     if not refusals.codes.any():
         return Piece(places, parsed, stamps, batch, refusals)
     good = refusals.codes[parsed] == 0

@@ -98,11 +98,19 @@ _SETTLED = 2 * SIDE
 
 
 class _Part(NamedTuple):
-    """Whole records of a piece, whose times may not be judged yet: positions, timestamps (ns), places and columns."""
+    """Whole records of a piece, whose times may not be judged yet.
+
+    Attributes:
+        positions: number of each record in the file.
+        stamps: timestamps, ns.
+        places: offset, length and line of each record.
+        columns: stored columns.
+    """
 
     positions: NDArray[np.int64]
     stamps: NDArray[np.int64]
-    located: pa.RecordBatch
+    places: tuple[NDArray[np.int64], ...]
+    columns: pa.RecordBatch
 
 
 _NONE = np.empty(0, np.int64)
@@ -117,20 +125,29 @@ class RecordReader:
         max_jump: how far ahead of the median of its neighbours a timestamp may be, ns (SEMANTICS T3).
         sha256: digest of the file.
         growing: whether the file is still being written: a last line without an end is then cut, since it may go on.
+        dictionaries: whether texts of a batch may stay in the dictionary in which the file has them.
 
     Attributes:
-        schema: schema of the batches.
+        schema: schema of the batches, but for dictionaries.
         summary: summary of the file; None until the iteration has ended.
 
     Raises:
         CaptureError: the file cannot be read, or lacks a column of the layout.
     """
 
-    def __init__(self, path: Path, options: TableOptions, max_jump: int, sha256: str, growing: bool = False) -> None:
+    def __init__(
+        self,
+        path: Path,
+        options: TableOptions,
+        max_jump: int,
+        sha256: str,
+        growing: bool = False,
+        dictionaries: bool = False,
+    ) -> None:
         self.schema = pa.schema([*IDENTITY, *options.layout.schema])
         self.summary: CaptureSummary | None = None
         self._path, self._options, self._sha256 = path, options, sha256
-        self._growing = growing
+        self._growing, self._dictionaries = growing, dictionaries
         self._judge = Judge(max_jump)
         self._tally = Tally(0)
         self._waiting: deque[_Part] = deque()
@@ -218,20 +235,18 @@ class RecordReader:
         self._overhead += piece.overhead
         for name, count in piece.left_out:
             self._left_out[name if name in self._left_out or len(self._left_out) < MOST_TYPES else "others"] += count
-        lines = np.zeros(len(places), np.int64) if places.lines is None else places.lines
+        lines = np.broadcast_to(np.int64(0), len(places)) if places.lines is None else places.lines
         bad = np.flatnonzero(refusals.codes)
         if len(bad):
             codes = np.array([self._code(name) for name in refusals.names], np.int64)
             where = (bad + self._position, places.offsets[bad], places.lengths[bad], lines[bad])
             self._add(*where, codes[refusals.codes[bad]])
         whole = piece.whole
-        placed = (places.offsets, places.lengths, lines)
-        columns = [pa.array(values if len(whole) == len(places) else values[whole]) for values in placed]
-        located = pa.RecordBatch.from_arrays(
-            [*columns, *piece.columns.columns], names=["offset", "length", "line", *piece.columns.schema.names]
-        )
+        placed: tuple[NDArray[np.int64], ...] = (places.offsets, places.lengths, lines)
+        if len(whole) < len(places):
+            placed = tuple(values[whole] for values in placed)
         if len(whole):
-            self._waiting.append(_Part(whole + self._position, piece.stamps, located))
+            self._waiting.append(_Part(whole + self._position, piece.stamps, placed, piece.columns))
         self._position += len(places)
 
     def _add(
@@ -286,23 +301,30 @@ class RecordReader:
             jumps: flags of those whose time is a jump.
             before: position of the first record behind the piece; None without one.
         """
-        located, clock = part.located, self._tally.clock
-        positions, stamps = part.positions, part.stamps
+        columns, clock = part.columns, self._tally.clock
+        positions, stamps, lengths = part.positions, part.stamps, part.places[1]
         if jumps.any():
             sane = np.flatnonzero(~jumps)
-            positions, stamps = positions[sane], stamps[sane]
+            positions, stamps, lengths = positions[sane], stamps[sane], lengths[sane]
             jumped = np.flatnonzero(jumps)
-            offset, length, line = (located.column(name).to_numpy()[jumped] for name in ("offset", "length", "line"))
+            offset, length, line = (values[jumped] for values in part.places)
             code = np.full(len(jumped), self._code(TIME_JUMP))
             self._add(part.positions[jumped], offset, length, line, code)
-            located = located.take(pa.array(sane))
-        arrivals = np.maximum.accumulate(np.maximum(stamps, clock)) if len(stamps) else _NONE
+            columns = columns.take(pa.array(sane))
+        arrivals = np.maximum.accumulate(stamps)
+        if len(stamps) and arrivals[0] < clock:
+            np.maximum(arrivals, clock, out=arrivals)
         self._settle_bad(positions, arrivals, clock, before)
         if len(stamps):
             self._tally.add(stamps)
-            self._record_bytes += int(np.sum(located.column("length").to_numpy()))
-            identity = [pa.array(values) for values in (positions, arrivals, stamps)]
-            yield pa.RecordBatch.from_arrays([*identity, *located.columns[3:]], schema=self.schema)
+            self._record_bytes += int(lengths.sum())
+            arrays = [*(pa.array(values) for values in (positions, arrivals, stamps)), *columns.columns]
+            schema = self.schema
+            if self._dictionaries:
+                schema = pa.schema([*IDENTITY, *columns.schema])
+            else:
+                arrays = [array.cast(field.type) for array, field in zip(arrays, schema, strict=True)]
+            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
     def _settle_bad(
         self, positions: NDArray[np.int64], arrivals: NDArray[np.int64], clock: int, before: int | None

@@ -23,6 +23,9 @@ Flags = NDArray[np.bool_]
 Typed = tuple[pa.Array, Flags]
 """A column, NULL where a value cannot be read, and flags of the values that cannot be read."""
 
+DICTIONARY_BYTES = 1 << 20
+"""Most bytes of a dictionary that rows of texts keep."""
+
 NANOSECONDS = 1_000_000_000
 _LATEST = (1 << 62) // NANOSECONDS
 _TRUE, _FALSE = ("true", "t", "1", "yes"), ("false", "f", "0", "no")
@@ -55,11 +58,12 @@ def typed(values: pa.Array, field: RecordField) -> Typed:
 
 
 def _from_dictionary(values: pa.DictionaryArray, field: RecordField) -> Typed:
-    """Converts each different value once."""
+    """Converts each different value once. Short texts stay in their dictionary."""
     column, bad = typed(values.dictionary, field)
     indices = values.indices
     if not bad.any():
-        return column.take(indices), _no_flags(values)
+        kept = pa.types.is_string(column.type) and column.nbytes <= DICTIONARY_BYTES
+        return pa.DictionaryArray.from_arrays(indices, column) if kept else column.take(indices), _no_flags(values)
     refused = bad[indices.fill_null(0).to_numpy()] & values.is_valid().to_numpy(zero_copy_only=False)
     return column.take(indices), refused
 
@@ -73,11 +77,14 @@ def nanoseconds(values: pa.Array, field: RecordField, unit: int) -> tuple[NDArra
         unit: length of one unit of an integer, ns.
     """
     null = _no_flags(values) if values.null_count == 0 else values.is_null().to_numpy(zero_copy_only=False)
-    numbers = values.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+    filled = values.fill_null(0) if values.null_count else values
+    numbers = filled.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
     scale = 1 if field.form in TIMES else unit
-    within = (numbers >= 0) & (numbers <= ((1 << 62) - 1) // scale)
-    if within.all():
+    latest = ((1 << 62) - 1) // scale
+    bounds = pc.min_max(filled)
+    if len(values) == 0 or 0 <= bounds["min"].as_py() <= bounds["max"].as_py() <= latest:
         return numbers * scale, null
+    within = (numbers >= 0) & (numbers <= latest)
     return np.where(within, np.where(within, numbers, 0) * scale, -1), null
 
 

@@ -256,9 +256,8 @@ class _HourFile:
         return PackedFile(path, self.hour, file, {n: self._writer.bounds(n) for n in BOUNDED})
 
     def _page(self) -> None:
-        batch = self._batches[0] if len(self._batches) == 1 else pa.concat_batches(self._batches)
+        self._writer.add(self._batches, _thread_memory.scratch)
         self._batches = []
-        self._writer.add(batch, _thread_memory.scratch)
 
 
 class _TaskWriter:

@@ -6,6 +6,7 @@ Called by `packing`, in a thread or a Spark worker. It commits nothing and opens
 from __future__ import annotations
 
 import os
+from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
@@ -13,23 +14,26 @@ from pathlib import Path, PurePath
 from typing import NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from lowwater.capture.records.facts import CaptureSummary
 from lowwater.capture.tables.reader import RecordReader, TableOptions
 from lowwater.lake.ingestion.hours import by_hour
+from lowwater.lake.parquet.writer import FileWriter, PageBuffers
 from lowwater.lake.tables import DataFile
 from lowwater.storage import paths
 
 FILE_ROWS = 1 << 19
-"""Rows after which another file begins."""
+"""Rows after which another file begins. A file is one row group: its pages wait in memory until then."""
 
-GROUP_ROWS = 1 << 17
-"""Rows of a row group: they wait in memory until it is written."""
+PAGE_ROWS, PAGE_BYTES = 1 << 16, 16 << 20
+"""Rows, or bytes of them, of which a page is made: they wait in memory until then."""
 
-GROUP_BYTES = 128 << 20
-"""Bytes of records after which a row group is written, whatever its rows."""
+MOST_PAGES = 2
+"""Pages of a file that wait for the thread that makes them, beside the one that it makes."""
+
+FILE_BYTES = 128 << 20
+"""Bytes of records after which another file begins, whatever its rows: their pages and texts wait in memory until it
+is written."""
 
 BOUNDED = ("position", "arrival", "timestamp")
 """Columns with statistics."""
@@ -102,105 +106,99 @@ def write_records(
         OSError: a file cannot be written.
     """
     use_pool()
-    reader = RecordReader(path, options, max_jump, sha256, growing)
-    files: list[RecordFile] = []
+    reader = RecordReader(path, options, max_jump, sha256, growing, dictionaries=True)
+    files: list[Future[RecordFile]] = []
     with ThreadPoolExecutor(1) as pool:
         writer: _Writer | None = None
-        try:
-            for batch in reader:
-                for hour, part in by_hour(batch):
-                    if writer is not None and (writer.hour != hour or writer.rows >= FILE_ROWS):
-                        files.append(writer.close())
-                        writer = None
-                    if writer is None:
-                        file = name.format(hour=hour, number=len(files))
-                        writer = _Writer(pool, table, file, hour, sha256, reader.schema)
-                    writer.add(part)
-            if writer is not None:
-                files.append(writer.close())
-                writer = None
-        finally:
-            if writer is not None:
-                writer.close()
+        scratch = PageBuffers()
+        for batch in reader:
+            for hour, part in by_hour(batch):
+                if writer is not None and (writer.hour != hour or writer.full):
+                    files.append(writer.close())
+                    writer = None
+                    if len(files) > 1:  # one file is finished while the next one is read, so that memory is bounded
+                        files[-2].result()
+                if writer is None:
+                    file = name.format(hour=hour, number=len(files))
+                    writer = _Writer(pool, scratch, table, file, hour, sha256, reader.schema, options.layout.clock)
+                writer.add(part)
+        if writer is not None:
+            files.append(writer.close())
+        written = [file.result() for file in files]
     assert reader.summary is not None
-    return WrittenRecords(files, reader.malformed, reader.summary)
+    return WrittenRecords(written, reader.malformed, reader.summary)
 
 
 class _Writer:
-    """A file that is being written, by another thread: one row group while the next one is read.
+    """A file that is being written by another thread, while the next records are read.
 
     Args:
         pool: the thread.
+        scratch: its work memory.
         table: directory of the table.
         path: path of the file relative to the table.
         hour: hour of the arrival of its records.
         sha256: digest of their capture.
         columns: schema of the records.
+        clock: column of their clock.
     """
 
     def __init__(
-        self, pool: ThreadPoolExecutor, table: PurePath, path: str, hour: int, sha256: str, columns: pa.Schema
+        self,
+        pool: ThreadPoolExecutor,
+        scratch: PageBuffers,
+        table: PurePath,
+        path: str,
+        hour: int,
+        sha256: str,
+        columns: pa.Schema,
+        clock: str,
     ) -> None:
         self.hour = hour
         self.rows = 0
-        self._pool, self._path, self._target = pool, path, table / path
-        self._file = paths.draft(self._target)
-        self._smallest: dict[str, int] = {}
-        self._largest: dict[str, int] = {}
+        self.size = 0
+        self._pool, self._scratch, self._path, self._target, self._sha256 = pool, scratch, path, table / path, sha256
         self._waiting: list[pa.RecordBatch] = []
-        self._written: Future[None] | None = None
-        self._capture = pa.array([sha256])
-        capture = pa.field("capture", pa.dictionary(pa.int32(), pa.string()), nullable=False)
-        self._schema = pa.schema([capture, *columns])
-        # Differences of numbers are written three times as fast as dictionaries of them, in less than half of the room.
-        integers = [field.name for field in columns if pa.types.is_integer(field.type)]
-        self._writer = pq.ParquetWriter(
-            self._file,
-            self._schema,
-            compression="lz4",
-            write_statistics=list(BOUNDED),
-            use_dictionary=["capture", *(field.name for field in columns if pa.types.is_string(field.type))],
-            column_encoding=dict.fromkeys(integers, "DELTA_BINARY_PACKED"),
-            store_schema=False,  # readers see texts, not the dictionary of them
-        )
+        self._waiting_rows = self._waiting_bytes = 0
+        self._pages: deque[Future[None]] = deque()
+        self._writer = FileWriter(columns, (*BOUNDED, clock), BOUNDED)
+
+    @property
+    def full(self) -> bool:
+        """Whether the next records go into another file."""
+        return self.rows >= FILE_ROWS or self.size >= FILE_BYTES
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Adds records of the hour."""
         self.rows += batch.num_rows
+        self.size += batch.nbytes
         self._waiting.append(batch)
-        for name in BOUNDED:
-            bounds = pc.min_max(batch.column(name))
-            least, most = bounds["min"].as_py(), bounds["max"].as_py()
-            self._smallest[name] = min(least, self._smallest.get(name, least))
-            self._largest[name] = max(most, self._largest.get(name, most))
-        size = sum(waiting.nbytes for waiting in self._waiting)
-        if sum(waiting.num_rows for waiting in self._waiting) >= GROUP_ROWS or size > GROUP_BYTES:
+        self._waiting_rows += batch.num_rows
+        self._waiting_bytes += batch.nbytes
+        if self._waiting_rows >= PAGE_ROWS or self._waiting_bytes >= PAGE_BYTES:
             self._flush()
 
-    def close(self) -> RecordFile:
-        """Finishes the file."""
+    def close(self) -> Future[RecordFile]:
+        """Lets the thread finish the file."""
         self._flush()
-        self._settle()
-        self._writer.close()
-        size = self._file.stat().st_size
-        paths.place(self._target)
-        return RecordFile(self._path, self.hour, self.rows, size, self._smallest, self._largest)
+        return self._pool.submit(self._finish)
 
     def _flush(self) -> None:
-        self._settle()
+        # Few pages wait for the thread, so that memory is bounded, and the thread has work while a file is finished.
+        while len(self._pages) > MOST_PAGES:
+            self._pages.popleft().result()
         if self._waiting:
-            self._written = self._pool.submit(self._write, self._waiting)
-        self._waiting = []
-
-    def _settle(self) -> None:
-        """Waits for the row group that is being written."""
-        written, self._written = self._written, None
-        if written is not None:
-            written.result()
+            self._pages.append(self._pool.submit(self._write, self._waiting))
+        self._waiting, self._waiting_rows, self._waiting_bytes = [], 0, 0
 
     def _write(self, batches: list[pa.RecordBatch]) -> None:
-        rows = pa.Table.from_batches(batches)
-        zeros = pa.repeat(pa.scalar(0, pa.int32()), rows.num_rows)
-        capture = pa.DictionaryArray.from_arrays(zeros, self._capture)
-        rows = rows.add_column(0, self._schema.field(0), capture)
-        self._writer.write_table(rows, row_group_size=GROUP_ROWS)
+        self._writer.add(batches, self._scratch)
+
+    def _finish(self) -> RecordFile:
+        for page in self._pages:
+            page.result()  # raises its error
+        size = self._writer.write(paths.draft(self._target)).finish({"capture": self._sha256})
+        paths.place(self._target)
+        bounds = {name: self._writer.bounds(name) for name in BOUNDED}
+        smallest, largest = ({name: ends[side] for name, ends in bounds.items()} for side in (0, 1))
+        return RecordFile(self._path, self.hour, self.rows, size, smallest, largest)

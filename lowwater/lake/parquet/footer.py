@@ -14,7 +14,7 @@ MAGIC = b"PAR1"
 PLAIN, RLE, DELTA, DICTIONARY = 0, 3, 5, 8
 """Numbers of encodings."""
 
-INT32, INT64, TEXT = 1, 2, 6
+BOOLEAN, INT32, INT64, DOUBLE, TEXT = 0, 1, 2, 5, 6
 """Numbers of physical types; TEXT is BYTE_ARRAY."""
 
 CREATOR = "lowwater"

@@ -1,4 +1,4 @@
-"""Writes a Parquet file from record batches: numbers are encoded at once, texts and bytes by Arrow at the end.
+"""Writes a Parquet file from record batches: integers are encoded at once, other values by Arrow at the end.
 
 Between `encoding` and `packing`. Arrow also encodes the numbers of a first capture of few rows, which then waits for no
 compiler (docs/adr/0068). Only the pages of a file wait in memory, a sixth of the size of its rows.
@@ -6,7 +6,7 @@ compiler (docs/adr/0068). Only the pages of a file wait in memory, a sixth of th
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,8 +19,10 @@ from numpy.typing import NDArray
 from lowwater.capture.interpretation import FirstRecords
 from lowwater.lake.parquet import encoding
 from lowwater.lake.parquet.footer import (
+    BOOLEAN,
     DELTA,
     DICTIONARY,
+    DOUBLE,
     INT32,
     INT64,
     MAGIC,
@@ -39,6 +41,7 @@ _NONE = np.empty(0, np.uint8)
 _NONE.flags.writeable = False
 _BLOCK_ROOM = 128
 _CODECS = {"UNCOMPRESSED": 0, "SNAPPY": 1, "GZIP": 2, "ZSTD": 6, "LZ4": 7}
+_KINDS = {pa.bool_(): BOOLEAN, pa.float64(): DOUBLE}
 _ENCODINGS = {"PLAIN": PLAIN, "RLE": RLE, "RLE_DICTIONARY": DICTIONARY, "PLAIN_DICTIONARY": 2, "DELTA_BINARY_PACKED": 5}
 
 _FIRST = FirstRecords(getattr(encoding.page, "py_func", encoding.page), lambda: "page")
@@ -182,7 +185,7 @@ class FileWriter:
     """A Parquet file of one row group.
 
     Args:
-        schema: its columns, in order: 32-bit and 64-bit numbers, texts and bytes.
+        schema: its columns, in order: integers of 32 and 64 bits, floats of 64, booleans, texts and bytes.
         counters: columns that count or have many values.
         bounded: columns whose smallest and largest value the file has.
 
@@ -197,21 +200,28 @@ class FileWriter:
         self._numbers = {
             field.name: NumberColumn(field, field.name in counters, field.name in bounded) for field in numbers
         }
-        self._others: list[pa.RecordBatch] = []
+        others = [field.name for field in schema if field.name not in self._numbers]
+        self._others: dict[str, list[pa.Array]] = {name: [] for name in others}
 
-    def add(self, batch: pa.RecordBatch, scratch: PageBuffers) -> None:
-        """Adds rows: a page for every column of numbers. Arrow writes the pages while our encoder is not compiled."""
-        if _FIRST.few(batch.num_rows):
-            for name, (pages, uses) in _arrows_pages(batch, self._schema, self._numbers).items():
-                self._numbers[name].add_pages(batch.column(name), pages, uses)
+    def add(self, batches: Sequence[pa.RecordBatch], scratch: PageBuffers) -> None:
+        """Adds rows: a page for every column of numbers. Arrow writes the pages while our encoder is not compiled.
+
+        Args:
+            batches: rows of the schema; texts may be in dictionaries of 32-bit numbers.
+            scratch: memory of this thread.
+        """
+        numbers = [batch.select(list(self._numbers)) for batch in batches]
+        page = numbers[0] if len(numbers) == 1 else pa.concat_batches(numbers)
+        if _FIRST.few(page.num_rows):
+            for name, (pages, uses) in _arrows_pages(page, self._schema, self._numbers).items():
+                self._numbers[name].add_pages(page.column(name), pages, uses)
         else:
-            scratch.fit(batch.num_rows)
-            for name, numbers in self._numbers.items():
-                numbers.add(batch.column(name), scratch)
-        others = [name for name in self._schema.names if name not in self._numbers]
-        if others:
-            self._others.append(batch.select(others))
-        self.rows += batch.num_rows
+            scratch.fit(page.num_rows)
+            for name, column in self._numbers.items():
+                column.add(page.column(name), scratch)
+        for name, arrays in self._others.items():
+            arrays += [batch.column(name) for batch in batches]
+        self.rows += page.num_rows
 
     def bounds(self, name: str) -> tuple[int, int]:
         """Returns the smallest and the largest value of a bounded column."""
@@ -221,7 +231,7 @@ class FileWriter:
 
     def write(self, path: Path) -> UnfinishedFile:
         """Writes the columns that have a value; readers take missing columns for NULL."""
-        others = by_arrow(pa.Table.from_batches(self._others)) if self._others else {}
+        others = by_arrow({self._schema.field(name): arrays for name, arrays in self._others.items()})
         written = []
         for name in self._schema.names:
             if name in others:
@@ -235,28 +245,45 @@ class FileWriter:
         return UnfinishedFile(path, self.rows, tuple(chunk for chunk, _ in written))
 
 
-def by_arrow(table: pa.Table) -> dict[str, tuple[ColumnChunk, list[bytes]]]:
-    """Encodes texts and bytes by Arrow; returns chunk and pages by column name, without columns that have no value."""
-    filled = [name for name in table.schema.names if table.column(name).null_count < table.num_rows]
+def by_arrow(columns: Mapping[pa.Field, Sequence[pa.Array]]) -> dict[str, tuple[ColumnChunk, list[bytes]]]:
+    """Encodes texts, bytes, booleans and floats by Arrow.
+
+    Args:
+        columns: field -> its values, in parts; texts may be in dictionaries.
+
+    Returns:
+        Chunk and pages by column name, without columns that have no value.
+    """
+    joined = {field: _joined(parts, field.type) for field, parts in columns.items()}
+    filled = {field: values for field, values in joined.items() if values.null_count < len(values)}
     if not filled:
         return {}
-    table, sink = table.select(filled), pa.BufferOutputStream()
-    texts = [field.name for field in table.schema if field.type != pa.binary()]
+    fields = [field.with_type(values.type) for field, values in filled.items()]
+    table, sink = pa.Table.from_arrays(list(filled.values()), schema=pa.schema(fields)), pa.BufferOutputStream()
+    texts = [field.name for field in filled if field.type == pa.string()]
     options = {"compression": "lz4", "use_dictionary": texts, "write_statistics": False, "store_schema": False}
     pq.write_table(table, sink, table.num_rows, **options)
     written = sink.getvalue()
     group = pq.read_metadata(pa.BufferReader(written)).row_group(0)
     chunks = {}
-    for index, field in enumerate(table.schema):
+    for index, field in enumerate(filled):
         facts = group.column(index)
         start = facts.dictionary_page_offset or facts.data_page_offset
-        column = Column(field.name, TEXT, field.nullable, text=field.type == pa.string())
+        kind = _KINDS.get(field.type, TEXT)
+        column = Column(field.name, kind, field.nullable, text=field.type == pa.string())
         pages = [written.slice(start, facts.total_compressed_size).to_pybytes()]
         encodings = [_ENCODINGS[name] for name in facts.encodings]
         sizes = facts.data_page_offset - start, facts.total_uncompressed_size
         chunk = ColumnChunk(column, facts.total_compressed_size, encodings, *sizes, codec=_CODECS[facts.compression])
         chunks[field.name] = chunk, pages
     return chunks
+
+
+def _joined(parts: Sequence[pa.Array], kind: pa.DataType) -> pa.ChunkedArray:
+    """Returns the parts as one column, with one dictionary if all have one."""
+    if parts and all(pa.types.is_dictionary(part.type) for part in parts):
+        return pa.chunked_array(parts).unify_dictionaries()
+    return pa.chunked_array([part.cast(kind) for part in parts], kind)
 
 
 def _arrows_pages(
