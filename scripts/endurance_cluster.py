@@ -51,10 +51,11 @@ START = parse_instant("2026-01-01T00:00:00Z")
 LINKS = ("main1", "main2", "control")
 QUERY_SET = "demo"
 TABLES = ("flows", "full_flow")
-VICTIMS = {"worker": 4, "executor": 4, "driver": 2, "task": 2, "master": 3, "s3": 4}
+VICTIMS = {"worker": 4, "executor": 4, "driver": 1, "task": 1, "master": 3, "s3": 4}
 """Victim -> how often it is drawn. A driver that dies costs most: a new one starts its executors again."""
 MACHINES = ("worker", "master", "s3")
-"""Victims that are missed by all lakes; one of them is away at a time."""
+"""Victims that all lakes miss: their death is the kill of each interval that runs and had none yet. One is away at a
+time."""
 INGEST = "ingest"
 STAGES = ("low", "high", "audit", "publish")
 TRIES = 12
@@ -85,12 +86,14 @@ class Run:
         hours: intervals of a lake; a run of more intervals begins again with a new lake.
         chance: draws victims, stages and instants.
         drawn: (victim, stage) -> how often it was drawn, or stands in the ledger of earlier runs.
+        lanes: the lakes at work.
     """
 
     folder: Path
     hours: int
     chance: random.Random
     drawn: Counter[tuple[str, str]] = field(default_factory=Counter)
+    lanes: list[Lane] = field(default_factory=list)
 
     def kill(self, stages: Sequence[str]) -> Kill:
         """Draws a kill in one of some stages, of the pairs of victim and stage that were drawn least by weight."""
@@ -219,6 +222,7 @@ class Lane:
         return self.run.folder / "logs" / f"{self.lake.name}.log"
 
     _began: float = field(default=0.0, init=False)
+    _kill: Kill | None = field(default=None, init=False)
 
     def ingest(self) -> None:
         """Ingests all captures on the cluster, with one kill."""
@@ -235,6 +239,7 @@ class Lane:
             if process.wait() == 0:
                 break
         self.lengths[INGEST].append(time.monotonic() - self._began)
+        self._kill = None
         same = captured(self.lake) == captured(self.run.quiet)
         left = [str(file) for file in paths.files_below(self.lake / "_work")]
         self._line({"ingest": self.lake.name}, kill, tried, same, left, time.monotonic() - began)
@@ -259,6 +264,7 @@ class Lane:
             nonlocal kill, began
             found = number, kill, tried, time.monotonic() - began
             kill, began = self.run.kill(STAGES), time.monotonic()
+            self._kill = None
             return found
 
         while number < last and (time.monotonic() < ends or tried):
@@ -295,7 +301,7 @@ class Lane:
 
     def _enter(self, stage: str, kill: Kill) -> None:
         """Notes that a stage begins, and sets the kill where it is for this stage."""
-        self._stage, self._began = stage, time.monotonic()
+        self._stage, self._began, self._kill = stage, time.monotonic(), kill
         order = (INGEST, *STAGES)
         if order.index(stage) >= order.index(kill.stage) and kill.at == float("inf"):
             kill.at = self._began + kill.share * statistics.median(self.lengths[stage])
@@ -308,14 +314,24 @@ class Lane:
         if alone and not self.alone.acquire(blocking=False):
             return  # another lake's turn; the next look is soon
         try:
-            kill.during, kill.after = self._stage, round(time.monotonic() - self._began, 2)
-            kill.killed = struck(self.machines, task, kill.victim, self.run.chance)
+            self._hit(struck(self.machines, task, kill.victim, self.run.chance))
             if alone:
+                for lane in self.run.lanes:
+                    lane._hit(kill.killed)
                 time.sleep(self.run.chance.uniform(0.0, AWAY))
                 self.machines.revive(kill.killed)
         finally:
             if alone:
                 self.alone.release()
+
+    def _hit(self, name: str) -> None:
+        """Notes a death as the kill of the interval, if it had none."""
+        kill = self._kill
+        if name and kill is not None and not kill.killed:
+            kill.during, kill.after = self._stage, round(time.monotonic() - self._began, 2)
+            self.run.drawn[kill.victim, kill.stage] -= 1
+            self.run.drawn[_kind(name), kill.during] += 1
+            kill.killed = name
 
     def _task(self, first: int, last: int, tried: int) -> psutil.Popen:
         """Starts a task over intervals: a process above the driver, which dies with it."""
@@ -428,8 +444,10 @@ def main() -> int:
             try:
                 while (missing := options.intervals - _intervals(_lines(run.ledger))) > 0 and time.monotonic() < ends:
                     lane = Lane(run, machines, machines.lake(f"kills-{uuid.uuid4().hex[:6]}"), lengths, alone)
+                    run.lanes.append(lane)
                     lane.ingest()
                     lane.replay(0, min(run.hours, missing), ends)
+                    run.lanes.remove(lane)
             finally:
                 all_done.wait()  # what a thread has started again ends with it
 

@@ -9,15 +9,11 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
 
-import helm_python  # in a folder of its own, which the caller names in PYTHONPATH
-
-PARSERS = {
-    "--set": helm_python.parse_set_string,
-    "--set-string": helm_python.parse_set_string_values,
-    "--set-json": helm_python.parse_set_json,
-}
+PARSERS = {"--set": "parse_set_string", "--set-string": "parse_set_string_values", "--set-json": "parse_set_json"}
+"""Option of `helm` -> the function of its packages that reads it."""
 
 
 def merged(into: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
@@ -33,30 +29,32 @@ def merged(into: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
     return into
 
 
-def template(chart: str, name: str, namespace: str, values: dict[str, Any]) -> str:
+def template(helm: Any, chart: str, name: str, namespace: str, values: dict[str, Any]) -> str:
     """The resources of a chart as YAML documents.
 
     Args:
+        helm: the module of Helm's packages.
         chart: folder of the chart.
         name: name of the release.
         namespace: its namespace.
         values: those of the options; they are held against the schema of the chart.
     """
-    with helm_python.Chart.load(chart) as loaded:
+    with helm.Chart.load(chart) as loaded:
         loaded.validate_schema(values)
         made = loaded.render(values, name=name, namespace=namespace)
     files = {path: text for path, text in sorted(made.items()) if path.endswith(".yaml") and text.strip()}
     return "".join(f"---\n# Source: {path}\n{text}\n" for path, text in files.items())
 
 
-def findings(chart: str, kubernetes: str) -> list[str]:
+def findings(helm: Any, chart: str, kubernetes: str) -> list[str]:
     """What the strict lint of Helm has against a chart, from warnings on; empty where it has nothing.
 
     Args:
+        helm: the module of Helm's packages.
         chart: folder of the chart.
         kubernetes: version of Kubernetes.
     """
-    report = helm_python.lint(chart, strict=True, kube_version=kubernetes)
+    report = helm.lint(chart, strict=True, kube_version=kubernetes)
     told = [f"{each['path']}: {each['error']}" for each in report["messages"] if each["severity"] > 1]
     return [*told, *report["errors"]]
 
@@ -72,17 +70,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for option in PARSERS:
         parser.add_argument(option, dest="given", action="append", default=[], type=lambda text, by=option: (by, text))
     chosen = parser.parse_args(arguments)
+    helm: Any = import_module("helm_python")  # in a folder of its own, which the caller names in PYTHONPATH
     try:
         if chosen.verb == "lint":
-            found = findings(chosen.words[0], chosen.kube_version)
+            found = findings(helm, chosen.words[0], chosen.kube_version)
             print("\n".join(found))
             return 1 if found else 0
         values: dict[str, Any] = {}
         for option, text in chosen.given:
-            merged(values, PARSERS[option](text))
+            merged(values, getattr(helm, PARSERS[option])(text))
         name, chart = chosen.words
-        print(template(chart, name, chosen.namespace, values))
-    except helm_python.HelmError as error:
+        print(template(helm, chart, name, chosen.namespace, values))
+    except helm.HelmError as error:
         print(f"Error: {error}", file=sys.stderr)
         return 1
     return 0
