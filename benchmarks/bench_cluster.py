@@ -2,8 +2,9 @@
 
 `python -m benchmarks.bench_cluster --captures FOLDER` ingests and replays an hour of links into new lakes of the S3
 server of the cluster, in turn in one process and on the cluster, with the sizes from which Lowwater uses a cluster by
-itself. All processes share two cores, the S3 server and the driver too. It prints the seconds of each stage, and ends
-with 1 where the rows differ. Captures are `FOLDER/LINK/*.pcap`, as `lowwater generate` writes them.
+itself. All processes share two cores, the S3 server and the driver too. It prints the seconds of each stage, of the
+last interval apart from those before it, which wait for the start of executors. It ends with 1 where the rows differ.
+Captures are `FOLDER/LINK/*.pcap`, as `lowwater generate` writes them.
 """
 
 from __future__ import annotations
@@ -40,21 +41,21 @@ class Run:
     """What a run took.
 
     Attributes:
-        stages: stage -> seconds by the clock, as the command prints them.
+        stages: stage -> seconds by the clock, as the commands print them, for each link or interval.
         seconds: of both commands by the clock, with their start.
         processor: processor seconds of the commands; those of workers and of the S3 server are left out.
         packets: number of packets.
         rows: rows of the published table, and the packets that they count.
     """
 
-    stages: Mapping[str, float]
+    stages: Mapping[str, list[float]]
     seconds: float
     processor: float
     packets: int
     rows: tuple[int, int]
 
 
-def measured(machines: Cluster, where: str, captures: Mapping[str, Path], spread: str) -> Run:
+def measured(machines: Cluster, where: str, captures: Mapping[str, Path], spread: str, intervals: int) -> Run:
     """Ingests and replays the hour into a new lake.
 
     Args:
@@ -62,21 +63,23 @@ def measured(machines: Cluster, where: str, captures: Mapping[str, Path], spread
         where: PROCESS or CLUSTER.
         captures: link -> file.
         spread: value of LOWWATER_SPARK_SPREAD; empty for the sizes of Lowwater.
+        intervals: number of intervals of the hour.
     """
     lake = machines.lake(f"speed-{uuid.uuid4().hex[:8]}")
     variables = machines.environment() if where == CLUSTER else machines.store()
     variables.pop("LOWWATER_SPARK_SPREAD", None)
     if spread and where == CLUSTER:
         variables["LOWWATER_SPARK_SPREAD"] = spread
-    paths.write(lake / "lowwater.toml", ("".join(LINK.format(name=link) for link in captures)).encode())
+    length = f'[interval]\nlength = "{3600 // intervals}s"\n'
+    paths.write(lake / "lowwater.toml", (length + "".join(LINK.format(name=link) for link in captures)).encode())
     said, begin, spent = "", time.monotonic(), processor_seconds()
     for link, file in captures.items():
         said += _said(["ingest", "--lake", str(lake), "--link", link, str(file)], variables)
     replay = ["replay", QUERY_SET, "--lake", str(lake), "--queries", str(ROOT / "queries"), *SPAN]
     said += _said(replay, variables)
-    seconds = dict.fromkeys(STAGES, 0.0)
+    seconds: dict[str, list[float]] = {stage: [] for stage in STAGES}
     for stage, text in SECONDS.findall(said):
-        seconds[stage] += float(text.replace(",", ""))
+        seconds[stage].append(float(text.replace(",", "")))
     packets = sum(row.packets for rows in read_captures(open_lake(lake), [*captures]).values() for row in rows)
     run = Run(seconds, time.monotonic() - begin, processor_seconds() - spent, packets, _rows(lake))
     paths.remove_tree(lake)
@@ -99,9 +102,20 @@ def _said(command: list[str], variables: Mapping[str, str]) -> str:
 
 def report(runs: Mapping[str, list[Run]]) -> str:
     """The medians of the runs as a table of Markdown."""
-    rows = []
-    values = {stage: {where: [run.stages[stage] for run in each] for where, each in runs.items()} for stage in STAGES}
+    values: dict[str, dict[str, list[float]]] = {}
+    intervals = len(runs[PROCESS][0].stages[STAGES[-1]])
+    for stage in STAGES:
+        values[stage] = {where: [sum(run.stages[stage]) for run in each] for where, each in runs.items()}
     values["all, with their start"] = {where: [run.seconds for run in each] for where, each in runs.items()}
+    for stage in STAGES[1:] if intervals > 1 else ():
+        last = {where: [run.stages[stage][-1] for run in each] for where, each in runs.items()}
+        values[f"{stage}, last of {intervals} intervals"] = last
+    if intervals > 1:
+        name = f"low to publish, last of {intervals} intervals"
+        values[name] = {
+            where: [sum(run.stages[stage][-1] for stage in STAGES[1:]) for run in each] for where, each in runs.items()
+        }
+    rows = []
     for name, by in values.items():
         ours, theirs = median(by[PROCESS]), median(by[CLUSTER])
         rows.append([name, f"{ours:.1f}", f"{theirs:.1f}", f"{theirs / ours - 1:+.0%}" if ours else "-"])
@@ -113,6 +127,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--captures", type=Path, required=True, help="folder with a folder of each link")
     parser.add_argument("--repeat", type=int, default=1, help="runs of each; default: %(default)s")
+    parser.add_argument("--intervals", type=int, default=1, help="intervals of the hour; default: %(default)s")
     parser.add_argument("--spread", choices=["", "always"], default="", help="always: small work goes to workers too")
     parser.add_argument("--folder", type=Path, default=ROOT / "var" / "bench" / "cluster")
     options = parser.parse_args()
@@ -121,7 +136,7 @@ def main() -> int:
     with cluster(options.folder.absolute(), workers=2) as machines, environment(machines.store()):
         for _ in range(options.repeat):
             for where, done in runs.items():
-                done.append(measured(machines, where, captures, options.spread))
+                done.append(measured(machines, where, captures, options.spread, options.intervals))
                 print(json.dumps({"where": where, **vars(done[-1])}), flush=True)
     print(f"{runs[PROCESS][0].packets:,} packets, {runs[PROCESS][0].rows[0]:,} rows\n\n{report(runs)}")
     return 0 if len({run.rows for each in runs.values() for run in each}) == 1 else 1

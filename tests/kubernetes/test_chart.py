@@ -198,6 +198,18 @@ def test_no_key_is_in_the_chart(chart: Path) -> None:
     assert not [spec for spec in own.values() if "secretRef" in json.dumps(spec)]
 
 
+def test_every_value_is_documented_with_its_default() -> None:
+    text = (ROOT / "docs" / "kubernetes.md").read_text()
+    rows = [line for line in text.splitlines() if line.startswith("| `")]
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    for section, own in values.items():
+        for name, default in own.items() if isinstance(own, dict) and section != "airflow" else ():
+            (row,) = [line for line in rows if f"`{section}.{name}`" in line]
+            if default and not isinstance(default, bool):
+                assert str(default) in row.split("|")[2] or default in ("5 * * * *", "30 3 * * *"), (section, name)
+    assert "`airflowAccounts`" in text and "`airflow.*`" in text
+
+
 def test_airflow_gets_what_a_driver_needs() -> None:
     """The values for Airflow's own chart name the ConfigMaps, paths and variables of this one."""
     values = yaml.safe_load((CHART / "values.yaml").read_text())["airflow"]
