@@ -143,9 +143,7 @@ def page(figures: Mapping[str, Any]) -> str:
         "each packet; one hour of three links in two sizes gives both.\n",
         f"- Measured with `{figures['command']}` on {figures['date']}: {machine['cores']} cores, "
         f"{machine['processor']}.",
-        f"- Other programs ran on the machine: its load average was {figures['load_average']}. So rates come from "
-        "processor seconds, those of all processes of a stage and of their JVM; clock seconds are shown, and are too "
-        "long.",
+        _load(float(figures["load_average"]), int(machine["cores"])),
         "- The lake is in the S3 server of the tests (moto, behind a proxy) on the same machine. The server's own "
         "processor seconds are left out.",
         "- Each stage is a process of its own, so the fixed part is mostly its start: Python, the JVM, Great "
@@ -158,6 +156,23 @@ def page(figures: Mapping[str, Any]) -> str:
         *_extrapolation(model),
     ]
     return "\n".join(parts)
+
+
+def _load(average: float, cores: int) -> str:
+    """What else ran, and where the rates come from.
+
+    Example:
+        >>> _load(14.0, 2)[:40]
+        '- Other programs ran on the machine: its'
+    """
+    if average > 2 * cores:
+        begin, clocks = "Other programs ran on the machine: its load average was", ", and are too long"
+    else:
+        begin, clocks = "Nothing else of weight ran on the machine: with the benchmark itself its load average was", ""
+    return (
+        f"- {begin} {average}. Rates come from processor seconds, those of all processes of a stage and of their JVM; "
+        f"clock seconds are shown{clocks}."
+    )
 
 
 def _rates(model: Model) -> list[str]:

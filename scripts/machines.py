@@ -36,7 +36,7 @@ KEYS = {
 }
 """Keys of the S3 server, which accepts any."""
 
-STARTS = 120.0
+STARTS = 300.0
 """Seconds that a part may take to start on a busy machine."""
 
 EXECUTOR = 1024

@@ -296,7 +296,7 @@ class _Run:
 
     def _low(self, inputs: IntervalInputs, folder: Path) -> dict[str, int]:
         job = self.job
-        runner = low_runner(inputs.packets, lambda: self.sessions.spark)
+        runner = low_runner(inputs.packets, lambda: self.sessions.spark, self.sessions.has_executors)
         for note in missing_column_notes(inputs):
             self.progress.say(note)
         tunings = job.tunings()

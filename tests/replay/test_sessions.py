@@ -23,7 +23,14 @@ from lowwater.replay.progress import Progress
 from lowwater.replay.sessions import LONG_SESSION_INTERVALS, Sessions, starts_quickly
 from lowwater.replay.setup.training import train
 from lowwater.replay.stages.engines import LowResult, low_stage
-from lowwater.replay.stages.runners import SPREAD_BYTES, SPREAD_LOCALLY, SPREAD_PACKETS, ingest_runner, low_runner
+from lowwater.replay.stages.runners import (
+    SPREAD_BYTES,
+    SPREAD_COLD,
+    SPREAD_LOCALLY,
+    SPREAD_PACKETS,
+    ingest_runner,
+    low_runner,
+)
 from lowwater.replay.warmup import import_early
 from tests.replay.support import DEMO, QUERIES, ROOT, START, copy_lake, states
 
@@ -181,19 +188,24 @@ def test_much_work_is_compiled_well() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cluster", "cores", "bound"),
-    [(True, 2, SPREAD_PACKETS), (False, MOST_THREADS + 1, SPREAD_LOCALLY), (False, MOST_THREADS, None)],
+    ("cluster", "warm", "cores", "bound"),
+    [
+        (True, True, 2, SPREAD_PACKETS),
+        (True, False, 2, SPREAD_COLD),
+        (False, True, MOST_THREADS + 1, SPREAD_LOCALLY),
+        (False, True, MOST_THREADS, None),
+    ],
 )
 def test_packets_are_spread_where_workers_are_faster(
-    monkeypatch: pytest.MonkeyPatch, cluster: bool, cores: int, bound: int | None
+    monkeypatch: pytest.MonkeyPatch, cluster: bool, warm: bool, cores: int, bound: int | None
 ) -> None:
     monkeypatch.setattr(os, "cpu_count", lambda: cores)
     if cluster:
         monkeypatch.setenv("LOWWATER_SPARK_MASTER", "spark://127.0.0.1:7077")
-    assert low_runner((bound or 1 << 40) - 1, ask) is on_threads
+    assert low_runner((bound or 1 << 40) - 1, ask, lambda: warm) is on_threads
     if bound is not None:
         with pytest.raises(Asked):
-            low_runner(bound, ask)
+            low_runner(bound, ask, lambda: warm)
 
 
 @pytest.mark.parametrize(

@@ -363,7 +363,7 @@ def run_intervals(
             _require_a_result(run_results)
             continue
         settings = LowSettings(0, request.period, request.policy, **request.low)
-        runner = low_runner(inputs.packets, lambda: sessions.spark)
+        runner = low_runner(inputs.packets, lambda: sessions.spark, sessions.has_executors)
         with progress.stage("low", detail):
             low = low_stage(inputs, settings, work / "low", runner, say=progress.say)
             for outcome in low.outcomes:

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 SPREAD_PACKETS = 8_000_000
 """From this number of packets on, the workers of a cluster run the low stage faster than threads."""
 
+SPREAD_COLD = 30_000_000
+"""The same limit before a session has executors: their start takes as long as two threads take for so many packets."""
+
 SPREAD_LOCALLY = 128_000_000
 """The same limit for workers on one machine; they help only where cores outnumber the threads."""
 
@@ -29,10 +32,16 @@ SPREAD_BYTES = 2_000_000_000
 """From this number of bytes on, the workers of a cluster ingest faster; on one machine threads are faster."""
 
 
-def low_runner(packets: int, spark: Callable[[], Session]) -> Runner:
-    """Chooses the runner of a low stage over so many packets; starts a session only if needed."""
+def low_runner(packets: int, spark: Callable[[], Session], warm: Callable[[], bool]) -> Runner:
+    """Chooses the runner of a low stage over so many packets; starts a session only if needed.
+
+    Args:
+        packets: number of packets of the stage.
+        spark: the session; starts it, or waits until it has started.
+        warm: whether the session has executors that wait for tasks.
+    """
     if on_cluster():
-        return _on(spark) if spreads(packets, SPREAD_PACKETS) else on_threads
+        return _on(spark) if spreads(packets, SPREAD_PACKETS if warm() else SPREAD_COLD) else on_threads
     return _on(spark) if packets >= SPREAD_LOCALLY and (os.cpu_count() or 1) > MOST_THREADS else on_threads
 
 
