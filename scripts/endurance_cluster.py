@@ -62,6 +62,8 @@ TRIES = 12
 """Times that an interval is tried."""
 AWAY = 3.0
 """Longest time for which a part of the cluster is away, s."""
+CLEANS = 60.0
+"""Seconds that a run may take after its commit to remove its staging."""
 STUCK = 600.0
 """Seconds without the end of a stage after which a task counts as stuck."""
 RECENT = 20
@@ -365,12 +367,23 @@ class Lane:
             seconds: how long it took.
         """
         start = START + number * HOUR
-        span = f"{QUERY_SET} {start}-{start + HOUR}"
-        left = [str(file) for file in paths.files_below(self.lake / "_work" / safe_name(span))]
         # With the interval before it, of which a kill must have left no row either.
         first, hours = max(START, start - HOUR), min(number, 1) + 1
         same = rows(self.lake, first, hours) == rows(self.run.quiet, first, hours)
+        left = self._staging(start)
+        if left:  # its driver died between the commit and the end of its run
+            span = "--from", _begin(number), "--to", _begin(number + 1)
+            command("replay", QUERY_SET, "--lake", self.lake, "--queries", self.run.queries, *span)
+            left = self._staging(start)
         self._line({"lake": self.lake.name, "interval": _begin(number)}, kill, tried, same, left, seconds)
+
+    def _staging(self, start: int) -> list[str]:
+        """The staging files of the interval at an instant, ns, once its run has had time to remove them."""
+        folder = self.lake / "_work" / safe_name(f"{QUERY_SET} {start}-{start + HOUR}")
+        deadline = time.monotonic() + CLEANS
+        while (left := [str(file) for file in paths.files_below(folder)]) and time.monotonic() < deadline:
+            time.sleep(1.0)
+        return left
 
     def _line(self, what: dict[str, str], kill: Kill, tried: int, same: bool, left: list[str], seconds: float) -> None:
         about = {"victim": kill.killed, "stage": kill.during, "after": kill.after, "tries": tried}
