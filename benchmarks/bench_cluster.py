@@ -14,12 +14,16 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
 import uuid
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
+
+import psutil
 
 from benchmarks.bench_capacity import LINK, SECONDS, SPAN, processor_seconds
 from benchmarks.capacity import STAGES
@@ -43,7 +47,8 @@ class Run:
     Attributes:
         stages: stage -> seconds by the clock, as the commands print them, for each link or interval.
         seconds: of both commands by the clock, with their start.
-        processor: processor seconds of the commands; those of workers and of the S3 server are left out.
+        processor: processor seconds of the commands.
+        executors: processor seconds of executors and their Python processes; the S3 server is left out.
         packets: number of packets.
         rows: rows of the published table, and the packets that they count.
     """
@@ -51,8 +56,33 @@ class Run:
     stages: Mapping[str, list[float]]
     seconds: float
     processor: float
+    executors: float
     packets: int
     rows: tuple[int, int]
+
+
+class ExecutorSeconds(threading.Thread):
+    """Adds up the processor seconds of the executors of a cluster, which end with their application."""
+
+    def __init__(self, machines: Cluster) -> None:
+        super().__init__(daemon=True)
+        self._machines, self._over = machines, threading.Event()
+        self._seen: dict[tuple[int, float], float] = {}
+
+    def run(self) -> None:
+        """Looks at them until `total` is asked for."""
+        while not self._over.wait(0.25):
+            for executor in self._machines.executors():
+                with suppress(psutil.Error):
+                    for each in [executor, *executor.children(recursive=True)]:
+                        spent = each.cpu_times()
+                        self._seen[each.pid, each.create_time()] = spent.user + spent.system
+
+    def total(self) -> float:
+        """Stops looking; the seconds of all executors that were seen."""
+        self._over.set()
+        self.join()
+        return sum(self._seen.values())
 
 
 def measured(machines: Cluster, where: str, captures: Mapping[str, Path], spread: str, intervals: int) -> Run:
@@ -72,6 +102,8 @@ def measured(machines: Cluster, where: str, captures: Mapping[str, Path], spread
         variables["LOWWATER_SPARK_SPREAD"] = spread
     length = f'[interval]\nlength = "{3600 // intervals}s"\n'
     paths.write(lake / "lowwater.toml", (length + "".join(LINK.format(name=link) for link in captures)).encode())
+    watch = ExecutorSeconds(machines)
+    watch.start()
     said, begin, spent = "", time.monotonic(), processor_seconds()
     for link, file in captures.items():
         said += _said(["ingest", "--lake", str(lake), "--link", link, str(file)], variables)
@@ -81,7 +113,8 @@ def measured(machines: Cluster, where: str, captures: Mapping[str, Path], spread
     for stage, text in SECONDS.findall(said):
         seconds[stage].append(float(text.replace(",", "")))
     packets = sum(row.packets for rows in read_captures(open_lake(lake), [*captures]).values() for row in rows)
-    run = Run(seconds, time.monotonic() - begin, processor_seconds() - spent, packets, _rows(lake))
+    clock, processor = time.monotonic() - begin, processor_seconds() - spent
+    run = Run(seconds, clock, processor, watch.total(), packets, _rows(lake))
     paths.remove_tree(lake)
     return run
 
@@ -107,6 +140,9 @@ def report(runs: Mapping[str, list[Run]]) -> str:
     for stage in STAGES:
         values[stage] = {where: [sum(run.stages[stage]) for run in each] for where, each in runs.items()}
     values["all, with their start"] = {where: [run.seconds for run in each] for where, each in runs.items()}
+    values["processor seconds of all"] = {
+        where: [run.processor + run.executors for run in each] for where, each in runs.items()
+    }
     for stage in STAGES[1:] if intervals > 1 else ():
         last = {where: [run.stages[stage][-1] for run in each] for where, each in runs.items()}
         values[f"{stage}, last of {intervals} intervals"] = last
