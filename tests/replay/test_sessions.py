@@ -202,10 +202,10 @@ def test_packets_are_spread_where_workers_are_faster(
     monkeypatch.setattr(os, "cpu_count", lambda: cores)
     if cluster:
         monkeypatch.setenv("LOWWATER_SPARK_MASTER", "spark://127.0.0.1:7077")
-    assert low_runner((bound or 1 << 40) - 1, ask, lambda: warm) is on_threads
+    assert low_runner((bound or 1 << 40) - 1, ask, warm) is on_threads
     if bound is not None:
         with pytest.raises(Asked):
-            low_runner(bound, ask, lambda: warm)
+            low_runner(bound, ask, warm)
 
 
 @pytest.mark.parametrize(
