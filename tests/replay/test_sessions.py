@@ -15,6 +15,7 @@ import pytest
 
 from lowwater.capture.tables.ordered import MOST_THREADS
 from lowwater.errors import LowwaterError
+from lowwater.high.slices.driver import CLUSTER_COLD, CLUSTER_ROWS, SPREAD_ROWS, _spread
 from lowwater.instants import HOUR, format_instant
 from lowwater.lake.ingestion.tasks import in_process, on_threads
 from lowwater.plan.context import Links
@@ -206,6 +207,26 @@ def test_packets_are_spread_where_workers_are_faster(
     if bound is not None:
         with pytest.raises(Asked):
             low_runner(bound, ask, warm)
+
+
+@pytest.mark.parametrize(
+    ("cluster", "warm", "bound"), [(True, True, CLUSTER_ROWS), (True, False, CLUSTER_COLD), (False, True, SPREAD_ROWS)]
+)
+def test_rows_are_spread_where_executors_are_faster(
+    monkeypatch: pytest.MonkeyPatch, cluster: bool, warm: bool, bound: int
+) -> None:
+    if cluster:
+        monkeypatch.setenv("LOWWATER_SPARK_MASTER", "spark://127.0.0.1:7077")
+    assert [_spread(rows, warm) for rows in (bound - 1, bound)] == [False, True]
+    if cluster:
+        monkeypatch.setenv("LOWWATER_SPARK_SPREAD", "always")
+        assert _spread(1, warm)
+
+
+def test_a_session_that_has_not_started_has_no_executors() -> None:
+    sessions = Sessions("test", Progress(quiet=True))
+    assert not sessions.has_executors()
+    assert sessions._building is None, "the question starts a session"
 
 
 @pytest.mark.parametrize(
