@@ -30,7 +30,7 @@ help:
 	@echo 'test       every test, those with Spark and real captures included'
 	@echo 'test-fast  the tests without a JVM, real captures or other processes; few random examples; under a minute'
 	@echo 'test-packages  the wheel in environments of their own: every extra, every Python of the machine (.ci/matrix)'
-	@echo 'test-chart docker/chart by helm and the schemas of Kubernetes; builds helm first, with go'
+	@echo 'test-chart docker/chart by Helm and the schemas of Kubernetes, and by Helm'"'"'s program, which it builds with go'
 	@echo 'test-image each instruction of docker/Dockerfile in a root of its own, without an engine, and trials of what it made'
 	@echo 'lint       ruff: rules and format'
 	@echo 'types      mypy, strict'
@@ -89,19 +89,24 @@ $(VENV)/.axe: tests/review/scripts.json $(VENV)/.packages
 	$(BIN)/python -m website.fetch $(VENV)/axe --pins $<
 	@touch $@
 
-# Helm is built from its module, in two minutes of a core: not part of the set-up. The schemas of Kubernetes are in a folder of their own.
+# What renders and validates docker/chart, in a folder of its own: Helm's Go packages as a library, and the schemas of Kubernetes.
+$(VENV)/.chart: tests/kubernetes/requirements.txt $(VENV)/.packages
+	@rm -rf $(VENV)/chart
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes --target $(VENV)/chart -r $<
+	@touch $@
+
+# The program of Helm 3 is built from its module, in minutes: not part of the set-up. The packages above are those of Helm 4.
 HELM_VERSION := v3.16.4
-$(VENV)/.helm: tests/kubernetes/requirements.txt $(VENV)/.packages
+$(VENV)/.helm: $(VENV)/.packages
 	@rm -rf $(VENV)/helm
 	GOBIN=$(CURDIR)/$(VENV)/helm/bin GOTOOLCHAIN=local go install helm.sh/helm/v3/cmd/helm@$(HELM_VERSION)
-	$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes --target $(VENV)/helm/packages -r $<
 	@touch $@
 
 # Needs root, debootstrap and the registries of Debian and PyPI.
 test-image: $(VENV)/.package
 	$(BIN)/python scripts/image.py
 
-test-chart: setup $(VENV)/.helm
+test-chart: setup $(VENV)/.chart $(VENV)/.helm
 	$(BIN)/python -m pytest tests/kubernetes
 
 # A process that meets a kind of link for the first time compiles for ten seconds and more: a small capture of each is read.
@@ -149,7 +154,7 @@ down:
 # Three workers keep two cores busy: tests of Airflow and of whole commands wait for other processes half of their time.
 # WORKERS=4 takes four, for more cores.
 # The order of the files is that of tests/conftest.py; xdist's own would leave the files of few, long tests to the end.
-test: setup $(VENV)/.s3
+test: setup $(VENV)/.s3 $(VENV)/.chart
 	@$(BIN)/lowwater doctor
 	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 

@@ -160,6 +160,7 @@ def main() -> None:
     parser.add_argument("--packets", default="500000,4000000", help="two sizes of the hour; default: %(default)s")
     parser.add_argument("--folder", type=Path, default=ROOT / "var" / "capacity")
     parser.add_argument("--json", type=Path, default=FIGURES, help="where the figures go; default: %(default)s")
+    parser.add_argument("--add", action="store_true", help="only runs that the JSON does not have yet")
     options = parser.parse_args()
     folder: Path = options.folder.absolute()
     shutil.rmtree(folder, ignore_errors=True)
@@ -168,22 +169,42 @@ def main() -> None:
     hours = [Hour.of(folder / number, int(number)) for number in options.packets.split(",")]
     sizes: list[dict[str, Any]] = [{"packets": hour.packets, "capture_bytes": hour.size, "runs": []} for hour in hours]
     busy = os.getloadavg()[0]
+    if options.add:
+        known = json.loads(options.json.read_text(encoding="utf-8"))
+        if [size["packets"] for size in known["sizes"]] != [hour.packets for hour in hours]:
+            parser.error(f"{options.json} has other sizes")
+        sizes, busy = known["sizes"], max(busy, known["load_average"])
     with s3_server(folder / "s3.log") as server, proxied(server) as proxy:
         keys = {"AWS_ACCESS_KEY_ID": "capacity", "AWS_SECRET_ACCESS_KEY": "capacity", "AWS_REGION": "us-east-1"}
         os.environ.update({**keys, "AWS_ENDPOINT_URL": proxy.url})
         measure(hours[0], Variant(2), proxy, folder / "queries")  # compiles what is not compiled yet
         for variant in (Variant(1), Variant(2), Variant(2, LATE)):
             for hour, size in zip(hours, sizes, strict=True):
+                if any((run["cores"], run["late"]) == (variant.cores, variant.late) for run in size["runs"]):
+                    continue
                 size["runs"].append(measure(hour, variant, proxy, folder / "queries"))
                 print(json.dumps({"packets": hour.packets, **size["runs"][-1]}), flush=True)
+                busy = max(busy, os.getloadavg()[0])
+                _keep(options.json, options.packets, busy, sizes)
+
+
+def _keep(file: Path, packets: str, busy: float, sizes: list[dict[str, Any]]) -> None:
+    """Writes the figures so far.
+
+    Args:
+        file: the JSON.
+        packets: sizes of the hour, as they were asked for.
+        busy: highest load average.
+        sizes: the runs of each size.
+    """
     figures = {
         "date": time.strftime("%Y-%m-%d"),
-        "command": f"python -m benchmarks.bench_capacity --packets {options.packets}",
+        "command": f"python -m benchmarks.bench_capacity --packets {packets}",
         "machine": {"cores": os.cpu_count(), "processor": platform.processor() or platform.machine()},
-        "load_average": round(max(busy, os.getloadavg()[0]), 1),
+        "load_average": round(busy, 1),
         "sizes": sizes,
     }
-    options.json.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+    file.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

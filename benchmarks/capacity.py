@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from benchmarks.performance import table
@@ -100,6 +101,16 @@ class Model:
         """What a stage takes; arguments as of `values`."""
         return Line.through(self.packets, self.values(stage, of, cores))
 
+    def spent(self, stage: str) -> list[float]:
+        """Processor seconds of a stage in both sizes: the means of all runs, which differ in cores and in the store."""
+        return [
+            fmean(float(run["stages"][stage]["processor"]) for run in size["runs"]) for size in self.figures["sizes"]
+        ]
+
+    def cost(self, stage: str) -> Line:
+        """Processor seconds of a stage as a line."""
+        return Line.through(self.packets, self.spent(stage))
+
     def bytes_a_packet(self, folder: str) -> float:
         """Bytes of a folder of the lake for each packet, in the larger size."""
         return float(self.run(1, 1)["bytes"][folder]) / self.packets[1]
@@ -111,11 +122,6 @@ class Model:
     def requests(self, writes: bool) -> list[Line]:
         """Requests of each stage: writes and lists, or reads."""
         return [self.line(stage, charged_writes if writes else charged_reads) for stage in STAGES]
-
-
-def processor(stage: Mapping[str, Any]) -> float:
-    """Processor seconds of a stage."""
-    return float(stage["processor"])
 
 
 def clock(stage: Mapping[str, Any]) -> float:
@@ -143,9 +149,7 @@ def page(figures: Mapping[str, Any]) -> str:
         "each packet; one hour of three links in two sizes gives both.\n",
         f"- Measured with `{figures['command']}` on {figures['date']}: {machine['cores']} cores, "
         f"{machine['processor']}.",
-        f"- Other programs ran on the machine: its load average was {figures['load_average']}. So rates come from "
-        "processor seconds, those of all processes of a stage and of their JVM; clock seconds are shown, and are too "
-        "long.",
+        _load(float(figures["load_average"]), int(machine["cores"])),
         "- The lake is in the S3 server of the tests (moto, behind a proxy) on the same machine. The server's own "
         "processor seconds are left out.",
         "- Each stage is a process of its own, so the fixed part is mostly its start: Python, the JVM, Great "
@@ -160,11 +164,28 @@ def page(figures: Mapping[str, Any]) -> str:
     return "\n".join(parts)
 
 
+def _load(average: float, cores: int) -> str:
+    """What else ran, and where the rates come from.
+
+    Example:
+        >>> _load(14.0, 2)[:40]
+        '- Other programs ran on the machine: its'
+    """
+    if average > 2 * cores:
+        begin, clocks = "Other programs ran on the machine: its load average was", ", and are too long"
+    else:
+        begin, clocks = "Nothing else of weight ran on the machine: with the benchmark itself its load average was", ""
+    return (
+        f"- {begin} {average}. Rates come from processor seconds, those of all processes of a stage and of their JVM; "
+        f"clock seconds are shown{clocks}."
+    )
+
+
 def _rates(model: Model) -> list[str]:
     small, large = (f"{packets:,}" for packets in model.packets)
     rows = []
     for stage in STAGES:
-        line, spent = model.line(stage, processor), model.values(stage, processor)
+        line, spent = model.cost(stage), model.spent(stage)
         clocks = [
             _short(model.run(1, cores)["stages"][stage]["clock"]) if model.has(1, cores) else "-" for cores in (1, 2)
         ]
@@ -173,10 +194,10 @@ def _rates(model: Model) -> list[str]:
     head = ("stage", small, large, "fixed", "packets/s a core", f"clock, {large}, 1 core", "2 cores")
     return [
         "## Packets per second\n",
-        f"Processor seconds on one core for {small} and for {large} packets, the line through them, and seconds by "
-        "the clock:\n",
+        f"Processor seconds for {small} and for {large} packets (means of the runs on one core, on two and with a "
+        "store that is far away), the line through them, and seconds by the clock:\n",
         table(head, rows),
-        f"All stages together: {1 / sum(model.line(stage, processor).each for stage in STAGES):,.0f} packets/s "
+        f"All stages together: {1 / sum(model.cost(stage).each for stage in STAGES):,.0f} packets/s "
         "a core, without fixed parts. A dash means that nothing was measured. Half a second between the sizes is noise "
         "on a busy machine: the rates of stages whose two values are closer are only an order of magnitude.\n",
     ]
@@ -239,7 +260,7 @@ def _latency(model: Model) -> list[str]:
 
 
 def _extrapolation(model: Model) -> list[str]:
-    each = {stage: model.line(stage, processor).each for stage in STAGES}
+    each = {stage: model.cost(stage).each for stage in STAGES}
     rows = []
     for fill in FILL:
         packets = LINKS * RATE * fill / 8 / (MEAN + FRAMING)

@@ -1,12 +1,12 @@
 """`make endurance-cluster`: intervals on a cluster, with a kill at a random instant of each, beside a quiet run.
 
-For each interval a victim, a stage and an instant in it are drawn. Victims are a worker with all of its processes, an
-executor, the driver, the task above it, the master, or the way to the S3 server. What died is started again; a task
-that died or failed is tried again, as Airflow does. Then the rows of the interval are those of a quiet run in one
-process, and no staging of it is left. A task runs the intervals of a lake one after another in one Spark application,
-until it dies. Several lakes are at work on the cluster at once; a worker or a master dies for all of them. Each lake
-begins with an ingest on the cluster, with a kill too. Each ingest and interval is a line of JSON in the ledger; a run
-adds to it, and ends with the counts of all.
+For each interval a victim, a stage and an instant in it are drawn, so that each victim dies in each stage. Victims are
+a worker with all of its processes, an executor, the driver, the task above it, the master, or the S3 server. What died
+is started again; a task that died or failed is tried again, as Airflow does. Then the rows of the interval are those of
+a quiet run in one process, and no staging of it is left. A task runs the intervals of a lake one after another in one
+Spark application, until it dies. Several lakes are at work on the cluster at once; a worker or a master dies for all of
+them. Each lake begins with an ingest on the cluster, with a kill too. Each ingest and interval is a line of JSON in the
+ledger; a run adds to it, and ends with the counts of all.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import threading
 import time
 import uuid
 from collections import Counter, defaultdict, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -51,14 +51,19 @@ START = parse_instant("2026-01-01T00:00:00Z")
 LINKS = ("main1", "main2", "control")
 QUERY_SET = "demo"
 TABLES = ("flows", "full_flow")
-VICTIMS = {"worker": 4, "executor": 4, "driver": 2, "task": 2, "master": 3, "s3": 4}
+VICTIMS = {"worker": 4, "executor": 4, "driver": 1, "task": 1, "master": 3, "s3": 4}
 """Victim -> how often it is drawn. A driver that dies costs most: a new one starts its executors again."""
+MACHINES = ("worker", "master", "s3")
+"""Victims that all lakes miss: their death is the kill of each interval that runs and had none yet. One is away at a
+time."""
 INGEST = "ingest"
 STAGES = ("low", "high", "audit", "publish")
 TRIES = 12
 """Times that an interval is tried."""
 AWAY = 3.0
 """Longest time for which a part of the cluster is away, s."""
+CLEANS = 60.0
+"""Seconds that a run may take after its commit to remove its staging."""
 STUCK = 600.0
 """Seconds without the end of a stage after which a task counts as stuck."""
 RECENT = 20
@@ -82,11 +87,23 @@ class Run:
         folder: folder of everything.
         hours: intervals of a lake; a run of more intervals begins again with a new lake.
         chance: draws victims, stages and instants.
+        drawn: (victim, stage) -> how often it was drawn, or stands in the ledger of earlier runs.
+        lanes: the lakes at work.
     """
 
     folder: Path
     hours: int
     chance: random.Random
+    drawn: Counter[tuple[str, str]] = field(default_factory=Counter)
+    lanes: list[Lane] = field(default_factory=list)
+
+    def kill(self, stages: Sequence[str]) -> Kill:
+        """Draws a kill in one of some stages, of the pairs of victim and stage that were drawn least by weight."""
+        pairs = {(victim, stage): self.drawn[victim, stage] / VICTIMS[victim] for victim in VICTIMS for stage in stages}
+        least = min(pairs.values())
+        victim, stage = self.chance.choice([pair for pair, share in pairs.items() if share == least])
+        self.drawn[victim, stage] += 1
+        return Kill(victim, stage, self.chance.random())
 
     @property
     def ledger(self) -> Path:
@@ -112,7 +129,7 @@ class Run:
         begun.mkdir(parents=True)
         self.queries.mkdir(exist_ok=True)
         shutil.copy(ROOT / "queries" / f"{QUERY_SET}.gsql", self.queries)
-        generate(self.folder / "captures", START, self.hours, LINKS, 0.5, seed=7)
+        generate(self.folder / "captures", START, self.hours, LINKS, 0.25, seed=7)
         since, until = format_instant(START), format_instant(START + self.hours * HOUR)
         kinds = {name: "publish" if name == "control" else "fail" for name in LINKS}
         links = "".join(LINK.format(name=name, since=since, until=until, policy=kinds[name]) for name in LINKS)
@@ -135,14 +152,21 @@ def command(verb: str, *options: object) -> None:
         raise ClusterError(f"lowwater {verb} failed:\n{done.stdout[-500:]}{done.stderr[-2000:]}")
 
 
-def rows(lake: PurePath, start: int) -> Mapping[str, str]:
-    """Table -> number of rows of an interval and their digest, whatever their order."""
+def rows(lake: PurePath, start: int, hours: int = 1) -> Mapping[str, str]:
+    """Table -> number of rows of intervals and their digest, whatever their order.
+
+    Args:
+        lake: the lake.
+        start: begin of the first interval, ns since the epoch.
+        hours: number of intervals.
+    """
     facts = {}
+    mine = [("_last", ">=", start), ("_last", "<", start + hours * HOUR)]
     for name in TABLES:
         table = open_table(lake / "tables" / name)
-        stored = table.to_pyarrow_table().to_pylist() if table is not None else []
-        mine = sorted(repr(row) for row in stored if start <= row["_last"] < start + HOUR)
-        facts[name] = f"{len(mine)} {hashlib.sha256(chr(10).join(mine).encode()).hexdigest()}"
+        stored = table.to_pyarrow_table(filters=mine).to_pylist() if table is not None else []
+        texts = sorted(map(repr, stored))
+        facts[name] = f"{len(texts)} {hashlib.sha256(chr(10).join(texts).encode()).hexdigest()}"
     return facts
 
 
@@ -200,11 +224,12 @@ class Lane:
         return self.run.folder / "logs" / f"{self.lake.name}.log"
 
     _began: float = field(default=0.0, init=False)
+    _kill: Kill | None = field(default=None, init=False)
 
-    def ingest(self) -> dict[str, Any]:
-        """Ingests all captures on the cluster, with one kill; returns its line."""
+    def ingest(self) -> None:
+        """Ingests all captures on the cluster, with one kill."""
         paths.write(self.lake / "lowwater.toml", (self.run.quiet / "lowwater.toml").read_bytes())
-        kill = self._drawn((INGEST,))
+        kill = self.run.kill((INGEST,))
         began = time.monotonic()
         for tried in range(1, TRIES + 1):
             program = [sys.executable, "-m", "lowwater.cli.main", INGEST, "--lake", str(self.lake)]
@@ -216,62 +241,69 @@ class Lane:
             if process.wait() == 0:
                 break
         self.lengths[INGEST].append(time.monotonic() - self._began)
+        self._kill = None
         same = captured(self.lake) == captured(self.run.quiet)
         left = [str(file) for file in paths.files_below(self.lake / "_work")]
-        return self._line({"ingest": self.lake.name}, kill, tried, same, left, began)
+        self._line({"ingest": self.lake.name}, kill, tried, same, left, time.monotonic() - began)
 
-    def replay(self, first: int, last: int, ends: float) -> list[dict[str, Any]]:
-        """Runs intervals, with a kill in each; returns their lines.
+    def replay(self, first: int, last: int, ends: float) -> None:
+        """Runs intervals, with a kill in each; checks each of them while the next one runs.
 
         Args:
             first: number of the first interval, of those of the lake.
             last: number of the interval behind the last.
             ends: when no interval begins any more, s of the monotonic clock.
         """
-        lines: list[dict[str, Any]] = []
-        number, tried = first, 0
-        kill, began = self._drawn(STAGES), time.monotonic()
+        with ThreadPoolExecutor(1) as checks:
+            for check in [checks.submit(self._check, *each) for each in self._replayed(first, last, ends)]:
+                check.result()
+
+    def _replayed(self, first: int, last: int, ends: float) -> Iterator[tuple[int, Kill, int, float]]:
+        """Yields number, kill, tries and seconds of each interval once it is published; arguments as of `replay`."""
+        number, tried, kill, began = first, 0, self.run.kill(STAGES), time.monotonic()
+
+        def over() -> tuple[int, Kill, int, float]:
+            nonlocal kill, began
+            found = number, kill, tried, time.monotonic() - began
+            kill, began = self.run.kill(STAGES), time.monotonic()
+            self._kill = None
+            return found
+
         while number < last and (time.monotonic() < ends or tried):
             tried += 1
             if tried > TRIES:
                 raise ClusterError(f"{_begin(number)} was tried {TRIES} times: {self.log}")
             task, reached = self._task(number, last, tried), self.log.stat().st_size
             self._enter(STAGES[0], kill)
-            while True:
-                over = task.poll() is not None
-                ended, reached = self._ended(reached)
-                for stage, at in ended:
+            ended = False
+            while not ended:
+                ended = task.poll() is not None
+                stages, reached = self._ended(reached)
+                for stage, at in stages:
                     if number < at:  # it was published before its task died
-                        lines.append(self._check(number, kill, tried, began))
-                        number, tried, kill, began = at, 1, self._drawn(STAGES), time.monotonic()
+                        yield over()
+                        number, tried = at, 1
                     self.lengths[stage].append(time.monotonic() - self._began)
-                    self._enter(STAGES[(STAGES.index(stage) + 1) % len(STAGES)], kill)
                     if stage == STAGES[-1]:
-                        lines.append(self._check(number, kill, tried, began))
-                        number, tried, kill, began = number + 1, 1, self._drawn(STAGES), time.monotonic()
-                        self._enter(STAGES[0], kill)
+                        yield over()
+                        number, tried = number + 1, 1
                         if time.monotonic() > ends:
                             _end(task)
-                            return lines
-                if over:
-                    break
-                self._strike(kill, task)
-                if time.monotonic() - self._began > STUCK:
-                    _end(task)
-                    raise ClusterError(f"{_begin(number)} is stuck in stage {self._stage}: {self.log}")
-                time.sleep(0.05)
+                            return
+                    self._enter(STAGES[(STAGES.index(stage) + 1) % len(STAGES)], kill)
+                if not ended and number < last:
+                    self._strike(kill, task)
+                    if time.monotonic() - self._began > STUCK:
+                        _end(task)
+                        raise ClusterError(f"{_begin(number)} is stuck in stage {self._stage}: {self.log}")
+                    time.sleep(0.05)
             if task.wait() == 0 and number < last:  # the last one was published before its task died
-                lines.append(self._check(number, kill, tried, began))
-                number, tried, kill, began = number + 1, 0, self._drawn(STAGES), time.monotonic()
-        return lines
-
-    def _drawn(self, stages: Sequence[str]) -> Kill:
-        (victim,) = self.run.chance.choices([*VICTIMS], [*VICTIMS.values()])
-        return Kill(victim, self.run.chance.choice(stages), self.run.chance.random())
+                yield over()
+                number, tried = number + 1, 0
 
     def _enter(self, stage: str, kill: Kill) -> None:
         """Notes that a stage begins, and sets the kill where it is for this stage."""
-        self._stage, self._began = stage, time.monotonic()
+        self._stage, self._began, self._kill = stage, time.monotonic(), kill
         order = (INGEST, *STAGES)
         if order.index(stage) >= order.index(kill.stage) and kill.at == float("inf"):
             kill.at = self._began + kill.share * statistics.median(self.lengths[stage])
@@ -280,16 +312,28 @@ class Lane:
         """Kills the victim when it is due, and starts again what the cluster has lost."""
         if kill.killed or time.monotonic() < kill.at:
             return
-        if not self.alone.acquire(blocking=False):
+        alone = kill.victim in MACHINES
+        if alone and not self.alone.acquire(blocking=False):
             return  # another lake's turn; the next look is soon
         try:
-            kill.during, kill.after = self._stage, round(time.monotonic() - self._began, 2)
-            kill.killed = struck(self.machines, task, kill.victim, self.run.chance)
-            if kill.killed in self.machines.names:
+            self._hit(struck(self.machines, task, kill.victim, self.run.chance))
+            if alone:
+                for lane in self.run.lanes:
+                    lane._hit(kill.killed)
                 time.sleep(self.run.chance.uniform(0.0, AWAY))
                 self.machines.revive(kill.killed)
         finally:
-            self.alone.release()
+            if alone:
+                self.alone.release()
+
+    def _hit(self, name: str) -> None:
+        """Notes a death as the kill of the interval, if it had none."""
+        kill = self._kill
+        if name and kill is not None and not kill.killed:
+            kill.during, kill.after = self._stage, round(time.monotonic() - self._began, 2)
+            self.run.drawn[kill.victim, kill.stage] -= 1
+            self.run.drawn[_kind(name), kill.during] += 1
+            kill.killed = name
 
     def _task(self, first: int, last: int, tried: int) -> psutil.Popen:
         """Starts a task over intervals: a process above the driver, which dies with it."""
@@ -313,23 +357,40 @@ class Lane:
         found = [match for line in whole.decode(errors="replace").splitlines() if (match := ENDED.search(line))]
         return [(match[1], (parse_instant(match[2]) - START) // HOUR) for match in found], reached + len(whole)
 
-    def _check(self, number: int, kill: Kill, tried: int, began: float) -> dict[str, Any]:
-        """Holds a published interval against the quiet run."""
-        start = START + number * HOUR
-        span = f"{QUERY_SET} {start}-{start + HOUR}"
-        left = [str(file) for file in paths.files_below(self.lake / "_work" / safe_name(span))]
-        same = rows(self.lake, start) == rows(self.run.quiet, start)
-        return self._line({"lake": self.lake.name, "interval": _begin(number)}, kill, tried, same, left, began)
+    def _check(self, number: int, kill: Kill, tried: int, seconds: float) -> None:
+        """Holds a published interval against the quiet run.
 
-    def _line(
-        self, what: dict[str, str], kill: Kill, tried: int, same: bool, left: list[str], began: float
-    ) -> dict[str, Any]:
+        Args:
+            number: its number, of those of the lake.
+            kill: the kill in it.
+            tried: how often it was tried.
+            seconds: how long it took.
+        """
+        start = START + number * HOUR
+        # With the interval before it, of which a kill must have left no row either.
+        first, hours = max(START, start - HOUR), min(number, 1) + 1
+        same = rows(self.lake, first, hours) == rows(self.run.quiet, first, hours)
+        left = self._staging(start)
+        if left:  # its driver died between the commit and the end of its run
+            span = "--from", _begin(number), "--to", _begin(number + 1)
+            command("replay", QUERY_SET, "--lake", self.lake, "--queries", self.run.queries, *span)
+            left = self._staging(start)
+        self._line({"lake": self.lake.name, "interval": _begin(number)}, kill, tried, same, left, seconds)
+
+    def _staging(self, start: int) -> list[str]:
+        """The staging files of the interval at an instant, ns, once its run has had time to remove them."""
+        folder = self.lake / "_work" / safe_name(f"{QUERY_SET} {start}-{start + HOUR}")
+        deadline = time.monotonic() + CLEANS
+        while (left := [str(file) for file in paths.files_below(folder)]) and time.monotonic() < deadline:
+            time.sleep(1.0)
+        return left
+
+    def _line(self, what: dict[str, str], kill: Kill, tried: int, same: bool, left: list[str], seconds: float) -> None:
         about = {"victim": kill.killed, "stage": kill.during, "after": kill.after, "tries": tried}
-        line = {**what, **about, "same": same, "left": left, "seconds": round(time.monotonic() - began, 1)}
+        line = {**what, **about, "same": same, "left": left, "seconds": round(seconds, 1)}
         with self.run.ledger.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
         print(json.dumps(line), flush=True)
-        return line
 
 
 def _begin(number: int) -> str:
@@ -384,6 +445,7 @@ def main() -> int:
     folder: Path = options.folder.absolute()
     folder.mkdir(parents=True, exist_ok=True)
     run = Run(folder, options.hours, random.Random(options.seed))
+    run.drawn.update((_kind(line["victim"]), line["stage"]) for line in _lines(run.ledger))
     ends = time.monotonic() + options.seconds
     run.prepare()
     (folder / "logs").mkdir(exist_ok=True)
@@ -395,8 +457,10 @@ def main() -> int:
             try:
                 while (missing := options.intervals - _intervals(_lines(run.ledger))) > 0 and time.monotonic() < ends:
                     lane = Lane(run, machines, machines.lake(f"kills-{uuid.uuid4().hex[:6]}"), lengths, alone)
+                    run.lanes.append(lane)
                     lane.ingest()
                     lane.replay(0, min(run.hours, missing), ends)
+                    run.lanes.remove(lane)
             finally:
                 all_done.wait()  # what a thread has started again ends with it
 

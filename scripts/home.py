@@ -19,7 +19,8 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path, PurePath
@@ -55,6 +56,7 @@ class Home:
         queries: folder of query sets, with a DAG for each.
         anyone: whether no login is needed; for screenshots only.
         database: URL of Airflow's database; SQLite in its folder unless given.
+        more: section of `airflow.cfg` -> settings that stand beside those of this module.
         port: preferred port of the web interface; 0, or a port in use, takes any free one. Two that are prepared at the
             same time must prefer different ports: a port is free until its Airflow has started.
     """
@@ -65,6 +67,7 @@ class Home:
     anyone: bool = False
     database: str | None = None
     port: int = 0
+    more: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     _started: subprocess.Popen[bytes] | None = field(default=None, init=False, repr=False)
 
     def prepare(self, keep: bool = False) -> None:
@@ -85,6 +88,7 @@ class Home:
         address = f"http://127.0.0.1:{_free_port(self.port)}"
         config = configparser.RawConfigParser()
         config.read_dict(self._settings(address))
+        config.read_dict(self.more)
         with _private(self.folder / "airflow.cfg") as file:
             config.write(file)
         with _private(password_file) as file:
@@ -206,6 +210,16 @@ class Home:
         if self._started is not None:
             self._started.wait()
         (self.folder / "session").unlink(missing_ok=True)
+
+    def kill(self) -> None:
+        """Kills every process of this Airflow at once, as a machine that goes down."""
+        alive = self._processes()
+        for process in alive:
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+        psutil.wait_procs(alive, timeout=8)
+        if self._started is not None:
+            self._started.wait()
 
     def ask(self, method: str, path: str, body: object = None) -> Any:
         """Sends one request to Airflow's REST interface as the user `admin`.

@@ -36,7 +36,7 @@ KEYS = {
 }
 """Keys of the S3 server, which accepts any."""
 
-STARTS = 120.0
+STARTS = 300.0
 """Seconds that a part may take to start on a busy machine."""
 
 EXECUTOR = 1024
@@ -176,7 +176,7 @@ class Cluster:
         if name == "master":
             kept = self.folder / "master-state"
             kept.mkdir(exist_ok=True)
-            options = f"-Dspark.deploy.recoveryMode=FILESYSTEM -Dspark.deploy.recoveryDirectory={kept}"
+            options = f"{_quick()} -Dspark.deploy.recoveryMode=FILESYSTEM -Dspark.deploy.recoveryDirectory={kept}"
             if self.takes_drivers:
                 options += f" -Dspark.master.rest.enabled=true -Dspark.master.rest.port={self._ports['rest']}"
             options += f" -Dspark.deploy.defaultCores={self.workers * self.cores}"
@@ -187,7 +187,12 @@ class Cluster:
                 "SPARK_DAEMON_MEMORY": "256m",
             }
         own = {"HOME": "/tmp/home", "TMPDIR": "/tmp", "LOWWATER_CACHE": "/tmp/kernels", "SPARK_DAEMON_MEMORY": "256m"}
-        own |= {"SPARK_LOCAL_DIRS": "/tmp/local", "SPARK_WORKER_DIR": "/tmp/work", "SPARK_LOCAL_IP": self._host(name)}
+        own |= {
+            "SPARK_DAEMON_JAVA_OPTS": _quick(),
+            "SPARK_LOCAL_DIRS": "/tmp/local",
+            "SPARK_WORKER_DIR": "/tmp/work",
+            "SPARK_LOCAL_IP": self._host(name),
+        }
         return {**common, **self.store(), **own, **({"PYTHONPATH": self.packages} if self.packages else {})}
 
     def _launch(self, name: str, command: Sequence[str]) -> None:
@@ -243,6 +248,18 @@ class Cluster:
                         ports is None or int(line[line.index("--driver-url") + 1].rpartition(":")[2]) in ports
                     ):
                         found.append(process)
+        return found
+
+    def drivers(self) -> list[int]:
+        """The numbers of the processes of drivers on workers."""
+        found = []
+        for number in range(self.workers):
+            part = self._parts.get(f"worker{number}")
+            for process in _family(part) if part is not None and part.poll() is None else ():
+                with suppress(psutil.Error):
+                    line = process.cmdline()
+                    if "--deployed" in line and "java" not in line[0]:
+                        found.append(process.pid)
         return found
 
     def computing(self) -> list[str]:
@@ -307,6 +324,15 @@ def _spark() -> str:
     found = importlib.util.find_spec("pyspark")  # it is not imported: only its programs are needed
     assert found is not None and found.origin is not None
     return str(Path(found.origin).parent / "bin" / "spark-class")
+
+
+def _quick() -> str:
+    """Options of a JVM that starts quickly: that of a worker does little, and dies soon."""
+    from lowwater.high.session import class_archive
+
+    archive = class_archive()
+    mapped = f" -Xshare:auto -XX:SharedArchiveFile={archive}" if archive and " " not in str(archive) else ""
+    return f"-XX:+UseSerialGC -XX:TieredStopAtLevel=1{mapped}"
 
 
 def _family(process: psutil.Process) -> list[psutil.Process]:

@@ -33,6 +33,8 @@ _STARTING = Lock()
 _HOME = "lowwater-spark-"
 """Prefix of the folder of a JVM."""
 _SAID = "jvm.log"
+_QUICK = "-XX:TieredStopAtLevel=1 -XX:CompileThresholdScaling=4"
+"""Options of a JVM: few methods run often enough within some seconds to earn the work of compiling them."""
 JVM_ENDS = 300.0
 """Seconds that a JVM may take to end; writing its classes takes about twenty."""
 
@@ -154,20 +156,20 @@ def _options(settings: SessionSettings, home: Path) -> dict[str, str]:
     log.write_text(_QUIET.format(level=settings.log_level))
     java = f"-Dlog4j2.configurationFile=file:{log} -Dderby.system.home={home} -Djava.io.tmpdir={home}"
     if settings.quick_start:
-        # Few methods run often enough within some seconds to earn the work of compiling them.
-        java += " -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:CompileThresholdScaling=4"
+        java += f" -XX:+UseSerialGC {_QUICK}"
     else:
         # Objects of a micro-batch die with it: a large young generation avoids copying them.
         java += " -XX:+UseParallelGC -XX:NewRatio=1"
     if settings.record is not None:
         java += f' "-XX:ArchiveClassesAtExit={settings.record}"'
-    elif archive := class_archive():
-        # The JVM ignores an archive of another Java, of other jars or with wrong checksums.
-        java += f' -Xshare:auto -XX:+VerifySharedSpaces "-XX:SharedArchiveFile={archive}"'
+    else:
+        java += f" {_archived()}"
     return {
         **(_delta() if settings.delta else {}),
         "spark.driver.memory": settings.driver_memory,
         "spark.driver.extraJavaOptions": java,
+        # Before options of the site. A machine without an archive of this name, which has its size, does without it.
+        "spark.executor.defaultJavaOptions": f"{_QUICK if settings.quick_start else ''} {_archived()}".strip(),
         "spark.driver.bindAddress": _host(),
         "spark.driver.host": _host(),
         "spark.authenticate": str(_authenticated(_master(settings))).lower(),
@@ -184,6 +186,13 @@ def _options(settings: SessionSettings, home: Path) -> dict[str, str]:
         "spark.locality.wait": "500ms",
         "spark.default.parallelism": str(settings.shuffle_partitions),
     }
+
+
+def _archived() -> str:
+    """The archive of classes of a JVM, if there is one."""
+    archive = class_archive()
+    # The JVM ignores an archive of another Java, of other jars or with wrong checksums.
+    return f'-Xshare:auto -XX:+VerifySharedSpaces "-XX:SharedArchiveFile={archive}"' if archive else ""
 
 
 def _delta() -> dict[str, str]:

@@ -63,7 +63,7 @@ from lowwater.replay.stages.audit import audit
 from lowwater.replay.stages.engines import high_stage, last_instant, low_stage, state_folders
 from lowwater.replay.stages.heartbeat_rows import heartbeat_rows
 from lowwater.replay.stages.link_scans import LinkScans
-from lowwater.replay.stages.runners import lost_lines, low_runner, task_account, watched
+from lowwater.replay.stages.runners import SessionWatch, lost_lines, low_runner, task_account
 from lowwater.replay.warmup import import_early
 from lowwater.storage import paths
 
@@ -182,6 +182,7 @@ class _Run:
     promises: dict[str, int] = field(default_factory=dict)  # of the low stage: stored, and left out
     cluster: dict[str, Any] = field(default_factory=dict)  # of the stage: where tasks ran, and lost executors
     latest: int = 0  # time of the newest row of the ledger, ns; 0 as long as it is unknown
+    warm: bool = False  # whether a cluster had executors before the low stage
     shared: PurePath | None = None  # folder of the lake for files of tasks on other machines
 
     def run(self, stage: str | None, hold: bool) -> Outcome:
@@ -296,7 +297,8 @@ class _Run:
 
     def _low(self, inputs: IntervalInputs, folder: Path) -> dict[str, int]:
         job = self.job
-        runner = low_runner(inputs.packets, lambda: self.sessions.spark)
+        self.warm = on_cluster() and self.sessions.has_executors()
+        runner = low_runner(inputs.packets, lambda: self.sessions.spark, self.warm)
         for note in missing_column_notes(inputs):
             self.progress.say(note)
         tunings = job.tunings()
@@ -333,15 +335,15 @@ class _Run:
             # One part a link, in the order of the links: the low stage writes them so.
             for link, part in zip(sorted(lfta.links), parts, strict=True):
                 files[lfta.name, link] = [str(path) for path in part]
-        chosen = {"tick": job.config.replay.tick}
+        chosen = {"tick": job.config.replay.tick, "warm": self.warm}
         begin = time.monotonic()
         states = {query: paths.local_folder(path) for query, path in inputs.held().items()}
         rows_folder = None if self.shared is None else self.shared / "high"
         rows = []
-        stage = (lambda: self.sessions.spark), inputs, files, folder, chosen, states
-        lost = watched(lambda: self.sessions.spark)
+        watch = SessionWatch(lambda: self.sessions.spark)
+        stage = watch.session, inputs, files, folder, chosen, states
         results = high_stage(*stage, published=True, rows=rows_folder)
-        self.cluster = lost()
+        self.cluster = watch.lost()
         for line in lost_lines(self.cluster):
             self.progress.say(line)
         self.seconds[HIGH] = round(time.monotonic() - begin, 3)

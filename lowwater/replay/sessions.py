@@ -55,6 +55,17 @@ class Sessions:
         building = self._building
         return building is not None and building.done() and building.exception() is error
 
+    def has_executors(self) -> bool:
+        """Whether the session has started and has executors; starts nothing, and waits for nothing."""
+        session = self._given
+        if session is None and self._building is not None and self._building.done() and not self._building.exception():
+            session = self._building.result()
+        if session is None:
+            return False
+        from lowwater.high.executors import Executors
+
+        return bool(Executors(session).cores())
+
     @cached_property
     def spark(self) -> Session:
         """The session; waits until it has started.

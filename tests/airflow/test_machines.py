@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lowwater.capture.generate import GeneratedCapture
+from lowwater.high.session import class_archive
 from lowwater.instants import HOUR, format_instant
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.runs import read_replays
@@ -42,7 +43,13 @@ fields = [Field("k", Type.INT), Field("v", Type.INT)]
 found = shared_keys(spark, {"q": KeyedStream(sys.argv[1:2], fields, ["k"])}, 10, 2)["q"]
 file = sys.argv[2]  # an executor has arguments of its own
 seen = spark.sparkContext.parallelize(range(6), 6).map(lambda _: __import__("os").path.exists(file)).collect()
+def archived(_):
+    import psutil
+    jvms = [jvm.cmdline() for jvm in psutil.Process().parents() if jvm.name() == "java"]
+    return [word.rpartition("/")[2] for word in jvms[0] if "SharedArchiveFile" in word]
+archives = spark.sparkContext.parallelize(range(3), 3).map(archived).collect()
 print(json.dumps([found.keys, found.total, sorted(found.rows.column("v").to_pylist()), seen]))
+print(json.dumps(archives))
 spark.stop()
 """
 
@@ -151,4 +158,7 @@ def test_keys_are_compared_by_executors_that_see_no_file_of_the_driver(machines:
     variables = {**os.environ, **machines.environment()}
     done = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1] == "[2, 5, [1, 2, 3, 4, 5], [false, false, false, false, false, false]]"
+    rows, archives = done.stdout.splitlines()[-2:]
+    assert rows == "[2, 5, [1, 2, 3, 4, 5], [false, false, false, false, false, false]]"
+    archive = class_archive()
+    assert json.loads(archives) == [[archive.name] if archive else []] * 3, "executors start like the driver"

@@ -37,7 +37,7 @@ def test_hooks_run_what_ci_runs_before_the_tests() -> None:
     assert [hook["entry"] for hook in hooks] == [*made_by("lint"), *made_by("types")]
     # With names of files behind it, mypy would check other modules than its settings name.
     assert all(hook["language"] == "system" and hook["pass_filenames"] is False for hook in hooks)
-    command = "make --jobs=2 --output-sync=target setup .venv/.s3 lint types\n"
+    command = "make --jobs=2 --output-sync=target setup .venv/.s3 .venv/.chart lint types\n"
     assert command in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
 
 

@@ -1,4 +1,8 @@
-"""`docker/chart`: helm renders it, the schemas of Kubernetes take it, and Spark's driver works with what it writes."""
+"""`docker/chart`: Helm renders it, the schemas of Kubernetes take it, and Spark's driver works with what it writes.
+
+Helm is its Go packages in a wheel (`engine.py`), which install in seconds. Its program, where it was built, must render
+the same.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +24,8 @@ from tests.kubernetes.api import Api
 from tests.replay.support import ROOT
 
 CHART = ROOT / "docker" / "chart"
-TOOLS = Path(sys.prefix) / "helm"
-HELM, PACKAGES = TOOLS / "bin" / "helm", TOOLS / "packages"
+HELM, PACKAGES = Path(sys.prefix) / "helm" / "bin" / "helm", Path(sys.prefix) / "chart"
+ENGINE = Path(__file__).with_name("engine.py")
 KUBERNETES = ("1.29.0", "1.33.0", "1.37.0")
 EVERYTHING = (
     *("--set", "pages.enabled=true", "--set", "metrics.enabled=true", "--set", "spark.spread=always"),
@@ -32,7 +36,7 @@ EVERYTHING = (
 )
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(not HELM.exists(), reason="helm is not built: make .venv/.helm (2 min of a core, needs go)"),
+    pytest.mark.skipif(not PACKAGES.is_dir(), reason="Helm and the schemas are not installed: make .venv/.chart"),
 ]
 
 
@@ -47,13 +51,16 @@ def chart(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def helm(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [str(HELM), *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+def helm(*arguments: object, program: bool = False) -> subprocess.CompletedProcess[str]:
+    """Runs Helm: by default its packages, else its program."""
+    command = [*([HELM] if program else [sys.executable, ENGINE]), *arguments]
+    variables = {**os.environ, "PYTHONPATH": str(PACKAGES)}
+    words = [*map(str, command)]
+    return subprocess.run(words, env=variables, capture_output=True, text=True, timeout=60, check=False)
 
 
-def render(chart: Path, *options: str, kubernetes: str = KUBERNETES[1]) -> list[dict[str, Any]]:
-    done = helm("template", "demo", chart, "--namespace", "lakes", "--kube-version", kubernetes, *options)
+def render(chart: Path, *options: str, program: bool = False) -> list[dict[str, Any]]:
+    done = helm("template", "demo", chart, "--namespace", "lakes", *options, program=program)
     assert done.returncode == 0, done.stderr
     return [document for document in yaml.safe_load_all(done.stdout) if document]
 
@@ -94,7 +101,7 @@ def pod_template(documents: list[dict[str, Any]]) -> dict[str, Any]:
 @pytest.mark.parametrize("options", [(), EVERYTHING], ids=["defaults", "everything"])
 @pytest.mark.parametrize("version", KUBERNETES)
 def test_kubernetes_takes_every_resource(chart: Path, tmp_path: Path, version: str, options: tuple[str, ...]) -> None:
-    documents = render(chart, *options, kubernetes=version)
+    documents = render(chart, *options)
     done = validated([*documents, pod_template(documents)], version, tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     spoilt = pod_template(documents)
@@ -105,6 +112,26 @@ def test_kubernetes_takes_every_resource(chart: Path, tmp_path: Path, version: s
 def test_helm_finds_nothing_to_complain_about(chart: Path) -> None:
     done = helm("lint", "--strict", chart, "--kube-version", KUBERNETES[1])
     assert done.returncode == 0, done.stdout
+    facts = chart / "Chart.yaml"
+    good = facts.read_text()
+    facts.write_text(good.replace("version: 0.2.0", "version: of today"))
+    try:
+        done = helm("lint", "--strict", chart, "--kube-version", KUBERNETES[1])
+        assert done.returncode == 1 and "of today" in done.stdout
+    finally:
+        facts.write_text(good)
+
+
+@pytest.mark.skipif(not HELM.exists(), reason="the program of Helm is not built: make .venv/.helm (minutes, needs go)")
+@pytest.mark.parametrize("options", [(), EVERYTHING], ids=["defaults", "everything"])
+def test_the_program_of_helm_renders_the_same(chart: Path, options: tuple[str, ...]) -> None:
+    def sorted_by_name(documents: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return sorted(documents, key=lambda each: (each["kind"], each["metadata"]["name"]))
+
+    ours, theirs = (render(chart, *options, program=program) for program in (False, True))
+    assert sorted_by_name(ours) == sorted_by_name(theirs) != []
+    linted = helm("lint", "--strict", chart, "--kube-version", KUBERNETES[1], program=True)
+    assert linted.returncode == 0, linted.stdout
 
 
 @pytest.mark.parametrize(
@@ -119,7 +146,7 @@ def test_helm_finds_nothing_to_complain_about(chart: Path) -> None:
     ],
 )
 def test_wrong_values_are_refused(chart: Path, option: str, says: str) -> None:
-    done = helm("template", "demo", chart, "--kube-version", KUBERNETES[1], "--set", option)
+    done = helm("template", "demo", chart, "--set", option)
     assert done.returncode != 0 and says in done.stderr
 
 
@@ -169,6 +196,18 @@ def test_no_key_is_in_the_chart(chart: Path) -> None:
         assert {"secretRef": {"name": "lowwater-store"}} in spec["containers"][0]["envFrom"], name
     own = pod_specs(render(chart, "--set", "lake.secret="))
     assert not [spec for spec in own.values() if "secretRef" in json.dumps(spec)]
+
+
+def test_every_value_is_documented_with_its_default() -> None:
+    text = (ROOT / "docs" / "kubernetes.md").read_text()
+    rows = [line for line in text.splitlines() if line.startswith("| `")]
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    for section, own in values.items():
+        for name, default in own.items() if isinstance(own, dict) and section != "airflow" else ():
+            (row,) = [line for line in rows if f"`{section}.{name}`" in line]
+            if default and not isinstance(default, bool):
+                assert str(default) in row.split("|")[2] or default in ("5 * * * *", "30 3 * * *"), (section, name)
+    assert "`airflowAccounts`" in text and "`airflow.*`" in text
 
 
 def test_airflow_gets_what_a_driver_needs() -> None:

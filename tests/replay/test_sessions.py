@@ -15,6 +15,7 @@ import pytest
 
 from lowwater.capture.tables.ordered import MOST_THREADS
 from lowwater.errors import LowwaterError
+from lowwater.high.slices.driver import CLUSTER_COLD, CLUSTER_ROWS, SPREAD_ROWS, _spread
 from lowwater.instants import HOUR, format_instant
 from lowwater.lake.ingestion.tasks import in_process, on_threads
 from lowwater.plan.context import Links
@@ -23,7 +24,14 @@ from lowwater.replay.progress import Progress
 from lowwater.replay.sessions import LONG_SESSION_INTERVALS, Sessions, starts_quickly
 from lowwater.replay.setup.training import train
 from lowwater.replay.stages.engines import LowResult, low_stage
-from lowwater.replay.stages.runners import SPREAD_BYTES, SPREAD_LOCALLY, SPREAD_PACKETS, ingest_runner, low_runner
+from lowwater.replay.stages.runners import (
+    SPREAD_BYTES,
+    SPREAD_COLD,
+    SPREAD_LOCALLY,
+    SPREAD_PACKETS,
+    ingest_runner,
+    low_runner,
+)
 from lowwater.replay.warmup import import_early
 from tests.replay.support import DEMO, QUERIES, ROOT, START, copy_lake, states
 
@@ -181,19 +189,44 @@ def test_much_work_is_compiled_well() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cluster", "cores", "bound"),
-    [(True, 2, SPREAD_PACKETS), (False, MOST_THREADS + 1, SPREAD_LOCALLY), (False, MOST_THREADS, None)],
+    ("cluster", "warm", "cores", "bound"),
+    [
+        (True, True, 2, SPREAD_PACKETS),
+        (True, False, 2, SPREAD_COLD),
+        (False, True, MOST_THREADS + 1, SPREAD_LOCALLY),
+        (False, True, MOST_THREADS, None),
+    ],
 )
 def test_packets_are_spread_where_workers_are_faster(
-    monkeypatch: pytest.MonkeyPatch, cluster: bool, cores: int, bound: int | None
+    monkeypatch: pytest.MonkeyPatch, cluster: bool, warm: bool, cores: int, bound: int | None
 ) -> None:
     monkeypatch.setattr(os, "cpu_count", lambda: cores)
     if cluster:
         monkeypatch.setenv("LOWWATER_SPARK_MASTER", "spark://127.0.0.1:7077")
-    assert low_runner((bound or 1 << 40) - 1, ask) is on_threads
+    assert low_runner((bound or 1 << 40) - 1, ask, warm) is on_threads
     if bound is not None:
         with pytest.raises(Asked):
-            low_runner(bound, ask)
+            low_runner(bound, ask, warm)
+
+
+@pytest.mark.parametrize(
+    ("cluster", "warm", "bound"), [(True, True, CLUSTER_ROWS), (True, False, CLUSTER_COLD), (False, True, SPREAD_ROWS)]
+)
+def test_rows_are_spread_where_executors_are_faster(
+    monkeypatch: pytest.MonkeyPatch, cluster: bool, warm: bool, bound: int
+) -> None:
+    if cluster:
+        monkeypatch.setenv("LOWWATER_SPARK_MASTER", "spark://127.0.0.1:7077")
+    assert [_spread(rows, warm) for rows in (bound - 1, bound)] == [False, True]
+    if cluster:
+        monkeypatch.setenv("LOWWATER_SPARK_SPREAD", "always")
+        assert _spread(1, warm)
+
+
+def test_a_session_that_has_not_started_has_no_executors() -> None:
+    sessions = Sessions("test", Progress(quiet=True))
+    assert not sessions.has_executors()
+    assert sessions._building is None, "the question starts a session"
 
 
 @pytest.mark.parametrize(

@@ -64,6 +64,8 @@ def disk_server(port: int, folder: Path) -> list[str]:
     return [*line, "--addr", f"127.0.0.1:{port}", str(folder)]
 
 
+Answer = tuple[int, dict[str, str], bytes]
+"""Status, headers and body."""
 CONDITIONS = ("if-none-match", "if-match")
 ANSWERS = {"500": (500, "InternalError"), "503": (503, "SlowDown"), "403": (403, "AccessDenied")}
 ANSWERS |= {"keys": (403, "InvalidAccessKeyId"), "skewed": (403, "RequestTimeTooSkewed")}
@@ -146,17 +148,29 @@ def serve(server: int, port: int = 0, conditions: bool = False) -> None:
         seen.append((method, path, fault))
         return fault
 
-    def ask(method: str, path: str, body: bytes, headers: dict[str, str]) -> tuple[int, dict[str, str], bytes]:
-        target = http.client.HTTPConnection("127.0.0.1", server, timeout=60)
-        try:
-            target.request(method, path, body, headers)
-            reply = target.getresponse()
-            return reply.status, dict(reply.getheaders()), reply.read()
-        finally:
-            target.close()
-
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        # Else a small answer waits for the client to confirm its headers, which takes it 40 ms.
+        disable_nagle_algorithm = True
+        wbufsize = 1 << 16
+
+        def setup(self) -> None:
+            super().setup()
+            self.target = http.client.HTTPConnection("127.0.0.1", server, timeout=60)
+
+        def finish(self) -> None:
+            self.target.close()
+            super().finish()
+
+        def ask(self, method: str, path: str, body: bytes, headers: dict[str, str]) -> Answer:
+            """Asks the server, over one connection for each of the client."""
+            try:
+                self.target.request(method, path, body, headers)
+                reply = self.target.getresponse()
+                return reply.status, dict(reply.getheaders()), reply.read()
+            except BaseException:
+                self.target.close()
+                raise
 
         def log_message(self, *args: Any) -> None:
             pass
@@ -186,7 +200,7 @@ def serve(server: int, port: int = 0, conditions: bool = False) -> None:
                         self.answer(412, {}, b"<Error><Code>PreconditionFailed</Code></Error>")
                         return
                     sent = {name: value for name, value in sent.items() if name.lower() not in CONDITIONS}
-                status, headers, content = ask(self.command, self.path, body, sent)
+                status, headers, content = self.ask(self.command, self.path, body, sent)
                 if conditions and status == 200 and "Content-Range" in headers:
                     status = 206  # as S3 answers; clients take nothing else for a range
             if fault == "lost":
@@ -202,7 +216,7 @@ def serve(server: int, port: int = 0, conditions: bool = False) -> None:
             absent, tag = (self.headers.get(name) for name in CONDITIONS)
             if not absent and not tag:
                 return True
-            status, headers, _ = ask("HEAD", self.path, b"", {"Host": self.headers["Host"]})
+            status, headers, _ = self.ask("HEAD", self.path, b"", {"Host": self.headers["Host"]})
             tags = [value for name, value in headers.items() if name.lower() == "etag"]
             return tags == [tag] if tag else status == 404
 
@@ -233,6 +247,7 @@ def serve(server: int, port: int = 0, conditions: bool = False) -> None:
             elif fault == "slow":
                 for at in range(0, len(content), max(1, len(content) // 4)):
                     self.wfile.write(content[at : at + max(1, len(content) // 4)])
+                    self.wfile.flush()
                     time.sleep(0.05)
             else:
                 self.wfile.write(content)

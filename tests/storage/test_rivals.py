@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -29,7 +33,7 @@ from lowwater.storage.object_paths import ObjectPath
 from tests.lake.support import BASE, FIELDS, put_stream, stream
 from tests.replay.support import ROOT, lowwater
 from tests.storage.conftest import SECRET
-from tests.storage.servers import Proxy, Rule
+from tests.storage.servers import BUCKET, Proxy, Rule
 from tests.storage.test_object_store import SCHEMA, row, values
 
 WRITER = """
@@ -149,6 +153,55 @@ def test_a_bucket_that_is_read_only_is_read_and_nothing_is_written(root: ObjectP
     assert said.code == 1 and "the object store does not allow it" in said.err and "rights" in said.err
     proxy.breaks()
     assert paths.children(root) == before
+
+
+@contextmanager
+def denied(server: int, *places: ObjectPath) -> Iterator[None]:
+    """A policy of the bucket, kept by the server itself, by which nothing below some prefixes is written or removed."""
+    resources = [f"arn:aws:s3:::{BUCKET}/{place.key}/*" for place in places]
+    actions = ["s3:PutObject", "s3:DeleteObject"]
+    statement = {"Effect": "Deny", "Principal": "*", "Action": actions, "Resource": resources}
+    policy = json.dumps({"Version": "2012-10-17", "Statement": [statement]}).encode()
+    address = f"http://127.0.0.1:{server}/{BUCKET}?policy"
+    urllib.request.urlopen(
+        urllib.request.Request(address, policy, {"Content-Type": "application/json"}, method="PUT"), timeout=60
+    ).close()
+    try:
+        yield
+    finally:
+        urllib.request.urlopen(urllib.request.Request(address, method="DELETE"), timeout=60).close()
+
+
+@pytest.mark.slow
+def test_a_lake_under_a_policy_that_lets_only_read_is_read(
+    root: ObjectPath, server: int, captures: list[GeneratedCapture]
+) -> None:
+    first, second = [capture for capture in captures if capture.link == "main1"][:2]
+    assert lowwater("ingest", "--lake", root, "--link", "main1", first.path).code == 0
+    before = sorted(map(str, paths.files_below(root)))
+    with denied(server, root):
+        said = lowwater("status", "--lake", root)
+        assert said.code == 0, said.err
+        assert len(read_captures(open_lake(root, make=False), ["main1"])["main1"]) == 1
+        said = lowwater("ingest", "--lake", root, "--link", "main1", second.path)
+        assert said.code == 1 and "the object store does not allow it" in said.err and "rights" in said.err
+    assert sorted(map(str, paths.files_below(root))) == before
+    assert lowwater("ingest", "--lake", root, "--link", "main1", second.path).code == 0
+
+
+@pytest.mark.slow
+def test_a_policy_against_published_tables_leaves_nothing_half_visible(root: ObjectPath, server: int) -> None:
+    lake = Lake(root)
+    audited = put(lake, 1)
+    publish(lake, "set", "q", FIELDS, BASE, BASE + HOUR, "first", audited)
+    newer = put(lake, 2)
+    with denied(server, root / "tables"), pytest.raises(LakeError, match="does not allow it"):
+        publish(lake, "set", "q", FIELDS, BASE, BASE + HOUR, "second", newer)
+    table = open_table(lake.table("q"))
+    assert table is not None and table.to_pyarrow_table().column("n").to_pylist() == [1] * 5
+    publish(lake, "set", "q", FIELDS, BASE, BASE + HOUR, "second", newer)
+    table = open_table(lake.table("q"))
+    assert table is not None and table.to_pyarrow_table().column("n").to_pylist() == [2] * 5
 
 
 @pytest.mark.slow

@@ -31,6 +31,8 @@ SPREAD_ROWS = 16_000_000
 seconds."""
 CLUSTER_ROWS = 1_000_000
 """The same limit for a cluster."""
+CLUSTER_COLD = 8_000_000
+"""The same limit for executors that have just started: their Python processes load for seconds."""
 COUNTED = ["timestamp", "value"]
 """Columns of a stream that counts up."""
 PYTHON_ROW_COST = 16
@@ -136,7 +138,7 @@ def run_slices(
     shares.sort(key=lambda share: share[1].slice_.end)
     tasks = [(query, task) for query, task, _ in shares]
     groups = _groups([share for *_, share in shares], settings.most_rows)
-    batches = SliceBatches(tasks, groups, spreads(rows, CLUSTER_ROWS) if on_cluster() else rows >= SPREAD_ROWS)
+    batches = SliceBatches(tasks, groups, _spread(rows, settings.warm))
     queries, checkpoint = ", ".join(plans), folder / "checkpoint"
     try:
         if on_cluster():
@@ -149,6 +151,16 @@ def run_slices(
     except LowwaterError as error:
         raise batches.error or error from error
     return {query: batches.overflows.get(query) or batches.outcomes[query] for query in plans}
+
+
+def _spread(rows: int, warm: bool) -> bool:
+    """Whether executors read so many rows.
+
+    Args:
+        rows: rows of all slices, those of an aggregate in Python by their weight.
+        warm: see `HighSettings`.
+    """
+    return spreads(rows, CLUSTER_ROWS if warm else CLUSTER_COLD) if on_cluster() else rows >= SPREAD_ROWS
 
 
 def _groups(rows: Sequence[float], most: int) -> list[list[int]]:

@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 from lowwater.catalog import reserved_names as reserved
 from lowwater.catalog.packets import FRAME, HEAD
 from lowwater.catalog.streams import ROW
+from lowwater.cluster import on_cluster
 from lowwater.config import Config
 from lowwater.errors import ConfigError, LowwaterError, PartialError, ValueOverflowError
 from lowwater.instants import HOUR, SECOND, format_duration
@@ -363,7 +364,8 @@ def run_intervals(
             _require_a_result(run_results)
             continue
         settings = LowSettings(0, request.period, request.policy, **request.low)
-        runner = low_runner(inputs.packets, lambda: sessions.spark)
+        warm = on_cluster() and sessions.has_executors()
+        runner = low_runner(inputs.packets, lambda: sessions.spark, warm)
         with progress.stage("low", detail):
             low = low_stage(inputs, settings, work / "low", runner, say=progress.say)
             for outcome in low.outcomes:
@@ -373,8 +375,9 @@ def run_intervals(
                 )
         _ = sessions.spark  # waited for here, so that its time is told apart
         with progress.stage("high", detail):
+            chosen = {"warm": warm, **request.high}
             results = high_stage(
-                lambda: sessions.spark, inputs, low.files, work / "high", request.high, states, run_results.overflows
+                lambda: sessions.spark, inputs, low.files, work / "high", chosen, states, run_results.overflows
             )
             states = _held(request.plan, work / "high", folder / f"states-{number}")
             for query in (query for query in request.plan.queries if query.name in results):

@@ -17,10 +17,14 @@ from lowwater.cluster import LostExecutor, on_cluster, spreads
 from lowwater.lake.ingestion.tasks import Runner, on_threads
 
 if TYPE_CHECKING:
+    from lowwater.high.executors import Executors
     from lowwater.high.spark_tasks import Session
 
 SPREAD_PACKETS = 8_000_000
 """From this number of packets on, the workers of a cluster run the low stage faster than threads."""
+
+SPREAD_COLD = 30_000_000
+"""The same limit before a session has executors: their start takes as long as two threads take for so many packets."""
 
 SPREAD_LOCALLY = 128_000_000
 """The same limit for workers on one machine; they help only where cores outnumber the threads."""
@@ -29,10 +33,16 @@ SPREAD_BYTES = 2_000_000_000
 """From this number of bytes on, the workers of a cluster ingest faster; on one machine threads are faster."""
 
 
-def low_runner(packets: int, spark: Callable[[], Session]) -> Runner:
-    """Chooses the runner of a low stage over so many packets; starts a session only if needed."""
+def low_runner(packets: int, spark: Callable[[], Session], warm: bool) -> Runner:
+    """Chooses the runner of a low stage over so many packets; starts a session only if needed.
+
+    Args:
+        packets: number of packets of the stage.
+        spark: the session; starts it, or waits until it has started.
+        warm: whether the session has executors that wait for tasks.
+    """
     if on_cluster():
-        return _on(spark) if spreads(packets, SPREAD_PACKETS) else on_threads
+        return _on(spark) if spreads(packets, SPREAD_PACKETS if warm else SPREAD_COLD) else on_threads
     return _on(spark) if packets >= SPREAD_LOCALLY and (os.cpu_count() or 1) > MOST_THREADS else on_threads
 
 
@@ -49,14 +59,29 @@ def task_account(runner: Runner) -> dict[str, Any]:
     return {**tasks, **(_lost(lost()) if lost is not None else {})}
 
 
-def watched(spark: Callable[[], Session]) -> Callable[[], dict[str, Any]]:
-    """Returns a function that says for the ledger which executors died since this call; nothing without a cluster."""
-    if not on_cluster():
-        return dict
-    from lowwater.high.executors import Executors
+class SessionWatch:
+    """A session that is asked for later, and the executors that it loses from then on.
 
-    executors = Executors(spark())
-    return lambda: _lost(executors.lost())
+    Args:
+        spark: the session; starts it, or waits until it has started.
+    """
+
+    def __init__(self, spark: Callable[[], Session]) -> None:
+        self._spark = spark
+        self._executors: Executors | None = None
+
+    def session(self) -> Session:
+        """Returns the session, and watches its executors on a cluster."""
+        session = self._spark()
+        if on_cluster() and self._executors is None:
+            from lowwater.high.executors import Executors
+
+            self._executors = Executors(session)
+        return session
+
+    def lost(self) -> dict[str, Any]:
+        """Returns the executors that died, for the ledger; nothing without a cluster."""
+        return _lost(self._executors.lost()) if self._executors is not None else {}
 
 
 def _lost(executors: Sequence[LostExecutor]) -> dict[str, Any]:
