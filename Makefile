@@ -163,6 +163,8 @@ types: $(VENV)/.package
 
 fuzz: setup
 	$(BIN)/python -m tests.law.fuzz --reference $(CASES) --spark $(SPARK_CASES)
+	$(BIN)/python -m tests.hostile.fuzz
+	LOWWATER_ACCOUNTS=2000 $(BIN)/python -m pytest tests/lake/test_outside.py --timeout=0
 	$(BIN)/python -m pytest tests --hypothesis-profile=fuzz --timeout=0 -m hypothesis
 	$(BIN)/python -m tests.gsql.fuzz_parser --inputs 1000000 --seed 1 --jobs 2
 	$(BIN)/python -m tests.capture.fuzz_guided frames var/fuzz/frames -runs=10000000 -max_len=400
@@ -190,6 +192,7 @@ cluster: setup $(VENV)/.s3
 endurance-cluster: setup $(VENV)/.s3
 	$(BIN)/python scripts/endurance_cluster.py
 	$(BIN)/python -m tests.law.spread --cases 200
+	$(BIN)/python -m pytest tests/airflow/drivers.py
 
 bench-high: setup
 	$(BIN)/python benchmarks/bench_high.py

@@ -16,7 +16,7 @@ from _pytest.doctest import DoctestModule
 from hypothesis import settings
 
 from lowwater.capture.generate import GeneratedCapture, generate
-from tests.breadth import USUAL
+from tests.breadth import IN_SUITE
 from tests.replay.support import END, HOURS, LINKS, START, copy_lake, ingest_all, replay_range, write_settings
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ LONG = 15
 """Seconds that a file of tests takes, in a whole run on two cores, before the order of the files knows it."""
 
 # The compiled kernels make the first example slow, so no test has a deadline.
-settings.register_profile("fast", deadline=None, derandomize=True, database=None, max_examples=USUAL)
+settings.register_profile("fast", deadline=None, derandomize=True, database=None, max_examples=IN_SUITE)
 settings.register_profile("quick", settings.get_profile("fast"), max_examples=5)
 settings.register_profile("fuzz", deadline=None, max_examples=2000, print_blob=True)
 settings.load_profile("fast")
