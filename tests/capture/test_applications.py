@@ -49,7 +49,7 @@ def fields_of(packets: list[Packet], headers: int = 42, cut: int | None = None) 
             "payload_length": pa.array([len(packet[3]) for packet in packets], pa.int32()),
         }
     )
-    found = application_fields(np.frombuffer(buffer, np.uint8), np.array(begins, np.int64), batch)
+    found = application_fields(np.frombuffer(bytearray(buffer), np.uint8), np.array(begins, np.int64), batch)
     found.validate(full=True)
     assert found.schema == APPLICATIONS
     rows: list[dict[str, Any]] = found.to_pylist()
