@@ -43,7 +43,7 @@ help:
 	@echo 'experiments  the papers'"'"' figures, and docs/experiments.md: under 15 minutes; FULL=1 at the papers'"'"' rates, some 15 hours; goes on where it was stopped, and ends with the verdicts'
 	@echo 'endurance  30 days through one backfill and two days through Airflow, with kills, beside a sequential run; 50 publishes to a store that fails, while others read: hours'
 	@echo 'cluster    the demo on an S3 server, a Spark master and three workers that share nothing else; one is killed; compared with one process'
-	@echo 'endurance-cluster  200 intervals there, with a kill in each, beside a quiet run, and 200 drawn cases of the law: hours; goes on where it was stopped'
+	@echo 'endurance-cluster  200 intervals there, with a kill in each, beside a quiet run, 200 drawn cases of the law, and a driver that is killed: hours; goes on where it was stopped'
 	@echo 'wheel      wheel and source distribution into dist/'
 	@echo 'lock       requirements.txt from requirements.in, also of docker/ and website/, and a lock for each extra into requirements/'
 	@echo 'bill       the bill of materials of all extras, var/bill.json (CycloneDX)'
