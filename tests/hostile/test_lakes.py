@@ -31,7 +31,7 @@ def test_captures_one_by_one_in_any_order(seed: int, tmp_path: Path) -> None:
 
 
 def test_a_late_capture_makes_only_what_is_stale(tmp_path: Path) -> None:
-    lake = _lake(2, tmp_path)
+    lake = _lake(2, tmp_path, 60)
     late = lake.captures()[0]
     lake.links = {late[0]: ['policy = "exclude"']}
     lake.write_settings()
