@@ -43,7 +43,7 @@ help:
 	@echo 'experiments  the papers'"'"' figures, and docs/experiments.md: under 15 minutes; FULL=1 at the papers'"'"' rates, some 15 hours; goes on where it was stopped, and ends with the verdicts'
 	@echo 'endurance  30 days through one backfill and two days through Airflow, with kills, beside a sequential run; 50 publishes to a store that fails, while others read: hours'
 	@echo 'cluster    the demo on an S3 server, a Spark master and three workers that share nothing else; one is killed; compared with one process'
-	@echo 'endurance-cluster  200 intervals there, with a kill in each, beside a quiet run, and 200 drawn cases of the law: hours; goes on where it was stopped'
+	@echo 'endurance-cluster  200 intervals there, with a kill in each, beside a quiet run, 200 drawn cases of the law, and a driver that is killed: hours; goes on where it was stopped'
 	@echo 'wheel      wheel and source distribution into dist/'
 	@echo 'lock       requirements.txt from requirements.in, also of docker/ and website/, and a lock for each extra into requirements/'
 	@echo 'bill       the bill of materials of all extras, var/bill.json (CycloneDX)'
@@ -173,6 +173,8 @@ types: $(VENV)/.package
 
 fuzz: setup
 	$(BIN)/python -m tests.law.fuzz --reference $(CASES) --spark $(SPARK_CASES)
+	$(BIN)/python -m tests.hostile.fuzz
+	LOWWATER_ACCOUNTS=2000 $(BIN)/python -m pytest tests/lake/test_outside.py --timeout=0
 	$(BIN)/python -m pytest tests --hypothesis-profile=fuzz --timeout=0 -m hypothesis
 	$(BIN)/python -m tests.gsql.fuzz_parser --inputs 1000000 --seed 1 --jobs 2
 	$(BIN)/python -m tests.capture.fuzz_guided frames var/fuzz/frames -runs=10000000 -max_len=400
@@ -200,6 +202,7 @@ cluster: setup $(VENV)/.s3
 endurance-cluster: setup $(VENV)/.s3
 	$(BIN)/python scripts/endurance_cluster.py
 	$(BIN)/python -m tests.law.spread --cases 200
+	$(BIN)/python -m pytest tests/airflow/drivers.py
 
 bench-high: setup
 	$(BIN)/python benchmarks/bench_high.py

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING
 
 from experiments.frame import Panel
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _LOOKS = (
     ("#b2182b", "-", "o"),
@@ -35,6 +36,8 @@ def draw(path: Path, panels: Sequence[Panel]) -> None:
         path: of the PNG.
         panels: at least one.
     """
+    from matplotlib.figure import Figure  # a second of imports
+
     wide = min(2, len(panels))
     high = -(-len(panels) // wide)
     figure = Figure(figsize=(7.4 if wide == 1 else 12.4, 4.6 * high), layout="constrained")

@@ -6,27 +6,28 @@ import fcntl
 import os
 import pickle
 import shutil
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from _pytest.doctest import DoctestModule
 from hypothesis import settings
 
 from lowwater.capture.generate import GeneratedCapture, generate
-from tests.breadth import USUAL
+from tests.breadth import IN_SUITE
 from tests.replay.support import END, HOURS, LINKS, START, copy_lake, ingest_all, replay_range, write_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).resolve().parents[1]
-
-# Looking for doctests imports every module, and this one turns the compiler off for its whole process.
-collect_ignore = ["capture/fuzz_guided.py"]
+LONG = 15
+"""Seconds that a file of tests takes, in a whole run on two cores, before the order of the files knows it."""
 
 # The compiled kernels make the first example slow, so no test has a deadline.
-settings.register_profile("fast", deadline=None, derandomize=True, database=None, max_examples=USUAL)
+settings.register_profile("fast", deadline=None, derandomize=True, database=None, max_examples=IN_SUITE)
 settings.register_profile("quick", settings.get_profile("fast"), max_examples=5)
 settings.register_profile("fuzz", deadline=None, max_examples=2000, print_blob=True)
 settings.load_profile("fast")
@@ -42,6 +43,28 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         lines = (ROOT / "tests" / "seconds.txt").read_text(encoding="utf-8").splitlines()
         seconds = {ROOT / path: int(taken) for taken, path in map(str.split, lines)}
         items.sort(key=lambda item: -seconds.get(item.path, 0))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file(file_path: Path) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+    """Leaves doctests out: tests have none, and looking for them imports every helper in each worker."""
+    found = yield
+    return [each for each in found if not isinstance(each, DoctestModule)]
+
+
+_TAKEN: Counter[str] = Counter()
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    _TAKEN[report.location[0]] += report.duration
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Writes what the files of a whole run took into the file that LOWWATER_TEST_SECONDS names."""
+    named = os.environ.get("LOWWATER_TEST_SECONDS")
+    if named and not hasattr(session.config, "workerinput"):
+        lines = [f"{taken:.0f} {path}\n" for path, taken in _TAKEN.most_common() if taken >= LONG]
+        Path(named).write_text("".join(lines), encoding="utf-8")
 
 
 def pytest_make_parametrize_id(val: object) -> str | None:

@@ -214,6 +214,7 @@ def test_files_that_begin_first_are_there() -> None:
     lines = [line.split() for line in (ROOT / "tests" / "seconds.txt").read_text(encoding="utf-8").splitlines()]
     assert [path for _, path in lines if not (ROOT / path).is_file()] == []
     assert [int(taken) for taken, _ in lines] == sorted((int(taken) for taken, _ in lines), reverse=True)
+    assert len({path for _, path in lines}) == len(lines)
 
 
 def left_out_of_fuzz(path: Path) -> Iterator[str]:

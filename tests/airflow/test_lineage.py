@@ -12,6 +12,7 @@ from tests.cli.test_streams import Desk
 from tests.review.ledgers import START
 
 
+@pytest.mark.slow
 def test_facets_of_a_published_table(plugins: None, tmp_path: Path) -> None:
     pytest.importorskip("openlineage.client")
     from openlineage.client.event_v2 import Dataset

@@ -83,6 +83,7 @@ def test_a_command_that_fails_ends_the_run_with_its_error() -> None:
         watch([sys.executable, "-c", "import sys; sys.exit('no such thing')"])
 
 
+@pytest.mark.slow
 def test_captures_are_made_once(source: Path) -> None:
     begin = time.time()
     assert bench_end.generated(source, 0.3, LINKS, lambda text: pytest.fail(text)) == source

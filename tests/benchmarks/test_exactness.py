@@ -33,6 +33,7 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Captures]:
     return variants(generate(folder / "captures", 1, 7), folder)
 
 
+@pytest.mark.slow
 def test_the_files_of_the_minutes_are_the_hour(inputs: dict[str, Captures]) -> None:
     for link, (whole,) in inputs["one"].files.items():
         pieces = [file.read_bytes() for file in inputs["minutes"].files[link]]

@@ -100,6 +100,7 @@ def test_ipv6_as_others_have_it() -> None:
     assert v6(Anonymiser(KEY), *truth) == [int(ipaddress.ip_address(text)) for text in VECTORS6.values()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("mapped", "addresses", "bits"), [(v4, V4, 32), (v6, V6, 128), (mac, MAC48, 48)])
 @pytest.mark.hypothesis
 def test_common_prefixes_keep_their_length(mapped: Any, addresses: Any, bits: int) -> None:

@@ -50,7 +50,7 @@ def fields_of(packets: list[Packet], headers: int = 42, cut: int | None = None) 
             "payload_length": pa.array([len(packet[3]) for packet in packets], pa.int32()),
         }
     )
-    columns = application_fields(np.frombuffer(buffer, np.uint8), np.array(begins, np.int64), batch)
+    columns = application_fields(np.frombuffer(bytearray(buffer), np.uint8), np.array(begins, np.int64), batch)
     found = pa.record_batch(columns)
     found.validate(full=True)
     assert found.schema == APPLICATIONS

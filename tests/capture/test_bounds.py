@@ -129,6 +129,7 @@ def test_malformed_rows_are_a_sequence_of_columns(tmp_path: Path) -> None:
     assert empty == [] and not empty and damage_table(empty).num_rows == 0 and empty != rows
 
 
+@pytest.mark.slow
 def test_too_many_malformed_records_are_an_error_that_says_which(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

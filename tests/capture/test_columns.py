@@ -49,6 +49,7 @@ def test_columns_are_those_of_the_whole(number: int, tmp_path: Path) -> None:
             assert batch == full.select(names)
 
 
+@pytest.mark.slow
 def test_columns_beside_what_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "capture"
     path.write_bytes(fuzz_inputs.files()[0])

@@ -38,7 +38,7 @@ def laid_out(rows: list[Row], gap: int = 16) -> tuple[NDArray[np.uint8], NDArray
             "payload_length": pa.array([length for _, _, length in rows], pa.int32()),
         }
     )
-    return np.frombuffer(buffer, np.uint8), np.array(begins, np.int64), batch
+    return np.frombuffer(bytearray(buffer), np.uint8), np.array(begins, np.int64), batch
 
 
 def prefix(row: Row, keep: int) -> bytes:

@@ -28,7 +28,7 @@ def test_heads_are_fnv(frames: list[bytes]) -> None:
     lengths = [len(frame) for frame in frames]
     begins = np.cumsum([0, *lengths[:-1]])
     batch = pa.record_batch({"caplen": pa.array(lengths, pa.int32())})
-    buffer = np.frombuffer(b"".join(frames) + b"\0", np.uint8)
+    buffer = np.frombuffer(bytearray().join(frames) + b"\0", np.uint8)
     assert heads(buffer, begins, batch).to_pylist() == [fnv(frame) for frame in frames]
 
 

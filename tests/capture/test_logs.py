@@ -382,6 +382,7 @@ def test_flows_of_nfdump_are_those_of_the_capture(tmp_path: Path) -> None:
     assert counted == expected
 
 
+@pytest.mark.slow
 def test_a_deep_value_is_malformed_or_read(tmp_path: Path) -> None:
     head = b'{"timestamp": "2026-01-01T00:00:00Z", "event_type": "dns", "dns": {"answers": '
     lines = [head + b"[" * depth + b"]" * depth + b"}}\n" for depth in (1, 50, 300, 900, 990, 5000)]

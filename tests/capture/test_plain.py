@@ -26,7 +26,7 @@ GENERAL = decode._kernel
 def decoded(frames: list[bytes], wire: list[int]) -> pa.RecordBatch:
     """All frames as Ethernet, their lengths on the wire given."""
     begins = np.cumsum([RECORD_HEADER, *(len(frame) + RECORD_HEADER for frame in frames)])[:-1]
-    buffer = np.frombuffer(b"".join(bytes(RECORD_HEADER) + frame for frame in frames) + bytes(8), np.uint8)
+    buffer = np.frombuffer(bytearray().join(bytes(RECORD_HEADER) + frame for frame in frames) + bytes(8), np.uint8)
     records = np.zeros((ROWS, len(frames)), np.int64)
     records[OFFSET], records[STAMP] = begins - RECORD_HEADER, fuzz_inputs.START
     records[CAPTURED], records[WIRE] = [len(frame) for frame in frames], wire
@@ -95,7 +95,7 @@ def _plain(buffer: Any, begin: int, end: int, wire: int, out: Any, row: int) -> 
 def test_which_packets_go_the_quick_way(frame: bytes, quick: bool) -> None:
     wide, narrow = np.zeros((len(decode.WIDE), 1), np.int64), np.zeros((len(decode.NARROW), 1), np.int32)
     out = decode.Columns(wide, narrow, decode.EVERY)
-    found = _plain(np.frombuffer(frame + bytes(8), np.uint8), 0, len(frame), len(frame), out, 0)
+    found = _plain(np.frombuffer(bytearray(frame + bytes(8)), np.uint8), 0, len(frame), len(frame), out, 0)
     assert (found != 0) == quick
 
 

@@ -187,7 +187,7 @@ def test_rows_of_one_batch_do_not_mix() -> None:
     plain = [maker.tcp("10.0.0.1", "10.0.0.2", 5, 6), maker.udp("::1", "::2", 5, 6), bytes(20)]
     some = [maker.arp("10.0.0.1", "10.0.0.2"), tunnelled(dice), nested(2), FRAME6]
     for frames in (some, plain, [*plain, some[0]], [*plain * 9, some[1], *plain, some[2]], plain * 20, some * 9):
-        together = b"".join(bytes(16) + frame for frame in frames)
+        together = bytearray().join(bytes(16) + frame for frame in frames)  # of bytes, another kernel would be compiled
         lengths = [len(frame) for frame in frames]
         offsets = [16 * index + sum(lengths[:index]) for index in range(len(frames))]
         records = np.array([offsets, [START] * len(frames), lengths, lengths], np.int64)

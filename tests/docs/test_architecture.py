@@ -69,6 +69,7 @@ def test_it_is_short() -> None:
     assert len(TEXT.splitlines()) <= MOST_LINES
 
 
+@pytest.mark.slow
 def test_the_diagram_of_imports_is_that_of_the_code() -> None:
     assert drawn() == reduced(imported())
 

@@ -10,6 +10,7 @@ GROUPS, SLOTS, PACKETS = 1 << 8, 1 << 14, 200_000
 """A table that is nearly without collisions."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", [Policy(1, 1, True), Policy(160, 2, False), Policy(0, 2, False)])
 def test_each_group_of_a_window_leaves_once(policy: Policy) -> None:
     found = steps(policy, GROUPS, SLOTS, PACKETS)

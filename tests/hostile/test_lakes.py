@@ -13,9 +13,10 @@ from tests.hostile.traffic import SECOND, make_world
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800), pytest.mark.usefixtures("spark")]
 
 
-def _lake(seed: int, folder: Path) -> HostileLake:
+def _lake(seed: int, folder: Path, interval: int = 0) -> HostileLake:
+    """The lake of a world; with intervals of `interval` seconds, or of a length of chance for 0."""
     world = make_world(seed, folder / "captures")
-    return HostileLake(folder / "lake", world, random.Random(seed).choice((20, 30, 45))).open(seed)
+    return HostileLake(folder / "lake", world, interval or random.Random(seed).choice((20, 30, 45))).open(seed)
 
 
 @pytest.mark.parametrize("seed", (1, 4))
@@ -30,7 +31,7 @@ def test_captures_one_by_one_in_any_order(seed: int, tmp_path: Path) -> None:
 
 
 def test_a_late_capture_makes_only_what_is_stale(tmp_path: Path) -> None:
-    lake = _lake(2, tmp_path)
+    lake = _lake(2, tmp_path, 60)
     late = lake.captures()[0]
     lake.links = {late[0]: ['policy = "exclude"']}
     lake.write_settings()
@@ -45,7 +46,7 @@ def test_a_late_capture_makes_only_what_is_stale(tmp_path: Path) -> None:
 
 
 def test_a_skew_changed_and_changed_back(tmp_path: Path) -> None:
-    lake = _lake(3, tmp_path)
+    lake = _lake(3, tmp_path, 60)
     for capture in lake.captures():
         lake.ingest(*capture)
     lake.backfill()

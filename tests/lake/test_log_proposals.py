@@ -73,6 +73,7 @@ def test_other_files_are_no_logs(tmp_path: Path) -> None:
         assert sniff_log(tmp_path / "one") is None
 
 
+@pytest.mark.slow
 def test_init_proposes_links_that_ingest_reads(tmp_path: Path) -> None:
     folder, lake = tmp_path / "in", tmp_path / "lake"
     folder.mkdir()

@@ -20,8 +20,8 @@ from tests.law.fuzz import SAME, Outcome, accepted, check, run_case
 from tests.law.questions import Question, questions
 from tests.plan.batch_pools import CONTEXT, KNOWN
 
-CASES = 90
-BLOCK = 30
+CASES = 60
+BLOCK = 20
 
 
 def test_a_number_names_one_case() -> None:

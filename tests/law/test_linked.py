@@ -33,6 +33,6 @@ def test_the_reference_engine_beside_sql(first: int) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(6))
 def test_spark_beside_the_reference_engine_and_sql(seed: int, spark: SparkSession) -> None:
     check(linked(seed), SPARK, spark)

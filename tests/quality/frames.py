@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import pandas as pd
+if TYPE_CHECKING:
+    import pandas as pd
 
 INTERVAL = "2026-01-01T00:00:00Z to 2026-01-01T01:00:00Z"
 RUN = "demo 2026-01-01T00:00:00Z"
@@ -333,6 +334,8 @@ def frames(suite: str = "", **broken: Any) -> dict[str, pd.DataFrame]:
         suite: the suite to break.
         broken: what differs in its first row.
     """
+    import pandas as pd  # a second of imports, which every worker would take to collect tests
+
     rows = {name: [dict(row), row | OTHER[name]] for name, row in GOOD.items()}
     if suite:
         rows[suite][0] |= broken

@@ -8,7 +8,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -107,6 +106,7 @@ def test_every_kind_has_a_passing_and_a_failing_case() -> None:
 def test_a_suite_means_what_it_means_in_great_expectations(tmp_path: Path) -> None:
     """Every case: as many values, as many broken and the same success as GX's pandas engine finds."""
     import great_expectations as gx
+    import pandas as pd
 
     entries = [{"type": kind, "kwargs": kwargs} for kind, kwargs, _ in CASES]
     found = check_rows(stream(tmp_path), written(tmp_path, *entries)["q"])

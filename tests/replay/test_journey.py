@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,7 +31,15 @@ if TYPE_CHECKING:
 
 BEGIN, END = parse_instant("2021-09-30T01:52:00Z"), parse_instant("2021-09-30T02:38:00Z")
 NODES = range(1, 10)
-LAYOUTS = list(product(("one folder", "nine folders"), ("dated", "undated"), ("one file", "-G 900", "-C")))
+LAYOUTS = [
+    ("one folder", "dated", "one file"),
+    ("nine folders", "undated", "one file"),
+    ("one folder", "undated", "-G 900"),
+    ("nine folders", "dated", "-G 900"),
+    ("one folder", "dated", "-C"),
+    ("nine folders", "undated", "-C"),
+]
+"""Folders, names and rotation, each pair of what they may be."""
 FRAME = tcp("10.0.0.1", "10.0.0.2", 1024, 80)
 QUERY = "SELECT tb, count(*) as cnt FROM [all].TCP GROUP BY time/60 as tb"
 

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import dpkt
 import duckdb
-import polars
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -45,6 +44,8 @@ def test_what_a_lake_has_is_listed(lake: Lake) -> None:
 
 
 def test_every_form_has_the_rows_of_the_files(lake: Lake, root: Path) -> None:
+    import polars  # a second of imports, which every worker would take to collect tests
+
     rows = lake.table("flows")
     files = DeltaTable(str(root / "tables" / "flows")).file_uris()
     wanted = duckdb.sql(
