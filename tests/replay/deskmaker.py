@@ -23,7 +23,9 @@ AS_IT_IS, CHANGED = TALKERS.format(where=""), TALKERS.format(where="WHERE len > 
 FIRST, SECOND = (START, START + HOUR), (START + HOUR, START + 2 * HOUR)
 
 
-def make_lake(folder: Path, captures: list[GeneratedCapture], spark: SparkSession, text: str = AS_IT_IS) -> Path:
+def make_lake(
+    folder: Path, captures: list[GeneratedCapture], spark: SparkSession, text: str = AS_IT_IS, skew: str = "1s"
+) -> Path:
     """Makes the lake in a folder, with its query file `talkers.gsql` beside it.
 
     Args:
@@ -31,11 +33,12 @@ def make_lake(folder: Path, captures: list[GeneratedCapture], spark: SparkSessio
         captures: captures, of which those of main1 are ingested.
         spark: session that replays the hours.
         text: the queries.
+        skew: of main1.
     """
     lake = folder / "lake"
     lake.mkdir(parents=True)
     set_query(lake, text)
-    write_settings(lake, sets={"talkers": lake / "talkers.gsql"})
+    write_settings(lake, {"main1": skew}, sets={"talkers": lake / "talkers.gsql"})
     ingest_all(lake, [each for each in captures if each.link == "main1"])
     replay_range(lake, spark, START, START + 2 * HOUR, query_set="talkers")
     return lake

@@ -185,7 +185,7 @@ def test_a_skew_is_accepted_and_what_became_stale_is_run_again_by_keyboard(
     page: Any, captures: list[GeneratedCapture], tmp_path: Path, spark: Any
 ) -> None:
     """From the skew review to a calendar that is green again."""
-    lake = make_lake(tmp_path, captures, spark)
+    lake = make_lake(tmp_path, captures, spark, skew="5s")
     app = create(Board(lake, tmp_path), host=lambda: Doing(lake, spark))
     browser = page.context.browser.new_page()
 
