@@ -34,6 +34,7 @@ from ..pages import fill_template
 from .answers import Answer, Answers, wait_for
 from .asked import ROWS_SHOWN, Asked, numbers_of, parse_asked
 from .curve_drawing import draw_curves
+from .saved import LONGEST_TITLE, SavedPlot, as_plot, plots_file, read_plots, with_plot
 
 MOST_DOWNLOADED = 1_000_000
 """Most rows of a download."""
@@ -115,10 +116,10 @@ def add_results(router: APIRouter, board: Board, permission: Any, page: Shown, h
             snapshot = board.now().only(sees)
         except LowwaterError as error:
             return page(str(error), 503)
-        sets = [
-            (name, [(plan.name, has_table(snapshot.lake.table(plan.name))) for plan in job.plan.queries])
-            for name, job in sorted(snapshot.jobs.items())
-        ]
+        sets = []
+        for name, job in sorted(snapshot.jobs.items()):
+            queries = [(plan.name, has_table(snapshot.lake.table(plan.name))) for plan in job.plan.queries]
+            sets.append((name, queries, *_saved(job)))
         return page(fill_template(snapshot, "results_index.html", "Results", "../", {"sets": sets}, True), 200)
 
     @router.api_route("/results/{set_name}/{query}", methods=METHODS)
@@ -132,11 +133,29 @@ def add_results(router: APIRouter, board: Board, permission: Any, page: Shown, h
     def plot(set_name: str, query: str, request: Request, sees: Any = permission) -> Response:
         return answer(set_name, query, request, sees, lambda *parts: JSONResponse(vega(*parts), headers=headers))
 
+    @router.api_route("/results/{set_name}/{query}/plots.json", methods=METHODS)
+    def plots(set_name: str, query: str, request: Request, sees: Any = permission) -> Response:
+        def file(chosen: Chosen, table: ResultTable, asked: Asked) -> Response:
+            added = as_plot(request.query_params.get("title", ""), chosen.query.name, asked)
+            name = f"{safe_name(chosen.job.query_set)}.plots.json"
+            more = headers | {"Content-Disposition": f'attachment; filename="{name}"'}
+            return Response(with_plot(read_plots(chosen.job), added), media_type="application/json", headers=more)
+
+        return answer(set_name, query, request, sees, file)
+
     @router.api_route("/results/{set_name}/{query}/rows.{form}", methods=METHODS)
     def rows(set_name: str, query: str, form: str, request: Request, sees: Any = permission) -> Response:
         if form not in ("csv", "parquet"):
             return page("There is no such file.", 404)
         return answer(set_name, query, request, sees, partial(_download, form=form, page=page, headers=headers))
+
+
+def _saved(job: Job) -> tuple[tuple[SavedPlot, ...], str]:
+    """The saved plots of a query set, and what is wrong with their file."""
+    try:
+        return read_plots(job), ""
+    except LowwaterError as error:
+        return (), str(error)
 
 
 def _version(request: Request) -> int | None:
@@ -167,6 +186,7 @@ def _page(chosen: Chosen, table: ResultTable, asked: Asked, answers: Answers) ->
     summed = plotted.value if plotted.ready else None
     rows = first.value.to_pylist() if first.ready else []
     name, query = chosen.job.query_set, chosen.query.name
+    saved, problem = _saved(chosen.job)
     values = {
         "name": name,
         "query": query,
@@ -186,7 +206,10 @@ def _page(chosen: Chosen, table: ResultTable, asked: Asked, answers: Answers) ->
         "plot": summed and draw_curves(summed, lambda start, end: asked.address(start=start, end=min(end, wish.end))),
         "versions": [version for version in range(table.newest, -1, -1) if version != table.version][:10],
         "base": f"../{safe_name(name)}/{safe_name(query)}",
-        "error": "",
+        "saved": [each for each in saved if each.query == query],
+        "plots_file": plots_file(chosen.job),
+        "longest_title": LONGEST_TITLE,
+        "error": problem,
     }
     return fill_template(chosen.snapshot, "results.html", "Results", "../../", values, True)
 

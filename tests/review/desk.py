@@ -38,7 +38,8 @@ SHOWN = {"from": "2026-01-01T00:00:00Z", "to": "2026-01-01T01:00:00Z"}
 """The range of the rows of `resultlake.make_results`."""
 AUDITED = "q/some/links.html"
 """The page of an audit with a failure, below the reports."""
-FILES = ("/results/{set_name}/{query}/plot.json", "/results/{set_name}/{query}/rows.{form}")
+FILES = ("/results/{set_name}/{query}/plot.json", "/results/{set_name}/{query}/plots.json")
+FILES += ("/results/{set_name}/{query}/rows.{form}",)
 FILES += ("/results/{set_name}/{query}/packets.pcapng", "/assets/{name:path}", "/write/check")
 """Routes that answer with files, and so have no page."""
 

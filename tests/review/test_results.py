@@ -76,6 +76,48 @@ def test_files_have_the_rows_of_the_table(app: FastAPI, made: tuple[Path, Path])
     assert sum(row["value"] for row in spec["data"]["values"]) == sum(whole.column("cnt").to_pylist())
 
 
+def test_plots_are_saved_beside_the_query_set(app: FastAPI, made: tuple[Path, Path]) -> None:
+    file = made[1] / "q.plots.json"
+
+    def save(query: str, title: str, **given: str) -> None:
+        text = ask(app, f"/results/q/{query}/plots.json", query=urlencode({"title": title} | given)).text
+        file.write_text(text, encoding="utf-8")
+
+    title, heavy = (
+        "Bytes of heavy senders",
+        {"number": "bytes", "key": "srcIP", "column": "cnt", "op": ">", "value": "3"},
+    )
+    save("flows", title, number="cnt")
+    save("ports", "Even <ports>", number="cnt", key="even")
+    save("flows", title, **heavy)
+    saved = json.loads(file.read_text(encoding="utf-8"))
+    assert [(each["title"], each["number"]) for each in saved] == [("Even <ports>", "cnt"), (title, "bytes")]
+    assert saved[1]["filters"] == [["cnt", ">", "3"]] and "<" not in file.read_text(encoding="utf-8")
+
+    assert "Even &lt;ports&gt;" in ask(app, "/results/index.html").text
+    page = ask(app, "/results/q/flows").text
+    assert "Even" not in page  # of another query
+    (address,) = [attrs["href"] for attrs in Reader(page).all("a") if attrs["href"] == f"?{urlencode(heavy)}"]
+    shown = Reader(ask(app, "/results/q/flows", query=(address or "").lstrip("?")).text)
+    assert next(attrs["value"] for attrs in shown.all("input") if attrs.get("name") == "value") == "3"
+    assert "bytes over time by srcIP" in " ".join(shown.texts)
+
+    for wrong, reason in (
+        ("{", "EOF while parsing"),
+        ('[{"query": "flows"}]', "0.title: Field required"),
+        ('[{"title": "a", "query": "flows", "filters": [["cnt", "like", "3"]]}]', "compares by 'like'"),
+        ("[" + " " * (1 << 20) + "]", "more than 1,048,576 bytes"),
+    ):
+        file.write_text(wrong, encoding="utf-8")
+        for path in ("index.html", "q/flows"):
+            told = ask(app, f"/results/{path}")
+            assert told.status == 200 and all(text in " ".join(Reader(told.text).texts) for text in (str(file), reason))
+        assert ask(app, "/results/q/flows/plots.json", query="title=a").status == 400
+    file.unlink()
+    for title in ("", " ", "a" * 81):
+        assert ask(app, "/results/q/flows/plots.json", query=urlencode({"title": title})).status == 400
+
+
 def test_wrong_addresses_are_told(app: FastAPI) -> None:
     for query in (
         "version=99",
@@ -96,7 +138,7 @@ def test_wrong_addresses_are_told(app: FastAPI) -> None:
 
 def test_who_may_not_see_a_query_set_sees_none_of_its_results(made: tuple[Path, Path]) -> None:
     app = create(Board(*made), permissions=lambda: lambda name: False)
-    for path in ("", "/rows.csv", "/rows.parquet", "/plot.json", "/packets", "/packets.pcapng", "/diff"):
+    for path in ("", "/rows.csv", "/rows.parquet", "/plot.json", "/plots.json", "/packets", "/packets.pcapng", "/diff"):
         assert ask(app, f"/results/q/flows{path}", query="row=%7B%7D").status == 404, path
     assert "flows" not in ask(app, "/results/index.html").text
 

@@ -16,7 +16,7 @@ from tests.review.ledgers import HOSTILE, make
 
 pytestmark = pytest.mark.slow
 PARAMETERS = ("from", "to", "column", "op", "value", "sort", "number", "key", "page", "version", "row", "last")
-PARAMETERS += ("before", "after", "start", "end", "only", "order", "bound")
+PARAMETERS += ("title", "before", "after", "start", "end", "only", "order", "bound")
 KNOWN = {"set_name": "q", "query": "flows", "kind": "run", "name": "q", "form": "csv"}
 KNOWN |= {"name:path": "index.html", "address:path": "index.html"}
 
