@@ -133,18 +133,18 @@ def serve(
     allowed = access(host, token_file)
     spare_memory()
     board = Board(root, queries)
-    opened = listen(host, port)
-
-    def ready() -> None:
-        name = f"[{host}]" if ":" in host else host
-        tell(f"http://{name}:{opened.getsockname()[1]}/")
-        if allowed.token is not None and token_file is None:
-            tell(f"token: {allowed.token}")
-
     config = uvicorn.Config(
         guarded(board, allowed), log_level="warning", server_header=False, proxy_headers=False, ws="none"
     )
-    asyncio.run(_answer(uvicorn.Server(config), board, opened, ready))
+    with listen(host, port) as opened:
+
+        def ready() -> None:
+            name = f"[{host}]" if ":" in host else host
+            tell(f"http://{name}:{opened.getsockname()[1]}/")
+            if allowed.token is not None and token_file is None:
+                tell(f"token: {allowed.token}")
+
+        asyncio.run(_answer(uvicorn.Server(config), board, opened, ready))
 
 
 async def _answer(server: uvicorn.Server, board: Board, opened: socket.socket, ready: Callable[[], None]) -> None:

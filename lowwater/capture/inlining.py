@@ -25,6 +25,7 @@ _UNCOUNTED: dict[str, Any] = {"_nrt": False}
 
 _INLINED = (
     "addresses",
+    "content/applications",
     "content/packet_hashes",
     "content/starts",
     "formats/header",
