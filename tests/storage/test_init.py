@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from lowwater.config import load_config
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.captures import read_captures
@@ -13,7 +15,8 @@ from tests.capture.logmaker import pair
 from tests.replay.support import lowwater
 
 
-def test_init_into_an_object_store(root: ObjectPath, tmp_path: Path) -> None:
+def test_init_into_an_object_store(root: ObjectPath, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # gets the file of the PROTOCOL block
     folder = tmp_path / "in"
     folder.mkdir()
     files = pair()[1]
@@ -27,7 +30,7 @@ def test_init_into_an_object_store(root: ObjectPath, tmp_path: Path) -> None:
     assert f"wrote {root}/lowwater.toml" in said.out
     config = load_config(root)
     assert set(config.links) == {"conn", "load", "wire"} and set(config.query_sets) == {"one"}
-    assert paths.exists(root / "lowwater.toml")
+    assert paths.exists(root / "lowwater.toml") and (tmp_path / "load.schema").exists()
     again = lowwater("init", folder, "--lake", root)
     assert again.code == 1 and "already exists" in again.err
     done = lowwater("ingest", "--lake", root)
