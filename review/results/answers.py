@@ -111,6 +111,8 @@ class Answers:
         try:
             with self._places if files > MUCH else nullcontext():
                 watch(0)
+                if files > MUCH:
+                    give_back()  # what other pages have left
                 answer.value = make(watch)
         except _AbandonedError:
             with self._lock:

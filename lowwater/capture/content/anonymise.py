@@ -21,7 +21,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
 from lowwater.errors import ConfigError
@@ -180,6 +179,8 @@ def _mapped(key: bytes, highs: Words, lows: Words, bits: int) -> tuple[Words, Wo
     The block for bit k holds the k bits before it, then the padding. Bit k is inverted if the first bit of the
     encrypted block is set.
     """
+    from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes  # few processes need it
+
     # ECB is right here: the blocks are inputs of a pseudorandom function, not a text.
     cipher = Cipher(algorithms.AES(key[:_BLOCK]), modes.ECB())
     pad = np.frombuffer(cipher.encryptor().update(key[_BLOCK:]), ">u8").astype(np.uint64)

@@ -15,9 +15,6 @@ from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from lowwater.capture.content.hello import hello_columns
 from lowwater.capture.content.starts import CLIENT, VERSION_1, VERSION_2
@@ -109,6 +106,11 @@ def _expand(secret: bytes, label: bytes, length: int) -> bytes:
 
 def _decrypt(packet: bytes, at: int, identity: bytes, version: int) -> bytes:
     """Returns the frames of a client's packet whose number begins at an index; nothing if the keys do not fit."""
+    # Most processes decrypt nothing, and need not load the library.
+    from cryptography.exceptions import InvalidTag
+    from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
     secret = _expand(hmac.digest(_SALTS[version], identity, hashlib.sha256), b"client in", 32)
     key, iv, mask_key = (
         _expand(secret, _LABELS[version] + name, length) for name, length in ((b"key", 16), (b"iv", 12), (b"hp", 16))

@@ -39,7 +39,7 @@ BATCH = 65_536
 _HOUR = "partition._hour"
 _PLACE = "0"
 """Name of a column that no query has."""
-HELD = 262_144
+HELD = 1 << 15
 """Rows that are held while sorting, beside the page."""
 OPENED = 64
 """Files that are opened at a time."""
