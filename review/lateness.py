@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import PurePath
 
 from lowwater.instants import HOUR
 from lowwater.lake.ledgers.captures import Captures
 from lowwater.lake.ledgers.history import LinkLateness, lateness_files, read_lateness
+from lowwater.lake.opened import ValuesByState
 from lowwater.quality.lateness.counts import LatenessCounts
 from lowwater.quality.lateness.review import IntervalLateness, SkewReview, review
 from lowwater.quality.lateness.wording import headline
@@ -19,11 +19,8 @@ from .board import Snapshot
 
 RECENT = 31 * 24 * HOUR
 """Period before the end of the last capture that a review covers, ns."""
-
-
-_KEPT: OrderedDict[tuple[PurePath, str], tuple[object, tuple[SkewReview, str]]] = OrderedDict()
-MOST_KEPT = 512
-"""Links whose headlines are kept."""
+_HEADLINES = ValuesByState(512)
+"""Reviews and headlines of links."""
 
 
 def link_headline(snapshot: Snapshot, link: str) -> tuple[SkewReview, str]:
@@ -33,13 +30,12 @@ def link_headline(snapshot: Snapshot, link: str) -> tuple[SkewReview, str]:
     """
     place, captures = (snapshot.lake.root, link), snapshot.captures.get(link)
     state = lateness_files(snapshot.lake, link), snapshot.config.link(link), captures and captures.end
-    kept = _KEPT.get(place)
-    if kept is None or kept[0] != state:
+
+    def reviewed() -> tuple[SkewReview, str]:
         found = _reviewed(snapshot, link, rated=False)
-        kept = _KEPT[place] = state, (replace(found, seen=()), headline(found))
-        while len(_KEPT) > MOST_KEPT:
-            _KEPT.popitem(last=False)
-    return kept[1]
+        return replace(found, seen=()), headline(found)
+
+    return _HEADLINES.get(place, state, reviewed)
 
 
 def link_review(snapshot: Snapshot, link: str) -> SkewReview:

@@ -238,42 +238,28 @@ class Cluster:
             driver: a process above a driver, whose executors are meant; None for those of all.
         """
         ports = None if driver is None else _ports_of(driver)
-        found = []
-        for number in range(self.workers):
-            part = self._parts.get(f"worker{number}")
-            for process in _family(part) if part is not None and part.poll() is None else ():
-                with suppress(psutil.Error):
-                    line = process.cmdline()
-                    if "org.apache.spark.executor.CoarseGrainedExecutorBackend" in line and (
-                        ports is None or int(line[line.index("--driver-url") + 1].rpartition(":")[2]) in ports
-                    ):
-                        found.append(process)
-        return found
+        return [
+            process
+            for _, process, line in self._commands()
+            if "org.apache.spark.executor.CoarseGrainedExecutorBackend" in line
+            and (ports is None or int(line[line.index("--driver-url") + 1].rpartition(":")[2]) in ports)
+        ]
 
     def drivers(self) -> list[int]:
         """The numbers of the processes of drivers on workers."""
-        found = []
-        for number in range(self.workers):
-            part = self._parts.get(f"worker{number}")
-            for process in _family(part) if part is not None and part.poll() is None else ():
-                with suppress(psutil.Error):
-                    line = process.cmdline()
-                    if "--deployed" in line and "java" not in line[0]:
-                        found.append(process.pid)
-        return found
+        return [process.pid for _, process, line in self._commands() if "--deployed" in line and "java" not in line[0]]
 
     def computing(self) -> list[str]:
         """The workers whose executors have Python processes, which run the tasks."""
-        names = []
-        for number in range(self.workers):
-            part = self._parts.get(f"worker{number}")
-            lines = []
+        return list(dict.fromkeys(name for name, _, line in self._commands() if "pyspark.daemon" in " ".join(line)))
+
+    def _commands(self) -> Iterator[tuple[str, psutil.Process, list[str]]]:
+        """Each process below a worker that is at work: the name of the worker, the process, its words."""
+        for name in (f"worker{number}" for number in range(self.workers)):
+            part = self._parts.get(name)
             for process in _family(part) if part is not None and part.poll() is None else ():
                 with suppress(psutil.Error):
-                    lines.append(" ".join(process.cmdline()))
-            if any("pyspark.daemon" in line for line in lines):
-                names.append(f"worker{number}")
-        return names
+                    yield name, process, process.cmdline()
 
     def stop(self) -> None:
         """Ends all parts."""

@@ -6,12 +6,9 @@ Written by ingest; read by coverage, the digest, the packet reader and status.
 from __future__ import annotations
 
 import json
-import threading
-from collections import OrderedDict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
-from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
@@ -22,7 +19,7 @@ from numpy.typing import NDArray
 from lowwater.config import Link
 from lowwater.lake.datasets import pads
 from lowwater.lake.layout import CAPTURES, MALFORMED, Lake
-from lowwater.lake.opened import cached_value
+from lowwater.lake.opened import ValuesByState, cached_value
 from lowwater.lake.tables import append_rows, column_values, files_dataset, lake_errors, quote, read_rows, replace_rows
 
 if TYPE_CHECKING:
@@ -364,26 +361,16 @@ def files_by_link(table: DeltaTable | None) -> dict[str, tuple[str, ...]]:
     return {link: tuple(sorted(names)) for link, names in by_link.items()}
 
 
-_READ: OrderedDict[tuple[PurePath, str], tuple[tuple[str, ...], Captures]] = OrderedDict()
-_READ_LOCK = threading.Lock()
-MOST_LINKS = 512
-"""Links whose captures are kept, of all lakes of the process."""
+_READ = ValuesByState(512)
+"""Captures of links of all lakes of the process."""
 
 
 def _link_captures(lake: Lake, link: str, files: tuple[str, ...]) -> Captures:
-    place = lake.captures, link
-    with _READ_LOCK:
-        kept = _READ.get(place)
-    if kept is not None and kept[0] == files:  # names of files are unique
-        return kept[1]
-    dataset = files_dataset(lake.captures, [(name, pads.field("link") == link) for name in files], CAPTURES)
-    captures = Captures.of_ledger(dataset.to_table())
-    with _READ_LOCK:
-        _READ[place] = files, captures
-        _READ.move_to_end(place)
-        while len(_READ) > MOST_LINKS:
-            _READ.popitem(last=False)
-    return captures
+    def read() -> Captures:
+        parts = [(name, pads.field("link") == link) for name in files]
+        return Captures.of_ledger(files_dataset(lake.captures, parts, CAPTURES).to_table())
+
+    return _READ.get((lake.captures, link), files, read)  # names of files are unique
 
 
 def _values(column: Any, size: int, pool: dict[int, int]) -> list[Any]:

@@ -20,7 +20,7 @@ from lowwater.errors import LakeError
 from lowwater.instants import HOUR, format_instant, parse_instant
 from lowwater.lake.datasets import pads
 from lowwater.lake.layout import Lake
-from lowwater.lake.opened import cached_value, existing, newest
+from lowwater.lake.opened import at_version, cached_value, existing, newest
 from lowwater.lake.results.sums import ALL, is_key, read_sums
 from lowwater.lake.results.visible import of_query, plain_type
 from lowwater.lake.tables import files_dataset, lake_errors
@@ -112,10 +112,8 @@ class ResultTable:
     watch: Callable[[int], None] = lambda files: None
 
     def opened(self) -> DeltaTable:
-        """Opens the table at this version: what it has of 9,000 files takes 20 MB, so it is not kept."""
-        from deltalake import DeltaTable
-
-        return DeltaTable(str(self.path), version=self.version, storage_options=paths.storage_options(self.path))
+        """Opens the table at this version."""
+        return at_version(self.path, self.version)
 
     def count(self, wish: Wish) -> int:
         """Counts the rows of a wish. Without filters only files at the ends of the range are read.
@@ -370,9 +368,7 @@ def result_table(lake: Lake, query: str, version: int | None = None) -> ResultTa
 
 def _open(path: PurePath, query: str, version: int, latest: int | None) -> ResultTable:
     """Reads the log of a table up to a version; without `latest` the version is the newest one."""
-    from deltalake import DeltaTable
-
-    table = DeltaTable(str(path), version=version, storage_options=paths.storage_options(path))
+    table = at_version(path, version)
     files = pa.table(table.get_add_actions(flatten=True))
     gone = [name for name in files.column("path").to_pylist() if latest is not None and not paths.has_file(path / name)]
     if gone:

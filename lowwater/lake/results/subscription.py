@@ -19,6 +19,7 @@ from lowwater.errors import BehindError, LakeError
 from lowwater.instants import HOUR, parse_instant
 from lowwater.lake.datasets import pads
 from lowwater.lake.layout import Lake, lake_to_read
+from lowwater.lake.opened import at_version
 from lowwater.lake.results.positions import BEGIN, Keeper, Position, hold_keeper
 from lowwater.lake.results.published_log import LogEntry, last_note, read_entry
 from lowwater.lake.results.streams import plain_type
@@ -282,12 +283,10 @@ class Subscription:
 
     def _snapshot(self) -> DeltaTable:
         """Opens the table at the version of the position."""
-        from deltalake import DeltaTable
         from deltalake.exceptions import DeltaError
 
-        options = paths.storage_options(self._path)
         try:
-            return DeltaTable(str(self._path), version=self._at.version, storage_options=options)
+            return at_version(self._path, self._at.version)
         except DeltaError:
             raise BehindError(
                 f"stream {self.stream}: version {self._at.version} is no longer in its log", AGAIN
