@@ -8,6 +8,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -191,6 +192,15 @@ def test_the_image_is_made_of_what_is_there() -> None:
     lock = (ROOT / "requirements.txt").read_text(encoding="utf-8")
     pins = re.findall(r"^([\w-]+)==", (ROOT / "docker" / "requirements.txt").read_text(encoding="utf-8"), re.MULTILINE)
     assert "asyncpg" in pins and not [name for name in pins if f"\n{name}==" in lock]
+
+
+def test_the_image_has_every_package() -> None:
+    """The build of the package in the image ends with an error where a folder of it is absent."""
+    built = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]
+    places = built["package-dir"]
+    tops = {package.partition(".")[0] for package in built["packages"]}
+    folders = {ROOT / places.get(top, top) for top in tops}
+    assert all(any(folder.is_relative_to(source) for source in copied()) for folder in folders), folders
 
 
 def test_every_instruction_of_the_image_can_be_done_without_an_engine() -> None:

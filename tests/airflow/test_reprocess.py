@@ -6,7 +6,6 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,6 @@ from lowwater.instants import HOUR, format_instant
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import open_lake
 from lowwater.replay.interval import statuses
-from lowwater.replay.job import Job
 from tests.airflow.chromium import browser, fill_form, frame, run_backfill
 from tests.airflow.conftest import FLOWS, Platform, prepare, script, wait
 from tests.docs.book import ROOT, blocks
@@ -33,8 +31,6 @@ both = ["main1", "control"]
 
 [query_sets.changed]
 
-[query_sets.chain]
-
 [query_sets.beat]
 interval = "12h"
 
@@ -43,10 +39,6 @@ patience = "0s"
 
 [schedule]
 maintain = "never"
-"""
-HANDS_OVER = """DEFINE { query_name 'hosts'; }
-SELECT tb, srcIP, count(*) AS cnt, running_sum(len) AS total
-FROM main1.IPV4 GROUP BY time/600 AS tb, srcIP CLOSING_WHEN count(*) = 0
 """
 LINK = """
 [links.{name}]
@@ -111,7 +103,6 @@ def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
     lake, queries = open_lake(folder / "lake"), folder / "queries"
     queries.mkdir()
     (queries / "changed.gsql").write_text(FLOWS.format(name="rows", more="", links="[both]"), encoding="utf-8")
-    (queries / "chain.gsql").write_text(HANDS_OVER, encoding="utf-8")
     (queries / "beat.gsql").write_text(BEATS, encoding="utf-8")
     (lake.root / "beat.schema").write_text(SCHEMA, encoding="utf-8")
     (folder / "own").mkdir()
@@ -120,12 +111,11 @@ def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
     beat(lake.root, folder / "captures", 0)
     for each in generate(folder / "captures", START, HOURS, ["main1", "control"], rate=1.0, seed=7):
         ingest(lake, each.link, [each.path], load_config(lake.root), (each.start, each.end))
-    Job.open(lake.root, "chain", queries)  # as `plan` does: the lake keeps that its intervals run in order
     home = script("home").Home(folder / "airflow", lake.root, queries)
     try:
         prepare(home, folder / "own")
         home.start()
-        dags = ("replay_changed", "replay_chain", "replay_beat", "day_of_beats", "day_of_hours", "capture_ingest")
+        dags = ("replay_changed", "replay_beat", "day_of_beats", "day_of_hours", "capture_ingest")
         home.ready(*dags, slots=2)
         yield Platform(home, lake.root, folder / "captures", [])
     finally:
@@ -150,10 +140,10 @@ def beat(lake: Path, folder: Path, half: int) -> None:
     ingest(open_lake(lake), "beat", [path], load_config(lake), (begin, end))
 
 
-def states(platform: Platform, query_set: str = "changed") -> list[str]:
-    """Of two hours of a query set; the records of the last minute lie behind `until`, in a third that nobody runs."""
+def states(platform: Platform) -> list[str]:
+    """Of two hours of `changed`; the packets of the last minute lie behind `until`, in a third that nobody runs."""
     rows = statuses(platform.lake, platform.home.queries)
-    return [row.state for row in rows if row.query_set == query_set and row.start < START + HOURS * HOUR]
+    return [row.state for row in rows if row.query_set == "changed" and row.start < START + HOURS * HOUR]
 
 
 def notes(platform: Platform) -> list[str]:
@@ -248,18 +238,6 @@ def test_the_form_says_what_to_choose_and_runs_what_is_stale(platform: Platform,
     assert second.startswith(f"{NAMES[1]}: incomplete: ")
 
 
-def test_a_set_that_hands_state_over_runs_in_order_though_two_runs_may_be_at_work(platform: Platform) -> None:
-    """Without `chain_start`: each hour begins only when the one before is published, and is not tried twice."""
-    platform.backfill("replay_chain", START, START + HOUR, parallel=2, again="completed")
-    assert set(platform.finish("replay_chain", HOURS).values()) == {"success"}
-    assert states(platform, "chain") == ["done", "done"]
-    tasks = platform.home.tasks("replay_chain")
-    assert {task["try_number"] for task in tasks} == {1}
-    published = platform.task("replay_chain", START, "publish")["end_date"]
-    begun = platform.task("replay_chain", START + HOUR, "wait")["start_date"]
-    assert datetime.fromisoformat(begun) >= datetime.fromisoformat(published)
-
-
 def consumed(platform: Platform, dag: str = "day_of_beats") -> list[tuple[str, str]]:
     """Of each run of a consumer its partition and the state of its last task, oldest first, once all have ended."""
 
@@ -330,18 +308,18 @@ def test_a_skew_is_recommended_accepted_and_what_became_stale_is_run_again(platf
     inside.get_by_role("button", name="Set the skew of main1 to").click()
     inside.get_by_text("The skew of main1 is").wait_for()
     assert load_config(platform.lake).link("main1").skew != before
-    assert states(platform, "chain") == ["stale", "stale"]
-    inside.get_by_role("link", name="Backfill the 2 stale intervals of chain").click()
-    inside.get_by_text("Airflow makes a backfill of 2 runs of replay_chain, 1 at a time.").wait_for()
-    inside.get_by_role("button", name="Backfill chain").click()
+    assert states(platform) == ["stale", "stale"]
+    inside.get_by_role("link", name="Backfill the 2 stale intervals of changed").click()
+    inside.get_by_text("Airflow makes a backfill of 2 runs of replay_changed").wait_for()
+    inside.get_by_role("button", name="Backfill changed").click()
     inside.get_by_text("Airflow made backfill").wait_for()
     page.goto("about:blank")
-    assert wait(lambda: states(platform, "chain") == ["done", "done"], 240, 2.0)
+    assert wait(lambda: states(platform) == ["done", "incomplete"], 240, 2.0)
     page.goto(f"{platform.home.address}/plugin/lowwater")
-    cells = frame(page).locator('a[href*="interval/chain/"]')
+    cells = frame(page).locator('a[href*="interval/changed/"]')
     cells.first.wait_for()
     labels = [cells.nth(at).get_attribute("aria-label") for at in range(HOURS)]
-    assert labels == ["1 Jan 00:00, done", "1 Jan 01:00, done"]
+    assert labels == ["1 Jan 00:00, done", "1 Jan 01:00, incomplete"]
     log = platform.home.ask("GET", "eventLogs?limit=100&order_by=-event_log_id")["event_logs"]
     told = {(entry["event"], entry["owner"]) for entry in log}
     assert {("lowwater_set_skew", "admin"), ("create_backfill", "admin")} <= told
