@@ -26,12 +26,12 @@ import threading
 import time
 import uuid
 from collections import Counter, defaultdict, deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
-from typing import Any
+from typing import Any, TypeVar
 
 import psutil
 from demo import LINK
@@ -47,6 +47,7 @@ from lowwater.lake.tables import open_table, safe_name
 from lowwater.storage import paths
 from lowwater.storage.object_paths import ObjectPath
 
+Value = TypeVar("Value")
 START = parse_instant("2026-01-01T00:00:00Z")
 LINKS = ("main1", "main2", "control")
 QUERY_SET = "demo"
@@ -242,8 +243,8 @@ class Lane:
                 break
         self.lengths[INGEST].append(time.monotonic() - self._began)
         self._kill = None
-        same = captured(self.lake) == captured(self.run.quiet)
-        left = [str(file) for file in paths.files_below(self.lake / "_work")]
+        same = again(lambda: captured(self.lake)) == captured(self.run.quiet)
+        left = staged(self.lake / "_work")
         self._line({"ingest": self.lake.name}, kill, tried, same, left, time.monotonic() - began)
 
     def replay(self, first: int, last: int, ends: float) -> None:
@@ -369,7 +370,7 @@ class Lane:
         start = START + number * HOUR
         # With the interval before it, of which a kill must have left no row either.
         first, hours = max(START, start - HOUR), min(number, 1) + 1
-        same = rows(self.lake, first, hours) == rows(self.run.quiet, first, hours)
+        same = again(lambda: rows(self.lake, first, hours)) == rows(self.run.quiet, first, hours)
         left = self._staging(start)
         if left:  # its driver died between the commit and the end of its run
             span = "--from", _begin(number), "--to", _begin(number + 1)
@@ -381,7 +382,7 @@ class Lane:
         """The staging files of the interval at an instant, ns, once its run has had time to remove them."""
         folder = self.lake / "_work" / safe_name(f"{QUERY_SET} {start}-{start + HOUR}")
         deadline = time.monotonic() + CLEANS
-        while (left := [str(file) for file in paths.files_below(folder)]) and time.monotonic() < deadline:
+        while (left := staged(folder)) and time.monotonic() < deadline:
             time.sleep(1.0)
         return left
 
@@ -391,6 +392,23 @@ class Lane:
         with self.run.ledger.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
         print(json.dumps(line), flush=True)
+
+
+def again(read: Callable[[], Value]) -> Value:
+    """What a read of a lake gives, which is repeated while the kill of another lake has taken the S3 server away."""
+    deadline = time.monotonic() + CLEANS
+    while True:
+        try:
+            return read()
+        except OSError:  # a StoreError is one, and so is what the readers of Delta raise
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(1.0)
+
+
+def staged(folder: PurePath) -> list[str]:
+    """The files below a folder of a lake."""
+    return again(lambda: [str(file) for file in paths.files_below(folder)])
 
 
 def _begin(number: int) -> str:
