@@ -10,6 +10,7 @@ import os
 import re
 import shlex
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -173,6 +174,8 @@ def _base(stage: Stage) -> None:
     if done.returncode:
         raise ImageError(done.stdout[-2000:])
     shutil.copy("/etc/resolv.conf", stage.root / "etc" / "resolv.conf")
+    # As an engine writes it: Spark looks up the address of the machine's own name.
+    (stage.root / "etc" / "hosts").write_text(f"127.0.0.1 localhost {socket.gethostname()}\n", encoding="utf-8")
     for line in BASE.splitlines():
         stage.run(line)
     if AUTHORITIES.is_dir():  # a proxy of this machine may sign with its own

@@ -20,13 +20,6 @@ from tests.replay.support import ROOT, table_rows
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-COUNT = """
-import sys
-sys.prefix = sys.argv[1]
-from lowwater.high.session import build_session
-print(build_session().range(3).count())
-"""
-
 ALONE = """
 import sys
 sys.prefix = sys.argv[1]
@@ -37,9 +30,10 @@ print(session._waiting.gateway.proc.poll())
 
 DELTA = """
 import sys
+sys.prefix, table = sys.argv[1], sys.argv[2]
 from lowwater.high.session import SessionSettings, build_session
 session = build_session(settings=SessionSettings(delta=True, quick_start=False))
-print(session.read.format("delta").load(sys.argv[1]).count())
+print(session.read.format("delta").load(table).count())
 """
 
 AHEAD = """
@@ -64,11 +58,10 @@ else:
 """
 
 
-def spoken(code: str, argument: Path) -> str:
+def spoken(code: str, *arguments: Path) -> str:
     """What a program says, which must be nothing but its own output."""
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(argument)], cwd=ROOT, capture_output=True, text=True, timeout=300
-    )
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     return done.stdout
@@ -85,10 +78,16 @@ def archive() -> Path:
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_a_session_does_with_a_damaged_archive(archive: Path, tmp_path: Path) -> None:
-    """tests/packaging/test_wheel.py has a session without an archive."""
+def test_a_session_does_with_a_damaged_archive_and_reads_published_tables(
+    archive: Path, published: Path, tmp_path: Path
+) -> None:
+    """A session for many rows, with Delta; that for few rows is the one of all other tests.
+
+    tests/packaging/test_wheel.py has a session without an archive.
+    """
     folder = tmp_path / "share" / "lowwater"
     folder.mkdir(parents=True)
+    (folder / "jars").symlink_to(jars_folder())
     bad = Path(shutil.copy(archive, folder))
     bad.chmod(0o600)
     with bad.open("r+b") as file:
@@ -96,7 +95,9 @@ def test_a_session_does_with_a_damaged_archive(archive: Path, tmp_path: Path) ->
             file.seek(archive.stat().st_size * eighth // 8)
             file.write(b"damage" * 100)
     assert class_archive(folder) == bad
-    assert spoken(COUNT, tmp_path) == "3\n"
+    rows = len(table_rows(published, "flows"))
+    assert rows > 0
+    assert spoken(DELTA, tmp_path, published / "tables" / "flows") == f"{rows}\n"
 
 
 @pytest.mark.spark
@@ -124,15 +125,6 @@ def test_the_archive_is_used(archive: Path, spark: SparkSession) -> None:
     jvm = psutil.Process(spark.sparkContext._gateway.proc.pid)
     mapped = {Path(each.path) for each in jvm.memory_maps()}
     assert archive in mapped, "it is of another Java or other jars: rm .venv/.classes && make setup"
-
-
-@pytest.mark.spark
-@pytest.mark.slow
-def test_spark_reads_published_tables_where_it_is_asked_to(published: Path) -> None:
-    """In a session for many rows; that for few rows is the one of all other tests."""
-    rows = len(table_rows(published, "flows"))
-    assert rows > 0
-    assert spoken(DELTA, published / "tables" / "flows") == f"{rows}\n"
 
 
 @pytest.mark.spark
