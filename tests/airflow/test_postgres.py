@@ -7,7 +7,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 import urllib.request
 from collections.abc import Iterator
 from datetime import datetime
@@ -23,13 +22,14 @@ from lowwater.lake.layout import open_lake
 from lowwater.replay.interval import statuses
 from lowwater.replay.job import Job
 from tests.airflow.compose import example, load
-from tests.airflow.conftest import FLOWS, LINK, script, wait
+from tests.airflow.conftest import LINK, script, wait
 from tests.postgres import postgres_server
 from tests.replay.support import ROOT, START, table_rows
 
 pytestmark = pytest.mark.spark
 PARTS = ("api", "scheduler", "scheduler", "dag-processor", "triggerer")
-PART = HOUR // 3
+INTERVALS = 3
+PART = HOUR // INTERVALS
 """Length of an interval of the query set that hands state over, ns."""
 HANDS_OVER = """DEFINE { query_name 'hosts'; }
 SELECT tb, srcIP, count(*) AS cnt FROM main1.IPV4 GROUP BY time/600 AS tb, srcIP CLOSING_WHEN count(*) = 0
@@ -61,10 +61,7 @@ def airflow(postgres: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         until=format_instant(START + HOUR),
         policy="fail",
     )
-    (folder / "lake" / "lowwater.toml").write_text(
-        f'{text}[query_sets.small]\n[query_sets.chain]\ninterval = "20min"\n'
-    )
-    (folder / "queries" / "small.gsql").write_text(FLOWS.format(name="small_flows", links="main1", more=""))
+    (folder / "lake" / "lowwater.toml").write_text(f'{text}[query_sets.chain]\ninterval = "20min"\n')
     (folder / "queries" / "chain.gsql").write_text(HANDS_OVER)
     open_lake(folder / "lake")
     Job.open(
@@ -128,39 +125,27 @@ def _healthy(address: str) -> bool:
         return False
 
 
-def test_a_backfill_over_postgresql(airflow: Any) -> None:
-    airflow.ready("capture_ingest", "replay_small", slots=1)
-    begin = format_instant(START)
-    for dag in ("capture_ingest", "replay_small"):
-        airflow.backfill(dag, begin, begin)
-    runs = ("capture_ingest", "replay_small")
-    deadline = time.monotonic() + 300
-    while time.monotonic() < deadline:
-        states = {dag: [run["state"] for run in airflow.runs(dag)] for dag in runs}
-        if all(found and set(found) <= {"success", "failed"} for found in states.values()):
-            break
-        time.sleep(1)
-    assert states == {dag: ["success"] for dag in runs}
-    assert len(table_rows(airflow.lake, "small_flows", START, START + HOUR)) > 100
-    events = airflow.ask("GET", "assets/events?limit=100")["asset_events"]
-    (table,) = [each for each in events if each["name"] == "small_flows"]
-    assert table["extra"]["rows"] > 100 and table["extra"]["verdict"] == "passed"
+def _await_success(airflow: Any, dag: str, runs: int) -> None:
+    """Waits until all runs of a DAG have ended, and holds that they did well."""
+
+    def ended() -> list[str]:
+        states = [run["state"] for run in airflow.runs(dag)]
+        return states if len(states) == runs and set(states) <= {"success", "failed"} else []
+
+    states = wait(ended, 300, 1.0)
+    assert states == ["success"] * runs, [(task["task_id"], task["state"]) for task in airflow.tasks(dag)]
 
 
 def test_two_schedulers_keep_the_order_of_a_set_that_hands_state_over(airflow: Any) -> None:
-    """Airflow holds the runs of a backfill apart in one scheduler only; here each waits for the one before."""
+    """Backfills of both DAGs. Airflow holds runs apart in one scheduler only; here each waits for the one before."""
     schedulers = airflow.ask("GET", "jobs?job_type=SchedulerJob&is_alive=true")["jobs"]
     assert len(schedulers) == 2
-    airflow.ready("replay_chain", slots=2)
-    first, last = format_instant(START), format_instant(START + 2 * PART)
-    airflow.backfill("replay_chain", first, last, parallel=3, again="completed")
-
-    def ended() -> bool:
-        states = [run["state"] for run in airflow.runs("replay_chain")]
-        return len(states) == 3 and set(states) <= {"success", "failed"}
-
-    assert wait(ended, 300, 1.0), [(task["task_id"], task["state"]) for task in airflow.tasks("replay_chain")]
-    assert {run["state"] for run in airflow.runs("replay_chain")} == {"success"}
+    airflow.ready("capture_ingest", "replay_chain", slots=2)
+    first, last = format_instant(START), format_instant(START + (INTERVALS - 1) * PART)
+    airflow.backfill("capture_ingest", first, first)
+    _await_success(airflow, "capture_ingest", 1)
+    airflow.backfill("replay_chain", first, last, parallel=INTERVALS, again="completed")
+    _await_success(airflow, "replay_chain", INTERVALS)
     tasks = airflow.tasks("replay_chain")
     assert {task["try_number"] for task in tasks} == {1}
     begun, published = (
@@ -172,10 +157,13 @@ def test_two_schedulers_keep_the_order_of_a_set_that_hands_state_over(airflow: A
         for name, key in (("wait", "start_date"), ("publish", "end_date"))
     )
     assert all(end <= begin for end, begin in zip(published[:-1], begun[1:], strict=True)), (published, begun)
-    rows = [
-        row for row in statuses(airflow.lake, airflow.queries) if row.query_set == "chain" and row.start < START + HOUR
-    ]
-    assert [row.state for row in rows] == ["done"] * 3
+    rows = [row for row in statuses(airflow.lake, airflow.queries) if row.start < START + HOUR]
+    assert [row.state for row in rows] == ["done"] * INTERVALS
+    assert len(table_rows(airflow.lake, "hosts", START, START + HOUR)) > 10
+    events = airflow.ask("GET", "assets/events?limit=100")["asset_events"]
+    tables = [each["extra"] for each in events if each["name"] == "hosts"]
+    assert len(tables) == INTERVALS
+    assert all(extra["rows"] > 0 and extra["verdict"] == "passed" for extra in tables)
 
 
 def _ends(log: Path) -> dict[str, Any]:
@@ -187,7 +175,7 @@ def _ends(log: Path) -> dict[str, Any]:
 
 def test_openlineage_is_told_of_files_and_tables(airflow: Any) -> None:
     """Every task of the backfill tells what it read and wrote."""
-    tasks = ("capture_ingest.ingest", "replay_small.evaluate", "replay_small.publish")
+    tasks = ("capture_ingest.ingest", "replay_chain.evaluate", "replay_chain.publish")
     # A task tells its end after it has told Airflow of its success, so the run may be over before.
     wait(lambda: {*tasks} <= {*_ends(airflow.lake.parent / "lineage")}, 90)
     ends = _ends(airflow.lake.parent / "lineage")
@@ -196,7 +184,7 @@ def test_openlineage_is_told_of_files_and_tables(airflow: Any) -> None:
     def names(task: str, side: str) -> set[str]:
         return {Path(each["name"]).relative_to(airflow.lake.parent).as_posix() for each in ends[task][side]}
 
-    assert names("replay_small.publish", "inputs") == {"lake/streams/small_flows"}
-    assert names("replay_small.publish", "outputs") == {"lake/tables/small_flows"}
-    assert names("replay_small.evaluate", "inputs") == {"lake/packets"} == names("capture_ingest.ingest", "outputs")
+    assert names("replay_chain.publish", "inputs") == {"lake/streams/hosts"}
+    assert names("replay_chain.publish", "outputs") == {"lake/tables/hosts"}
+    assert names("replay_chain.evaluate", "inputs") == {"lake/packets"} == names("capture_ingest.ingest", "outputs")
     assert {name.startswith("captures/main1/main1_") for name in names("capture_ingest.ingest", "inputs")} == {True}

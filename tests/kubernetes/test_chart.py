@@ -60,7 +60,9 @@ def helm(*arguments: object, program: bool = False) -> subprocess.CompletedProce
 
 
 def render(chart: Path, *options: str, program: bool = False) -> list[dict[str, Any]]:
-    done = helm("template", "demo", chart, "--namespace", "lakes", *options, program=program)
+    # A program that `go install` builds takes Kubernetes 1.20 for the cluster, since no release has named another one.
+    version = ("--kube-version", KUBERNETES[1]) if program else ()
+    done = helm("template", "demo", chart, "--namespace", "lakes", *version, *options, program=program)
     assert done.returncode == 0, done.stderr
     return [document for document in yaml.safe_load_all(done.stdout) if document]
 
