@@ -10,7 +10,6 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -33,7 +32,6 @@ from tests.replay.support import END, HOURS, LINKS, ROOT, START
 LATE_HOURS = 2
 PATIENCE = 20.0
 """Seconds that a run waits for a link that does not report."""
-NODES = "traffic/DSPJ2021+benchmark-data__20210929-11-experiment-baseline-with-latency-6__node_*.pcap"
 FLOWS = """
 DEFINE {{ query_name '{name}'; {more} }}
 SELECT tb, protocol, srcIP, destIP, srcPort, destPort, count(*) AS cnt, sum(len) AS bytes
@@ -213,22 +211,21 @@ def platform(started: Platform) -> Platform:
 
 
 @pytest.fixture(scope="module")
-def started(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Platform]:
-    """Airflow over three links with captures, one with a missing one, and the six real nodes where they are there."""
+def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
+    """Airflow over three links with captures, and one with a missing one."""
     folder = tmp_path_factory.mktemp("platform")
     (folder / "lake").mkdir()
     _captures(folder / "captures")
-    nodes = _nodes(folder / "captures", request)
-    _queries(folder / "queries", bool(nodes))
+    _queries(folder / "queries")
     hook, told = _webhook()
-    _settings(folder / "lake" / "lowwater.toml", nodes, f"http://127.0.0.1:{hook.server_port}/told")
+    _settings(folder / "lake" / "lowwater.toml", f"http://127.0.0.1:{hook.server_port}/told")
     _ingest_later_hours(folder / "lake", folder / "captures")
     module = script("home")
     home = module.Home(folder / "airflow", folder / "lake", folder / "queries")
     try:
         prepare(home)
         home.start()
-        sets = ["replay_pair", "replay_late", "replay_careful", *(["replay_nodes"] if nodes else [])]
+        sets = ["replay_pair", "replay_late", "replay_careful"]
         home.ready("capture_ingest", "lowwater_digest", "lowwater_maintain", *sets, slots=2)
         yield Platform(home, folder / "lake", folder / "captures", told)
     finally:
@@ -283,28 +280,12 @@ def _log(folder: Path) -> None:
         path.write_text("".join(["time,src,bytes\n", *lines]), encoding="ascii")
 
 
-def _nodes(folder: Path, request: pytest.FixtureRequest) -> str:
-    """The real captures as hourly files; the settings of their links, nothing where they are absent."""
-    files: list[Path] = []
-    if any("captures" in item.keywords for item in request.session.items):
-        with suppress(pytest.skip.Exception):  # without captures the test that is about them skips, no other
-            files = sorted(request.getfixturevalue("captures_dir").glob(NODES))
-    if not files:
-        return ""
-    named = [f"node{number}={path}" for number, path in enumerate(files, 1)]
-    assert script("hourly").main(["--out", str(folder), *named]) == 0
-    text = (folder / "lowwater.toml").read_text()
-    return text.replace('captures = "', 'captures = "../captures/')
-
-
-def _queries(folder: Path, nodes: bool) -> None:
+def _queries(folder: Path) -> None:
     folder.mkdir()
     pair = [("flows", "[both]", ""), ("left", "[both]", "visibility 'internal';"), ("right", "main2", "")]
     _query_set(folder / "pair.gsql", pair, JOIN.format(name="joined", left="left", right="right"), LOGGED)
     _query_set(folder / "late.gsql", [("late_flows", "late", "")])
     _query_set(folder / "careful.gsql", [("careful_flows", "control", "")])
-    if nodes:
-        _query_set(folder / "nodes.gsql", [("node_flows", "[nodes]", "")])
 
 
 def _query_set(path: Path, flows: Sequence[tuple[str, str, str]], *others: str) -> None:
@@ -312,11 +293,8 @@ def _query_set(path: Path, flows: Sequence[tuple[str, str, str]], *others: str) 
     path.write_text(";\n".join([*texts, *others]) + "\n", encoding="utf-8")
 
 
-def _settings(path: Path, nodes: str, hook: str) -> None:
-    sets = {"both": ["main1", "control"]}
-    if nodes:
-        sets["nodes"] = [f"node{number}" for number in range(1, 7)]
-    text = "[sets]\n" + "".join(f"{name} = {links!r}\n".replace("'", '"') for name, links in sets.items())
+def _settings(path: Path, hook: str) -> None:
+    text = '[sets]\nboth = ["main1", "control"]\n'
     text += f'\n[replay]\npatience = "{PATIENCE:.0f}s"\n\n[query_sets.late]\nprocesses = "each"\n'
     text += f'\n[query_sets.careful]\napproval = true\ndeadline = "1s"\n\n[notify]\nurl = "{hook}"\ndigest = "never"\n'
     text += '\n[schedule]\nmaintain = "never"\n'
@@ -330,7 +308,7 @@ def _settings(path: Path, nodes: str, hook: str) -> None:
         )
     text += LOG.format(since=format_instant(START), until=format_instant(END))
     path.with_name("log.schema").write_text(SCHEMA, encoding="utf-8")
-    path.write_text(text + nodes, encoding="utf-8")
+    path.write_text(text, encoding="utf-8")
 
 
 @pytest.fixture

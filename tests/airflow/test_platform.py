@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800)]
 PAIR = ("flows", "right", "joined")
-NODES_HOUR = parse_instant("2021-09-29T10:00:00Z")
 
 
 def test_reverse_and_parallel_with_kills(platform: Platform, spark: SparkSession, tmp_path: Path) -> None:
@@ -272,26 +271,6 @@ def test_maintenance(platform: Platform) -> None:
     assert wait(lambda: [each["state"] for each in platform.home.runs("lowwater_maintain")] == ["success"], 400, 1.0)
     assert table_rows(platform.lake, "careful_flows") == before != []
     assert leftovers(platform.lake) == []
-
-
-@pytest.mark.captures
-def test_six_nodes_as_hourly_files(platform: Platform, captures_dir: Path) -> None:
-    """The real captures of six nodes through the DAGs: nothing refused, every packet in a flow, the audit passed."""
-    platform.backfill("capture_ingest", NODES_HOUR, NODES_HOUR)
-    assert platform.finish("capture_ingest", 3)["2021-09-29T10:00:00Z"] == "success"
-    platform.backfill("replay_nodes", NODES_HOUR, NODES_HOUR)
-    assert platform.finish("replay_nodes", 1) == {"2021-09-29T10:00:00Z": "success"}
-    assert states(platform, "nodes")[NODES_HOUR, "node_flows"] == "done"
-    report = lowwater("report", "--lake", platform.lake, "--interval", "2021-09-29T10:00:00Z")
-    assert report.code == 0 and "passed" in report.out
-    packets = platform.lake / "packets" / "link=node*" / "hour=*" / "*.parquet"
-    with duckdb.connect() as database:
-        query = f"SELECT count(*), count(DISTINCT (link, capture)) FROM read_parquet('{packets}') WHERE ipversion > 0"
-        with_ip, files = database.execute(query).fetchall()[0]
-    assert files == 6
-    published = open_table(platform.lake / "tables" / "node_flows")
-    assert published is not None
-    assert sum(published.to_pyarrow_table().column("cnt").to_pylist()) == with_ip > 0
 
 
 def logged(lake: Path) -> list[tuple[Any, ...]]:

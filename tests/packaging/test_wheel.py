@@ -99,17 +99,6 @@ def test_the_light_core_works_from_the_wheel(built: tuple[Path, Path], tmp_path:
 
 
 @pytest.mark.slow
-def test_small_extras_work_from_the_wheel(built: tuple[Path, Path], tmp_path: Path) -> None:
-    """All in one environment; `.ci/matrix` gives each its own."""
-    extras = ["quality", "metrics", "serve", *(["s3"] if PACKAGES.is_dir() else [])]
-    place = Installation(tmp_path, built[1], extras)
-    installed.write_capture(tmp_path)
-    for extra in extras:
-        for check in installed.CHECKS[extra]:
-            check(place)
-
-
-@pytest.mark.slow
 def test_uvx_needs_the_wheel_alone(built: tuple[Path, Path], tmp_path: Path) -> None:
     capture = installed.write_capture(tmp_path)
     tool = [UV, "tool", "run", "--quiet", "--python", sys.executable, "--constraints", ROOT / "requirements/core.txt"]
@@ -123,10 +112,19 @@ def test_uvx_needs_the_wheel_alone(built: tuple[Path, Path], tmp_path: Path) -> 
 
 
 @pytest.mark.slow
+def test_quality_alone_works_from_the_wheel(built: tuple[Path, Path], tmp_path: Path) -> None:
+    installed.check_quality(Installation(tmp_path, built[1], ["quality"]))
+
+
+@pytest.mark.slow
 @pytest.mark.spark
-def test_airflow_and_spark_work_from_the_wheel(built: tuple[Path, Path], tmp_path: Path) -> None:
-    """A backfill on Spark; `.ci/matrix` also runs a query without a lake there."""
-    place = Installation(tmp_path, built[1], ["airflow"])
+def test_the_other_extras_work_from_the_wheel(built: tuple[Path, Path], tmp_path: Path) -> None:
+    """All in one environment, with a backfill on Spark; `.ci/matrix` gives each its own."""
+    checks = [installed.check_lake, installed.check_metrics, installed.check_serve, installed.check_airflow]
+    extras = ["metrics", "serve", "airflow"]
+    if PACKAGES.is_dir():
+        checks, extras = [*checks, installed.check_s3], [*extras, "s3"]
+    place = Installation(tmp_path, built[1], extras)
     installed.write_capture(tmp_path)
-    for check in (installed.check_lake, installed.check_airflow):
+    for check in checks:
         check(place)

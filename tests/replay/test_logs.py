@@ -105,7 +105,7 @@ def test_the_reference_engine_joins_logs_with_packets(tmp_path: Path) -> None:
 @pytest.mark.spark
 def test_spark_joins_logs_with_packets(tmp_path: Path, spark: SparkSession) -> None:
     """In several intervals; the reference engine has one."""
-    check(tmp_path, spark, 20 * SECOND)
+    check(tmp_path, spark, 100 * SECOND)
 
 
 SETTINGS = """
