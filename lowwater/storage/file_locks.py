@@ -69,20 +69,23 @@ def claim_range(folder: Path, first: int, end: int) -> int:
         HeldError: if another process holds a range that overlaps.
         OSError: if the file cannot be made.
     """
-    # Its file is made before the others are read: NFS reads a folder again after a file was made in it.
-    handle = _open(folder / f"{first}_{end}.lock")
-    try:
-        acquired = _acquire(handle)
-        others = held_ranges(folder)
+    while True:
+        # Its file is made before the others are read: NFS reads a folder again after a file was made in it.
+        handle = _open(folder / f"{first}_{end}.lock")
+        try:
+            acquired = _acquire(handle)
+            others = held_ranges(folder)
+            if acquired:
+                del others[first, end]
+            for (other_first, other_end), process in sorted(others.items()):
+                if other_first < end and first < other_end:
+                    raise HeldError(process, other_first, other_end)
+        except BaseException:
+            os.close(handle)
+            raise
         if acquired:
-            del others[first, end]
-        for (other_first, other_end), process in sorted(others.items()):
-            if other_first < end and first < other_end:
-                raise HeldError(process, other_first, other_end)
-    except BaseException:
-        os.close(handle)
-        raise
-    return handle
+            return handle
+        os.close(handle)  # who held this range freed it between the two looks: the handle locks nothing
 
 
 def release(handle: int) -> None:

@@ -16,6 +16,7 @@ from lowwater.errors import BusyError
 from lowwater.instants import HOUR, SECOND, parse_instant
 from lowwater.lake.layout import Lake
 from lowwater.lake.locks import held_ranges, hold, hold_range, run_attempt
+from lowwater.storage import file_locks
 from tests.replay.support import ROOT
 
 MINUTE = 60 * SECOND
@@ -150,6 +151,23 @@ def test_a_range_is_given_exactly_if_none_that_overlaps_is_held(lake: Lake, seed
     for stack in held.values():
         stack.close()
     assert held_ranges(lake, "q") == {}
+
+
+def test_a_range_that_is_freed_between_two_looks_at_it_is_locked(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The look that found it taken has no lock, and the file of its holder is removed by the next look."""
+    looks = file_locks.held_ranges
+    with ExitStack() as earlier:
+        earlier.enter_context(hold_range(lake, "q", 0, 10))
+
+        def freed(folder: Path) -> dict[tuple[int, int], str]:
+            earlier.close()
+            return looks(folder)
+
+        monkeypatch.setattr(file_locks, "held_ranges", freed)
+        with hold_range(lake, "q", 0, 10):
+            assert list(held_ranges(lake, "q")) == [(0, 10)]
+            with pytest.raises(BusyError), hold_range(lake, "q", 5, 15):
+                pass
 
 
 @pytest.mark.slow
