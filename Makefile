@@ -27,7 +27,7 @@ help:
 	@echo 'demo       three hours of three links through Airflow and Spark into var/lake; stops what it started'
 	@echo 'up         Airflow over the lake of the demo, kept running; prints its address and login'
 	@echo 'down       stop it'
-	@echo 'test       every test, those with Spark and real captures included'
+	@echo 'test       every test, those with Spark and real captures included; not the long ones of benchmarks themselves'
 	@echo 'test-fast  the tests without a JVM, real captures or other processes; few random examples; under a minute'
 	@echo 'test-packages  the wheel in environments of their own: every extra, every Python of the machine (.ci/matrix)'
 	@echo 'test-chart docker/chart by Helm and the schemas of Kubernetes, and by Helm'"'"'s program, which it builds with go'
@@ -156,7 +156,7 @@ down:
 # The order of the files is that of tests/conftest.py; xdist's own would leave the files of few, long tests to the end.
 test: setup $(VENV)/.s3 $(VENV)/.chart
 	@$(BIN)/lowwater doctor
-	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder -m "not bench"
 
 test-fast: $(VENV)/.package $(VENV)/.s3
 	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses=2 --dist=loadfile --no-loadscope-reorder -m "not spark and not captures and not slow" --hypothesis-profile=quick
@@ -211,10 +211,12 @@ bench-ingest: setup
 	$(BIN)/python benchmarks/bench_ingest.py
 
 bench-end: setup
+	$(BIN)/python -m pytest tests/benchmarks
 	$(BIN)/python -m benchmarks.bench_end $(FULL)
 
 # The results are committed; `python -m experiments.page` makes the page of them again.
 experiments: setup
+	$(BIN)/python -m pytest tests/experiments
 	$(BIN)/python -m experiments $(if $(FULL),--full)
 
 wheel: $(VENV)/.package

@@ -46,6 +46,7 @@ def test_sql_asks_what_gsql_asks(name: str, source: Path, packets: Path, tmp_pat
     assert found["rows"] > 100
 
 
+@pytest.mark.bench
 @pytest.mark.slow
 @pytest.mark.spark
 def test_whole_query_beside_its_peers(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

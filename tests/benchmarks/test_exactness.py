@@ -42,6 +42,7 @@ def test_the_files_of_the_minutes_are_the_hour(inputs: dict[str, Captures]) -> N
         assert sorted(inputs["shuffled"].files[link]) == inputs["minutes"].files[link] != inputs["shuffled"].files[link]
 
 
+@pytest.mark.bench
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["nfdump", "tshark"])
 def test_peers_are_as_exact_as_the_page_says(name: str, inputs: dict[str, Captures], tmp_path: Path) -> None:
@@ -60,6 +61,7 @@ def test_peers_are_as_exact_as_the_page_says(name: str, inputs: dict[str, Captur
             assert equal(result["variants"], title) == same & set(result["variants"])
 
 
+@pytest.mark.bench
 @pytest.mark.slow
 @pytest.mark.spark
 def test_lowwaters_rows_of_shuffled_minutes_are_those_of_the_hour(

@@ -19,7 +19,7 @@ from tests.capture.tsharkoracle import compare
 LARGEST, MOST = 4_000_000, 40_000
 """Bytes and packets of the captures that are compared with tshark."""
 
-OPENING = 120
+OPENING = 160
 """So many times the usual examples, packets of a uniform capture are compared: 2,400 in `make test`, else all."""
 
 UNIFORM = (

@@ -11,7 +11,7 @@ from experiments.frame import Measurement
 from experiments.smoothing import Policy
 from tests.experiments.broken import said
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.bench, pytest.mark.slow]
 
 KERNEL: dict[str, Any] = {
     "longest": 20.0,

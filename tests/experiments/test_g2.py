@@ -8,7 +8,7 @@ from experiments import g2
 from experiments.frame import Measurement
 from tests.experiments.broken import order_is_lost, said, small
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.bench, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

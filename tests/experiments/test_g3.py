@@ -13,7 +13,7 @@ from experiments.model import Stream
 from lowwater.plan.operators import Node
 from tests.experiments.broken import once, order_is_lost, said, small
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.bench, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

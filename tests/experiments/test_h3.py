@@ -7,7 +7,7 @@ import pytest
 from experiments import h3
 from tests.experiments.broken import said, small
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.bench, pytest.mark.slow]
 
 ROW = {"query": "flows", "seconds": 60, "promises": 2, "ratio": 1.0, "median": 1.0}
 

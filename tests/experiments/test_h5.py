@@ -9,7 +9,7 @@ from experiments.frame import Measurement
 from lowwater.reference.execution import Costs
 from tests.experiments.broken import said, small
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.bench, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

@@ -45,6 +45,7 @@ def replaced(name: str, scenario: str, by: Measurement) -> list[Measurement]:
     return [by if (each["scenario"], each["schedule"]) == (scenario, "depth-first") else each for each in found]
 
 
+@pytest.mark.bench
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ALL)
 def test_every_verdict_holds_in_small(name: str) -> None:
@@ -77,6 +78,7 @@ def with_late_ets(monkeypatch: pytest.MonkeyPatch) -> Measurement:
 Broken = Callable[[pytest.MonkeyPatch], Measurement]
 
 
+@pytest.mark.bench
 @pytest.mark.slow
 @pytest.mark.parametrize("broken", [without_ets, with_late_ets])
 def test_a_broken_policy_on_demand_turns_the_verdicts(broken: Broken, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,6 +91,7 @@ def test_a_broken_policy_on_demand_turns_the_verdicts(broken: Broken, monkeypatc
         assert held(x3.EXPERIMENT, replaced("X3", "C", found))[1] is False
 
 
+@pytest.mark.bench
 @pytest.mark.slow
 def test_periods_that_make_nothing_turn_the_verdicts() -> None:
     def silent(name: str) -> list[Measurement]:
@@ -101,6 +104,7 @@ def test_periods_that_make_nothing_turn_the_verdicts() -> None:
     assert held(x3.EXPERIMENT, silent("X3"))[2:] == [False, False]
 
 
+@pytest.mark.bench
 @pytest.mark.slow
 def test_a_union_that_ignores_timestamps_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     """What A would be if the rule of section 2 were not kept: as fast as D, and the verdicts of A do not hold."""
@@ -117,12 +121,14 @@ def test_a_union_that_ignores_timestamps_does_not_wait(monkeypatch: pytest.Monke
     assert a.latency == d.latency
 
 
+@pytest.mark.bench
 @pytest.mark.slow
 def test_the_same_rows_leave_in_every_scenario() -> None:
     found = [run(each, SHORT) for each in (A, periodic(10.0), C, D)]
     assert len({tuple(sorted(each.rows)) for each in found}) == 1 and found[0].rows
 
 
+@pytest.mark.bench
 @pytest.mark.slow
 def test_the_share_of_waiting_is_that_of_chance() -> None:
     """1 - (1 - e^-n) / n, n the tuples between two punctuations."""
@@ -131,11 +137,13 @@ def test_the_share_of_waiting_is_that_of_chance() -> None:
         assert share == pytest.approx(x2.expected(rate), rel=0.1)
 
 
+@pytest.mark.bench
 @pytest.mark.slow
 def test_a_measurement_is_the_same_again() -> None:
     assert measured(C, SHORT) == measured(C, SHORT)
 
 
+@pytest.mark.bench
 @pytest.mark.slow
 def test_verdicts_say_numbers() -> None:
     found = [measured(each, 10.0) for each in (A, periodic(100.0), C, D)]
