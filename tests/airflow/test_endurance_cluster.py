@@ -62,6 +62,7 @@ def test_every_victim_is_drawn_for_every_stage(tmp_path: Path) -> None:
     assert (lambda kill: (kill.victim, kill.stage))(later.kill(STAGES)) == ("driver", "audit")
 
 
+@pytest.mark.slow
 def test_a_machine_that_dies_is_the_kill_of_every_lake(lanes: list[Lane]) -> None:
     for lane, stage in zip(lanes, ("low", "audit"), strict=True):
         lane._enter(stage, endurance.Kill("worker", stage, 0.0))

@@ -153,6 +153,7 @@ def test_too_many_malformed_records_are_an_error_that_says_which(
     assert counts == {"no-time": 900, "time-range": 200} and only.summary.malformed == 1100
 
 
+@pytest.mark.slow
 def test_rows_that_are_not_kept_take_no_memory(tmp_path: Path) -> None:
     path = tmp_path / "one"
     path.write_bytes(capture("pcapng", "g" * 16 + "n" * 5000 + "g" * 20))

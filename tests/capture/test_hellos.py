@@ -348,6 +348,7 @@ def test_any_bytes_are_a_banner_or_not(rest: bytes) -> None:
     assert all("\n" not in value and value.startswith("SSH-") for value in fields.values())
 
 
+@pytest.mark.slow
 def test_generated_hellos_equal_tshark(tmp_path: Path) -> None:
     if shutil.which("tshark") is None:
         pytest.skip("no tshark on this machine")

@@ -39,6 +39,7 @@ def test_a_decoded_link_type_keeps_the_name_that_lakes_hold() -> None:
     assert (link_name(1), link_name(50), link_name(105)) == ("EN10MB", "PPP_SERIAL", "80211")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("link", UNDECODED)
 def test_records_of_bluetooth_and_usb_are_named_and_keep_times_and_lengths(tmp_path: Path, link: int) -> None:
     dice, path = random.Random(link), tmp_path / "one.pcap"
@@ -60,6 +61,7 @@ def test_records_of_bluetooth_and_usb_are_named_and_keep_times_and_lengths(tmp_p
         ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("link", "size"), [(189, 48), (220, 64)])
 def test_a_header_of_usbmon_does_not_say_that_ethernet_follows(tmp_path: Path, link: int, size: int) -> None:
     """The same bytes of a bulk transfer are of a network adapter or of a disk: only descriptors far before tell."""

@@ -273,6 +273,7 @@ def test_a_simple_packet_has_the_bytes_that_the_snaplen_leaves(tmp_path: Path, s
     assert first == second and (first["caplen"], first["len"], first["frame"]) == (37, len(FRAME), FRAME[:37])
 
 
+@pytest.mark.slow
 def test_a_file_of_simple_packets_alone_has_the_time_that_it_is_given(tmp_path: Path) -> None:
     blocks = [LITTLE.header(), LITTLE.interface(), LITTLE.packet(7, FRAME), *[LITTLE.simple(b"x" * 20)] * 100_000]
     reader, rows = whole(tmp_path / "one", *blocks, content=ContentOptions(untimed=START))

@@ -164,6 +164,7 @@ def test_any_bytes_are_a_packet_or_not(rest: bytes, version: int, long: bool) ->
     quic_fields(b"\xc0" + version.to_bytes(4, "big") + rest + bytes(1300 if long else 0))
 
 
+@pytest.mark.slow
 def test_generated_packets_equal_tshark(tmp_path: Path) -> None:
     if shutil.which("tshark") is None:
         pytest.skip("no tshark on this machine")

@@ -83,6 +83,7 @@ def test_a_length_that_cannot_be_loses_one_record(file: Path, name: str, size: i
         assert reader.summary is not None and reader.summary.ended_cleanly
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FORMATS)
 @settings(max_examples=examples(15))
 @given(data=st.data())

@@ -144,6 +144,7 @@ def tunnelled(dice: random.Random) -> bytes:
     return maker.ethernet(packet, kind)
 
 
+@pytest.mark.slow
 def test_random_tunnels_equal_tshark(tmp_path: Path) -> None:
     if shutil.which("tshark") is None:
         pytest.skip("no tshark on this machine")

@@ -103,6 +103,7 @@ def test_the_committed_page_is_of_the_committed_results() -> None:
     assert {path.name for path in IMAGES.iterdir()} == figures and len(figures) > 10
 
 
+@pytest.mark.slow
 def test_a_page_is_made_with_its_figures(tmp_path: Path) -> None:
     results = tmp_path / "results"
     results.mkdir()

@@ -103,6 +103,7 @@ def expected(packet: Row, name: str) -> list[Any]:
     return [] if found is None else [found]
 
 
+@pytest.mark.slow
 @given(packets=links(), settings=SETTINGS, cuts=CUTS, texts=st.sampled_from([0, 1, 1 << 20]))
 def test_states_add_up(packets: list[Row], settings: LowSettings, cuts: list[int], texts: int) -> None:
     rows = data(run([LFTA], records(packets), replace(settings, texts=texts), cuts=cuts)[0]["own"])

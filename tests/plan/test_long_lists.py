@@ -88,6 +88,7 @@ def test_a_list_of_thousands_runs_in_the_kernel_and_in_the_reference_engine(
     assert [row["len"] for row in PACKETS if holds((row["len"],))] == through
 
 
+@pytest.mark.slow
 @given(
     op=st.sampled_from(["AND", "OR"]),
     values=st.lists(st.sampled_from([True, False, None]), min_size=1, max_size=600),

@@ -297,6 +297,7 @@ def test_random_conditions_select_what_duckdb_does(
     assert sum(0 < size < batch.num_rows for size in sizes) > 15
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("protocol", "where", "shown"),
     [

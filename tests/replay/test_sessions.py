@@ -168,6 +168,7 @@ def test_a_given_session_is_used(spark: SparkSession) -> None:
     assert sessions.spark is spark
 
 
+@pytest.mark.slow
 def test_an_import_ahead_is_the_import(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "slow_ahead.py").write_text("import time\ntime.sleep(0.3)\nVALUE = 7\n", encoding="utf-8")
     (tmp_path / "broken_ahead.py").write_text("raise ValueError('broken on purpose')\n", encoding="utf-8")

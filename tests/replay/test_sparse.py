@@ -135,6 +135,7 @@ def test_too_many_evaluations_are_refused_with_the_first_length_that_will_do(
     assert refused.value.hint == f"write --interval {first} or a longer one"
 
 
+@pytest.mark.slow
 def test_too_many_evaluations_are_refused_before_any_stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[object] = []
     monkeypatch.setattr("lowwater.high.session.build_session", lambda *args: None)

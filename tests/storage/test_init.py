@@ -15,6 +15,7 @@ from tests.capture.logmaker import pair
 from tests.replay.support import lowwater
 
 
+@pytest.mark.slow
 def test_init_into_an_object_store(root: ObjectPath, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)  # gets the file of the PROTOCOL block
     folder = tmp_path / "in"
