@@ -17,6 +17,7 @@ from lowwater.instants import HOUR, format_instant
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import open_lake
 from lowwater.replay.interval import statuses
+from lowwater.replay.job import Job
 from tests.airflow.chromium import browser, fill_form, frame, run_backfill
 from tests.airflow.conftest import FLOWS, Platform, prepare, script, wait
 from tests.docs.book import ROOT, blocks
@@ -31,6 +32,8 @@ both = ["main1", "control"]
 
 [query_sets.changed]
 
+[query_sets.chain]
+
 [query_sets.beat]
 interval = "12h"
 
@@ -39,6 +42,10 @@ patience = "0s"
 
 [schedule]
 maintain = "never"
+"""
+HANDS_OVER = """DEFINE { query_name 'hosts'; }
+SELECT tb, srcIP, count(*) AS cnt, running_sum(len) AS total
+FROM main1.IPV4 GROUP BY time/600 AS tb, srcIP CLOSING_WHEN count(*) = 0
 """
 LINK = """
 [links.{name}]
@@ -103,6 +110,7 @@ def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
     lake, queries = open_lake(folder / "lake"), folder / "queries"
     queries.mkdir()
     (queries / "changed.gsql").write_text(FLOWS.format(name="rows", more="", links="[both]"), encoding="utf-8")
+    (queries / "chain.gsql").write_text(HANDS_OVER, encoding="utf-8")
     (queries / "beat.gsql").write_text(BEATS, encoding="utf-8")
     (lake.root / "beat.schema").write_text(SCHEMA, encoding="utf-8")
     (folder / "own").mkdir()
@@ -111,11 +119,12 @@ def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
     beat(lake.root, folder / "captures", 0)
     for each in generate(folder / "captures", START, HOURS, ["main1", "control"], rate=1.0, seed=7):
         ingest(lake, each.link, [each.path], load_config(lake.root), (each.start, each.end))
+    Job.open(lake.root, "chain", queries)  # as `plan` does: the lake keeps that its intervals run in order
     home = script("home").Home(folder / "airflow", lake.root, queries)
     try:
         prepare(home, folder / "own")
         home.start()
-        dags = ("replay_changed", "replay_beat", "day_of_beats", "day_of_hours", "capture_ingest")
+        dags = ("replay_changed", "replay_chain", "replay_beat", "day_of_beats", "day_of_hours", "capture_ingest")
         home.ready(*dags, slots=2)
         yield Platform(home, lake.root, folder / "captures", [])
     finally:
@@ -238,6 +247,13 @@ def test_the_form_says_what_to_choose_and_runs_what_is_stale(platform: Platform,
     assert second.startswith(f"{NAMES[1]}: incomplete: ")
 
 
+def test_a_page_would_run_a_set_that_hands_state_over_one_at_a_time(platform: Platform) -> None:
+    """Without `chain_start`. `test_postgres` runs such a set, in order though two runs may be at work."""
+    span = f"start={format_instant(START)}&end={format_instant(START + HOURS * HOUR)}"
+    page = platform._page(f"{platform.home.address}/lowwater/act/backfill/chain?{span}")
+    assert "Airflow makes a backfill of 2 runs of replay_chain, 1 at a time." in page
+
+
 def consumed(platform: Platform, dag: str = "day_of_beats") -> list[tuple[str, str]]:
     """Of each run of a consumer its partition and the state of its last task, oldest first, once all have ended."""
 
@@ -310,7 +326,7 @@ def test_a_skew_is_recommended_accepted_and_what_became_stale_is_run_again(platf
     assert load_config(platform.lake).link("main1").skew != before
     assert states(platform) == ["stale", "stale"]
     inside.get_by_role("link", name="Backfill the 2 stale intervals of changed").click()
-    inside.get_by_text("Airflow makes a backfill of 2 runs of replay_changed").wait_for()
+    inside.get_by_text("Airflow makes a backfill of 2 runs of replay_changed, 2 at a time.").wait_for()
     inside.get_by_role("button", name="Backfill changed").click()
     inside.get_by_text("Airflow made backfill").wait_for()
     page.goto("about:blank")

@@ -29,7 +29,7 @@ def linked(seed: int) -> Case:
 @pytest.mark.parametrize("first", range(BLOCKS))
 def test_the_reference_engine_beside_sql(first: int) -> None:
     seeds = range(first, first + BLOCKS * examples(BLOCK), BLOCKS)
-    assert sum(check(linked(seed), REFERENCE) > 0 for seed in seeds) >= len(seeds) // 2
+    assert sum(check(linked(seed), REFERENCE) > 0 for seed in seeds) > len(seeds) // 2
 
 
 @pytest.mark.spark

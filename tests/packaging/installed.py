@@ -315,6 +315,11 @@ CHECKS: dict[str, tuple[Callable[[Installation], None], ...]] = {
 """Extras -> what is done with them, after `check_light`."""
 
 
+def checks_of(extras: str) -> list[Callable[[Installation], None]]:
+    """What is done with extras here: the check of an object store needs its server."""
+    return [check for check in CHECKS[extras] if check is not check_s3 or PACKAGES.is_dir()]
+
+
 def main() -> None:
     """Entry of `python -m tests.packaging.installed`."""
     parser = argparse.ArgumentParser(prog="python -m tests.packaging.installed", description=__doc__)
@@ -328,7 +333,7 @@ def main() -> None:
         sdist, wheel = build(folder)
         place = Installation(folder, wheel, filter(None, asked.extras.split(",")), asked.python)
         check_light(place, __version__)
-        checks = [check for check in CHECKS[asked.extras] if check is not check_s3 or PACKAGES.is_dir()]
+        checks = checks_of(asked.extras)
         for check in checks:
             check(place)
         done = ", ".join(check.__name__.removeprefix("check_") for check in (check_light, *checks))

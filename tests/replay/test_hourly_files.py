@@ -41,7 +41,7 @@ def test_six_nodes_as_hourly_files(captures_dir: Path, tmp_path: Path, spark: Sp
     packets = lake / "packets" / "link=node*" / "hour=*" / "*.parquet"
     with duckdb.connect() as database:
         query = f"SELECT count(*), count(DISTINCT (link, capture)) FROM read_parquet('{packets}') WHERE ipversion > 0"
-        (with_ip, files) = database.execute(query).fetchall()[0]
+        with_ip, files = database.execute(query).fetchall()[0]
     assert files == 6
     published = open_table(lake / "tables" / "node_flows")
     assert published is not None
