@@ -1,0 +1,208 @@
+"""Random worlds of recorders: the files that they leave in a folder, and what was written into each.
+
+What `worlds` is for packets, this is for files: names, rotation, spill, restarts, clocks that step, interfaces that come
+and go, copies, late files, files that nobody claims. The oracle is what was drawn, not read back.
+"""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from random import Random
+
+from tests.capturemaker import pcap_bytes, tcp
+from tests.pcapngmaker import Section
+
+SECOND = 1_000_000_000
+HOUR = 3600 * SECOND
+BASE = 1_767_225_600 * SECOND  # 2026-01-01, on the hour
+NAMES = ("eth0", "eth1", "以太网", "无线网", "wlan 0")
+
+
+@dataclass(frozen=True)
+class Record:
+    """A packet that a recorder wrote: its timestamp, ns, the name of its interface, and a number that makes it unique."""
+
+    stamp: int
+    interface: str
+    number: int
+
+    @property
+    def frame(self) -> bytes:
+        return tcp(f"10.0.{self.number >> 8 & 255}.{self.number & 255}", "10.9.0.1", 1024 + (self.number >> 16), 80)
+
+
+@dataclass
+class File:
+    """A file of a recorder.
+
+    Attributes:
+        name: relative to the folder of captures.
+        records: its packets, in order.
+        interfaces: the names of the interfaces that it declares; empty for a classic pcap.
+        form: pcap, pcapng or gzip.
+        cut: bytes that are missing at its end.
+    """
+
+    name: str
+    records: list[Record]
+    interfaces: tuple[str, ...] = ()
+    form: str = "pcap"
+    cut: int = 0
+
+    def write(self, folder: Path) -> Path:
+        path = folder / self.name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        data = self._pcapng() if self.interfaces else pcap_bytes([(each.stamp, each.frame) for each in self.records])
+        data = data[: len(data) - self.cut]
+        path.write_bytes(gzip.compress(data, mtime=0) if self.form == "gzip" else data)
+        return path
+
+    def _pcapng(self) -> bytes:
+        section = Section()
+        blocks = [section.header(), *(section.interface(name) for name in self.interfaces)]
+        place = {name: index for index, name in enumerate(self.interfaces)}
+        blocks += [section.packet(each.stamp // 1000, each.frame, place[each.interface]) for each in self.records]
+        return b"".join(blocks)
+
+    @property
+    def whole(self) -> list[Record]:
+        """The records that are whole: a cut takes at most the last one."""
+        return self.records[: len(self.records) - bool(self.cut)]
+
+
+@dataclass
+class World:
+    """A recorder's files in the order in which they appear, and in which of several looks each lies there.
+
+    Attributes:
+        files: the files.
+        looks: number of the look (0 is before `init`) from which on each file lies there.
+        twins: names of files whose records another file has too.
+        notes: what happened, for messages.
+    """
+
+    files: list[File] = field(default_factory=list)
+    looks: dict[str, int] = field(default_factory=dict)
+    twins: set[str] = field(default_factory=set)
+    notes: list[str] = field(default_factory=list)
+
+    def distinct(self) -> Iterator[Record]:
+        """Every packet that lies there, once."""
+        for each in self.files:
+            if each.name not in self.twins:
+                yield from each.whole
+
+
+class _Recorder:
+    """Writes files as a recorder does; its clock may differ from the true time by `offset`."""
+
+    def __init__(self, random: Random, world: World) -> None:
+        self.random, self.world = random, world
+        self.gap = random.choice((5, 20, 60)) * SECOND
+        self.offset = 0
+        self.number = 0
+        self.kind = random.choice(("tcpdump", "tcpdump", "dumpcap"))
+        self.interfaces = tuple(random.sample(NAMES, random.randint(1, 3))) if self.kind == "dumpcap" else ()
+        self.rotation = random.choice((HOUR, HOUR, HOUR // 2))
+        self.count = 0
+
+    def name(self, at: int, end: str = "") -> str:
+        stamp = datetime.fromtimestamp((at + self.offset) // SECOND, UTC).strftime("%Y%m%d%H%M%S")
+        self.count += 1
+        return f"cap_{self.count:05d}_{stamp}.pcapng" if self.interfaces else f"cap_{stamp}.pcap{end}"
+
+    def records(self, begin: int, end: int, interfaces: tuple[str, ...]) -> list[Record]:
+        made = []
+        at = begin
+        while at < end:
+            made.append(Record(at + self.offset, self.random.choice(interfaces or ("",)), self.number))
+            self.number += 1
+            at += self.random.randint(self.gap // 2, self.gap)
+        return made
+
+    def file(self, begin: int, end: int) -> None:
+        """The file of [begin, end), true time, with what happens to it."""
+        random, world = self.random, self.world
+        declared = self.interfaces
+        if len(declared) > 1 and random.random() < 0.2:
+            declared = tuple(random.sample(declared, len(declared) - 1))
+            world.notes.append(f"unplugged in {len(world.files)}")
+        elif random.random() < 0.2:
+            declared = tuple(reversed(declared))
+        event = random.choices(
+            ("none", "spill", "step", "zeros", "cut", "empty", "silent"), (12, 1, 1, 1, 1, 1, 1)
+        )[0]
+        if event == "empty":
+            self.add(File(self.name(begin), [], declared))
+        elif event == "spill" and not declared:
+            name, third = self.name(begin), (end - begin) // 3
+            for part in range(3):
+                made = self.records(begin + part * third, begin + (part + 1) * third, declared)
+                self.add(File(name + (str(part) if part else ""), made))
+        elif event == "step":
+            middle = begin + random.randint(1, (end - begin) - 1)
+            name, made = self.name(begin), self.records(begin, middle, declared)
+            self.offset -= random.choice((3, 90, 300)) * SECOND
+            self.add(File(name, made + self.records(middle, end, declared), declared))
+        elif event == "zeros":
+            made = self.records(begin, end, declared)
+            made = [*made[:-3], *(Record(0, each.interface, each.number) for each in made[-3:])]
+            self.add(File(self.name(begin), made, declared))
+        elif event == "silent":
+            self.add(File(self.name(begin), self.records(begin, begin + (end - begin) // 3, declared), declared))
+        else:
+            made = self.records(begin, end, declared)
+            self.add(File(self.name(begin), made, declared, cut=9 if event == "cut" and made else 0))
+        if event != "none":
+            world.notes.append(f"{event} in {len(world.files) - 1}")
+
+    def add(self, file: File) -> None:
+        self.world.files.append(file)
+
+    def run(self) -> None:
+        """Some hours, with a restart or a clock that is put back between two files."""
+        at, end = BASE, BASE + self.random.randint(3, 5) * HOUR
+        restarts = self.random.random() < 0.35
+        while at < end:
+            until = min(at + self.rotation, end)
+            if restarts and self.random.random() < 0.3:
+                stop = at + self.random.randint(1, self.rotation - 1)
+                self.file(at, min(stop, until))
+                at = stop + self.random.choice((0, 10, 600, 2400)) * SECOND
+                self.world.notes.append(f"restart after {len(self.world.files) - 1}")
+                continue
+            self.file(at, until)
+            at = until
+            if self.random.random() < 0.05:
+                self.offset -= self.random.choice((600, 3600)) * SECOND
+                self.world.notes.append(f"clock put back after {len(self.world.files) - 1}")
+
+
+def draw(random: Random) -> World:
+    """A world: one recorder, some copies, a file under a foreign name, and when each file appears."""
+    world = World()
+    _Recorder(random, world).run()
+    for each in list(world.files):
+        if random.random() < 0.08 and each.records and not each.cut:
+            stem, dot, ending = each.name.partition(".")
+            zipped = random.random() < 0.5
+            name = f"{each.name}.gz" if zipped else f"{stem}-copy.{ending}"
+            world.files.append(File(name, each.records, each.interfaces, "gzip" if zipped else "pcap"))
+            world.twins.add(name)
+            world.notes.append(f"{name} is a copy")
+    if random.random() < 0.2:
+        number, at = 1 << 20, BASE + random.randint(0, 4 * HOUR)
+        made = [Record(at + part * SECOND, "", number + part) for part in range(20)]
+        world.files.append(File(random.choice(("old.pcap", "test-1.cap", "cap.bak", "sub/x.pcapng")), made))
+        world.notes.append("a foreign file")
+    late = random.randint(2, len(world.files)) if len(world.files) > 2 else len(world.files)
+    for number, each in enumerate(world.files):
+        look = 0 if number < late else random.randint(1, 2)
+        world.looks[each.name] = look if random.random() < 0.9 else 2
+    if all(world.looks.values()):
+        world.looks[world.files[0].name] = 0
+    return world

@@ -1,0 +1,125 @@
+"""Every packet that lies in the folders of the links is in a row or in a named number, whatever recorders do (A1, T1 to T6).
+
+Drawn worlds of `recorders`. An interval that is `done` lacks no packet which lies there, and the order of ingest, the
+portions and the backfills between them change neither rows nor states.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lowwater.lake.layout import open_lake
+from lowwater.lake.ledgers.captures import ingested_links, read_captures
+from lowwater.lake.ledgers.runs import DONE
+from lowwater.lake.tables import open_table
+from lowwater.replay.interval import statuses
+from lowwater.replay.job import Job
+from lowwater.replay.schedule.backfill import backfill
+from lowwater.replay.schedule.due import DueSelection, due
+from tests.breadth import examples
+from tests.law.recorders import HOUR, SECOND, File, World, draw
+from tests.replay.support import lowwater
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+QUERY = "SELECT tb, srcIP, srcPort, count(*) as cnt FROM [all].TCP GROUP BY time/60 as tb, srcIP, srcPort"
+WORLDS = int(os.environ.get("LOWWATER_WORLDS", "0"))
+FIRST = int(os.environ.get("LOWWATER_FIRST_WORLD", "0"))
+
+
+def put(world: World, folder: Path, looks: Sequence[int]) -> None:
+    for each in world.files:
+        if world.looks[each.name] in looks:
+            each.write(folder)
+
+
+def run(lake: Path, queries: Path, spark: SparkSession) -> None:
+    """What `ingest`, then `backfill` do; what is refused is told and does not end it."""
+    said = lowwater("ingest", "--lake", lake)
+    assert said.code in (0, 1), said.err
+    job = Job.open(lake, "per_minute", queries)
+    backfill([job], due(job, DueSelection()), spark=spark)
+
+
+def rows(lake: Path) -> Counter[tuple[int, str, int]]:
+    """(minute, address, port) -> packets, as published."""
+    table = open_table(lake / "tables" / "per_minute")
+    if table is None:
+        return Counter()
+    stored = table.to_pyarrow_table(columns=["tb", "srcIP", "srcPort", "cnt"]).to_pylist()
+    return Counter({(row["tb"], row["srcIP"], row["srcPort"]): row["cnt"] for row in stored})
+
+
+def states(lake: Path, queries: Path) -> dict[int, tuple[str, str]]:
+    """Begin of an interval, ns -> its state and reason, of all that packets or captures touch."""
+    return {row.start: (row.state, row.why) for row in statuses(lake, queries)}
+
+
+def violations(lake: Path) -> Counter[int]:
+    """Timestamp, ns -> records that are late, by the intervals that ran."""
+    table = open_table(lake / "skew_violations")
+    stored = table.to_pyarrow_table(columns=["timestamp"]).column("timestamp").to_pylist() if table else []
+    return Counter(stored)
+
+
+def check(world: World, lake: Path, folder: Path, queries: Path) -> None:
+    opened = open_lake(lake)
+    captures = [each for found in read_captures(opened, ingested_links(opened)).values() for each in found]
+    read: Counter[str] = Counter()
+    for each in captures:
+        read[str(Path(each.path).relative_to(folder))] += each.packets + each.malformed
+    for file in world.files:  # 1: of each file all records, or the file itself, has a name
+        if file.name in read:
+            assert read[file.name] >= len(file.whole), f"{file.name}: {read[file.name]} of {len(file.whole)}"
+        else:
+            assert file.name in world.twins or named(lake, folder, file), f"{file.name} is named nowhere"
+    published, late = rows(lake), violations(lake)
+    lies = Counter(each.stamp // HOUR * HOUR for each in world.distinct())
+    for start, (state, why) in states(lake, queries).items():  # 2: `done` lacks nothing
+        if state == DONE:
+            counted = sum(count for (minute, _, _), count in published.items() if start <= minute * 60 * SECOND < start + HOUR)
+            lates = sum(count for stamp, count in late.items() if start <= stamp < start + HOUR)
+            assert counted + lates >= lies[start], f"{start}: {counted} + {lates} of {lies[start]}; {why}"
+            assert counted <= lies[start], f"{start}: {counted} of {lies[start]}"
+
+
+def named(lake: Path, folder: Path, file: File) -> bool:
+    """Whether the ledger of files names a file."""
+    return False
+
+
+def follow(world: World, tmp_path: Path, spark: SparkSession) -> None:
+    folder, queries = tmp_path / "captures", tmp_path
+    (tmp_path / "per_minute.gsql").write_text(QUERY)
+    put(world, folder, [0])
+    lake, other = tmp_path / "lake", tmp_path / "other"
+    said = lowwater("init", folder, "--lake", lake, "--query", tmp_path / "per_minute.gsql")
+    assert said.code == 0, said.err
+    settings = (lake / "lowwater.toml").read_bytes()
+    run(lake, queries, spark)
+    check(World([each for each in world.files if not world.looks[each.name]], world.looks, world.twins), lake, folder, queries)
+    for look in (1, 2):
+        put(world, folder, [look])
+        run(lake, queries, spark)
+    check(world, lake, folder, queries)
+    said = lowwater("init", folder, "--lake", other, "--query", tmp_path / "per_minute.gsql")
+    (other / "lowwater.toml").write_bytes(settings)
+    run(other, queries, spark)
+    assert rows(other) == rows(lake), "3: rows of another order"
+    assert states(other, queries) == states(lake, queries), "3: states of another order"
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.parametrize("seed", range(FIRST, FIRST + (WORLDS or examples(20))))
+def test_nothing_that_lies_there_is_lost(seed: int, tmp_path: Path, spark: SparkSession) -> None:
+    world = draw(Random(seed))
+    follow(world, tmp_path, spark)
