@@ -1,4 +1,4 @@
-"""An ingest of several files: the tasks that each needs, and the commits once its tasks are done.
+"""An ingest of several files: the tasks that each needs, and the commits once the tasks of a portion of files are done.
 
 Between `ingest`, which holds the lock of the link, and the tasks (`survey`, `packing`).
 """
@@ -11,6 +11,8 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
+
+import pyarrow as pa
 
 from lowwater.capture.content.retention import ContentOptions
 from lowwater.capture.formats.division import CaptureChunk
@@ -25,10 +27,10 @@ from lowwater.lake.ingestion.packing import FILE_ROWS, PackResult, PackTask, not
 from lowwater.lake.ingestion.replacement import Coverage, LedgerFile, LedgerFiles, is_path_of, span, version_of
 from lowwater.lake.ingestion.survey import FailedTask, Survey, SurveyRun, SurveyTask, survey
 from lowwater.lake.ingestion.tasks import Runner, on_threads
-from lowwater.lake.ledgers.captures import Capture, put_malformed
+from lowwater.lake.ledgers.captures import Capture, malformed_rows
 from lowwater.lake.ledgers.outside import attempt_paths, strays
 from lowwater.lake.packets import PacketFiles
-from lowwater.lake.tables import DataFile, swap_files
+from lowwater.lake.tables import DataFile, append_rows, swap_files
 from lowwater.storage.paths import locals_of
 
 CHUNK_BYTES = 8 << 20
@@ -36,6 +38,10 @@ CHUNK_BYTES = 8 << 20
 
 TASK_ROWS = FILE_ROWS // 2
 """Approximate number of records of a task."""
+
+MOST_FILES, MOST_BYTES = 1_000, 64 << 20
+"""Captures, and their bytes, that become visible in one commit: a commit takes as long as the decoding of some
+megabytes, and what is not committed yet is done again after a crash."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +84,28 @@ class _Work:
     survey: Survey | None = None
     growing: bool = False
     done: list[PackResult | FailedTask] = field(default_factory=list)
+
+
+@dataclass
+class _Portion:
+    """Packed files that wait for their commit.
+
+    Attributes:
+        results: number of the file -> result.
+        files: attempt -> its packet files.
+        damage: attempt -> its malformed rows, schema `MALFORMED`.
+        bytes: bytes of the captures.
+    """
+
+    results: dict[int, IngestResult] = field(default_factory=dict)
+    files: dict[str, list[DataFile]] = field(default_factory=dict)
+    damage: dict[str, pa.Table] = field(default_factory=dict)
+    bytes: int = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it should be committed."""
+        return len(self.results) >= MOST_FILES or self.bytes >= MOST_BYTES
 
 
 class Batch:
@@ -124,6 +152,8 @@ class Batch:
         self._by_hand = by_hand
         self._shared = shared
         self._works: dict[int, _Work] = {}
+        self._packed: set[str] = set()
+        self._portion = _Portion()
         self._duplicates: list[tuple[int, Survey]] = []
 
     def tasks(self, runner: Runner) -> Iterator[PackTask]:
@@ -147,7 +177,7 @@ class Batch:
                 yield from self._tasks_of(number, result)
 
     def take(self, result: PackResult | FailedTask) -> None:
-        """Takes the result of a task; after the last task of a file, the file becomes visible."""
+        """Takes the result of a task; after the last task of a file, the file waits to become visible with others."""
         work = self._works[result.file]
         work.done.append(result)
         self._settle(result.file, work)
@@ -184,7 +214,7 @@ class Batch:
 
     def _is_packed(self, file_survey: Survey) -> bool:
         """Whether another file of the batch has these bytes."""
-        return any(work.survey and work.survey.sha256 == file_survey.sha256 for work in self._works.values())
+        return file_survey.sha256 in self._packed
 
     def _are_of_new_lengths(self) -> bool:
         """Whether no two files, here and in the link, have one size: then none is packed twice without its digest."""
@@ -259,16 +289,40 @@ class Batch:
         """Stores the survey of a file, after all of its tasks are known."""
         work = self._works[number]
         work.survey, work.growing = file_survey, self._is_growing(number, file_survey)
+        self._packed.add(file_survey.sha256)
         self._settle(number, work)
 
     def _settle(self, number: int, work: _Work) -> None:
-        """Makes a file visible once it is surveyed and packed."""
+        """Makes a file ready to become visible once it is surveyed and packed."""
         if work.survey is None or len(work.done) < work.tasks:
             return
+        del self._works[number]
         try:
             self._add(number, work, work.survey)
         except LowwaterError as error:
             self.errors.append(error)
+        if self._portion.is_full:
+            self.commit()
+
+    def commit(self) -> None:
+        """Makes the waiting files visible: their packets, then their malformed rows, then their rows of the ledger.
+
+        Readers follow the ledger. So a crash shows all of them or none, and the next ingest clears the rest.
+        """
+        portion, self._portion = self._portion, _Portion()
+        lake, attempts = self._ledger.lake, self._ledger.attempts  # one may have replaced another
+        files = [file for attempt, packed in portion.files.items() if attempt in attempts for file in packed]
+        damage = [rows for attempt, rows in portion.damage.items() if attempt in attempts]
+        try:
+            swap_files(self._table, files, lambda table: [], fence=lake.fence)
+            if damage:
+                append_rows(lake.malformed, pa.concat_tables(damage), lake.fence)
+            self._ledger.commit()
+        except LowwaterError as error:
+            self._ledger.undo()
+            self.errors += [error] * len(portion.results)
+            return
+        self.results |= portion.results
 
     def _is_growing(self, number: int, file_survey: Survey) -> bool:
         declared = self._coverage[number]
@@ -298,6 +352,8 @@ class Batch:
             note = f"ingested already as {old.row.path}{note_kept}"
             self.results[number] = IngestResult(file_survey.path, old.rows, "known", note)
             return
+        if old.row.attempt in self._portion.files:
+            self.commit()
         packets = PacketFiles.of_table(self._table)
         new = LedgerFile(tuple(_counted(row, attempt_paths(packets, row)) for row in new.rows))
         try:
@@ -305,13 +361,15 @@ class Batch:
         except LowwaterError as error:
             self.errors.append(error)
             return
-        self.results[number] = IngestResult(file_survey.path, new.rows, "replaced", f"now covers {span(new.row)}")
+        self._portion.results[number] = IngestResult(
+            file_survey.path, new.rows, "replaced", f"now covers {span(new.row)}"
+        )
 
     def _add(self, number: int, work: _Work, survey: Survey) -> None:
         failed = next((result for result in work.done if isinstance(result, FailedTask)), None)
         if failed is not None:
             raise failed.error
-        lake, done = self._ledger.lake, [result for result in work.done if isinstance(result, PackResult)]
+        done = [result for result in work.done if isinstance(result, PackResult)]
         if survey.index is not None:
             facts, damage = survey.index.summary, survey.damage
         else:
@@ -343,14 +401,14 @@ class Batch:
             file, note_kept = bare.covering(by_hand, work.growing, True), _coverage_kept(by_hand)
         paths = {link: [self._table / data_file.path for at, data_file in files if links[at] == link] for link in links}
         file = LedgerFile(tuple(_counted(row, paths[row.link]) for row in file.rows))
-        swap_files(
-            self._table, [_of_link(data_file, links[at]) for at, data_file in files], lambda table: [], fence=lake.fence
-        )
-        if damage.num_rows:
-            put_malformed(lake, damage, links, facts.sha256, work.attempt)
         replaced, note = self._ledger.put(file, self._settings, facts.unpacked)
         notes = "; ".join(text for text in (note, note_kept, _note(file)) if text)
-        self.results[number] = IngestResult(survey.path, file.rows, "replaced" if replaced else "added", notes)
+        portion, state = self._portion, "replaced" if replaced else "added"
+        portion.results[number] = IngestResult(survey.path, file.rows, state, notes)
+        portion.files[work.attempt] = [_of_link(data_file, links[at]) for at, data_file in files]
+        if damage.num_rows:
+            portion.damage[work.attempt] = malformed_rows(damage, links, facts.sha256, work.attempt)
+        portion.bytes += facts.bytes
 
 
 def _of_link(file: DataFile, link: str) -> DataFile:
