@@ -126,7 +126,7 @@ def make_act(board: Board, snapshot: Snapshot, kind: str, safe: str, given: Mapp
     if job is None or kind not in ACTS:
         return None
     start, end = (instant_of(given.get(name, ""), name) for name in ("start", "end"))
-    job.intervals(start, end)  # refuses what bounds no whole intervals
+    job.require_bounds(start, end)
     if kind == BACKFILL:
         return _backfill(snapshot, job, start, end, given)
     if end - start != job.length:

@@ -202,7 +202,8 @@ def test_status(tmp_path: Path) -> None:
     for hour in range(5):
         put_captures(lake, [row(hour * 3600, (hour + 1) * 3600)])
     _replays(lake)
-    expected = StatusInputs("s", ("p", "q"), ("a",), HOUR, lambda query, start, end: "now")
+    times = timetable(read_captures(lake, ["a"]), {"a": LINK}, HOUR, [])
+    expected = StatusInputs("s", ("p", "q"), times, lambda query, start, end: "now")
     found = [((r.start - at(0)) // HOUR, r.query, r.state) for r in status(lake, [expected])]
     assert found == [
         (0, "p", "done"),

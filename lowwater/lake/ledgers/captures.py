@@ -275,6 +275,15 @@ class Captures(Sequence[Capture]):
         places: list[int] = np.flatnonzero((smallest < end) & (largest >= start)).tolist()
         return places
 
+    def arriving(self, read_from: int, start: int, end: int) -> list[int]:
+        """Returns the indices of captures with records of [read_from, end), ns, or that may arrive in [start, end)."""
+        (smallest, largest), clocks = self._records, np.array(self.clocks, np.int64)
+        some = smallest < NEVER[0]
+        read = (smallest < end) & (largest >= read_from)
+        arrive = (clocks < end) & (np.maximum(largest, clocks) >= start)
+        places: list[int] = np.flatnonzero(some & (read | arrive)).tolist()
+        return places
+
     def covering(self, start: int, end: int) -> list[int]:
         """Returns the indices of captures whose coverage, or records, meet [start, end), ns."""
         (covers_from, covers_to), (smallest, largest) = self._coverage, self._records
