@@ -14,10 +14,11 @@ from lowwater.config import Config, Link
 from lowwater.instants import HOUR, SECOND
 from lowwater.lake.digest import inputs_digest, link_inputs, outdated
 from lowwater.lake.layout import Lake, open_lake
-from lowwater.lake.ledgers.captures import Capture, Captures, put_captures
+from lowwater.lake.ledgers.captures import Capture, Captures, put_captures, read_captures
 from lowwater.lake.ledgers.coverage import Gap, check, gap_error, gap_texts, gaps, unsettled
 from lowwater.lake.ledgers.interval_states import StatusInputs, status
 from lowwater.lake.ledgers.runs import ReplayRow, last_published, record_replays
+from lowwater.lake.ledgers.timetable import timetable
 from lowwater.plan.temporal import END_OF_TIME
 from tests.lake.support import at
 

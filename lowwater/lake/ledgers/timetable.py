@@ -141,7 +141,7 @@ def timetable(
         for edge in edges | {at for at in (link.since, link.until) if at is not None}:
             bounds |= {edge // length, -(-edge // length)}
             turns |= {(edge - link.longest_skew) // length, -(-(edge + reach) // length) + (reach > 0)}
-        single += [(edge // length, edge // length + 1) for edge in edges if edge % length]
+        single += [_clipped((edge // length, edge // length + 1), life) for edge in edges if edge % length]
         lives = (link.since or 0, END_OF_TIME if link.until is None else link.until)
         gaps += without([lives], stretches)
     return Timetable(
