@@ -120,7 +120,7 @@ def largest_file(size: int) -> Iterator[None]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("room", "what"), [(1000, "packets of .*10000.pcap"), (7000, "packets:"), (12000, "captures:")])
+@pytest.mark.parametrize(("room", "what"), [(1000, "packets of .*10000.pcap"), (7000, "captures:")])
 def test_no_room_is_a_lake_error_and_a_retry_works(
     lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: int, what: str
 ) -> None:
@@ -129,7 +129,7 @@ def test_no_room_is_a_lake_error_and_a_retry_works(
     ingest(lake, "a", [first], CONFIG)
     before = seen(lake)
     with largest_file(room), pytest.raises(LakeError, match=f"{what} cannot be written"):
-        ingest(lake, "a", rest, CONFIG)
+        ingest(lake, "a", rest[:1], CONFIG)
     assert seen(lake) == before
     ingest(lake, "a", [first, *rest], CONFIG)
     check_clean(lake)
