@@ -210,12 +210,25 @@ def occupied_intervals(
         for at in np.flatnonzero(ordered.numbers("malformed")).tolist():
             if begin := clocks[at] or (ordered[at].first or ordered[at].covers_from):
                 numbers.add((begin // length, begin // length + 1))
-        for attempt, clock in zip(ordered.values("attempt"), clocks, strict=True):
-            for row in _rows(files, link, attempt):
-                first, last = max(row["min.arrival"], clock), max(row["max.arrival"], clock)
-                least = min(max(row["min.timestamp"], first - skew), first)
-                numbers.add((least // length, last // length + 1))
+        for least, last in record_ranges(files, link, ordered, skew):
+            numbers.add((least // length, last // length + 1))
     return merged(numbers)
+
+
+def record_ranges(files: PacketFiles, link: str, captures: Captures, skew: int) -> Iterator[tuple[int, int]]:
+    """Yields the ranges of time, ns, ends included, in which sane records of a link count, by the statistics of its
+    files: by hours, so that a silence within a capture is in none of them.
+
+    Args:
+        files: the data files of `packets/`.
+        link: name of the link.
+        captures: all captures of the link.
+        skew: the longest skew of the link, ns.
+    """
+    for attempt, clock in zip(captures.values("attempt"), captures.clocks, strict=True):
+        for row in _rows(files, link, attempt):
+            first, last = max(row["min.arrival"], clock), max(row["max.arrival"], clock)
+            yield min(max(row["min.timestamp"], first - skew), first), last
 
 
 def lake_records_outside(lake: Lake, link: str, settings: Link) -> list[tuple[Capture, OutsideCount]]:
