@@ -77,7 +77,7 @@ def test_56_years_between_two_hours_of_packets_are_a_few_lines(from_1970: Path) 
     assert len(day_digest([job], {}, SET)) <= 7
     assert len(whole_range(job, HOUR, SET).lacking) == len(found) - 2
     assert len(due(job, DueSelection(1000 * HOUR, 400_000 * HOUR))) == 1
-    assert len(due(job, DueSelection(SET + HOUR, 2 * SET))) == 1
+    assert len(due(job, DueSelection(SET + HOUR, 2 * SET))) <= 3
     for command in ("plan", "status", "report"):
         said = lowwater(command, "--lake", from_1970, "--queries", QUERIES)
         assert said.code == 0 and len(said.out.splitlines()) < 25 and "intervals)" in said.out

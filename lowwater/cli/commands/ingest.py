@@ -56,7 +56,7 @@ def ingest(
     end: int | None,
     files: tuple[Path, ...],
 ) -> None:
-    """Reads captures into the lake: one atomic commit a capture; the same file again adds nothing.
+    """Reads captures into the lake: each is visible as a whole or not at all; the same file again adds nothing.
 
     \b
     Without FILE: the new and the changed files of every link's pattern in lowwater.toml.
