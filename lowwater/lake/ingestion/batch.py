@@ -182,6 +182,11 @@ class Batch:
         work.done.append(result)
         self._settle(result.file, work)
 
+    @property
+    def settled(self) -> int:
+        """Number of files that are in the lake, wait for their commit, or were refused."""
+        return len(self.results) + len(self._portion.results) + len(self.errors)
+
     def rest(self) -> Iterator[PackTask]:
         """Settles files with the same bytes as another file of the batch; yields tasks of those that must be packed."""
         for number, file_survey in self._duplicates:

@@ -48,6 +48,7 @@ def ingest(
     growing: bool = False,
     clock: Callable[[], int] = time.time_ns,
     records: TableOptions | None = None,
+    tell: Callable[[str], None] = lambda _: None,
 ) -> list[IngestResult]:
     """Ingests captures of a link; idempotent by (link, coverage, sha256).
 
@@ -70,6 +71,7 @@ def ingest(
         growing: whether the files are still being written.
         clock: returns the current time, ns.
         records: how the records of the link are read; None for packets, and for the protocol of the settings.
+        tell: is told how many files are done.
 
     Returns:
         A result for every file, in order.
@@ -109,6 +111,7 @@ def ingest(
         for tasks in (batch.tasks(runner), batch.rest()):
             for result in runner(pack, tasks):
                 batch.take(result)
+                tell(f"{batch.settled:,} of {len(paths):,} files")
             batch.commit()
         clean(lake, family, ledger.attempts)
         for table in (lake.captures, lake.malformed):

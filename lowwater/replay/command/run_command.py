@@ -196,12 +196,14 @@ def _ingest(request: RunRequest, lake: Lake, progress: Progress) -> dict[str, Ca
     tables = {link: planned_options(config, request.plan, link) for link in links}
     for link in links:
         planned_skews(config, request.plan, link)  # its errors come before anything starts
-    with progress.stage("ingest", f"of {len(request.captures)} capture{'s' if len(request.captures) > 1 else ''}"):
+    with progress.stage(
+        "ingest", f"of {len(request.captures)} capture{'s' if len(request.captures) > 1 else ''}"
+    ) as tell:
         for link in links:
             if tables[link] is None and config.link(link).kind != "pcap":
                 continue  # no query says what its records are
             files = [path for name, path in request.captures if name == link]
-            _refuse_same_content(link, ingest(lake, link, files, config, records=tables[link]))
+            _refuse_same_content(link, ingest(lake, link, files, config, records=tables[link], tell=tell))
     return read_captures(lake, ingested_links(lake))
 
 
