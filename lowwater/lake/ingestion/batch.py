@@ -315,6 +315,8 @@ class Batch:
         Readers follow the ledger. So a crash shows all of them or none, and the next ingest clears the rest.
         """
         portion, self._portion = self._portion, _Portion()
+        if not portion.results:
+            return
         lake, attempts = self._ledger.lake, self._ledger.attempts  # one may have replaced another
         files = [file for attempt, packed in portion.files.items() if attempt in attempts for file in packed]
         damage = [rows for attempt, rows in portion.damage.items() if attempt in attempts]
