@@ -544,7 +544,7 @@ def expected(job: Job, captures: Mapping[str, Captures]) -> StatusInputs:
 def times_of(job: Job, captures: Mapping[str, Captures]) -> Timetable:
     """The intervals of a query set, given the captures of its links."""
     rows = {link: Captures.of(captures.get(link, ())) for link in job.plan.links}
-    at = max((each.end or 0 for each in rows.values()), default=0)
+    at = max((each.end or 0 for each in rows.values()), default=0) // job.length * job.length
     starts = job.inputs(at, at + job.length, captures).link_starts(job.plan.queries)
     return timetable(
         rows,
