@@ -125,11 +125,14 @@ def make_act(board: Board, snapshot: Snapshot, kind: str, safe: str, given: Mapp
         return None
     start, end = (instant_of(given.get(name, ""), name) for name in ("start", "end"))
     job.require_bounds(start, end)
-    if kind == BACKFILL or (kind == RUN and end - start > job.length):  # a stretch without records is run like others
+    if kind == BACKFILL:
+        return _backfill(snapshot, job, start, end, given)
+    key = job.query_set, start, end
+    interval = next((each for each in snapshot.part(start, start + 1).intervals if each.key == key), None)
+    if kind == RUN and interval is not None and interval.intervals > 1:
         return _backfill(snapshot, job, start, end, given)
     if end - start != job.length:
         raise LakeError(f"{format_instant(start)} to {format_instant(end)} is not one interval")
-    interval = next((each for each in snapshot.part(start, start + 1).intervals if each.key[0] == job.query_set), None)
     return (_run if kind == RUN else _approve)(snapshot, job, start, end, interval)
 
 
