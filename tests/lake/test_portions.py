@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
@@ -21,6 +23,7 @@ from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.packets import read_packets
 from tests.breadth import examples
 from tests.lake.support import at, capture
+from tests.lake.test_coverage import row
 
 CONFIG = Config(links={"a": Link(skew="1s")})
 KEYS = st.lists(st.integers(0, 5), max_size=3)
@@ -29,6 +32,11 @@ KEYS = st.lists(st.integers(0, 5), max_size=3)
 @pytest.fixture
 def lake(tmp_path: Path) -> Lake:
     return open_lake(tmp_path / "lake")
+
+
+@pytest.fixture(scope="module")
+def empty(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    return open_lake(tmp_path_factory.mktemp("empty") / "lake")
 
 
 def files(folder: Path, count: int) -> list[Path]:
@@ -106,6 +114,46 @@ def test_an_overlap_with_a_file_of_the_portion_is_refused_and_leaves_the_rest(la
     with pytest.raises(OverlapError, match=r"1.pcap.*0.pcap"):
         ingest(lake, "a", [first, capture(tmp_path / "1.pcap", [10, 70]), late], CONFIG)
     assert stamps(lake) == [at(0), at(60), at(100), at(120)]
+
+
+DECLARED = st.one_of(st.none(), st.integers(0, 2).map(lambda at: (at * 100, at * 100 + 50)))
+LEDGER_FILES = st.builds(
+    lambda sha, path, first, packets, declared, by_hand: replacement.LedgerFile(
+        (
+            row(
+                0,
+                100,
+                f"{sha}",
+                path=f"{path}.pcap",
+                first=first if packets else None,
+                packets=packets,
+                declared_from=declared and declared[0],
+                declared_to=declared and declared[1],
+                covers_from=declared[0] if declared else first,
+                covers_to=declared[1] if declared else first + 60,
+                by_hand=by_hand,
+                bytes=10,
+            ),
+        )
+    ),
+    *(st.integers(0, 2), st.integers(0, 2), st.integers(0, 2), st.integers(0, 1), DECLARED, st.booleans()),
+)
+
+
+@pytest.mark.slow
+@settings(max_examples=examples(60), deadline=None)
+@given(st.lists(LEDGER_FILES, max_size=6), LEDGER_FILES)
+def test_every_file_that_a_new_one_replaces_is_looked_at(
+    empty: Lake, files: list[replacement.LedgerFile], new: replacement.LedgerFile
+) -> None:
+    ledger = replacement.LedgerFiles(empty, "a", "a")
+    named = [replacement.LedgerFile((replace(file.row, attempt=f"{number}"),)) for number, file in enumerate(files)]
+    for file in named:
+        ledger._include(file)
+    longer = replacement.LedgerFile((replace(new.row, bytes=20),))
+    with patch.object(replacement, "starts_with", lambda *_: True):
+        right = [file for file in named if ledger._replaces(longer, file, CONFIG.link("a"), 20) is not None]
+    assert {file.row.attempt for file in right} <= {file.row.attempt for file in ledger._alike(longer)}
 
 
 @settings(max_examples=examples(60), deadline=None)
