@@ -15,7 +15,7 @@ from lowwater.capture.content.retention import ContentOptions, hash_of, kept_for
 from lowwater.capture.reader import DECODER_VERSION
 from lowwater.capture.tables.reader import READER_VERSION, TableOptions
 from lowwater.config import Link, section_of
-from lowwater.errors import LowwaterError, OverlapError
+from lowwater.errors import OverlapError
 from lowwater.instants import format_duration, format_instant
 from lowwater.lake.files.rotation import covers_key
 from lowwater.lake.ingestion.lookup import Places, Spans
@@ -202,16 +202,12 @@ class LedgerFiles:
         """Writes the files that were put since, in the place of those that they replace, in one commit.
 
         Raises:
-            LakeError: if the ledger cannot be written; then it is here as it is there.
+            LakeError: if the ledger cannot be written; `undo` then makes this what is there.
         """
         new = [row for attempt in self._changed & self._files.keys() for row in self._files[attempt].rows]
         old = [row for attempt in self._changed & self._stored.keys() for row in self._stored[attempt].rows]
-        try:
-            if new or old:
-                put_captures(self.lake, new, old)
-        except LowwaterError:
-            self.undo()
-            raise
+        if new or old:
+            put_captures(self.lake, new, old)
         self._stored = dict(self._files)
         self._changed.clear()
 

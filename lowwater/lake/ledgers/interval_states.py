@@ -103,25 +103,17 @@ class StatusRow:
         return "; ".join(filter(None, (state_text, *(cause for cause in self.lacking if cause not in state_text))))
 
 
-def status(
-    lake: Lake, sets: Iterable[StatusInputs], start: int | None = None, end: int | None = None
-) -> list[StatusRow]:
+def status(lake: Lake, sets: Iterable[StatusInputs]) -> list[StatusRow]:
     """Computes the state of every interval with coverage, or with a run.
 
     Args:
         lake: the open lake.
         sets: what is expected of each query set.
-        start: begin of the range that is asked for, ns; None for no bound.
-        end: end of the range, ns; None for no bound. With both bounds, all intervals between them are listed.
 
     Returns:
         Rows by set, interval and query. A stretch of intervals without a record is one.
     """
-    rows: list[StatusRow] = []
-    for inputs in sets:
-        span = None if start is None or end is None else (start, end)
-        rows += set_status(inputs, read_replays(lake, inputs.name, span), start, end)
-    return rows
+    return [row for inputs in sets for row in set_status(inputs, read_replays(lake, inputs.name))]
 
 
 def set_status(
@@ -137,8 +129,8 @@ def set_status(
     Args:
         expected: the query set and its current inputs.
         replays: rows of the ledger of this set, oldest first; with bounds, at least those that meet the range.
-        start: as of `status`.
-        end: as of `status`.
+        start: begin of the range that is asked for, ns; None for no bound.
+        end: end of the range, ns; None for no bound. With both bounds, all intervals between them are listed.
         wanted: whether the interval [start, end), ns, is asked for; the others cost nothing.
         runs: further intervals that have run, of which no rows are given since they are not wanted.
     """
