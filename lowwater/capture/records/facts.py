@@ -120,8 +120,8 @@ class CaptureSummary:
         overhead: bytes of file headers, and of blocks that are no packets.
         ended_cleanly: whether the file ends between two records and decompresses to its end. Damage with records after
             it does not count: the capture covers the time it declares (SEMANTICS T5).
-        largest_ahead: largest lead of a sane record over its median (SEMANTICS T3), ns, at least 0.
-        smallest_jump: smallest lead of a time-jump over its median, ns; None without one. Any `max_jump` in
+        largest_ahead: largest lead of a sane record (SEMANTICS T3), ns, at least 0.
+        smallest_jump: smallest lead of a time-jump, ns; None without one. Any `max_jump` in
             [largest_ahead, smallest_jump) gives the same rows.
         compression: `gzip`, `zstd`, `xz` or `lz4`; empty for a plain file.
         unpacked: number of decompressed bytes; `bytes` for a plain file.
