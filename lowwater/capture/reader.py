@@ -8,6 +8,7 @@ independently.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -89,10 +90,11 @@ class CaptureReader:
             self.header: CaptureFile = header
             self._window = FileWindow(source, max(chunk_bytes, FILE_HEADER), sha256 is None and unpacked is None)
             self._window.fill()
-        scanner = _SCANNERS[header.format](header)
+        read_as = replace(header, resolution=content.resolution or header.resolution)
+        scanner = _SCANNERS[header.format](read_as)
         self.untimed = content.untimed if isinstance(scanner, PcapngScanner) else None
         if isinstance(scanner, PcapngScanner):
-            scanner.untimed = self.untimed
+            scanner.untimed, scanner.resolution = self.untimed, content.resolution
         self.summary: CaptureSummary | None = None
         self._unpacked = unpacked
         self.malformed = MalformedRows(header.path)

@@ -36,6 +36,7 @@ class Malformed:
     Reasons for records whose bytes are whole:
 
     * `time-range`, `time-jump`: see SEMANTICS T3; also `time-range` for a pcapng time beyond 63 bits of ns.
+    * `sub-second`: in a pcap or snoop capture, a sub-second of two seconds or more.
     * `wire-length`: the length on the wire is 2^31 or more.
     * `no-time`: a simple packet block, which has no time. An invented time would decide the packet's interval.
     * `interface`: the packet's interface is not declared in its section, is beyond the 4,096th of the file, or beyond

@@ -21,6 +21,7 @@ _REASONS = {
     scanning.NO_TIME: "no-time",
     scanning.NO_INTERFACE: "interface",
     scanning.NO_FRAME: "captured",
+    scanning.NO_PART: "sub-second",
 }
 
 

@@ -93,8 +93,8 @@ def _lead(stamps: Any, index: int, side: int, least: int) -> int:
 @cached_njit(nogil=True)
 def _judge(stamps: Any, begin: int, end: int, max_jump: int, ahead: int, smallest: int, jumps: Any) -> tuple[int, int]:
     """Marks in `jumps` the time jumps of stamps[begin:end]; `stamps` includes the context on both sides."""
-    # If a record leads by more than `ahead`, more than half of its window lies below `stamp - ahead`. Then one of the 16
-    # records after it does too. So only records shortly before such a drop are candidates.
+    # If a record leads by more than `ahead`, more than half of its window lies below `stamp - ahead`. Then one of the
+    # 16 records after it does too. So only records shortly before such a drop are candidates.
     last = min(end + SIDE, len(stamps))
     drop, largest = _next_drop(stamps, begin + 1, last, stamps[begin], ahead)
     judged = begin
