@@ -39,6 +39,9 @@ length = "{interval}"                        # of a run's data interval: results
 
 MIXED = "its files overlap in time, but their names do not show which links they belong to"
 
+MOST_DOUBTS = 4
+"""Most lines about the times of the files of a link."""
+
 QUANTILES = (0.5, 0.99, 0.999)
 
 QUERIES = """
@@ -207,6 +210,8 @@ def _doubts(link: LinkProposal) -> list[str]:
     """Says what is doubtful about the times of its files."""
     lines = [f"{facts.path.name}: {facts.doubted}" for facts in link.facts if facts.doubted]
     lines += [f"{facts.path.name}: {doubt.words}" for facts in link.facts for doubt in doubts(facts)]
+    if len(lines) > MOST_DOUBTS:
+        lines[MOST_DOUBTS - 1 :] = [f"{len(lines) - MOST_DOUBTS + 1} more such lines"]
     if len({facts.read_as for facts in link.facts if facts.summary.packets}) > 1:
         lines.append("its files have times in different units: a link has one, so make two links of them")
     return lines

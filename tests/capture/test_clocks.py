@@ -172,6 +172,7 @@ worlds = st.builds(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(300))
 @given(worlds, st.integers(0, 3000), st.integers(1, 90))
 def test_jumps_and_leads_are_those_of_the_rule(stamps: list[int], jump: int, piece: int) -> None:

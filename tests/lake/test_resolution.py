@@ -137,6 +137,7 @@ def test_a_pcapng_with_a_wrong_resolution(tmp_path: Path, says: int, has: int, u
     assert [row["timestamp"] for row in rows(path, content=content)] == [stamp // has * has for stamp in times(20)]
 
 
+@pytest.mark.slow
 def test_a_link_says_the_unit(tmp_path: Path) -> None:
     lake, path = open_lake(tmp_path / "lake"), saved(tmp_path / "a.pcap", bad())
     plain, told = Config(links={"a": Link()}), Config(links={"a": Link(resolution="nanoseconds")})
@@ -184,6 +185,7 @@ def test_init_writes_the_unit_and_says_what_it_doubts(tmp_path: Path) -> None:
     assert text.count("\nresolution = ") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("setting", ["", 'resolution = "nanoseconds"'])
 def test_run_says_it_and_reads_it_right(tmp_path: Path, setting: str) -> None:
     saved(tmp_path / "a.pcap", bad())
