@@ -53,7 +53,8 @@ def run_preview(request: PreviewRequest, limits: Limits | None = None) -> Previe
         LowwaterError: the text, the range or the lake is wrong, or the preview exceeds a bound.
     """
     bounds = limits or Limits()
-    command = [sys.executable, "-m", "lowwater.replay.preview"]
+    # -P: nothing of the folder in which the server was started is imported.
+    command = [sys.executable, "-P", "-m", "lowwater.replay.preview"]
     given = json.dumps(asdict(request) | asdict(bounds)).encode()
     passed = passed_environment(os.environ, "://" in request.lake)
     with subprocess.Popen(
