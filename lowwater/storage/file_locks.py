@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import re
 import stat
 import time
 from collections.abc import Iterator
@@ -19,6 +20,9 @@ from lowwater.storage.containment import require_folder
 
 PAUSE = 0.02
 """Seconds between two looks at a lock that another process holds."""
+
+_BOUNDS = re.compile(r"(-?[0-9]{1,20})_(-?[0-9]{1,20})")
+"""Name of the file of a range."""
 
 Range = tuple[int, int]
 
@@ -102,15 +106,15 @@ def held_ranges(folder: Path) -> dict[Range, str]:
     """Returns the locked ranges with their processes; removes the files of processes that have ended."""
     ranges = {}
     for path in folder.glob("*_*.lock"):
-        first, _, last = path.stem.partition("_")
-        if not (first.isdecimal() and last.isdecimal()):
+        bounds = _BOUNDS.fullmatch(path.stem)
+        if bounds is None:
             continue
         handle = _open(path)
         try:
             if _free(handle):
                 path.unlink(missing_ok=True)
             else:
-                ranges[int(first), int(last)] = _holder(handle)
+                ranges[int(bounds[1]), int(bounds[2])] = _holder(handle)
         finally:
             os.close(handle)
     return ranges
