@@ -99,7 +99,7 @@ def _watched(child: subprocess.Popen[bytes], given: bytes, bounds: Limits) -> tu
         talk.join(LOOK)
         if time.monotonic() > until:
             why = f"it took longer than {bounds.seconds} s"
-        elif _resident(child.pid) > bounds.megabytes << 20:
+        elif resident(child.pid) > bounds.megabytes << 20:
             why = f"it took more than {bounds.megabytes} MiB of memory"
     if why:
         child.kill()
@@ -107,7 +107,7 @@ def _watched(child: subprocess.Popen[bytes], given: bytes, bounds: Limits) -> tu
     return (output[0] if output else b""), why
 
 
-def _resident(pid: int) -> int:
+def resident(pid: int) -> int:
     """Resident memory of a process, bytes; 0 if it has ended."""
     try:
         return int(psutil.Process(pid).memory_info().rss)
