@@ -23,6 +23,7 @@ from lowwater.replay.preview.texts import LONGEST
 from .board import Board, Snapshot
 from .checking import Checker
 from .pages import fill_template
+from .results.answers import asked_by_person
 from .results.pages import METHODS, Shown
 
 LENGTHS = {"1 minute": 60 * SECOND, "5 minutes": 300 * SECOND, "15 minutes": 900 * SECOND, "1 hour": HOUR}
@@ -32,8 +33,6 @@ EXAMPLE = (
     "SELECT tb*60 AS begin, srcIP, count(*) AS packets, sum(len) AS bytes\nFROM {}.TCP\nGROUP BY time/60 AS tb, srcIP\n"
 )
 SCRIPTED = "script-src 'self'; connect-src 'self'; form-action 'self'"
-OWN_SITE = ("", "same-origin", "none")
-"""Values of `Sec-Fetch-Site` of requests that no other site has made."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +85,7 @@ def add_write(router: APIRouter, board: Board, permission: Any, page: Shown, hea
             snapshot = board.now().only(sees)
         except LowwaterError as error:
             return page(str(error), 503)
-        written = _written(snapshot, request.query_params, checker if _own_site(request) else None)
+        written = _written(snapshot, request.query_params, checker if asked_by_person(request) else None)
         values: dict[str, Any] = {"preview": None, "refused": ""}
         if request.query_params.get("action") == "try" and not written.error and request.method == "GET":
             values |= _tried(snapshot, written, request, alone)
@@ -98,8 +97,8 @@ def add_write(router: APIRouter, board: Board, permission: Any, page: Shown, hea
             snapshot = board.now().only(sees)
         except LowwaterError as error:
             return JSONResponse({"error": str(error)}, 503, headers)
-        written = _written(snapshot, request.query_params, checker if _own_site(request) else None)
-        return JSONResponse(dict(written.known), 403 if not _own_site(request) else 200, headers)
+        written = _written(snapshot, request.query_params, checker if asked_by_person(request) else None)
+        return JSONResponse(dict(written.known), 403 if not asked_by_person(request) else 200, headers)
 
 
 def _written(snapshot: Snapshot, given: Mapping[str, str], checker: Checker | None) -> Written:
@@ -130,11 +129,6 @@ def _newest_hour(snapshot: Snapshot) -> int:
     captures = sorted(found, key=lambda row: row.covers_from)
     newest = max(captures[-NEWEST:], key=lambda row: row.packets, default=None)
     return 0 if newest is None or newest.first is None else newest.first // HOUR * HOUR
-
-
-def _own_site(request: Request) -> bool:
-    """Whether no other site made a browser send the request: what costs is asked for by people, not by links."""
-    return request.headers.get("sec-fetch-site", "") in OWN_SITE
 
 
 def _tried(snapshot: Snapshot, written: Written, request: Request, alone: threading.BoundedSemaphore) -> dict[str, Any]:
