@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path, PurePath
 
 from lowwater.storage import objects
@@ -17,11 +19,27 @@ from lowwater.storage.containment import require_folder, require_inside
 from lowwater.storage.file_cache import file_cache
 from lowwater.storage.object_paths import ObjectPath, parse
 
+OTHERS = stat.S_IRWXO | stat.S_IWGRP
+"""Rights that no new file gives."""
 WHOLE = "_whole"
 """Name of the object that says that all others of a folder are there: a store shows them one by one."""
 
 FileState = tuple[int, int, int] | str
 """Inode, time of change (ns) and size of a file, or version of an object."""
+
+
+@contextmanager
+def private() -> Iterator[None]:
+    """Makes new files and folders of this process such that other users cannot read and the group cannot change them.
+
+    What Lowwater writes holds traffic. A stricter umask stays as it is.
+    """
+    before = os.umask(0o077)
+    os.umask(before | OTHERS)
+    try:
+        yield
+    finally:
+        os.umask(before)
 
 
 def lake_path(text: str | PurePath) -> PurePath:
