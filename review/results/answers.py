@@ -7,6 +7,7 @@ one person and in all; a further one is refused at once.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections import Counter, OrderedDict, deque
@@ -19,6 +20,8 @@ from typing import Any
 from lowwater.errors import LakeError, LowwaterError
 
 from ..memory import give_back
+
+log = logging.getLogger(__name__)
 
 WAIT = 0.5
 """Seconds that a page waits for all of its answers together, where they read much."""
@@ -83,6 +86,8 @@ class Desk:
                 who, task = self._tasks.popleft()
             try:
                 task()
+            except Exception:
+                log.exception("an answer of the pages could not be computed")  # the next one may be
             finally:
                 with self._lock:
                     self._of[who] -= 1
