@@ -113,7 +113,7 @@ def indexing(
         CaptureError: as `read`.
     """
     untimed = ContentOptions(untimed=content.untimed)
-    reader = CaptureReader(path, max_jump, min(chunk_bytes, CHUNK_BYTES), sha256, untimed)
+    reader = CaptureReader(path, max_jump, min(chunk_bytes, CHUNK_BYTES), sha256, untimed, identified=True)
     builder, yielded = _ChunkBuilder(path, reader, chunk_bytes), 0
     for span in reader.spans():
         if not reader.header.compression:

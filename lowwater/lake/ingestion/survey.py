@@ -80,6 +80,7 @@ class Survey:
     Attributes:
         path: the file.
         sha256: digest of the bytes that were read.
+        identity: identity of the capture (T5); empty for a compressed capture, which is not decoded here.
         bytes: number of bytes that were read.
         grew: whether the file became longer meanwhile.
         index: its chunks and its summary, without malformed rows; None for a compressed file, and one without packets.
@@ -88,6 +89,7 @@ class Survey:
 
     path: Path
     sha256: str
+    identity: str
     bytes: int
     grew: bool
     index: CaptureIndex | None
@@ -129,19 +131,33 @@ def _survey(task: SurveyTask) -> Generator[CaptureChunk, None, Survey]:
     with task.path.open("rb") as file:
         compressed = compression_of(file.read(FILE_HEADER))
     if compressed or task.whole:
-        sha256 = digest(task.path)
-        return Survey(task.path, sha256, before, task.path.stat().st_size > before, None, DAMAGE.empty_table())
+        sha256, identity = _digests(task.path, bool(compressed)) if task.whole else (digest(task.path), "")
+        grew = task.path.stat().st_size > before
+        return Survey(task.path, sha256, identity, before, grew, None, DAMAGE.empty_table())
     capture_index = yield from indexing(task.path, task.max_jump, task.chunk_bytes, content=task.content)
     grew = max(task.path.stat().st_size, capture_index.summary.bytes) > before
     bare = replace(capture_index, malformed=MalformedRows(task.path))
     return Survey(
         task.path,
         capture_index.summary.sha256,
+        capture_index.summary.identity,
         capture_index.summary.bytes,
         grew,
         bare,
         damage_table(capture_index.malformed),
     )
+
+
+def _digests(path: Path, compressed: bool) -> tuple[str, str]:
+    """Returns the sha256 of a file of other records, and its identity: the sha256 of its content, decompressed."""
+    if not compressed:
+        sha256 = digest(path)
+        return sha256, sha256
+    content, buffer = hashlib.sha256(), bytearray(_PIECE)
+    with closing(DecompressedSource(open_source(path)[1], hashed=True)) as source:
+        while count := source.readinto(memoryview(buffer)):
+            content.update(memoryview(buffer)[:count])
+        return source.sha256(), source.sha256() if source.damage else content.hexdigest()
 
 
 def _size(path: Path) -> int:
