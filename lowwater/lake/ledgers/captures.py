@@ -272,6 +272,24 @@ class Captures(Sequence[Capture]):
         """Whether the capture with the latest coverage is whole."""
         return bool(np.any(self._well & (self._coverage[1] == (self.end or 0))))
 
+    def beyond(self, start: int, end: int) -> NDArray[np.int64]:
+        """Returns the captures with records before `start`, or at or after `end`, ns.
+
+        Returns:
+            shape (3, n): index of each, and the first and the last arrival that a record of it may have, ns.
+        """
+        if (start, end) not in self._beyond:
+            smallest, largest = self._records
+            places = np.flatnonzero((largest >= 0) & ((smallest < start) | (largest >= end)))
+            clocks = np.array(self.clocks, np.int64)[places]
+            arrivals = (np.maximum(stamps[places], clocks) for stamps in (self.numbers("first"), largest))
+            self._beyond[start, end] = np.vstack([places, *arrivals])
+        return self._beyond[start, end]
+
+    @cached_property
+    def _beyond(self) -> dict[tuple[int, int], NDArray[np.int64]]:
+        return {}
+
     @cached_property
     def _joined(self) -> dict[int, list[tuple[int, int]]]:
         return {}
