@@ -14,7 +14,7 @@ import numpy as np
 
 from lowwater.capture.formats.header import RECORD_HEADER
 from lowwater.capture.formats.scan import CAPTURED, INTERFACE, OFFSET, STAMP, WIRE
-from lowwater.capture.headers.loads import big64, byte
+from lowwater.capture.headers.loads import byte, little64
 from lowwater.capture.inlining import kernel, part
 from lowwater.capture.records.batches import RecordSpan
 from lowwater.capture.records.facts import Interface
@@ -65,18 +65,21 @@ def _add(buffer: Any, records: Any, numbers: Any, met: int, state: Any) -> int:
         at = records[OFFSET, row] + RECORD_HEADER
         end = at + captured
         while at + 32 <= end:
-            a = _mix(a, np.uint64(big64(buffer, at)), _FIRST)
-            b = _mix(b, np.uint64(big64(buffer, at + 8)), _SECOND)
-            c = _mix(c, np.uint64(big64(buffer, at + 16)), _THIRD)
-            d = _mix(d, np.uint64(big64(buffer, at + 24)), _FOURTH)
+            a = _mix(a, np.uint64(little64(buffer, at)), _FIRST)
+            b = _mix(b, np.uint64(little64(buffer, at + 8)), _SECOND)
+            c = _mix(c, np.uint64(little64(buffer, at + 16)), _THIRD)
+            d = _mix(d, np.uint64(little64(buffer, at + 24)), _FOURTH)
             at += 32
         while at + 8 <= end:
-            a = _mix(a, np.uint64(big64(buffer, at)), _SECOND)
+            a = _mix(a, np.uint64(little64(buffer, at)), _SECOND)
             at += 8
         rest = 0
-        while at < end:
-            rest = rest << 8 | byte(buffer, at)
-            at += 1
+        if at < end and captured >= 8:
+            rest = little64(buffer, end - 8)
+        else:
+            while at < end:
+                rest = rest << 8 | byte(buffer, at)
+                at += 1
         b = _mix(b, np.uint64(rest), _FIRST)
         first = _mix(_mix(first, a, _FIRST), c, _SECOND)
         second = _mix(_mix(second, b, _THIRD), d, _FOURTH)

@@ -21,6 +21,7 @@ from lowwater.capture.formats.compression import DecompressedSource, compression
 from lowwater.capture.formats.division import CaptureChunk, CaptureIndex, indexing
 from lowwater.capture.formats.header import FILE_HEADER
 from lowwater.capture.formats.sources import Source, open_source
+from lowwater.capture.identify import digests_of_records
 from lowwater.capture.reader import digest
 from lowwater.capture.records.malformed import REASONS, MalformedRows
 from lowwater.errors import CaptureError, LowwaterError
@@ -131,7 +132,7 @@ def _survey(task: SurveyTask) -> Generator[CaptureChunk, None, Survey]:
     with task.path.open("rb") as file:
         compressed = compression_of(file.read(FILE_HEADER))
     if compressed or task.whole:
-        sha256, identity = _digests(task.path, bool(compressed)) if task.whole else (digest(task.path), "")
+        sha256, identity = digests_of_records(task.path) if task.whole else (digest(task.path), "")
         grew = task.path.stat().st_size > before
         return Survey(task.path, sha256, identity, before, grew, None, DAMAGE.empty_table())
     capture_index = yield from indexing(task.path, task.max_jump, task.chunk_bytes, content=task.content)
@@ -146,18 +147,6 @@ def _survey(task: SurveyTask) -> Generator[CaptureChunk, None, Survey]:
         bare,
         damage_table(capture_index.malformed),
     )
-
-
-def _digests(path: Path, compressed: bool) -> tuple[str, str]:
-    """Returns the sha256 of a file of other records, and its identity: the sha256 of its content, decompressed."""
-    if not compressed:
-        sha256 = digest(path)
-        return sha256, sha256
-    content, buffer = hashlib.sha256(), bytearray(_PIECE)
-    with closing(DecompressedSource(open_source(path)[1], hashed=True)) as source:
-        while count := source.readinto(memoryview(buffer)):
-            content.update(memoryview(buffer)[:count])
-        return source.sha256(), source.sha256() if source.damage else content.hexdigest()
 
 
 def _size(path: Path) -> int:
