@@ -105,7 +105,7 @@ class ExpectLinkRecordsToLieInside(LinkRule):
 
 
 class ExpectLinkCapturesToBeReadOnce(LinkRule):
-    """No other link of the query set has the same records, in a copy of a capture (SEMANTICS T5)."""
+    """No other link of the query set has the same records, in a copy of a capture, whole or cut (SEMANTICS T5)."""
 
     rule = "No capture of the link is one of another link too"
     measures = ("read", "shared")
@@ -115,8 +115,7 @@ class ExpectLinkCapturesToBeReadOnce(LinkRule):
         return bool(row["shared"] == 0)
 
     def reason(self, row: Row) -> str:
-        counted = count(row["shared"], "record")
-        return f"a query over both links counts the {counted} of a capture twice: {row['shared_with']}"
+        return f"a query over both links counts up to {count(row['shared'], 'record')} twice: {row['shared_with']}"
 
 
 class ExpectLinkViolationsToStayWithinLimit(LinkRule, Within):

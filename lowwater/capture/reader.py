@@ -189,6 +189,7 @@ class CaptureReader:
             damage=damage,
             blocks=self.scanner.blocks,
             identity="" if self._identity is None else self._identity.digest(self.interfaces, self.malformed),
+            head="" if self._identity is None else self._identity.head(),
         )
 
 

@@ -68,6 +68,7 @@ CAPTURES = pa.schema(
         pa.field("by_hand", pa.bool_()),  # the coverage was declared by `ingest --covers`
         pa.field("left_out", pa.string()),  # in the log of a tool: {type of records left out: number}, JSON
         pa.field("sha256", _TEXT),  # of the file, hex; NULL where `capture` is it
+        pa.field("head", _TEXT),  # digest of its first records; NULL where there are few
         pa.field("copies", _TEXT),  # other files with its records: {path: [sha256, bytes, when it was seen]}, JSON
     ]
 )

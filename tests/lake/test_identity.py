@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from lowwater.capture.formats.write import WrittenInterface, pcapng_header, pcapng_record
 from lowwater.capture.reader import read
 from lowwater.config import Config, Link, load_config
+from lowwater.errors import OverlapError
 from lowwater.instants import HOUR
 from lowwater.lake.digest import link_inputs
 from lowwater.lake.ingestion.arrivals import arrivals
@@ -175,6 +176,13 @@ def test_identity_is_of_the_records_alone(tmp_path: Path) -> None:
     assert identity(capture(tmp_path / "b.pcap", [1, 5, 9, 5000, 10])) != first
     assert identity(capture(tmp_path / "c.pcap", [1, 5, 9, 5000, 10, 11], cut=3)) != first
     data = bytearray(path.read_bytes())
+    data[20] = 12  # raw IP, which pcapng calls 101
+    path.write_bytes(data)
+    raw = identity(path)
+    data[20] = 101
+    path.write_bytes(data)
+    assert identity(path) == raw != first
+    data[20] = 1
     for place in (24 + 8, len(data) - 1, len(data) - 20, 24 + 4, 20):  # a length, frames, a time, the link type
         changed = bytearray(data)
         changed[place] ^= 1
@@ -216,6 +224,16 @@ def test_a_compressed_log_is_the_log(tmp_path: Path) -> None:
     assert pq.read_table(stored, columns=["capture"], partitioning=None).column(0).unique().to_pylist() == [
         captures(lake)[0].capture
     ]
+
+
+def test_a_part_of_a_capture_is_refused_as_that(lake: Lake, tmp_path: Path) -> None:
+    seconds = [n / 7 for n in range(300)]
+    first, part = capture(tmp_path / "a.pcap", seconds), capture(tmp_path / "part.pcap", seconds[:200])
+    ingest(lake, "a", [first], CONFIG)
+    with pytest.raises(OverlapError) as refused:
+        ingest(lake, "a", [part], CONFIG)
+    assert "they begin with the same packets, so one is a part or another version" in str(refused.value)
+    assert "several links" not in str(refused.value) and "keep the one with all packets" in str(refused.value)
 
 
 def zstd(path: Path) -> Path:

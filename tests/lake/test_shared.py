@@ -40,8 +40,8 @@ def test_a_copy_under_another_link_is_said_by_name(lake: Lake, tmp_path: Path) -
     (done,) = ingest(lake, "b", [two], CONFIG)
     assert (done.state, done.note) == ("added", f"link 'a' has the same 3 packets, {one}")
     assert shared_lines(lake) == [
-        "links 'a' and 'b' have the same 3 packets, monday.pcap is copy.pcap.gz: a query that reads both counts each "
-        "twice"
+        "links 'a' and 'b' have the same packets, 3: monday.pcap is copy.pcap.gz: a query that reads both counts "
+        "each twice"
     ]
     captures = read_captures(lake, ["a", "b"])
     assert shared_words("a", captures, BASE, BASE + HOUR) == ("monday.pcap is copy.pcap.gz of link 'b'", 3)
@@ -80,3 +80,22 @@ def test_many_copies_are_few_words(lake: Lake, tmp_path: Path) -> None:
     others = [replace(each, attempt=f"b{n}", link="b") for n, each in enumerate(many)]
     text, count = shared_words("a", {"a": Captures(many), "b": Captures(others)}, BASE, BASE + HOUR)
     assert count == 27 and text.count("link 'b'") == 3 and text.endswith("; and 6 more")
+
+
+def test_a_cut_copy_under_another_link_is_said(lake: Lake, tmp_path: Path) -> None:
+    seconds = [n / 7 for n in range(300)]
+    one = capture(tmp_path / "monday.pcap", seconds)
+    two = capture(tmp_path / "cut.pcap", seconds[:150], cut=5)
+    other = capture(tmp_path / "other.pcap", [*seconds[:50], *seconds[51:]])
+    ingest(lake, "a", [one], CONFIG)
+    (done,) = ingest(lake, "b", [two], CONFIG)
+    assert f"link 'a' has a file that begins with the same packets, {one}" in done.note
+    (done,) = ingest(lake, "c", [other], CONFIG)
+    assert "begins with" not in done.note
+    captures = read_captures(lake, ["a", "b", "c"])
+    text = "monday.pcap begins with the packets of cut.pcap of link 'b'"
+    assert shared_words("a", captures, BASE, BASE + HOUR) == (text, 149)
+    assert shared_lines(lake) == [
+        "links 'a' and 'b' have the same packets, up to 149: monday.pcap begins with the packets of cut.pcap: a query "
+        "that reads both counts each twice"
+    ]

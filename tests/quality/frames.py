@@ -191,7 +191,7 @@ CASES: dict[str, tuple[Case, ...]] = {
         Case(
             "expect_link_captures_to_be_read_once",
             {"shared": 1000, "shared_with": "a.pcap is a.pcap.gz of link 'copy'"},
-            "a query over both links counts the 1,000 records of a capture twice: a.pcap is a.pcap.gz of link 'copy'",
+            "a query over both links counts up to 1,000 records twice: a.pcap is a.pcap.gz of link 'copy'",
         ),
         Case(
             "expect_link_violations_to_stay_within_limit/warning",

@@ -131,6 +131,7 @@ class CaptureSummary:
             in the log of a tool, the type and the number of the records that are left out.
         identity: digest of the records, hex: equal in a compressed or rewritten copy (`records.identity`); empty if it
             was not asked for.
+        head: digest of its first records, hex (`Identity.head`); empty if there are fewer, or it was not asked for.
     """
 
     sha256: str
@@ -148,6 +149,7 @@ class CaptureSummary:
     damage: str
     blocks: tuple[tuple[str, int], ...] = ()
     identity: str = ""
+    head: str = ""
 
     @property
     def packets(self) -> int:

@@ -11,9 +11,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lowwater.capture.formats.header import RECORD_HEADER
 from lowwater.capture.formats.scan import CAPTURED, INTERFACE, OFFSET, STAMP, WIRE
+from lowwater.capture.headers.links import LINK_TYPES
 from lowwater.capture.headers.loads import byte, little64
 from lowwater.capture.inlining import kernel, part
 from lowwater.capture.records.batches import RecordSpan
@@ -24,7 +26,9 @@ from lowwater.capture.records.sanity import END_OF_TIME, LARGEST_WIRE
 _FIRST, _SECOND = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
 _THIRD, _FOURTH = np.uint64(0x165667B19E3779F9), np.uint64(0xFF51AFD7ED558CCD)
 _TURN = np.uint64(29)
-_LENGTH = np.uint64(32)
+
+HEAD = 100
+"""Records by which a file begins as another one: no two taps have the times and bytes of so many alike."""
 
 
 @part
@@ -98,13 +102,26 @@ class Identity:
         self._state = np.zeros(2, np.uint64)
         self._numbers = np.empty(0, np.int64)
         self._met = 0
+        self._head: list[int] | None = None
 
     def add(self, span: RecordSpan, interfaces: int) -> None:
         """Adds the records of a span of a capture with so many interfaces so far."""
         if len(self._numbers) < interfaces:
             more = np.full(interfaces - len(self._numbers), -1, np.int64)
             self._numbers = np.concatenate([self._numbers, more])
-        self._met = int(_add(span.buffer, span.records, self._numbers, self._met, self._state))
+        rest = span.records
+        if self._head is None and span.position + rest.shape[1] >= HEAD:
+            count = max(HEAD - span.position, 0)
+            self._take(span, rest[:, :count])
+            self._head, rest = self._state.tolist(), rest[:, count:]
+        self._take(span, rest)
+
+    def head(self) -> str:
+        """Returns a digest of the first HEAD records, hex; empty if the capture has fewer."""
+        return "" if self._head is None else "".join(f"{word:016x}" for word in self._head)
+
+    def _take(self, span: RecordSpan, records: NDArray[np.int64]) -> None:
+        self._met = int(_add(span.buffer, records, self._numbers, self._met, self._state))
 
     def digest(self, interfaces: Sequence[Interface], malformed: MalformedRows) -> str:
         """Returns the identity, 64 hex digits.
@@ -117,10 +134,16 @@ class Identity:
         """
         used = sorted((number, at) for at, number in enumerate(self._numbers.tolist()) if number >= 0)
         named = len(interfaces) > 1
-        labels = [(interfaces[at].link_type, interfaces[at].name if named else "") for _, at in used]
+        labels = [(_layer(interfaces[at]), interfaces[at].name if named else "") for _, at in used]
         rows = malformed.columns[malformed.columns["reason"] != NUMBERS["time-jump"]]
         digest = hashlib.sha256(repr(labels).encode())
         digest.update(self._state.astype("<u8").tobytes())
         for name, kind in (("position", "<i8"), ("interface", "<i4"), ("reason", "u1")):
             digest.update(rows[name].astype(kind).tobytes())
         return digest.hexdigest()
+
+
+def _layer(interface: Interface) -> str:
+    """Names what decodes the frames: pcap and pcapng have different numbers for some link types."""
+    layer = LINK_TYPES.get(interface.link_number)
+    return interface.link_type if layer is None else layer.name

@@ -476,4 +476,5 @@ def _row(
         key=content.key_digest,
         left_out=json.dumps(dict(facts.blocks)) if isinstance(content, TableOptions) and facts.blocks else None,
         sha256=facts.sha256,
+        head=facts.head or None,
     )

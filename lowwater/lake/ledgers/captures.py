@@ -94,6 +94,7 @@ class Capture:
     by_hand: bool | None = None
     left_out: str | None = None
     sha256: str | None = None
+    head: str | None = None
     copies: str | None = None
 
     @property

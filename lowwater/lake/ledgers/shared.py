@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -18,11 +19,33 @@ from lowwater.lake.ledgers.captures import Capture, Captures, ingested_links, re
 from lowwater.lake.tables import read_rows
 
 _SHOWN = 3
-_COLUMNS = ("capture", "sha256", "attempt", "packets", "first", "last")
+_COLUMNS = ("capture", "sha256", "head", "attempt", "packets", "first", "last")
 
 
-def shared_captures(captures: Mapping[str, Captures]) -> dict[tuple[str, str], list[tuple[Capture, Capture]]]:
-    """Finds the captures of links whose records another link has too.
+class SharedCapture(NamedTuple):
+    """Two captures of different links with the same records, or where `whole` is false with the same first ones."""
+
+    one: Capture
+    other: Capture
+    whole: bool
+
+    @property
+    def most(self) -> int:
+        """How many packets they share at most."""
+        return min(self.one.packets, self.other.packets)
+
+    def turned(self) -> SharedCapture:
+        """Returns it from the other side."""
+        return SharedCapture(self.other, self.one, self.whole)
+
+    def words(self) -> str:
+        """Describes it, without the links."""
+        both = _file(self.one), _file(self.other)
+        return f"{both[0]} is {both[1]}" if self.whole else f"{both[0]} begins with the packets of {both[1]}"
+
+
+def shared_captures(captures: Mapping[str, Captures]) -> dict[tuple[str, str], list[SharedCapture]]:
+    """Finds the captures of links whose records another link has too, or whose first records it has.
 
     The interfaces of one file are no copies of each other.
 
@@ -30,21 +53,25 @@ def shared_captures(captures: Mapping[str, Captures]) -> dict[tuple[str, str], l
         captures: link -> its captures in the order of T1.
 
     Returns:
-        Two links, in order of their names -> pairs of their captures.
+        Two links, in order of their names -> what they share.
     """
     places: dict[tuple[object, ...], list[tuple[str, int, str]]] = defaultdict(list)
     for link, rows in sorted(captures.items()):
         columns = (rows.values(name) for name in _COLUMNS)
-        for at, (identity, sha256, attempt, packets, *ends) in enumerate(zip(*columns, strict=True)):
+        for at, (identity, sha256, head, attempt, packets, first, last) in enumerate(zip(*columns, strict=True)):
             if packets:  # a lake of before has the sha256 of the file alone
                 for digest in {identity, sha256 or identity}:
-                    places[digest, packets, *ends].append((link, at, attempt))
-    pairs: dict[tuple[str, str], dict[tuple[int, int], tuple[Capture, Capture]]] = defaultdict(dict)
-    for found in places.values():
-        for (first, one, made), (second, other, made_too) in combinations(found, 2):
-            if first != second and made != made_too:
-                pairs[first, second][one, other] = captures[first][one], captures[second][other]
-    return {links: [both for _, both in sorted(by_place.items())] for links, by_place in sorted(pairs.items())}
+                    places[digest, packets, first, last].append((link, at, attempt))
+                if head:
+                    places[head, first].append((link, at, attempt))
+    pairs: dict[tuple[str, str], dict[tuple[int, int], SharedCapture]] = defaultdict(dict)
+    for key, found in places.items():
+        for (one, at, made), (other, there, made_too) in combinations(found, 2):
+            if one != other and made != made_too:
+                shared = SharedCapture(captures[one][at], captures[other][there], len(key) > 2)
+                if shared.whole or (at, there) not in pairs[one, other]:
+                    pairs[one, other][at, there] = shared
+    return {links: [shared for _, shared in sorted(by_place.items())] for links, by_place in sorted(pairs.items())}
 
 
 def meeting(captures: Mapping[str, Sequence[Capture]], start: int, end: int) -> dict[str, Captures]:
@@ -54,7 +81,7 @@ def meeting(captures: Mapping[str, Sequence[Capture]], start: int, end: int) -> 
 
 
 def shared_words(link: str, captures: Mapping[str, Sequence[Capture]], start: int, end: int) -> tuple[str, int]:
-    """Describes what a link shares with other links in [start, end), ns; and counts the packets of these captures.
+    """Describes what a link shares with other links in [start, end), ns; and how many packets of captures at most.
 
     Args:
         link: name of the link.
@@ -62,13 +89,14 @@ def shared_words(link: str, captures: Mapping[str, Sequence[Capture]], start: in
         start: begin of the interval, ns since the epoch.
         end: end of the interval, ns since the epoch, exclusive.
     """
-    texts, own = [], {}
+    texts: list[str] = []
+    own: dict[str, int] = {}
     for links, pairs in shared_captures(meeting(captures, start, end)).items():
         if link in links:
             for pair in pairs:
-                mine, other = pair if links[0] == link else pair[::-1]
-                own[mine.attempt] = mine.packets
-                texts.append(f"{_file(mine)} is {_file(other)} of link {other.link!r}")
+                mine = pair if links[0] == link else pair.turned()
+                own[mine.one.attempt] = max(mine.most, own.get(mine.one.attempt, 0))
+                texts.append(f"{mine.words()} of link {mine.other.link!r}")
     return _abbreviated(texts), sum(own.values())
 
 
@@ -76,30 +104,32 @@ def shared_lines(lake: Lake) -> list[str]:
     """Describes shared captures: a line for each two links that have some."""
     lines = []
     for (first, second), pairs in shared_captures(read_captures(lake, ingested_links(lake))).items():
-        files = _abbreviated([f"{_file(one)} is {_file(other)}" for one, other in pairs])
-        count = sum(one.packets for one, _ in pairs)
+        files, count = _abbreviated([pair.words() for pair in pairs]), sum(pair.most for pair in pairs)
+        most = "" if all(pair.whole for pair in pairs) else "up to "
         lines.append(
-            f"links {first!r} and {second!r} have the same {count:,} packets, {files}: a query that reads both counts "
-            "each twice"
+            f"links {first!r} and {second!r} have the same packets, {most}{count:,}: {files}: a query that reads both "
+            "counts each twice"
         )
     return lines
 
 
 def shared_notes(lake: Lake, rows: Iterable[Capture]) -> dict[str, str]:
     """Describes what new captures share with those of other links: attempt -> text."""
-    digests = {digest for row in rows if row.packets for digest in (row.capture, row.file_digest)}
+    digests = {digest for row in rows if row.packets for digest in (row.capture, row.file_digest, row.head) if digest}
     if not digests:
         return {}
     chosen = pa.array(sorted(digests), pa.string())
-    found = read_rows(lake.captures, CAPTURES, pads.field("capture").isin(chosen) | pads.field("sha256").isin(chosen))
+    alike = [pads.field(name).isin(chosen) for name in ("capture", "sha256", "head")]
+    found = read_rows(lake.captures, CAPTURES, alike[0] | alike[1] | alike[2])
     by_link: dict[str, list[Capture]] = defaultdict(list)
     for row in found.to_pylist():
         by_link[row["link"]].append(Capture(**row))
     notes: dict[str, list[str]] = defaultdict(list)
     for pairs in shared_captures({link: Captures(of_link) for link, of_link in by_link.items()}).values():
-        for one, other in pairs:
-            for mine, theirs in ((one, other), (other, one)):
-                notes[mine.attempt].append(f"link {theirs.link!r} has the same {mine.packets:,} packets, {theirs.path}")
+        for pair in pairs:
+            for mine in (pair, pair.turned()):
+                same = f"the same {mine.most:,} packets" if mine.whole else "a file that begins with the same packets"
+                notes[mine.one.attempt].append(f"link {mine.other.link!r} has {same}, {mine.other.path}")
     return {attempt: _abbreviated(list(dict.fromkeys(texts))) for attempt, texts in notes.items()}
 
 
