@@ -233,7 +233,7 @@ def test_a_part_of_a_capture_is_refused_as_that(lake: Lake, tmp_path: Path) -> N
     with pytest.raises(OverlapError) as refused:
         ingest(lake, "a", [part], CONFIG)
     assert "they begin with the same packets, so one is a part or another version" in str(refused.value)
-    assert "several links" not in str(refused.value) and "keep the one with all packets" in str(refused.value)
+    assert "several links" not in str(refused.value) and "move the one with fewer packets out" in str(refused.value)
 
 
 def zstd(path: Path) -> Path:

@@ -291,10 +291,10 @@ def _refuse(row: Capture, other: Capture, overlap: int, settings: Link) -> None:
         section = section_of(row.link.partition("/")[0], "covers")
         why = f": both have their coverage from the line {key!r} of {section}"
         hint = "write a line for each file; where a name fits several, the first counts"
-    elif row.head and row.head == other.head:
-        beside, why = False, ": they begin with the same packets, so one is a part or another version of the other"
-        hint = "keep the one with all packets, and move the other out of the files of the link"
     elif row.first is not None and row.first == other.first:
+        if row.head and row.head == other.head:
+            beside, why = False, ": they begin with the same packets, so one is a part or another version of the other"
+            hint = "move the one with fewer packets out of the files of the link"
         hint = f"if they are two versions of one file, ingest the right one under the name of the other; else {hint}"
     first, second = (f"{capture.path} ({span(capture)})" for capture in (row, other))
     raise OverlapError(
