@@ -6,7 +6,7 @@ found by `lake.copies`.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import NamedTuple
@@ -19,7 +19,6 @@ from lowwater.lake.ledgers.captures import Capture, Captures, ingested_links, re
 from lowwater.lake.tables import read_rows
 
 _SHOWN = 3
-_COLUMNS = ("capture", "sha256", "head", "attempt", "packets", "first", "last")
 
 
 class SharedCapture(NamedTuple):
@@ -55,23 +54,32 @@ def shared_captures(captures: Mapping[str, Captures]) -> dict[tuple[str, str], l
     Returns:
         Two links, in order of their names -> what they share.
     """
-    places: dict[tuple[object, ...], list[tuple[str, int, str]]] = defaultdict(list)
-    for link, rows in sorted(captures.items()):
-        columns = (rows.values(name) for name in _COLUMNS)
-        for at, (identity, sha256, head, attempt, packets, first, last) in enumerate(zip(*columns, strict=True)):
-            if packets:  # a lake of before has the sha256 of the file alone
-                for digest in {identity, sha256 or identity}:
-                    places[digest, packets, first, last].append((link, at, attempt))
-                if head:
-                    places[head, first].append((link, at, attempt))
+    places: dict[tuple[object, ...], list[tuple[str, int]]] = defaultdict(list)
+    digests = {link: _digests(rows) for link, rows in sorted(captures.items())}
+    met = Counter(digest for of_link in digests.values() for of_row in of_link for digest in of_row)
+    for link, of_link in digests.items():
+        for at in (at for at, of_row in enumerate(of_link) if any(met[digest] > 1 for digest in of_row)):
+            row = captures[link][at]
+            if row.packets:
+                for digest in {row.capture, row.file_digest}:
+                    places[digest, row.packets, row.first, row.last].append((link, at))
+                if row.head:
+                    places[row.head, row.first].append((link, at))
     pairs: dict[tuple[str, str], dict[tuple[int, int], SharedCapture]] = defaultdict(dict)
     for key, found in places.items():
-        for (one, at, made), (other, there, made_too) in combinations(found, 2):
-            if one != other and made != made_too:
-                shared = SharedCapture(captures[one][at], captures[other][there], len(key) > 2)
-                if shared.whole or (at, there) not in pairs[one, other]:
-                    pairs[one, other][at, there] = shared
+        for (one, at), (other, there) in combinations(found, 2):
+            shared = SharedCapture(captures[one][at], captures[other][there], len(key) > 2)
+            if one == other or shared.one.attempt == shared.other.attempt:
+                continue
+            if shared.whole or (at, there) not in pairs[one, other]:
+                pairs[one, other][at, there] = shared
     return {links: [shared for _, shared in sorted(by_place.items())] for links, by_place in sorted(pairs.items())}
+
+
+def _digests(rows: Captures) -> list[set[str]]:
+    """Returns the digests of each capture by which others are compared; a lake of before has that of the file alone."""
+    columns = (rows.values(name) for name in ("capture", "sha256", "head"))
+    return [{digest for digest in digests if digest} for digests in zip(*columns, strict=True)]
 
 
 def meeting(captures: Mapping[str, Sequence[Capture]], start: int, end: int) -> dict[str, Captures]:
