@@ -126,6 +126,16 @@ def test_an_interval_is_not_done_without_records_that_since_or_until_leave_out(
     assert all(state == "done" for state, _ in (state_of(root, hour) for hour in range(3)))
 
 
+def test_a_late_record_before_since_is_not_left_out_by_it(tmp_path: Path) -> None:
+    """No other `since` would bring it into a row: `init` proposes the first record."""
+    root = tmp_path / "lake"
+    settings(root, {"since": format_instant(at(100)), "until": format_instant(at(3600))})
+    take(root, capture(tmp_path / "a.pcap", [100, 110, 120, 99, 121, 3599.5]))
+    assert state_of(root, 0) == ("done", "")
+    settings(root, {"since": format_instant(at(100)), "until": format_instant(at(3600)), "skew": "2m"})
+    assert "leaves out 1 packet of a.pcap" in state_of(root, 0)[1]
+
+
 def test_a_capture_that_comes_later_and_lies_outside_takes_done_away(tmp_path: Path) -> None:
     """Of an interval that is published, too: 3,000 of 6,770 packets were in no row, and all was done."""
     root = tmp_path / "lake"

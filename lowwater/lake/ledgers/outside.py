@@ -102,7 +102,8 @@ def left_out(
 ) -> list[str]:
     """Describes the records that arrive in [start, end), ns, and that `since` or `until` of their link leaves out (T6).
 
-    Links whose records outside are accepted have none. Only files that cross a bound of a life are read.
+    Links whose records outside are accepted have none. A record that is later than the skew is none of them, where its
+    file has others: it would be in no row with another `since` either. Only files that cross a bound of a life are read.
 
     Args:
         files: the files of the lake.
@@ -126,7 +127,8 @@ def left_out(
         for at in places[(firsts < end) & (lasts >= start)].tolist():
             arrivals, count = (start, end, ordered.clocks[at]), OutsideCount()
             for row in _rows(files, link, ordered[at].attempt):
-                count += _of_file(PacketFiles.path(row), link, row, life, (0, END_OF_TIME), arrivals)
+                whole_time = 0, END_OF_TIME
+                count += _of_file(PacketFiles.path(row), link, row, life, whole_time, arrivals, settings.longest_skew)
             counts.append((ordered[at], count))
         if early := [(capture, count.early) for capture, count in counts if count.early]:
             begin, cut = min(capture.smallest or 0 for capture, _ in early), settings.since or 0
@@ -217,7 +219,9 @@ def _of_file(
     life: tuple[int, int],
     declared: tuple[int, int],
     arrivals: tuple[int, int, int],
+    skew: int = END_OF_TIME,
 ) -> OutsideCount:
+    """Counts the records of a file that are not later than a skew, where some records of the file are inside."""
     start, end, clock = arrivals
     least, most = row["min.timestamp"], row["max.timestamp"]
     first, last = max(row["min.arrival"], clock), max(row["max.arrival"], clock)
@@ -232,7 +236,7 @@ def _of_file(
         table = pq.read_table(local(path), columns=["timestamp", "arrival"], partitioning=None)
     stamps, clocks = (table.column(name).to_numpy() for name in ("timestamp", "arrival"))
     clocks = np.maximum(clocks, clock)
-    stamps = stamps[(clocks >= start) & (clocks < end)]
+    stamps = stamps[(clocks >= start) & (clocks < end) & (clocks - stamps <= skew)]
     early, late = stamps < life[0], stamps >= life[1]
     strays = ((stamps < declared[0]) | (stamps >= declared[1])) & ~early & ~late
     return OutsideCount(*(int(marks.sum()) for marks in (early, late, strays)))
