@@ -103,7 +103,7 @@ def left_out(
     """Describes the records that arrive in [start, end), ns, and that `since` or `until` of their link leaves out (T6).
 
     Links whose records outside are accepted have none. A record that is later than the skew is none of them, where its
-    file has others: it would be in no row with another `since` either. Only files that cross a bound of a life are read.
+    file has others: it would be in no row with another `since` either. Only files that cross a bound are read.
 
     Args:
         files: the files of the lake.
