@@ -124,7 +124,7 @@ def test_a_copy_beside_its_original_is_one_capture_and_is_said(lake: Lake, tmp_p
     assert inputs(lake) == before and not captures(lake)[0].copies
 
 
-def test_a_copy_is_looked_at_once(lake: Lake, tmp_path: Path) -> None:
+def test_a_copy_is_looked_at_once_while_its_original_is_there(lake: Lake, tmp_path: Path) -> None:
     config = Config(links={"a": Link(captures=(str(tmp_path / "*.pcap*"),))})
     paths = [capture(tmp_path / "a.pcap", [1, 5, 9])]
     paths.append(compressed(paths[0]))
@@ -132,6 +132,8 @@ def test_a_copy_is_looked_at_once(lake: Lake, tmp_path: Path) -> None:
         os.utime(path, (1, 1))
     ingest(lake, "a", paths, config)
     assert arrivals(lake, config)["a"].new == ()
+    paths[0].unlink()
+    assert arrivals(lake, config)["a"].new == (paths[1],), "it takes the place of its original"
 
 
 def test_a_renamed_capture_is_found_at_its_new_place(lake: Lake, tmp_path: Path) -> None:
