@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import random
 import shutil
 import subprocess
 import tempfile
@@ -15,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lowwater.capture.formats.division import index
 from lowwater.capture.formats.write import WrittenInterface, pcapng_header, pcapng_record
 from lowwater.capture.reader import read
 from lowwater.config import Config, Link, load_config
@@ -190,6 +192,20 @@ def test_identity_is_of_the_records_alone(tmp_path: Path) -> None:
         changed[place] ^= 1
         (tmp_path / "d.pcap").write_bytes(changed)
         assert identity(tmp_path / "d.pcap") != first
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(8))
+def test_damage_has_one_identity_however_it_is_read(tmp_path: Path, seed: int) -> None:
+    dice = random.Random(seed)
+    path = capture(tmp_path / "a.pcap", [n / 3 + dice.choice([0, 0, 0, 1e6]) for n in range(300)])
+    data = bytearray(path.read_bytes())
+    for _ in range(4):
+        at_byte = dice.randrange(30, len(data))
+        data[at_byte : at_byte + dice.randrange(300)] = dice.randbytes(dice.randrange(400))
+    path.write_bytes(data)
+    read_whole = {identity(path, size) for size in (64, 300, 4096, 1 << 22)}
+    assert len(read_whole | {identity(compressed(path), 777), index(path, JUMP, 500).summary.identity}) == 1
 
 
 def test_interfaces_are_part_of_the_identity(tmp_path: Path) -> None:
