@@ -270,7 +270,7 @@ def _due(inputs: IntervalInputs, rows: Sequence[StatusRow], guess: Estimate, fil
     state = first.state
     if state not in MAY_RUN or (state in TO_CONFIRM and inputs.state(inputs.gaps())[0] != DONE):
         return None
-    mine = [row for row in rows if row.state in MAY_RUN]
+    mine = [row for row in rows if row.state in MAY_RUN and (row.state != INCOMPLETE or state == INCOMPLETE)]
     texts = {
         PROVISIONAL: ("every link has reported to its end and the skew since",),
         INCOMPLETE: ("nothing is missing any more, or what is missing is accepted",),
