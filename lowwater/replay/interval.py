@@ -279,7 +279,8 @@ class _Run:
         return last_published(self.job.lake, self.job.query_set, query, self.start, self.end)
 
     def _confirm(self, digests: dict[str, str], state: str, reason: str, folder: Path) -> Outcome:
-        """Confirms a published interval; a provisional one becomes done once its links have reported."""
+        """Confirms a published interval: a provisional one becomes done once its links have reported, an incomplete
+        one once nothing is missing or what is missing is accepted."""
         rows, outcome_state, why = {}, state, reason
         for query in digests:
             last = self._last(query)
@@ -287,7 +288,7 @@ class _Run:
             rows[query] = last.rows or 0
             if last.state == ROLLED_BACK:  # stands for these inputs, until somebody lifts it
                 outcome_state, why = ROLLED_BACK, last.reason
-            elif last.state == PROVISIONAL and state != PROVISIONAL:
+            elif last.state != state and state != PROVISIONAL:
                 accounting = json.loads(last.accounting)
                 self._record(PUBLISH, state, query, digests[query], last.rows, accounting, reason)
                 write_index(self.job.lake, folder)
@@ -536,8 +537,19 @@ def expected(job: Job, captures: Mapping[str, Captures]) -> StatusInputs:
     def lost(query: str, start: int, end: int) -> str:
         return job.inputs(start, end, captures).lost(queries[query])
 
+    def missing(start: int, end: int) -> list[str]:
+        return job.inputs(start, end, captures).missing()
+
     return StatusInputs(
-        job.query_set, tuple(queries), times_of(job, captures), digest, outdated, lacking, changed=changed, lost=lost
+        job.query_set,
+        tuple(queries),
+        times_of(job, captures),
+        digest,
+        outdated,
+        lacking,
+        changed=changed,
+        lost=lost,
+        missing=missing,
     )
 
 
