@@ -18,8 +18,9 @@ from tempfile import TemporaryDirectory
 from lowwater.cli.proposed_records import SCHEMA, SCHEMA_HEAD, commented, record_settings, toml_text, undecided
 from lowwater.config import FILE_NAME, load_config, section_of
 from lowwater.errors import ConfigError
-from lowwater.instants import HOUR, format_duration, format_instant
+from lowwater.instants import format_duration, format_instant
 from lowwater.lake.files.names import LinkFiles
+from lowwater.lake.files.patterns import literal
 from lowwater.lake.files.proposal import LinkProposal, Proposal, files_below, propose
 from lowwater.lake.files.protocols import RecordProposal
 from lowwater.lake.ingestion.record_options import record_options
@@ -89,7 +90,7 @@ def init_lake(given: Sequence[Path], lake: PurePath, queries: Sequence[Path], sa
     for link in proposal.links:
         read = f"{len(link.facts)} of {len(link.named.names)} files read, {_count(link)}"
         say(f"{link.named.link}: {link.named.pattern}, skew {format_duration(link.skew)}; {read}")
-        for line in undecided(link.records) if link.records else ():
+        for line in (*(undecided(link.records) if link.records else ()), *link.notes, *_doubt(link)):
             say(f"  {line}")
     for name, why in proposal.skipped.items():
         say(f"left out: {name}: {why}", err=True)
@@ -191,7 +192,12 @@ def _link(link: LinkProposal, folder: str, schemas: str) -> str:
         inside = sorted({interface.interface.name for interface in link.interfaces if interface.interface.name})
         lines.append(f"# its captures have several interfaces, each a link {name}/NAME: {_comment(', '.join(inside))}")
     lines += record_settings(link, f"{schemas}{name}{SCHEMA}") if link.records else []
-    lines.append(f"captures = {toml_text(_joined(folder, link.named.pattern))}")
+    patterns = [toml_text(_joined(folder, pattern)) for pattern in link.named.patterns]
+    lines += [f"# {_comment(note)}" for note in link.notes]
+    if any("%c" in pattern for pattern in link.named.patterns):
+        lines.append("# %c is the count that tcpdump -C appends where a file is full too early: none, or digits")
+    listed = f"[{', '.join(patterns)}]"
+    lines.append(f"captures = {patterns[0] if len(patterns) == 1 else listed}")
     lines += [*_rotation(link), *_skew(link), *_life(link)]
     if link.tolerance:
         tolerance = f'gap_tolerance = "{format_duration(link.tolerance)}"'
@@ -202,20 +208,18 @@ def _link(link: LinkProposal, folder: str, schemas: str) -> str:
 
 def _rotation(link: LinkProposal) -> list[str]:
     dates = link.dates
-    if dates.rotation is None:
+    if not dates.declared:
         lines = [f"# {_comment(dates.why)}", "# so each covers from its first record to its last"]
         if not link.named.dated:
             lines[-1] += "; docs/captures.md, Files without dates, says what follows"
         return lines
     comment = "how long a file covers from the instant in its name"
     comment = "a guess: there is one file, which fills it" if dates.guessed else comment
-    lines = [commented(f'rotation = "{format_duration(dates.rotation)}"', comment)]
-    if dates.ahead:
-        hours, rest = divmod(abs(dates.ahead), HOUR)
-        side = "ahead of" if dates.ahead > 0 else "behind"
-        lines.append(f"# the names are {format_duration(abs(dates.ahead))} {side} the records: is it their time zone?")
-        zone = "..." if rest else f"Etc/GMT{'-' if dates.ahead > 0 else '+'}{hours}"
-        lines.append(commented(f'{"# " if rest else ""}timezone = "{zone}"', 'better by its name, as "Europe/Berlin"'))
+    lines = ["# each covers from the begin to the end in its name"] if dates.ends else []
+    if dates.rotation is not None:
+        lines.append(commented(f'rotation = "{format_duration(dates.rotation)}"', comment))
+    if dates.zone != "UTC":
+        lines.append(commented(f'timezone = "{dates.zone}"', 'of the names; better by its name, as "Europe/Berlin"'))
     return lines
 
 
@@ -244,13 +248,21 @@ def _late(lateness: int) -> str:
     return format_duration(-(-lateness // unit) * unit)
 
 
+def _doubt(link: LinkProposal) -> Iterator[str]:
+    """Says why the dates in the names of a link are not used, or by which zone they are read."""
+    if link.named.dated and link.dates.why:
+        yield f"{link.dates.why}; so each file covers from its first record to its last"
+    if link.dates.zone != "UTC":
+        yield f"its names are read as times of {link.dates.zone}"
+
+
 def _files(named: LinkFiles) -> str:
     count = len(named.names)
     return f"{count:,} files, {_comment(named.names[0])} to {_comment(named.names[-1])}" if count > 1 else "one file"
 
 
 def _joined(folder: str, pattern: str) -> str:
-    return f"{folder.replace('%', '%%')}/{pattern}" if folder != "." else pattern
+    return f"{literal(folder)}/{pattern}" if folder != "." else pattern
 
 
 def _comment(text: str) -> str:

@@ -7,18 +7,21 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from pathlib import Path
 
 from lowwater.capture.inspect import CaptureFacts, InterfaceFacts
 from lowwater.config import Link
 from lowwater.errors import ConfigError
-from lowwater.instants import HOUR, SECOND
-from lowwater.lake.files.dates import LENGTHS, NameDates, check_dates
+from lowwater.instants import HOUR, SECOND, format_duration
+from lowwater.lake.files.dates import LENGTHS, NameDates, check_dates, confirmed, missing_text
+from lowwater.lake.files.joining import join_links
 from lowwater.lake.files.logs import LogProposal
-from lowwater.lake.files.names import LinkFiles, NameGroup, group_names, name_links
+from lowwater.lake.files.names import Form, LinkFiles, NameGroup, group_names, name_links, plain
 from lowwater.lake.files.parting import LinkGroup, overlap, pause, split_by_link
 from lowwater.lake.files.protocols import RecordProposal
 from lowwater.lake.files.sample import Sample, earliest, largest
@@ -34,6 +37,18 @@ MOST_SKEW = 10 * SECOND
 
 BEARABLE = 0.001
 """Largest share of the records that a proposed skew may refuse."""
+
+READ_WHOLE = 64 << 20
+"""Most bytes of the files of a link that are all read to the end, to find cut ones."""
+
+COUNTABLE = re.compile(r"%[^/]*(?:\.pcap|\.cap|\.dmp|\.dump|%S)$")
+"""Dated names to which tcpdump may append a count."""
+
+COPY_BEGINNING = 1 << 16
+"""Bytes that are compared before the whole files are."""
+
+LEAST_COPY = 100
+"""Fewest bytes of a file that is a copy of another one: captures without a packet are alike."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +66,7 @@ class LinkProposal:
         until: end of the captures' coverage, ns, after the last record; None without a record.
         of: pattern of files of several links that overlap in time, this link among them; empty for a single link.
         mixed: whether its own files overlap in time.
+        notes: what the names and the files leave open or lack, for the user.
         tolerance: proposed gap tolerance, ns, if pauses between files exceed the default, but not the silences within
             files; else 0.
         records: protocol of the records, or the ready one of a log; None for packets.
@@ -66,6 +82,7 @@ class LinkProposal:
     of: str = ""
     mixed: bool = False
     tolerance: int = 0
+    notes: tuple[str, ...] = ()
     records: RecordProposal | LogProposal | None = None
 
     @property
@@ -111,11 +128,15 @@ def propose(
     def read_group(group: NameGroup) -> list[LinkGroup]:
         (named,) = name_links([group])
         read.describe(group.names, named.link)
+        if group.weak and not confirmed(folder, named, _firsts(read, group)):
+            return [part for each in group_names(group.names, Form(weak=False)) for part in split_by_link(each, read)]
         return split_by_link(group, read)
 
+    found = files_below(folder) if names is None else names
+    read.copies |= _copies(folder, found, progress)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        named_groups = group_names(files_below(folder) if names is None else names)
-        groups = [part for parts in pool.map(read_group, named_groups) for part in parts]
+        groups = [part for parts in pool.map(read_group, group_names(found)) for part in parts]
+    groups = join_links(groups, read)
     by_names = {part.group.names: part for part in groups}
     links = [
         link
@@ -166,19 +187,105 @@ def _link(sample: Sample, named: LinkFiles, part: LinkGroup) -> LinkProposal | N
     latest = max((interface.lateness.largest for interface in interfaces), default=0)
     behind = 0 if part.mixed else max(overlap(names, sample, read), 0)
     skew = max(_skew(interfaces), _usual(behind))
-    dates = check_dates(sample.folder, named, facts, skew)
+    records = sample.records.get(facts[0].path.relative_to(sample.folder).as_posix())
+    dates = check_dates(sample.folder, named, facts, skew, early=records is not None)
+    named = _settled(named, dates, packets=records is None)
     since, until = dates.since, dates.until
-    if dates.rotation is None:
+    if not dates.declared:
         begins = [begin for capture in facts if (begin := earliest(capture, skew)) is not None]
         ends = [end for capture in facts if (end := largest(capture)) is not None]
         since, until = min(begins, default=None), max(ends) + 1 if ends else None
-    between = 0 if part.mixed or dates.rotation else pause(names, sample, read)
+    between = 0 if part.mixed or dates.declared else pause(names, sample, read)
     silence = max((length for interface in interfaces for _, length in interface.gaps.longest()), default=0)
     tolerance = _usual(between) if Link().gap_tolerance < between <= silence else 0
+    notes = (*part.notes, *_notes(sample, named, dates))
     return LinkProposal(
-        named, dates, skew, max(latest, behind), tuple(facts), since, until, part.of, part.mixed, tolerance,
-        sample.records.get(facts[0].path.relative_to(sample.folder).as_posix()),
+        named, dates, skew, max(latest, behind), tuple(facts), since, until,
+        part.of, part.mixed, tolerance, notes, records,
     )  # fmt: skip
+
+
+def _settled(named: LinkFiles, dates: NameDates, packets: bool) -> LinkFiles:
+    """The patterns as the settings have them: without an end that no record confirms, and with a count to come.
+
+    `tcpdump -G -C` appends a count to a name when a file is full before its time is over.
+    """
+    patterns = named.patterns
+    if not dates.ends:
+        patterns = tuple(re.sub(r"(?:%E\d?[A-Za-z][-_:.T]?)*%E\d?[A-Za-z]", "*", pattern) for pattern in patterns)
+    if packets:
+        patterns = tuple(re.sub(COUNTABLE, r"\g<0>%c", plain(each)) + each[len(plain(each)) :] for each in patterns)
+    return replace(named, patterns=tuple(dict.fromkeys(patterns)))
+
+
+def _notes(sample: Sample, named: LinkFiles, dates: NameDates) -> Iterator[str]:
+    """Says what the files of a link leave open, and what is not as it should be."""
+    if dates.partly:
+        held = format_duration(-(-dates.partly // SECOND) * SECOND)
+        length = format_duration(dates.rotation) if dates.rotation else "their time"
+        yield (
+            f"its files hold at most {held} of {length}: if the recorder was off in between, remove rotation; with it "
+            "the rest counts as silence"
+        )
+    yield from missing_text(dates.missing)
+    for name in _read_whole(sample, named.names):
+        facts = sample.facts(name)
+        if facts is not None and not facts.summary.ended_cleanly:
+            yield f"{name} is cut: it covers no more than it holds"
+    for name in named.names:
+        if original := sample.copies.get(name):
+            again = "it counts once" if original in named.names else "both links count it: remove one of the two"
+            yield f"{name} has the same bytes as {original}: {again}"
+    seen: dict[str, str] = {}
+    for name in named.names:
+        if first := seen.get(plain(name)):
+            yield f"{first} and {name} differ in their compression alone: remove one of them"
+        seen[plain(name)] = name
+
+
+def _read_whole(sample: Sample, names: Sequence[str]) -> list[str]:
+    """The files of a link that are read to the end: all of them, while they are small."""
+    left, chosen = READ_WHOLE, [*sample.spread(names)]
+    for name in names:
+        left -= (sample.folder / name).stat().st_size
+        if left < 0:
+            return chosen
+    return [*names]
+
+
+def _firsts(sample: Sample, group: NameGroup) -> dict[str, int]:
+    """First timestamps of some files of a group."""
+    return {name: first for name in sample.spread(group.names) if (first := sample.first(name)) is not None}
+
+
+def _copies(folder: Path, names: Sequence[str], progress: Callable[[str], None]) -> dict[str, str]:
+    """Finds files with the bytes of another one, whose name is shorter or comes first: copy -> that file."""
+    sizes: dict[int, list[str]] = defaultdict(list)
+    for name in names:
+        sizes[(folder / name).stat().st_size].append(name)
+    copies: dict[str, str] = {}
+    for size, alike in sizes.items():
+        if size < LEAST_COPY or len(alike) < 2:
+            continue
+        for begin in _by_digest(folder, alike, COPY_BEGINNING):
+            for same in _by_digest(folder, begin, size) if len(begin) > 1 else []:
+                for name in same:
+                    progress(name)
+                first, *rest = sorted(same, key=lambda name: (len(name), name))
+                copies |= dict.fromkeys(rest, first)
+    return copies
+
+
+def _by_digest(folder: Path, names: Sequence[str], count: int) -> list[list[str]]:
+    """Groups files by the digest of their first bytes."""
+    groups: dict[bytes, list[str]] = defaultdict(list)
+    for name in names:
+        digest = sha256()
+        with (folder / name).open("rb") as file:
+            while count - file.tell() > 0 and (block := file.read(min(COPY_BEGINNING, count - file.tell()))):
+                digest.update(block)
+        groups[digest.digest()].append(name)
+    return [*groups.values()]
 
 
 def _skew(interfaces: Sequence[InterfaceFacts]) -> int:
