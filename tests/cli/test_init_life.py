@@ -158,6 +158,6 @@ def test_pauses_that_are_no_longer_than_silences(
 
 def test_the_same_time_under_names_that_say_nothing(tmp_path: Path) -> None:
     for day in (1, 2):
-        capture(tmp_path / "c" / f"n_202109{day + 28}.pcap", BEGIN, END - day)
+        capture(tmp_path / "c" / f"n_202109{day + 28}.pcap", BEGIN + day * SECOND, END)
     said = proposed(tmp_path)[2]
     assert "their names do not show which links they belong to" in said.out

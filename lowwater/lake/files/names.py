@@ -57,7 +57,9 @@ _OPEN = re.compile(r"(?P<gap>[-_.,])(?P<digits>\d{1,9})(?![0-9A-Za-z])")
 _RUN = re.compile(r"[-_.](?P<run>\d+)")
 _GLUED = re.compile(r"\d{0,9}(?!\d)")
 _TO = re.compile(r"(?:Z|[-_. ]?(?:UTC|GMT))?(?:-|_|--|_-_| - |_to_|-to-|~|\.\.)")
-_NUMBER = re.compile(r"(?<![0-9A-Za-z])\d{1,19}(?![0-9A-Za-z])")
+_NUMBER = re.compile(r"(?<![0-9A-Za-z])(?:\d{1,19}|(?=[a-f]*\d)[0-9a-f]{8,64})(?![0-9A-Za-z])")
+"""A number that may count files, or a digest or an address in hexadecimal."""
+
 _COUNTED = re.compile(r"(?<=\.cap|\.dmp)\d{0,6}$|(?<=\.pcap|\.dump|\.ntar)\d{0,6}$|(?<=\.pcapng)\d{0,6}$")
 """What `tcpdump -C` appends; its first file has no number."""
 
@@ -516,7 +518,7 @@ def _number_pattern(column: Column, fixed: bool) -> str:
     gap, digits = ("", texts[0]) if column[0].kind == "number" else (column[0].parts[0][1], column[0].parts[1][1])
     padded = len(digits) > 2 and digits[0] == "0"
     counts = not fixed and (len(set(texts)) > 1 or padded)
-    return gap + ("%n" if counts else digits)
+    return gap + (digits if not counts else "%n" if all(piece.parts[-1][1].isdigit() for piece in column) else "*")
 
 
 def _below_second(column: Column, ending: bool) -> str:

@@ -133,8 +133,9 @@ def regex_of(pattern: str) -> re.Pattern[str]:
 
 def _set(piece: str) -> str:
     """A set of characters as `glob` reads it."""
-    inside = piece[1:-1].replace("\\", "\\\\")
-    return f"[^{inside[1:]}]" if inside.startswith("!") else f"[{inside.replace('^', chr(92) + '^')}]"
+    inside = piece[1:-1].removeprefix("!")
+    body = "".join(sign if sign == "-" else re.escape(sign) for sign in inside)
+    return f"[{'^' if piece[1] == '!' else ''}{body}]"
 
 
 @cache

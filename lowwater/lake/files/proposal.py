@@ -23,6 +23,7 @@ from lowwater.lake.files.joining import join_links
 from lowwater.lake.files.logs import LogProposal
 from lowwater.lake.files.names import Form, LinkFiles, NameGroup, group_names, name_links, plain
 from lowwater.lake.files.parting import LinkGroup, overlap, pause, split_by_link
+from lowwater.lake.files.patterns import is_dated
 from lowwater.lake.files.protocols import RecordProposal
 from lowwater.lake.files.sample import Sample, earliest, largest
 from lowwater.storage import objects
@@ -41,7 +42,7 @@ BEARABLE = 0.001
 READ_WHOLE = 64 << 20
 """Most bytes of the files of a link that are all read to the end, to find cut ones."""
 
-COUNTABLE = re.compile(r"%[^/]*(?:\.pcap|\.cap|\.dmp|\.dump|%S)$")
+COUNTABLE = re.compile(r"(?:\.pcap|\.cap|\.dmp|\.dump|%S)$")
 """Dated names to which tcpdump may append a count."""
 
 COPY_BEGINNING = 1 << 16
@@ -214,8 +215,13 @@ def _settled(named: LinkFiles, dates: NameDates, packets: bool) -> LinkFiles:
     if not dates.ends:
         patterns = tuple(re.sub(r"(?:%E\d?[A-Za-z][-_:.T]?)*%E\d?[A-Za-z]", "*", pattern) for pattern in patterns)
     if packets:
-        patterns = tuple(re.sub(COUNTABLE, r"\g<0>%c", plain(each)) + each[len(plain(each)) :] for each in patterns)
+        patterns = tuple(_countable(pattern) for pattern in patterns)
     return replace(named, patterns=tuple(dict.fromkeys(patterns)))
+
+
+def _countable(pattern: str) -> str:
+    bare = plain(pattern)
+    return re.sub(COUNTABLE, r"\g<0>%c", bare) + pattern[len(bare) :] if is_dated(pattern) else pattern
 
 
 def _notes(sample: Sample, named: LinkFiles, dates: NameDates) -> Iterator[str]:
