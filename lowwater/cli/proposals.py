@@ -39,6 +39,9 @@ length = "{interval}"                        # of a run's data interval: results
 
 MIXED = "its files overlap in time, but their names do not show which links they belong to"
 
+LEFT_OUT = 20
+"""Files that are left out, of which the settings name so many; the command names all."""
+
 QUANTILES = (0.5, 0.99, 0.999)
 
 QUERIES = """
@@ -153,6 +156,10 @@ def settings(proposal: Proposal, folder: Path, lake: PurePath, queries: Sequence
     # Of a lake in an object store, settings name local files by their whole paths.
     schemas = f"{paths.settings_folder(lake / FILE_NAME)}/" if isinstance(lake, ObjectPath) else ""
     parts += [_link(link, _from(folder, lake), schemas) for link in proposal.links]
+    left_out = [f"# left out: {_comment(name)}: {_comment(why)}" for name, why in proposal.skipped.items()]
+    if left_out:
+        more = [f"# and {len(left_out) - LEFT_OUT:,} more files"] if len(left_out) > LEFT_OUT else []
+        parts.append("\n".join(["", *left_out[:LEFT_OUT], *more, ""]))
     names = [link.named.link for link in proposal.links]
     if len(names) > 1:
         parts.append(f"\n[sets]\nall = {json.dumps(names)}\n")

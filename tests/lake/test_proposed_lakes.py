@@ -69,7 +69,12 @@ def recorders(draw: st.DrawFn) -> list[File]:
         offset += draw(st.sampled_from((0, 0, 0, 0, step // 3, 2 * step)))
         at = begin + number * step + offset
         moment = datetime.fromtimestamp(at, UTC).astimezone(zone)
-        fields = {"n": number, "end": moment + timedelta(seconds=step), "micros": number * 1013, "word": "xy"[number > 2]}
+        fields = {
+            "n": number,
+            "end": moment + timedelta(seconds=step),
+            "micros": number * 1013,
+            "word": "xy"[number > 2],
+        }
         name = form.format(**fields).replace("%s", str(at))
         count = draw(st.sampled_from((0, 1, 20, 20, 20)))
         first, length = at + active[1] * step * 0.9, active[0] * step * 0.9
@@ -125,7 +130,9 @@ def test_what_init_writes_reads_every_file(
     ledger = read_captures(open_lake(lake), list(config.links))
     stored = {(row.link, row.capture): row.packets for rows in ledger.values() for row in rows}
     refused = [name for name in packets if _is_refused(told, root / "in" / name)]
-    copies = {(claimed[name][0], (root / "in" / name).read_bytes()): n for name, n in packets.items() if name not in refused}
+    copies = {
+        (claimed[name][0], (root / "in" / name).read_bytes()): n for name, n in packets.items() if name not in refused
+    }
     assert sum(stored.values()) == sum(copies.values()), (text, told.out, told.err)
 
 

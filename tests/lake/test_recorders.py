@@ -23,6 +23,9 @@ from tests.capturemaker import pcap_bytes, tcp
 FRAME = tcp("10.0.0.1", "10.0.0.2", 1024, 80)
 START = datetime(2026, 1, 30, 20, tzinfo=UTC)
 HALF_HOUR, DAY = HOUR // 2, 24 * HOUR
+ZONES = {"UTC": "UTC", "Asia/Kolkata": "Asia/Kolkata", "Asia/Tokyo": "Etc/GMT-9"}
+"""Zone of the names -> what is proposed for it."""
+
 Names = Callable[[datetime, int], list[str]]
 
 
@@ -281,6 +284,7 @@ def test_a_recorder_is_one_link_and_so_is_its_next_file(name: str, tmp_path: Pat
     (link,) = propose(tmp_path / "all", 2).links
     assert link.named.patterns == recorder.patterns, said(link)
     assert link.dates.rotation == recorder.rotation, said(link)
+    assert link.dates.zone == ZONES.get(recorder.zone if "%z" not in link.named.pattern else "UTC"), said(link)
     assert not link.mixed and sorted(link.named.names) == sorted(names)
     write(tmp_path / "half", recorder, recorder.slices // 2)
     (before,) = propose(tmp_path / "half", 2).links

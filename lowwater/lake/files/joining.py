@@ -16,6 +16,7 @@ from itertools import pairwise
 from lowwater.lake.files.names import NameGroup, plain
 from lowwater.lake.files.parting import DISORDER, JoinedGroup, LinkGroup, beside, span
 from lowwater.lake.files.patterns import pieces_of
+from lowwater.lake.files.protocols import RecordProposal
 from lowwater.lake.files.sample import Sample
 
 MOST_TURNS = 64
@@ -24,9 +25,7 @@ MOST_TURNS = 64
 PAUSE = 2_000_000_000
 """A pause that a recorder needs to open its next file, ns."""
 
-_APART = (
-    "eth|en[ops]?|em|wlan|wl[ops]?|wan|lan|vlan|port|if|int|gi|te|ge|xe|bond|br|tun|tap|node|host|sensor|probe"
-)
+_APART = "eth|en[ops]?|em|wlan|wl[ops]?|wan|lan|vlan|port|if|int|gi|te|ge|xe|bond|br|tun|tap|node|host|sensor|probe"
 _GLUED = re.compile(rf"(?<![A-Za-z])((?!(?:{_APART})\d)[A-Za-z]+)(\d{{1,6}})(?![0-9A-Za-z])", re.IGNORECASE)
 """A number at the end of a word; interfaces and places have such names of their own."""
 
@@ -86,6 +85,8 @@ def _foldered(shape: str) -> Iterator[str]:
 
 def _together(parts: Sequence[LinkGroup], sample: Sample) -> str:
     """Whether files of several names `follow` one another, `overlap`, or are `apart` in time."""
+    if len({_records(part, sample) for part in parts}) > 1:
+        return ""
     owner = {name: number for number, part in enumerate(parts) for name in part.group.names}
     names = sample.in_order([*owner])
     if len({owner[name] for name in names}) < len(parts):
@@ -104,6 +105,14 @@ def _together(parts: Sequence[LinkGroup], sample: Sample) -> str:
         if other[0] - one[1] > max(PAUSE, inside, silence):
             found = "apart"
     return found
+
+
+def _records(part: LinkGroup, sample: Sample) -> str:
+    """What the files of a link hold: packets, a log, or columns."""
+    found = next((sample.records[name] for name in part.group.names if name in sample.records), None)
+    if isinstance(found, RecordProposal):
+        return ", ".join(each.name for each in found.fields)
+    return found.protocol if found is not None else ""
 
 
 def _beside_turns(
