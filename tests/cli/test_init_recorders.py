@@ -55,6 +55,7 @@ def conn(path: Path, begin: int, records: Iterable[tuple[int, int]]) -> None:
     path.write_bytes(gzip.compress((ZEEK + "".join(lines)).encode(), 1))
 
 
+@pytest.mark.slow
 def test_a_minute_that_spills_is_of_one_link(tmp_path: Path) -> None:
     """`tcpdump -G 60 -C`, names without an ending: the count stands right behind the date and is not reset."""
     count = 0
@@ -78,6 +79,7 @@ def test_the_first_spill_comes_after_init(tmp_path: Path) -> None:
     assert link.named.patterns == ("cap_%Y%m%d%H%M%S.pcap%c",) and link.dates.rotation == HOUR
 
 
+@pytest.mark.slow
 def test_two_days_of_the_archive_of_zeek(tmp_path: Path) -> None:
     """Each hour begins with connections of the one before it; at 03:00 Zeek was down for ten minutes."""
     spans = [(hour * 3600, 3600) for hour in range(48)]
@@ -170,6 +172,7 @@ def test_logs_of_two_kinds_are_never_joined(tmp_path: Path) -> None:
     assert len(links(tmp_path)) == 2
 
 
+@pytest.mark.slow
 def test_the_missing_hour_and_the_cut_file_among_48(tmp_path: Path) -> None:
     for hour in range(48):
         if hour != 17:
@@ -198,6 +201,7 @@ def test_a_copy_beside_its_original_counts_once(tmp_path: Path) -> None:
     assert sum(row.packets for row in read_captures(open_lake(lake), ["a"])["a"]) == 120
 
 
+@pytest.mark.slow
 def test_names_with_wildcards_of_their_own(tmp_path: Path) -> None:
     capture(tmp_path / "in [1]" / "50%?" / "a*_20260101.pcap", 0, 86_400)
     lake = tmp_path / "lake"

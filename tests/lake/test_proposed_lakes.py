@@ -1,4 +1,4 @@
-"""What `init` writes loads, and `ingest` over it puts every packet into a link or names its file (drawn sets of files)."""
+"""What `init` writes loads, and `ingest` over it puts every packet into a link or names its file."""
 
 from __future__ import annotations
 

@@ -108,27 +108,23 @@ EDITCAP = "https://www.wireshark.org/docs/man-pages/editcap.html"
 AZURE = "https://learn.microsoft.com/azure/network-watcher/packet-capture-overview"
 
 RECORDERS = {
-    "tcpdump -G": Recorder(
-        TCPDUMP, HOUR, strftime("trace_%Y%m%d_%H%M%S.pcap"), ("trace_%Y%m%d_%H%M%S.pcap%c",), HOUR
-    ),
+    "tcpdump -G": Recorder(TCPDUMP, HOUR, strftime("trace_%Y%m%d_%H%M%S.pcap"), ("trace_%Y%m%d_%H%M%S.pcap%c",), HOUR),
     "tcpdump -G -W": Recorder(TCPDUMP, HALF_HOUR, strftime("t-%F-%H.%M.cap"), ("t-%Y-%m-%d-%H.%M.cap%c",), HALF_HOUR),
     "tcpdump -G -C": Recorder(SPILL, HOUR, spilling("cap_%Y%m%d%H%M%S"), ("cap_%Y%m%d%H%M%S%c",), None),
-    "tcpdump -G -C .pcap": Recorder(
-        SPILL, HOUR, spilling("cap_%Y%m%d%H%M%S.pcap"), ("cap_%Y%m%d%H%M%S.pcap%c",), None
-    ),
+    "tcpdump -G -C .pcap": Recorder(SPILL, HOUR, spilling("cap_%Y%m%d%H%M%S.pcap"), ("cap_%Y%m%d%H%M%S.pcap%c",), None),
     "tcpdump -G -C -W 100": Recorder(
         TCPDUMP, HOUR, spilling("cap_%Y%m%d%H%M%S.pcap", "02d"), ("cap_%Y%m%d%H%M%S.pcap%c",), None
     ),
-    "tcpdump -C": Recorder(
-        TCPDUMP, HOUR, lambda at, n: [f"trace.pcap{n or ''}"], ("trace.pcap%c",), None, slices=12
-    ),
+    "tcpdump -C": Recorder(TCPDUMP, HOUR, lambda at, n: [f"trace.pcap{n or ''}"], ("trace.pcap%c",), None, slices=12),
     "tcpdump -C, no ending": Recorder(TCPDUMP, HOUR, lambda at, n: [f"trace{n or ''}"], ("trace%c",), None, slices=12),
     "tcpdump -C -W 1000": Recorder(TCPDUMP, HOUR, lambda at, n: [f"trace.pcap{n:03d}"], ("trace.pcap%c",), None),
     "tcpdump -G -z gzip": Recorder(
         TCPDUMP, HOUR, zipped("t_%Y%m%d%H.pcap"), ("t_%Y%m%d%H.pcap%c", "t_%Y%m%d%H.pcap%c.gz"), HOUR
     ),
     "tcpdump %s": Recorder(TCPDUMP, HOUR, epoch("dump.{s}.pcap"), ("dump.%s.pcap%c",), HOUR),
-    "tcpdump %z": Recorder(TCPDUMP, HOUR, strftime("t_%Y%m%dT%H%M%S%z.pcap"), ("t_%Y%m%dT%H%M%S%z.pcap%c",), HOUR, "Asia/Kolkata"),
+    "tcpdump %z": Recorder(
+        TCPDUMP, HOUR, strftime("t_%Y%m%dT%H%M%S%z.pcap"), ("t_%Y%m%dT%H%M%S%z.pcap%c",), HOUR, "Asia/Kolkata"
+    ),
     "tcpdump, zone of the place": Recorder(
         TCPDUMP, HOUR, strftime("t_%Y%m%dT%H%M%S.pcap"), ("t_%Y%m%dT%H%M%S.pcap%c",), HOUR, "Asia/Kolkata"
     ),
@@ -144,18 +140,29 @@ RECORDERS = {
         RING, HOUR, lambda at, n: [f"x_{at:%Y%m%d%H%M%S}_{n + 1:05d}.pcapng"], ("x_%Y%m%d%H%M%S_%n.pcapng",), HOUR
     ),
     "tshark -b, zone of the place": Recorder(
-        RING, HOUR, lambda at, n: [f"x_{n + 1:05d}_{at:%Y%m%d%H%M%S}.pcap"], ("x_%n_%Y%m%d%H%M%S.pcap%c",), HOUR,
+        RING,
+        HOUR,
+        lambda at, n: [f"x_{n + 1:05d}_{at:%Y%m%d%H%M%S}.pcap"],
+        ("x_%n_%Y%m%d%H%M%S.pcap%c",),
+        HOUR,
         "Asia/Tokyo",
     ),
     "editcap -i": Recorder(
         EDITCAP, HOUR, lambda at, n: [f"out_{n:05d}_{at:%Y%m%d%H%M%S}.pcap"], ("out_%n_%Y%m%d%H%M%S.pcap%c",), HOUR
     ),
     "Arkime": Recorder(
-        "https://arkime.com/faq", HOUR, lambda at, n: [f"node1-{at:%y%m%d}-{n + 97:08d}.pcap"], ("node1-%y%m%d-%n.pcap%c",), None
+        "https://arkime.com/faq",
+        HOUR,
+        lambda at, n: [f"node1-{at:%y%m%d}-{n + 97:08d}.pcap"],
+        ("node1-%y%m%d-%n.pcap%c",),
+        None,
     ),
     "Zeek archive": Recorder(
-        ZEEK, HOUR, spanning("%Y-%m-%d/conn.%H:%M:%S", "-%H:%M:%S.log.gz", HOUR),
-        ("%Y-%m-%d/conn.%H:%M:%S-%EH:%EM:%ES.log.gz",), HOUR,
+        ZEEK,
+        HOUR,
+        spanning("%Y-%m-%d/conn.%H:%M:%S", "-%H:%M:%S.log.gz", HOUR),
+        ("%Y-%m-%d/conn.%H:%M:%S-%EH:%EM:%ES.log.gz",),
+        HOUR,
     ),
     "Zeek rotation": Recorder(
         ZEEK, HOUR, strftime("conn.%Y-%m-%d-%H-%M-%S.log"), ("conn.%Y-%m-%d-%H-%M-%S.log",), HOUR
@@ -176,81 +183,136 @@ RECORDERS = {
     ),
     "Security Onion": Recorder(ONION, HOUR, epoch("suripcap/1/so-pcap.{s}"), ("suripcap/1/so-pcap.%s",), HOUR),
     "Security Onion 16": Recorder(
-        ONION, HOUR, lambda at, n: [f"dailylogs/{at:%F}/snort.log.{int(at.timestamp())}"],
-        ("dailylogs/%Y-%m-%d/snort.log.%s",), HOUR,
+        ONION,
+        HOUR,
+        lambda at, n: [f"dailylogs/{at:%F}/snort.log.{int(at.timestamp())}"],
+        ("dailylogs/%Y-%m-%d/snort.log.%s",),
+        HOUR,
     ),
     "daemonlogger": Recorder(
-        "https://manpages.debian.org/daemonlogger", HOUR, epoch("daemonlogger.pcap.{s}"), ("daemonlogger.pcap.%s",), HOUR
+        "https://manpages.debian.org/daemonlogger",
+        HOUR,
+        epoch("daemonlogger.pcap.{s}"),
+        ("daemonlogger.pcap.%s",),
+        HOUR,
     ),
     "logrotate": Recorder(LOGROTATE, HOUR, rotated, ("eve.pcap", "eve.pcap.%n", "eve.pcap.%n.gz"), None),
     "logrotate dateext": Recorder(LOGROTATE, DAY, strftime("eve.json-%Y%m%d"), ("eve.json-%Y%m%d",), DAY),
     "logrotate hourly": Recorder(LOGROTATE, HOUR, strftime("eve.json-%Y%m%d%H"), ("eve.json-%Y%m%d%H",), HOUR),
     "logrotate dateformat .%s": Recorder(LOGROTATE, HOUR, epoch("eve.json.{s}"), ("eve.json.%s",), HOUR),
     "n2disk": Recorder(
-        "https://github.com/ntop/n2disk/issues/28", HALF_HOUR,
+        "https://github.com/ntop/n2disk/issues/28",
+        HALF_HOUR,
         lambda at, n: [f"timeline/{at:%Y/%m/%d/%H/%M}/{int(at.timestamp())}.{n * n + 100:06d}.pcap"],
-        ("timeline/%Y/%m/%d/%H/%M/%s.%6N.pcap%c",), None,
+        ("timeline/%Y/%m/%d/%H/%M/%s.%6N.pcap%c",),
+        None,
     ),
     "n2disk, numbers": Recorder(
         "https://www.ntop.org/guides/n2disk", HOUR, lambda at, n: [f"{n + 1}.pcap"], ("%n.pcap",), None, slices=12
     ),
     "PcapSplitter": Recorder(SPLITTER, HOUR, lambda at, n: [f"in-{n:04d}.pcap"], ("in-%n.pcap",), None),
     "fmadio, epochs": Recorder(
-        FMADIO, HOUR, lambda at, n: [f"{int(at.timestamp())}-{int(at.timestamp()) + 3600}.pcap"], ("%s-%Es.pcap%c",), HOUR
+        FMADIO,
+        HOUR,
+        lambda at, n: [f"{int(at.timestamp())}-{int(at.timestamp()) + 3600}.pcap"],
+        ("%s-%Es.pcap%c",),
+        HOUR,
     ),
     "fmadio, msec": Recorder(FMADIO, HOUR, epoch("f_{s}.pcap", 10**3), ("f_%s%3N.pcap%c",), HOUR),
     "fmadio, nsec": Recorder(FMADIO, HOUR, epoch("f_{s}.pcap", 10**9), ("f_%s%9N.pcap%c",), HOUR),
     "fmadio, HHMM": Recorder(FMADIO, HALF_HOUR, strftime("%Y%m%d_%H%M.pcap"), ("%Y%m%d_%H%M.pcap%c",), HALF_HOUR),
     "fmadio, NS": Recorder(
-        FMADIO, HOUR, lambda at, n: [f"{at:%Y%m%d_%H%M%S}.{n * n + 20:03d}.{n * 37 + 100}.789.pcap"],
-        ("%Y%m%d_%H%M%S.%3N.%3N.%3N.pcap%c",), None,
+        FMADIO,
+        HOUR,
+        lambda at, n: [f"{at:%Y%m%d_%H%M%S}.{n * n + 20:03d}.{n * 37 + 100}.789.pcap"],
+        ("%Y%m%d_%H%M%S.%3N.%3N.%3N.pcap%c",),
+        None,
     ),
     "fmadio, TZ": Recorder(
-        FMADIO, HOUR, lambda at, n: [f"f__{at:%Y-%m-%d_%H:%M:%S}{at.isoformat()[-6:]}.pcap"],
-        ("f__%Y-%m-%d_%H:%M:%S%z.pcap%c",), HOUR, "America/New_York",
+        FMADIO,
+        HOUR,
+        lambda at, n: [f"f__{at:%Y-%m-%d_%H:%M:%S}{at.isoformat()[-6:]}.pcap"],
+        ("f__%Y-%m-%d_%H:%M:%S%z.pcap%c",),
+        HOUR,
+        "America/New_York",
     ),
     "Azure": Recorder(
-        AZURE, HOUR, lambda at, n: [f"{at:%Y/%m/%d/packetcapture_%H_%M_%S}_{n * n + 238}.cap"],
-        ("%Y/%m/%d/packetcapture_%H_%M_%S_%3N.cap%c",), None,
+        AZURE,
+        HOUR,
+        lambda at, n: [f"{at:%Y/%m/%d/packetcapture_%H_%M_%S}_{n * n + 238}.cap"],
+        ("%Y/%m/%d/packetcapture_%H_%M_%S_%3N.cap%c",),
+        None,
     ),
     "nRF": Recorder(
-        "https://docs.nordicsemi.com/bundle/nrfutil", HOUR,
-        lambda at, n: [f"{at:%Y%m%d-T%H%M%S}.{n * n + 238}-capture.pcap"], ("%Y%m%d-T%H%M%S.%3N-capture.pcap%c",), None,
+        "https://docs.nordicsemi.com/bundle/nrfutil",
+        HOUR,
+        lambda at, n: [f"{at:%Y%m%d-T%H%M%S}.{n * n + 238}-capture.pcap"],
+        ("%Y%m%d-T%H%M%S.%3N-capture.pcap%c",),
+        None,
     ),
     "Extreme": Recorder(
-        "https://documentation.extremenetworks.com/npb", HOUR, lambda at, n: [f"pktcapture_{n + 1}.pcapng"],
-        ("pktcapture_%n.pcapng",), None, slices=12,
+        "https://documentation.extremenetworks.com/npb",
+        HOUR,
+        lambda at, n: [f"pktcapture_{n + 1}.pcapng"],
+        ("pktcapture_%n.pcapng",),
+        None,
+        slices=12,
     ),
     "pfSense": Recorder(
-        "https://docs.netgate.com/pfsense/en/latest/diagnostics/packetcapture", HOUR,
-        strftime("packetcapture-igb0-%Y%m%d%H%M%S.pcap"), ("packetcapture-igb0-%Y%m%d%H%M%S.pcap%c",), HOUR,
+        "https://docs.netgate.com/pfsense/en/latest/diagnostics/packetcapture",
+        HOUR,
+        strftime("packetcapture-igb0-%Y%m%d%H%M%S.pcap"),
+        ("packetcapture-igb0-%Y%m%d%H%M%S.pcap%c",),
+        HOUR,
     ),
     "pktmon": Recorder(
-        "https://learn.microsoft.com/windows-server/networking/technologies/pktmon", HOUR,
-        lambda at, n: [f"PktMon{n + 1}.pcapng"], ("PktMon%n.pcapng",), None, slices=12,
+        "https://learn.microsoft.com/windows-server/networking/technologies/pktmon",
+        HOUR,
+        lambda at, n: [f"PktMon{n + 1}.pcapng"],
+        ("PktMon%n.pcapng",),
+        None,
+        slices=12,
     ),
     "VPC flow logs": Recorder(
-        "https://docs.aws.amazon.com/vpc/latest/userguide/flow-logs-s3.html", HOUR,
+        "https://docs.aws.amazon.com/vpc/latest/userguide/flow-logs-s3.html",
+        HOUR,
         lambda at, n: [f"1234_vpcflowlogs_eu_fl-1a_{at:%Y%m%dT%H%MZ}_{hash((n, 7)) & 0xFFFFFFFF:08x}a1.log.gz"],
-        ("1234_vpcflowlogs_eu_fl-1a_%Y%m%dT%H%MZ_*.log.gz",), HOUR,
+        ("1234_vpcflowlogs_eu_fl-1a_%Y%m%dT%H%MZ_*.log.gz",),
+        HOUR,
     ),
     "MAWI": Recorder(
-        "https://mawi.wide.ad.jp/mawi", DAY, strftime("%Y%m%d%H%M.pcap.gz"), ("%Y%m%d%H%M.pcap%c.gz",), DAY, "Asia/Tokyo"
+        "https://mawi.wide.ad.jp/mawi",
+        DAY,
+        strftime("%Y%m%d%H%M.pcap.gz"),
+        ("%Y%m%d%H%M.pcap%c.gz",),
+        DAY,
+        "Asia/Tokyo",
     ),
     "CAIDA": Recorder(
-        "https://www.caida.org/catalog/datasets/passive_dataset", HOUR,
+        "https://www.caida.org/catalog/datasets/passive_dataset",
+        HOUR,
         strftime("equinix-nyc.dirA.%Y%m%d-%H%M%S.UTC.anon.pcap.gz"),
-        ("equinix-nyc.dirA.%Y%m%d-%H%M%S.UTC.anon.pcap%c.gz",), HOUR,
+        ("equinix-nyc.dirA.%Y%m%d-%H%M%S.UTC.anon.pcap%c.gz",),
+        HOUR,
     ),
     "Windows script": Recorder(
         "https://ss64.com/nt/syntax-getdate.html", DAY, strftime("lan_%m-%d-%Y.pcap"), ("lan_%m-%d-%Y.pcap%c",), DAY
     ),
-    "German script": Recorder("https://man7.org/linux/man-pages/man1/date.1.html", DAY, strftime("lan_%d.%m.%Y.pcap"), ("lan_%d.%m.%Y.pcap%c",), DAY),
-    "from, to": Recorder(
-        "https://man7.org/linux/man-pages/man1/date.1.html", HOUR, spanning("x_%Y%m%dT%H%M%SZ", "-%Y%m%dT%H%M%SZ.pcap", HOUR),
-        ("x_%Y%m%dT%H%M%SZ-%EY%Em%EdT%EH%EM%ESZ.pcap%c",), HOUR,
+    "German script": Recorder(
+        "https://man7.org/linux/man-pages/man1/date.1.html",
+        DAY,
+        strftime("lan_%d.%m.%Y.pcap"),
+        ("lan_%d.%m.%Y.pcap%c",),
+        DAY,
     ),
-}  # fmt: skip
+    "from, to": Recorder(
+        "https://man7.org/linux/man-pages/man1/date.1.html",
+        HOUR,
+        spanning("x_%Y%m%dT%H%M%SZ", "-%Y%m%dT%H%M%SZ.pcap", HOUR),
+        ("x_%Y%m%dT%H%M%SZ-%EY%Em%EdT%EH%EM%ESZ.pcap%c",),
+        HOUR,
+    ),
+}
 
 
 def write(folder: Path, recorder: Recorder, slices: int) -> list[str]:
