@@ -42,6 +42,9 @@ MIXED = "its files overlap in time, but their names do not show which links they
 LEFT_OUT = 20
 """Files that are left out, of which the settings name so many; the command names all."""
 
+MANY = 20
+"""Links of one file each, beyond which they are hardly links."""
+
 QUANTILES = (0.5, 0.99, 0.999)
 
 QUERIES = """
@@ -180,6 +183,12 @@ def _several(links: Sequence[LinkProposal]) -> Iterator[str]:
             together[link.of].append(link)
         if link.mixed:
             yield f"{link.named.link}: {MIXED}: put the files of each link in a folder of its own, and run init again"
+    single = sum(len(link.named.names) == 1 for link in links)
+    if single > MANY:
+        yield (
+            f"{single:,} links have one file each: a recorder that writes a file for each call or flow makes such "
+            "files; if so, merge them by mergecap, and run init again"
+        )
     for pattern, members in together.items():
         names = ", ".join(link.named.link for link in members)
         several = f"its files overlap in time, so they belong to {len(members)} links"

@@ -132,6 +132,9 @@ RECORDERS = {
     "tcpdump %b": Recorder(TCPDUMP, DAY, strftime("t-%d-%b-%Y.pcap"), ("t-%d-%b-%Y.pcap%c",), DAY),
     "tcpdump %j": Recorder(TCPDUMP, HOUR, strftime("t-%Y-%j-%H.pcap"), ("t-%Y-%j-%H.pcap%c",), HOUR),
     "tcpdump %I%p": Recorder(TCPDUMP, HOUR, strftime("t_%Y%m%d_%I%M%p.pcap"), ("t_%Y%m%d_%I%M%p.pcap%c",), HOUR),
+    "tcpdump %a %Z": Recorder(
+        TCPDUMP, HOUR, strftime("t_%a_%d_%b_%Y_%H-%M_%Z.pcap"), ("t_%a_%d_%b_%Y_%H-%M_%Z.pcap%c",), HOUR, "Asia/Tokyo"
+    ),
     "tcpdump %H": Recorder(TCPDUMP, HOUR, strftime("t-%H.pcap"), ("t-%n.pcap",), None),
     "dumpcap -b": Recorder(
         RING, HOUR, lambda at, n: [f"x_{n + 1:05d}_{at:%Y%m%d%H%M%S}.pcapng"], ("x_%n_%Y%m%d%H%M%S.pcapng",), HOUR
@@ -346,7 +349,8 @@ def test_a_recorder_is_one_link_and_so_is_its_next_file(name: str, tmp_path: Pat
     (link,) = propose(tmp_path / "all", 2).links
     assert link.named.patterns == recorder.patterns, said(link)
     assert link.dates.rotation == recorder.rotation, said(link)
-    assert link.dates.zone == ZONES.get(recorder.zone if "%z" not in link.named.pattern else "UTC"), said(link)
+    zone = "UTC" if "%z" in link.named.pattern else recorder.zone
+    assert link.dates.zone == (zone if "%Z" in link.named.pattern else ZONES[zone]), said(link)
     assert not link.mixed and sorted(link.named.names) == sorted(names)
     write(tmp_path / "half", recorder, recorder.slices // 2)
     (before,) = propose(tmp_path / "half", 2).links

@@ -29,6 +29,7 @@ _APART = "eth|en[ops]?|em|wlan|wl[ops]?|wan|lan|vlan|port|if|int|gi|te|ge|xe|bon
 _GLUED = re.compile(rf"(?<![A-Za-z])((?!(?:{_APART})\d)[A-Za-z]+)(\d{{1,6}})(?![0-9A-Za-z])", re.IGNORECASE)
 """A number at the end of a word; interfaces and places have such names of their own."""
 
+_PLACED = re.compile(rf"(?<![A-Za-z])(?:{_APART})(\d{{1,4}})(?![0-9A-Za-z])", re.IGNORECASE)
 _ROTATED = re.compile(r"[-.](?:%n|%Y[-_.]?%m[-_.]?%d(?:[-_.T]?%H(?:[-_.:]?%M(?:[-_.:]?%S)?)?)?%?c?|%s)$")
 """What logrotate appends: a number, a date, or seconds."""
 
@@ -36,7 +37,7 @@ _ROTATED = re.compile(r"[-.](?:%n|%Y[-_.]?%m[-_.]?%d(?:[-_.T]?%H(?:[-_.:]?%M(?:[
 def join_links(parts: Sequence[LinkGroup], sample: Sample) -> list[LinkGroup]:
     """Joins the links whose files are of one recorder."""
     joined = list(parts)
-    for variants, must_follow in ((_rotated, False), (_glued, True), (_foldered, True)):
+    for variants, must_follow in ((_rotated, False), (_glued, True), (_foldered, True), (_placed, True)):
         families: dict[str, list[LinkGroup]] = defaultdict(list)
         for part in joined:
             if isinstance(part.group, NameGroup) and not part.mixed and not part.of:
@@ -47,10 +48,10 @@ def join_links(parts: Sequence[LinkGroup], sample: Sample) -> list[LinkGroup]:
             if len(members) < 2 or (not must_follow and all(_ROTATED.search(_shape(part)) for part in members)):
                 continue
             found = _together(members, sample)
-            if found == "follow" or (found == "apart" and not must_follow):
+            if variants is not _placed and (found == "follow" or (found == "apart" and not must_follow)):
                 joined = [part for part in joined if all(part is not member for member in members)]
-                joined.append(_joined(key, members, must_follow))
-            elif found == "apart":
+                joined.append(_joined(key, members, must_follow, counted=variants is _glued))
+            elif found:
                 joined = [_noted(part, members) if any(part is each for each in members) else part for part in joined]
     return joined
 
@@ -75,6 +76,12 @@ def _glued(shape: str) -> Iterator[str]:
         yield f"{folder}{slash}{stem}%c{dot}{rest}"
 
 
+def _placed(shape: str) -> Iterator[str]:
+    """Shapes with the number of an interface or a place left open: of several recorders, or of one that moved."""
+    for match in _PLACED.finditer(shape):
+        yield f"{shape[: match.start(1)]}%n{shape[match.end(1) :]}"
+
+
 def _foldered(shape: str) -> Iterator[str]:
     """Shapes with one folder left open."""
     *folders, name = shape.split("/")
@@ -84,7 +91,7 @@ def _foldered(shape: str) -> Iterator[str]:
 
 
 def _together(parts: Sequence[LinkGroup], sample: Sample) -> str:
-    """Whether files of several names `follow` one another, `overlap`, or are `apart` in time."""
+    """Whether files of several names `follow` one another or are `apart` in time; empty if they overlap."""
     if len({_records(part, sample) for part in parts}) > 1:
         return ""
     owner = {name: number for number, part in enumerate(parts) for name in part.group.names}
@@ -93,14 +100,14 @@ def _together(parts: Sequence[LinkGroup], sample: Sample) -> str:
         return "apart" if names else ""
     turns = [(before, after) for before, after in pairwise(names) if owner[before] != owner[after]]
     if len(turns) > MOST_TURNS:
-        return "overlap"
+        return ""
     inside = max((_pause(*pair, sample) for pair in _beside_turns(names, turns, owner)), default=0)
     found = "follow"
     for before, after in turns:
         one, other = span(before, sample), span(after, sample)
         disorder = sample.disorder((before, after))
         if one is None or other is None or beside(one, other, disorder) or other[0] < one[1] - max(DISORDER, disorder):
-            return "overlap"
+            return ""
         silence = max(_silence(before, sample), _silence(after, sample))
         if other[0] - one[1] > max(PAUSE, inside, silence):
             found = "apart"
@@ -136,9 +143,9 @@ def _silence(name: str, sample: Sample) -> int:
     return max((length for one in facts.interfaces for _, length in one.gaps.longest()), default=0) if facts else 0
 
 
-def _joined(key: str, parts: Sequence[LinkGroup], pattern: bool) -> LinkGroup:
+def _joined(key: str, parts: Sequence[LinkGroup], pattern: bool, counted: bool) -> LinkGroup:
     names = tuple(sorted(name for part in parts for name in part.group.names))
-    if pattern and "%c" in key and all(_shape(part) != key.replace("%c", "") for part in parts):
+    if counted and all(_shape(part) != key.replace("%c", "") for part in parts):
         key = key.replace("%c", "%n")
     packed = sorted({name[len(plain(name)) :] for name in names})
     patterns = [key + end for end in packed] if pattern else [each for part in parts for each in part.group.patterns]

@@ -10,10 +10,11 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 from functools import cached_property
 from typing import Protocol
 
-from lowwater.lake.files.patterns import MONTHS, is_dated, literal
+from lowwater.lake.files.patterns import DAYS, MONTHS, is_dated, literal
 
 _YEAR, _MON, _DAY2 = r"(?P<Y>19[7-9]\d|20\d\d)", r"(?P<m>0[1-9]|1[0-2])", r"(?P<d>0[1-9]|[12]\d|3[01])"
 _WORD = r"(?P<B>(?i:january|february|march|april|june|july|august|september|october|november|december))"
@@ -63,6 +64,11 @@ _NUMBER = re.compile(r"(?<![0-9A-Za-z])(?:\d{1,19}|(?=[a-f]*\d)[0-9a-f]{8,64})(?
 _COUNTED = re.compile(r"(?<=\.cap|\.dmp)\d{0,6}$|(?<=\.pcap|\.dump|\.ntar)\d{0,6}$|(?<=\.pcapng)\d{0,6}$")
 """What `tcpdump -C` appends; its first file has no number."""
 
+_WEEKDAY = re.compile(
+    r"(?<![A-Za-z])(?:(?:mon|tues|wednes|thurs|fri|satur|sun)day|mon|tue|wed|thu|fri|sat|sun)(?![A-Za-z])",
+    re.IGNORECASE,
+)
+
 _PACKED = re.compile(r"\.(?:gz|zst|zstd|xz|lz4|lzma|bz2)$")
 _GAP = "\0"
 """Placeholder for the instant in a name, while the name of the link is derived."""
@@ -86,8 +92,8 @@ class Piece:
     """A part of a name.
 
     Attributes:
-        kind: `text`; `time`: fields and text; `open`: digits behind a second, a fraction, a count or an end; `number`;
-            `count`: digits or none.
+        kind: `text`; `time`: fields and text; `weekday`; `open`: digits behind a second, a fraction, a count or an end;
+            `number`; `count`: digits or none.
         parts: (field, text), the field empty for text.
         weak: whether the digits alone do not prove the reading.
     """
@@ -111,7 +117,7 @@ class Piece:
         """What is alike in all names of a recorder."""
         if self.kind == "open":
             return f"{self.parts[0][1]}<open>"
-        return {"number": "<number>", "count": "<count>"}.get(self.kind) or self.as_fields()
+        return {"number": "<number>", "count": "<count>", "weekday": "<day>"}.get(self.kind) or self.as_fields()
 
     def as_fields(self, end: bool = False) -> str:
         """The pattern of the part, of the begin or of the end of a file."""
@@ -186,7 +192,7 @@ class NameGroup:
         """The first name with placeholders for what differs."""
         first = self.members[self.names[0]]
         return "".join(
-            _GAP if "%" in pattern.replace("%%", "") or pattern == "*" else piece.text
+            _GAP if re.search(r"(?<!%)(?:%%)*%[^%]|^[*/]+$", pattern) else piece.text
             for piece, pattern in zip(first, self._rendered, strict=True)
         )
 
@@ -216,7 +222,7 @@ class NameGroup:
         return [
             tuple(each.text for each in column)
             for column in columns
-            if column[0].kind not in ("text", "time") and _is_number(column)
+            if column[0].kind not in ("text", "time", "weekday") and _is_number(column)
         ]
 
 
@@ -303,7 +309,9 @@ def _parse(name: str, form: Form) -> Iterator[Piece]:
     at = start = told = 0  # where to look, and where the text since the last part, and since the last time, begins
     seen = set[str]()
     while at <= len(name):
-        found = _counted(name, at) or _time(name, at, form, seen, name[told:at]) or _number(name, at)
+        found = (
+            _counted(name, at) or _weekday(name, at) or _time(name, at, form, seen, name[told:at]) or _number(name, at)
+        )
         if not found:
             at += 1
             continue
@@ -318,6 +326,11 @@ def _parse(name: str, form: Form) -> Iterator[Piece]:
         at = end if end < len(name) or pieces[-1].kind != "count" else len(name) + 1
     if start < len(name):
         yield Piece("text", (("", name[start:]),))
+
+
+def _weekday(name: str, at: int) -> Found | None:
+    match = _WEEKDAY.match(name, at)
+    return ([Piece("weekday", (("", match.group()),))], match.end()) if match else None
 
 
 def _counted(name: str, at: int) -> Found | None:
@@ -423,25 +436,27 @@ def _render(columns: Sequence[Column], fixed: frozenset[int]) -> list[str]:
     """The pattern of each part."""
     patterns, numbers = list[str](), 0
     begins = dict[str, tuple[str, ...]]()  # field -> its texts
-    folders = list[int]()  # times in folders, which a time in a name below may say better
+    in_folder = False  # whether a time stands in a folder, which a time in the name below may say better
     ending = False
     for at, column in enumerate(columns):
         kind, first = column[0].kind, column[0]
         if kind == "text":
             patterns.append(literal(first.text))
-            if "/" in first.text:
-                folders = [place for place in range(at) if columns[place][0].kind == "time"]
+            in_folder = in_folder or ("/" in first.text and any(each[0].kind == "time" for each in columns[:at]))
+        elif kind == "weekday":
+            patterns.append("")  # the date may come later
         elif kind == "time":
             place = _place(columns, at, begins)
-            if place == "else" and folders:
-                for folder in folders:
-                    patterns[folder] = "*"
-                begins, place = {}, "begin"
+            if place == "else" and in_folder:
+                for before in (number for number in range(at) if columns[number][0].kind == "time"):
+                    patterns[before] = _anything(columns[before])
+                begins, place, ending = {}, "begin", False
+            place = "else" if place == "end" and ending else place
             ending = ending or place == "end"
             if place == "begin" and not ending:
                 begins |= {name: tuple(piece.values[name] for piece in column) for name in first.values}
             zone_of_end = ending and not first.values.keys() - {"z", "Z"}
-            patterns.append("*" if place == "else" else first.as_fields(place == "end" or zone_of_end))
+            patterns.append(_anything(column) if place == "else" else first.as_fields(place == "end" or zone_of_end))
         else:
             if is_number := _is_number(column):
                 patterns.append(_number_pattern(column, numbers in fixed))
@@ -449,7 +464,35 @@ def _render(columns: Sequence[Column], fixed: frozenset[int]) -> list[str]:
             if not is_number:
                 patterns.append(_below_second(column, ending))
                 ending = ending or "%E" in patterns[-1]
+    for at, column in enumerate(columns):
+        if column[0].kind == "weekday":
+            patterns[at] = _weekday_pattern([piece.text for piece in column], begins)
     return patterns
+
+
+def _anything(column: Column) -> str:
+    """Wildcards in place of a time that is neither the begin nor the end, one for each folder."""
+    return re.sub(r"[^/]+", "*", column[0].text)
+
+
+def _weekday_pattern(texts: Sequence[str], begins: Mapping[str, tuple[str, ...]]) -> str:
+    """The field of a weekday, where it is that of the date or differs; else the word."""
+    years, months = begins.get("Y"), begins.get("m") or begins.get("b") or begins.get("B")
+    right = bool(years and months and "d" in begins) and all(
+        _is_weekday(text, *date)
+        for text, *date in zip(texts, years or (), months or (), begins.get("d", ()), strict=False)
+    )
+    if not right and len({*texts}) == 1:
+        return literal(texts[0])
+    return "%a" if all(len(text) == 3 for text in texts) else "%A" if all(text[-3:] == "day" for text in texts) else "*"
+
+
+def _is_weekday(text: str, year: str, month: str, day: str) -> bool:
+    number = int(month) if month.isdigit() else _ordinal("b", month) + 1
+    try:
+        return DAYS[date(int(year), number, int(day)).weekday()] == text[:3].lower()
+    except ValueError:
+        return False
 
 
 def _place(columns: Sequence[Column], at: int, begins: Mapping[str, tuple[str, ...]]) -> str:
@@ -495,7 +538,8 @@ def _is_number(column: Column) -> bool:
         return True
     if kind == "count":
         return not _is_fraction(texts)
-    return not _is_fraction(texts) and not (column[0].parts[0][1] in "-_" and all(map(_is_clock, texts)))
+    gap = column[0].parts[0][1]
+    return not (gap != "-" and _is_fraction(texts)) and not (gap in "-_" and all(map(_is_clock, texts)))
 
 
 def _is_fraction(texts: Sequence[str]) -> bool:
@@ -526,7 +570,7 @@ def _below_second(column: Column, ending: bool) -> str:
     *gaps, (_, digits) = column[0].parts
     gap = literal(gaps[0][1]) if gaps else ""
     if gap in ("-", "_") and all(_is_clock(piece.parts[-1][1]) for piece in column):
-        return f"{gap}%EH%EM%ES"
+        return f"{gap}%n" if ending else f"{gap}%EH%EM%ES"
     return f"{gap}{'%E' if ending else '%'}{_fraction(digits)}"
 
 

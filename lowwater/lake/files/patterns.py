@@ -16,6 +16,7 @@ from lowwater.errors import ConfigError
 from lowwater.instants import HOUR, SECOND
 
 DAY = 24 * HOUR
+DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _MONTH = "(?i:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)"
 _FULL = "(?i:january|february|march|april|may|june|july|august|september|october|november|december)"
@@ -26,6 +27,8 @@ FIELDS = {
     "m": r"\d\d",
     "d": r"\d\d",
     "j": r"\d{3}",
+    "a": "(?i:mon|tue|wed|thu|fri|sat|sun)",
+    "A": "(?i:monday|tuesday|wednesday|thursday|friday|saturday|sunday)",
     "b": _MONTH,
     "B": _FULL,
     "H": r"\d\d",
@@ -157,7 +160,7 @@ def literal(text: str) -> str:
 
 def is_dated(pattern: str) -> bool:
     """Whether a pattern has a moment."""
-    return any(piece[0] == "%" and piece[-1] not in "%ncN" for piece in pieces_of(pattern))
+    return any(piece[0] == "%" and piece[-1] not in "%ncNaA" for piece in pieces_of(pattern))
 
 
 def named_time(match: re.Match[str], zone: str) -> NamedTime | None:
@@ -169,7 +172,7 @@ def named_time(match: re.Match[str], zone: str) -> NamedTime | None:
     """
     values = {key: value for key, value in match.groupdict().items() if value is not None}
     begins, ends = ({key[1:]: text for key, text in values.items() if key[0] == side} for side in "fE")
-    if not begins.keys() - {key for key in begins if key[0] == "N"}:
+    if not begins.keys() - {key for key in begins if key[0] in "NaA"}:
         return None
     counts = [text for key, text in values.items() if key[0] == "c"]
     try:

@@ -23,7 +23,7 @@ from lowwater.lake.files.joining import join_links
 from lowwater.lake.files.logs import LogProposal
 from lowwater.lake.files.names import Form, LinkFiles, NameGroup, group_names, name_links, plain
 from lowwater.lake.files.parting import LinkGroup, overlap, pause, split_by_link
-from lowwater.lake.files.patterns import is_dated
+from lowwater.lake.files.patterns import is_dated, literal, regex_of
 from lowwater.lake.files.protocols import RecordProposal
 from lowwater.lake.files.sample import Sample, earliest, largest
 from lowwater.storage import objects
@@ -31,6 +31,9 @@ from lowwater.storage.captures import StoredCapture
 
 MOST_FILES = 200_000
 """Most files of a folder; a tree of more is no folder of captures."""
+
+MOST_COMPARED = 2_000_000
+"""Most comparisons of names with the patterns of other links."""
 
 SKEWS = tuple(SECOND * n // 10 for n in (1, 2, 5, 10, 20, 50, 100, 200, 300, 600, 1200, 3000, 6000, 18000, 36000))
 MOST_SKEW = 10 * SECOND
@@ -144,6 +147,7 @@ def propose(
         for named in name_links(part.group for part in groups)
         if (link := _link(read, named, by_names[named.names])) is not None
     ]
+    links = _without_others(links)
     if not links:
         reasons = "; ".join(f"{name}: {why}" for name, why in sorted(read.skipped.items())[:3])
         raise ConfigError(
@@ -153,6 +157,27 @@ def propose(
     lengths = [length for link in links if (length := link.dates.rotation) in LENGTHS and length and length > HOUR]
     links.sort(key=lambda link: link.named.link)
     return Proposal(tuple(links), max(lengths, default=HOUR), dict(sorted(read.skipped.items())))
+
+
+def _without_others(links: Sequence[LinkProposal]) -> list[LinkProposal]:
+    """Lists the files of a link by name where its pattern would take files of another one, too."""
+    if len(links) * sum(len(link.named.names) for link in links) > MOST_COMPARED:
+        return list(links)
+    kept = []
+    for link in links:
+        patterns = [regex_of(pattern) for pattern in link.named.patterns]
+        others = (other for other in links if other is not link)
+        taken = [each.named.link for each in others if any(p.fullmatch(n) for p in patterns for n in each.named.names)]
+        if taken:
+            why = f"a pattern would take files of {', '.join(taken)} as well: its files are listed by name"
+            named = replace(link.named, patterns=tuple(map(literal, link.named.names)))
+            begins = [begin for capture in link.facts if (begin := earliest(capture, link.skew)) is not None]
+            ends = [end + 1 for capture in link.facts if (end := largest(capture)) is not None]
+            since, until = min(begins, default=None), max(ends, default=None)
+            dates = NameDates(why=why)
+            link = replace(link, named=named, dates=dates, since=since, until=until, notes=(*link.notes, why))
+        kept.append(link)
+    return kept
 
 
 def files_below(folder: Path) -> list[str]:
