@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -307,14 +307,6 @@ def _most_frequent(distances: Sequence[int]) -> int | None:
         return None
     (length, count), *_ = sorted(Counter(distances).items(), key=lambda item: (-item[1], item[0]))
     return length if 2 * count >= len(distances) else None
-
-
-def missing_text(missing: Sequence[tuple[int, int]]) -> Iterator[str]:
-    """Names the times for which there is no file, at most five."""
-    for begin, end in missing[:5]:
-        yield f"no file for {format_instant(begin)} to {format_instant(end)}"
-    if len(missing) > 5:
-        yield f"no file for {len(missing) - 5:,} more times, up to {format_instant(missing[-1][1])}"
 
 
 def _begin(facts: CaptureFacts, skew: int) -> int:

@@ -13,8 +13,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from lowwater.lake.files.names import NameGroup, plain
+from lowwater.lake.files.names import NameGroup
 from lowwater.lake.files.parting import DISORDER, JoinedGroup, LinkGroup, beside, span
+from lowwater.lake.files.parts import plain
 from lowwater.lake.files.patterns import pieces_of
 from lowwater.lake.files.protocols import RecordProposal
 from lowwater.lake.files.sample import Sample

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from itertools import combinations, pairwise
 
 from lowwater.instants import SECOND
-from lowwater.lake.files.names import NameGroup, plain
+from lowwater.lake.files.names import NameGroup
+from lowwater.lake.files.parts import plain
 from lowwater.lake.files.sample import Sample, largest
 
 DISORDER = 10 * SECOND

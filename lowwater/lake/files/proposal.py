@@ -17,12 +17,13 @@ from pathlib import Path
 from lowwater.capture.inspect import CaptureFacts, InterfaceFacts
 from lowwater.config import Link
 from lowwater.errors import ConfigError
-from lowwater.instants import HOUR, SECOND, format_duration
-from lowwater.lake.files.dates import LENGTHS, NameDates, check_dates, confirmed, missing_text
+from lowwater.instants import HOUR, SECOND, format_duration, format_instant
+from lowwater.lake.files.dates import LENGTHS, NameDates, check_dates, confirmed
 from lowwater.lake.files.joining import join_links
 from lowwater.lake.files.logs import LogProposal
-from lowwater.lake.files.names import Form, LinkFiles, NameGroup, group_names, name_links, plain
+from lowwater.lake.files.names import LinkFiles, NameGroup, group_names, name_links
 from lowwater.lake.files.parting import LinkGroup, overlap, pause, split_by_link
+from lowwater.lake.files.parts import Form, plain
 from lowwater.lake.files.patterns import is_dated, literal, regex_of
 from lowwater.lake.files.protocols import RecordProposal
 from lowwater.lake.files.sample import Sample, earliest, largest
@@ -41,6 +42,9 @@ MOST_SKEW = 10 * SECOND
 
 BEARABLE = 0.001
 """Largest share of the records that a proposed skew may refuse."""
+
+SAID = 5
+"""Most files that are named for one reason."""
 
 READ_WHOLE = 64 << 20
 """Most bytes of the files of a link that are all read to the end, to find cut ones."""
@@ -258,20 +262,36 @@ def _notes(sample: Sample, named: LinkFiles, dates: NameDates) -> Iterator[str]:
             f"its files hold at most {held} of {length}: if the recorder was off in between, remove rotation; with it "
             "the rest counts as silence"
         )
-    yield from missing_text(dates.missing)
-    for name in _read_whole(sample, named.names):
-        facts = sample.facts(name)
-        if facts is not None and not facts.summary.ended_cleanly:
-            yield f"{name} is cut: it covers no more than it holds"
-    for name in named.names:
-        if original := sample.copies.get(name):
-            again = "it counts once" if original in named.names else "both links count it: remove one of the two"
-            yield f"{name} has the same bytes as {original}: {again}"
-    seen: dict[str, str] = {}
-    for name in named.names:
-        if first := seen.get(plain(name)):
-            yield f"{first} and {name} differ in their compression alone: remove one of them"
-        seen[plain(name)] = name
+    missing = [f"no file for {format_instant(begin)} to {format_instant(end)}" for begin, end in dates.missing]
+    yield from _few(missing)
+    yield from _few([f"{name} is cut: it covers no more than it holds" for name in _cut(sample, named.names)])
+    yield from _few(
+        [
+            f"{name} has the same bytes as {first}: "
+            f"{'it counts once' if first in named.names else 'both links count it: remove one of the two'}"
+            for name in named.names
+            if (first := sample.copies.get(name))
+        ]
+    )
+    beside = {plain(name): name for name in reversed(named.names)}
+    yield from _few(
+        [
+            f"{beside[plain(name)]} and {name} differ in their compression alone: remove one of them"
+            for name in named.names
+            if beside[plain(name)] != name
+        ]
+    )
+
+
+def _few(lines: Sequence[str]) -> list[str]:
+    """The first lines, and how many there are more."""
+    return [*lines[:SAID], *([f"and {len(lines) - SAID:,} more like this"] if len(lines) > SAID else [])]
+
+
+def _cut(sample: Sample, names: Sequence[str]) -> list[str]:
+    """The files that end inside a record, among those that are read to the end."""
+    facts = {name: sample.facts(name) for name in _read_whole(sample, names)}
+    return [name for name, found in facts.items() if found is not None and not found.summary.ended_cleanly]
 
 
 def _read_whole(sample: Sample, names: Sequence[str]) -> list[str]:
