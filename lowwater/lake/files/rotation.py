@@ -22,15 +22,14 @@ def declared_coverage(link: Link, path: Path) -> tuple[int, int] | None:
     """Returns the coverage [from, to), ns, of a file according to the settings of its link; None if they do not say.
 
     The first pattern of `covers` that fits the file name counts, else a pattern of the files, and there the end in the
-    name before the rotation. A file whose name goes on with a count (`%c`) is not the first of its time: nobody says
-    when it begins. If the folder in a pattern has no field, only the file name is compared: files may be ingested from
-    elsewhere.
+    name before the rotation. Files whose names go on with a count (`%c`) share the coverage of their moment. If the
+    folder in a pattern has no field, only the file name is compared: files may be ingested from elsewhere.
     """
     if (key := covers_key(link, path)) is not None:
         return link.covers[key]
     time = _time(link, path)
     end = time.until(link.rotation) if time is not None else None
-    return (time.start, end) if time is not None and end is not None and not time.counted else None
+    return (time.start, end) if time is not None and end is not None else None
 
 
 def _time(link: Link, path: Path) -> NamedTime | None:
@@ -80,8 +79,7 @@ def _literal(key: str) -> str:
 def files_of(link: Link, start: int, end: int) -> list[Path]:
     """Lists the files whose pattern declares coverage in [start, end), ns, in order of their begin.
 
-    A file that is not the first of its time belongs to all of it. Without a rotation, or an end in the names, nothing
-    is declared, and all files of the pattern are listed.
+    Without a rotation, or an end in the names, nothing is declared, and all files of the pattern are listed.
 
     Raises:
         ConfigError: if the link has no pattern, or its pattern has an unknown field.
@@ -91,11 +89,7 @@ def files_of(link: Link, start: int, end: int) -> list[Path]:
     dated = []
     found = (path for pattern in link.captures for path in captures_like(wildcard(pattern)) if _match(pattern, path))
     for path in dict.fromkeys(found):
-        time = _time(link, path)
-        until = time.until(link.rotation) if time is not None else None
         span = declared_coverage(link, path)
-        if span is None and time is not None and until is not None:
-            span = (time.start, until)
         if span is None and link.rotation is None:
             dated.append((0, str(path), path))
         elif span is not None and span[0] < end and span[1] > start:
