@@ -134,6 +134,7 @@ def propose(
     read = Sample(folder, sample, progress)
 
     def read_group(group: NameGroup) -> list[LinkGroup]:
+        read.copies.update(_copies(folder, group.names, progress))
         (named,) = name_links([group])
         read.describe(group.names, named.link)
         if group.weak and not confirmed(folder, named, _firsts(read, group)):
@@ -141,7 +142,6 @@ def propose(
         return split_by_link(group, read)
 
     found = files_below(folder) if names is None else names
-    read.copies |= _copies(folder, found, progress)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         groups = [part for parts in pool.map(read_group, group_names(found)) for part in parts]
     groups = join_links(groups, read)
@@ -267,10 +267,9 @@ def _notes(sample: Sample, named: LinkFiles, dates: NameDates) -> Iterator[str]:
     yield from _few([f"{name} is cut: it covers no more than it holds" for name in _cut(sample, named.names)])
     yield from _few(
         [
-            f"{name} has the same bytes as {first}: "
-            f"{'it counts once' if first in named.names else 'both links count it: remove one of the two'}"
+            f"{name} has the same bytes as {first}: it counts once"
             for name in named.names
-            if (first := sample.copies.get(name))
+            if (first := sample.copies.get(name)) in named.names
         ]
     )
     beside = {plain(name): name for name in reversed(named.names)}

@@ -37,7 +37,7 @@ class Sample:
         count: number of files of a link to read to the end, at least 2: the first, the last, and some between them.
         progress: called with the name of the file that is being read.
         skipped: file that is no capture, or left out -> reason.
-        copies: file with the bytes of another one -> that file.
+        copies: file with the bytes of another one with a like name -> that file.
         records: file of records that are no packets -> the protocol by which it is read.
     """
 
