@@ -234,6 +234,10 @@ def _rotation(link: LinkProposal) -> list[str]:
     lines = ["# each covers from the begin to the end in its name"] if dates.ends else []
     if dates.rotation is not None:
         lines.append(commented(f'rotation = "{format_duration(dates.rotation)}"', comment))
+    if dates.late:
+        lines.append(
+            "# the names lead by a rotation: they are in another zone, or say when files end; here it is the same"
+        )
     if dates.zone != "UTC":
         lines.append(commented(f'timezone = "{dates.zone}"', 'of the names; better by its name, as "Europe/Berlin"'))
     return lines
@@ -269,7 +273,8 @@ def _doubt(link: LinkProposal) -> Iterator[str]:
     if link.named.dated and link.dates.why:
         yield f"{link.dates.why}; so each file covers from its first record to its last"
     if link.dates.zone != "UTC":
-        yield f"its names are read as times of {link.dates.zone}"
+        late = ", or say when files end, which is the same here" if link.dates.late else ""
+        yield f"its names are read as times of {link.dates.zone}{late}"
 
 
 def _files(named: LinkFiles) -> str:

@@ -131,6 +131,14 @@ def test_several_full_files_prove_a_zone(tmp_path: Path, zone: str, form: str, p
     assert bool(link.dates.why) == (not proposed)
 
 
+def test_names_that_say_the_end_have_two_readings(tmp_path: Path) -> None:
+    for hour in range(3):
+        capture(tmp_path / "in" / at(3600 * hour + 3600, "a_%Y%m%d%H.pcap"), 3600 * hour, 3600)
+    said = lowwater("init", tmp_path / "in", "--lake", tmp_path / "lake")
+    assert "its names are read as times of Etc/GMT-1, or say when files end" in said.out
+    assert "or say when files end; here it is the same" in (tmp_path / "lake" / "lowwater.toml").read_text()
+
+
 def test_days_that_one_hour_contradicts_have_no_zone(tmp_path: Path) -> None:
     """Named by the day after: any zone from +4 to +14 would do."""
     for day in range(3):

@@ -72,6 +72,7 @@ class NameDates:
         guessed: whether the rotation is guessed from a single file.
         zone: time zone of the names; UTC unless several files agree on another.
         ends: whether the names say when files end.
+        late: whether the names lead by a rotation, as they do where they say when a file ends.
         since: begin of the files' coverage, ns; None unless the names say what files cover.
         until: end of the files' coverage, ns; None likewise.
         missing: time between files for which there is no file, [from, to), ns.
@@ -84,6 +85,7 @@ class NameDates:
     guessed: bool = False
     zone: str = "UTC"
     ends: bool = False
+    late: bool = False
     since: int | None = None
     until: int | None = None
     missing: tuple[tuple[int, int], ...] = ()
@@ -152,7 +154,7 @@ def check_dates(
     if spans[first.path][0] == ordered[0] and late > since + length // NEAR:
         since = late  # the capture began within the time of its first file
     return replace(
-        checked, rotation=rotation, guessed=single and not ends, ends=ends, since=since, until=until,
+        checked, rotation=rotation, guessed=single and not ends, ends=ends, late=ahead == rotation, since=since, until=until,
         missing=tuple(missing), partly=_partly(spans, dated, skew),
     )  # fmt: skip
 
