@@ -154,8 +154,8 @@ def check_dates(
     if spans[first.path][0] == ordered[0] and late > since + length // NEAR:
         since = late  # the capture began within the time of its first file
     return replace(
-        checked, rotation=rotation, guessed=single and not ends, ends=ends, late=ahead == rotation, since=since, until=until,
-        missing=tuple(missing), partly=_partly(spans, dated, skew),
+        checked, rotation=rotation, guessed=single and not ends, ends=ends, late=ahead == rotation,
+        since=since, until=until, missing=tuple(missing), partly=_partly(spans, dated, skew),
     )  # fmt: skip
 
 
