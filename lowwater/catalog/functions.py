@@ -150,7 +150,8 @@ class Parts:
     """The two aggregates that the low level computes instead of one aggregate, such as sum and count for avg.
 
     Attributes:
-        left: the name of a native aggregate without parts; the left operand.
+        left: the name of a native aggregate without parts; the left operand. Where it is merged, its value has the type
+            of the whole aggregate, so that a sum of integers need not fit 64 bits.
         operator: the GSQL operator that computes the value.
         right: the name of a native aggregate without parts; the right operand.
     """
@@ -170,7 +171,7 @@ class Native:
         name: the name in lower case; a query may write it in every case of a keyword.
         fold: the merge of two values of a group; None for an aggregate that counts the values.
         result: computes the value in Python from the number of values in a group and their fold (None for no value).
-        columns: returns the aggregate in Arrow for a type of its argument; None for no argument.
+        columns: returns the aggregate in Arrow for the type of its argument, None for no argument, and of its value.
         superaggregate: the aggregate that merges the partial aggregates of the low level; empty if it has `parts`.
         parts: the aggregates that replace it at the low level; None if the low level computes it.
         distinct: the aggregate for `name(DISTINCT x)`; empty if a query may not write DISTINCT.
@@ -179,7 +180,7 @@ class Native:
     name: str
     fold: Fold | None
     result: Callable[[int, Any], Any]
-    columns: Callable[[Type | None], Columns]
+    columns: Callable[[Type | None, Type], Columns]
     superaggregate: str
     parts: Parts | None
     distinct: str
