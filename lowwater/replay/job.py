@@ -40,6 +40,7 @@ from lowwater.quality.custom.suites import Suites, read_suites
 from lowwater.replay.checks.affordable import require_affordable
 from lowwater.replay.checks.capabilities import require_lowered
 from lowwater.replay.checks.estimates import require_marked
+from lowwater.replay.checks.kept_columns import content_of, optional_columns, require_kept
 from lowwater.replay.record_links import planned_options, planned_skews
 from lowwater.replay.stages.engines import LowInputs
 from lowwater.replay.trial_changes import TrialChanges
@@ -88,7 +89,7 @@ class Job:
             ConfigError: there is no such query set, a suite of it is wrong, or a query reads a link by another
                 protocol than the lake keeps.
             LakeError: there is no such lake, or it cannot be written.
-            QueryError: a query is wrong.
+            QueryError: a query is wrong, or reads a column that a link does not keep.
         """
         config = load_config(root)
         lake = open_lake(root, make=False)
@@ -101,6 +102,7 @@ class Job:
         require_lowered(plan)
         require_affordable(plan, config.replay.copies)
         require_marked(plan, config)
+        require_kept(plan, config)
         _require_protocols(config, plan)
         length = section.interval if section and section.interval else config.interval.length
         suites = read_suites(root, query_set, {query.name: query.high.fields for query in plan.queries})
@@ -399,7 +401,13 @@ class IntervalInputs(LowInputs):
             for link, start in self.link_starts(self.plan.queries).items()
             for settings, records in [(self.config.link(link), planned_options(self.config, self.plan, link))]
             for reason in outdated(
-                self.captures.get(link, ()), settings, version_of(records or ContentOptions()), start, self.end, records
+                self.captures.get(link, ()),
+                settings,
+                version_of(records or ContentOptions()),
+                start,
+                self.end,
+                records,
+                content_of(optional_columns([lfta for lfta in self.plan.lftas if link in lfta.links])),
             )
         ]
 

@@ -37,7 +37,7 @@ from lowwater.plan.properties.ranges import reached
 from lowwater.plan.properties.schemas import stream_schema, value_schema
 from lowwater.plan.queryset import Plan, QueryPlan, source_links
 from lowwater.plan.temporal import END_OF_TIME
-from lowwater.replay.checks.missing_columns import applications_of, missing_column_notes, optional_columns
+from lowwater.replay.checks.kept_columns import applications_of, optional_columns, unkept_notes
 from lowwater.replay.command.malformed_rows import malformed_rows
 from lowwater.replay.command.row_files import write_csv, write_rows
 from lowwater.replay.command.summary import Accounts, largest_lateness, lfta_counts, link_summary
@@ -167,6 +167,8 @@ def run(request: RunRequest, progress: Progress, spark: Session | None = None) -
         run_results = run_intervals(request, lake, captures, folder, progress, sessions)
     finally:
         remove_folder(folder)
+    kept = _keeping_what_is_read(request, request.plan.links)
+    run_results.notes.update({f"note: query {note.query}: {note}": None for note in unkept_notes(request.plan, kept)})
     for note in run_results.notes:
         progress.say(note)
     summary = _write(request, run_results, captures, progress)
@@ -362,7 +364,6 @@ def run_intervals(
         work = folder / f"interval-{number}"
         handed = sessions is not None and request.order is None
         inputs = LowInputs(lake, plan, request.config, start, end, captures, ends, handed)
-        run_results.notes.update(dict.fromkeys(missing_column_notes(inputs)))
         detail = f"{number + 1} of {len(intervals)}" if len(intervals) > 1 else ""
         if sessions is None:
             with progress.stage("reference", detail):
