@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
+from lowwater.catalog.limits import Limits
 from lowwater.catalog.types import Type
 
 
@@ -48,6 +49,7 @@ class Function:
         monotone: whether the value keeps the order of its only argument, so that it stays temporal.
         origin: `built-in`, or the file that declares it.
         batch: computes the values for a list of first arguments, which may be NULL; None if `value` is fast enough.
+        limits: the values that constant arguments may have, by position.
     """
 
     name: str
@@ -64,6 +66,7 @@ class Function:
     monotone: bool = False
     origin: str = "built-in"
     batch: Callable[..., list[Any]] | None = None
+    limits: Limits = ()
 
 
 class Udaf(Protocol):
@@ -233,6 +236,7 @@ class AggregateFunction:
         ordered: whether its value depends on the order of its input (O1).
         origin: `built-in`, or the file that declares it.
         native: the facts of a native aggregate; None for an aggregate with four functions.
+        limits: the values that constant arguments may have, by position.
     """
 
     name: str
@@ -249,6 +253,7 @@ class AggregateFunction:
     ordered: bool = False
     origin: str = "built-in"
     native: Native | None = None
+    limits: Limits = ()
 
 
 @dataclass(frozen=True)
@@ -262,6 +267,7 @@ class StateFunction:
         returns: the type of the value.
         origin: `built-in`, or the file that declares it.
         value: computes the value from the state, the number of groups and the arguments; None without Python.
+        limits: the values that constant arguments may have, by position.
     """
 
     name: str
@@ -270,6 +276,7 @@ class StateFunction:
     returns: Type
     origin: str = "built-in"
     value: Callable[..., Any] | None = None
+    limits: Limits = ()
 
 
 @dataclass(frozen=True)

@@ -67,6 +67,7 @@ CAPTURES = pa.schema(
         pa.field("late", _INT),  # sane records at or after its end
         pa.field("by_hand", pa.bool_()),  # the coverage was declared by `ingest --covers`
         pa.field("left_out", pa.string()),  # in the log of a tool: {type of records left out: number}, JSON
+        pa.field("absent", pa.string()),  # [fields that the file lacks, its columns that no field reads], JSON; or NULL
     ]
 )
 """A row for every capture and link (T5, T7). A capture without rows here is not ingested, whatever files exist.

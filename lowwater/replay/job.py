@@ -23,6 +23,7 @@ from lowwater.lake.digest import inputs_digest, link_inputs, outdated
 from lowwater.lake.ingestion.record_options import known_protocol, record_options
 from lowwater.lake.ingestion.replacement import version_of
 from lowwater.lake.layout import Lake, open_lake
+from lowwater.lake.ledgers.absent import absent_texts, fields_read
 from lowwater.lake.ledgers.captures import Capture, Captures, ingested_links, interface_links, read_captures
 from lowwater.lake.ledgers.coverage import Gap, at_edge, check, gap_error, gap_texts, unsettled
 from lowwater.lake.ledgers.runs import DONE, INCOMPLETE, PROVISIONAL, last_published
@@ -417,10 +418,20 @@ class IntervalInputs(LowInputs):
         gaps = [gap for gap in self.gaps() if not self.passes(gap)]
         return [*gap_texts(gaps, self.captures), *self.outdated()]
 
+    def absent(self) -> list[str]:
+        """The files that lack columns which queries read, beside columns that no field reads; a line for each link."""
+        return [
+            line
+            for link, start in self.link_starts(self.plan.queries).items()
+            for line in absent_texts(
+                link, self.captures.get(link, ()), fields_read(self.plan.lftas, link), start, self.end
+            )
+        ]
+
     def state(self, excluded: Sequence[Gap]) -> tuple[str, str]:
         """The state of a publication now, and its reason: done, provisional or incomplete (T6)."""
-        if excluded:
-            return INCOMPLETE, "; ".join(gap_texts(excluded, self.captures))
+        if missing := [*gap_texts(excluded, self.captures), *self.absent()]:
+            return INCOMPLETE, "; ".join(missing)
         open_links = unsettled(self.captures, self.config, dict.fromkeys(self.plan.links, self.start), self.end)
         if open_links:
             names = ", ".join(sorted({gap.link for gap in open_links}))

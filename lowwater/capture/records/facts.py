@@ -129,6 +129,8 @@ class CaptureSummary:
         damage: reason why decompression stopped; empty if it did not.
         blocks: in a pcapng or ERF file, the kind and the number of blocks that are no packets, and of packet comments;
             in the log of a tool, the type and the number of the records that are left out.
+        absent: of records that are no packets, the fields that the file lacks.
+        unknown: then, columns of the file that no field reads.
     """
 
     sha256: str
@@ -145,6 +147,8 @@ class CaptureSummary:
     skipped: int
     damage: str
     blocks: tuple[tuple[str, int], ...] = ()
+    absent: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
 
     @property
     def packets(self) -> int:

@@ -25,6 +25,7 @@ from lowwater.lake.ingestion.packing import FILE_ROWS, PackResult, PackTask, not
 from lowwater.lake.ingestion.replacement import Coverage, LedgerFile, LedgerFiles, is_path_of, span, version_of
 from lowwater.lake.ingestion.survey import FailedTask, Survey, SurveyRun, SurveyTask, survey
 from lowwater.lake.ingestion.tasks import Runner, on_threads
+from lowwater.lake.ledgers.absent import absent_words
 from lowwater.lake.ledgers.captures import Capture, put_malformed
 from lowwater.lake.ledgers.outside import attempt_paths, strays
 from lowwater.lake.packets import PacketFiles
@@ -349,7 +350,7 @@ class Batch:
         if damage.num_rows:
             put_malformed(lake, damage, links, facts.sha256, work.attempt)
         replaced, note = self._ledger.put(file, self._settings, facts.unpacked)
-        notes = "; ".join(text for text in (note, note_kept, _note(file)) if text)
+        notes = "; ".join(text for text in (note, note_kept, _note(file), absent_words(file.row)) if text)
         self.results[number] = IngestResult(survey.path, file.rows, "replaced" if replaced else "added", notes)
 
 
@@ -433,4 +434,5 @@ def _row(
         kept=str(content),
         key=content.key_digest,
         left_out=json.dumps(dict(facts.blocks)) if isinstance(content, TableOptions) and facts.blocks else None,
+        absent=json.dumps([facts.absent, facts.unknown]) if facts.absent and facts.unknown else None,
     )

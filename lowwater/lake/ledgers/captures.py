@@ -85,12 +85,25 @@ class Capture:
     late: int | None = None
     by_hand: bool | None = None
     left_out: str | None = None
+    absent: str | None = None
 
     @property
     def left_out_counts(self) -> dict[str, int]:
         """In the log of a tool, the number of the records of each other type."""
         counts: dict[str, int] = json.loads(self.left_out or "{}")
         return counts
+
+    @property
+    def absent_fields(self) -> list[str]:
+        """Fields of the protocol that the file lacks, where it has columns that no field reads."""
+        fields: list[str] = json.loads(self.absent or "[[], []]")[0]
+        return fields
+
+    @property
+    def unknown_columns(self) -> list[str]:
+        """Columns of the file that no field reads, where it lacks fields."""
+        columns: list[str] = json.loads(self.absent or "[[], []]")[1]
+        return columns
 
     @property
     def declared(self) -> tuple[int, int] | None:

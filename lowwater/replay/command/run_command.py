@@ -28,6 +28,7 @@ from lowwater.instants import HOUR, SECOND, format_duration
 from lowwater.lake.ingestion.ingest import IngestResult, ingest
 from lowwater.lake.ingestion.tasks import Runner
 from lowwater.lake.layout import VIOLATIONS, Lake, open_lake
+from lowwater.lake.ledgers.absent import absent_texts, fields_read
 from lowwater.lake.ledgers.captures import Capture, Captures, ingested_links, interface_links, read_captures
 from lowwater.lake.packets import read_packets
 from lowwater.lake.results.states import keep_state
@@ -169,6 +170,9 @@ def run(request: RunRequest, progress: Progress, spark: Session | None = None) -
         remove_folder(folder)
     kept = _keeping_what_is_read(request, request.plan.links)
     run_results.notes.update({f"note: query {note.query}: {note}": None for note in unkept_notes(request.plan, kept)})
+    for link, rows in captures.items():
+        fields = fields_read(request.plan.lftas, link)
+        run_results.notes.update({f"note: {line}": None for line in absent_texts(link, rows, fields, 0, END_OF_TIME)})
     for note in run_results.notes:
         progress.say(note)
     summary = _write(request, run_results, captures, progress)

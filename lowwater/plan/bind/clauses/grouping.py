@@ -21,7 +21,7 @@ from lowwater.plan.bind.clauses.endless import endless
 from lowwater.plan.bind.clauses.sources import BoundSource, make_map, name_items, narrow
 from lowwater.plan.bind.clauses.windows import bind_window
 from lowwater.plan.bind.expressions.aggregates import bind_aggregate
-from lowwater.plan.bind.expressions.durations import unit_in
+from lowwater.plan.bind.expressions.durations import brief, unit_in
 from lowwater.plan.bind.expressions.scope import Scope
 from lowwater.plan.fields import make_fields, temporals
 from lowwater.plan.operators import Aggregate, Aggregation, Expand, Field, Group, Item, Node, Running, Sampling
@@ -156,6 +156,8 @@ def _grouped(
     """Binds GROUP BY and the window. Returns the input, the group-by variables and the window columns by name."""
     written = _key_items(statement)
     keys = _told_apart(written, attempt_all([_key_binder(item, rows) for item in written]), rows)
+    for item, key in zip(written, keys, strict=True):
+        _note_brief(item, key, rows)
     names = [key.name.lower() for key in keys]
     window = statement.window or source.window
     if window is None:
@@ -163,6 +165,21 @@ def _grouped(
     windowed = bind_window(query, window, source, rows)
     extra = [item for item in windowed.partition if item.name.lower() not in names]
     return windowed.node, [*keys, *extra, windowed.number], windowed.visible
+
+
+def _note_brief(item: syntax.SelectItem, key: Item, rows: Scope) -> None:
+    """Notes an epoch below a millisecond whose length is a plain number."""
+    for part in _divisions(item.expression):
+        length = part.right.value if isinstance(part.right, syntax.Literal) else None
+        if isinstance(length, int) and not isinstance(length, bool):
+            unit = unit_in(rows.bind(part.left), rows.units)
+            if note := brief(length, unit, print_expression(part.left)):
+                rows.names.notes[spot(item)] = f"an epoch of {key.name} is very short: {note}"
+
+
+def _divisions(node: syntax.Expression) -> list[syntax.BinaryOp]:
+    own = [node] if isinstance(node, syntax.BinaryOp) and node.op == "/" else []
+    return [*own, *(part for child in syntax.children(node) for part in _divisions(child))]
 
 
 def _told_apart(written: Sequence[syntax.SelectItem], keys: Sequence[Item], rows: Scope) -> list[Item]:
