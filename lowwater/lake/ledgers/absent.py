@@ -46,7 +46,15 @@ def absent_words(capture: Capture, fields: Collection[str] | None = None) -> str
 
 
 def absent_texts(link: str, captures: Sequence[Capture], fields: Collection[str], start: int, end: int) -> list[str]:
-    """Returns a line for the files of a link in [start, end), ns, that lack fields which are read; empty for none."""
+    """Returns a line for the files of a link that lack fields which are read; empty for none.
+
+    Args:
+        link: the link, for the text.
+        captures: its captures.
+        fields: the fields that are read.
+        start: first timestamp that is read, ns since the epoch.
+        end: end of what is read, ns since the epoch, exclusive.
+    """
     if not fields:
         return []
     ordered = Captures.of(captures)

@@ -71,7 +71,19 @@ def require_limits(
 
 
 def require_limit(name: str, position: int, limit: Limit, argument: Expr, node: syntax.Expression, text: Text) -> None:
-    """Checks an argument of a function or operator against a limit, if it is a constant."""
+    """Checks an argument of a function or operator against a limit, if it is a constant.
+
+    Args:
+        name: the name of the function or operator.
+        position: the place of the argument, from 0.
+        limit: the values that it may have.
+        argument: the bound argument.
+        node: the argument as written.
+        text: the file that holds it, for messages.
+
+    Raises:
+        QueryError: it is outside of the limit.
+    """
     if not isinstance(argument, Const) or limit.admits(argument.value):
         return
     value = f"{argument.value:g}" if isinstance(argument.value, float) else repr(argument.value)
