@@ -60,7 +60,6 @@ def between(least: int, most: int) -> Limit:
 _PERCENT = "write {0}: it is a share, not a percentage"
 FRACTION = Limit("from 0 to 1", 0, 1, hint=_PERCENT)
 SHARE = Limit("above 0 and at most 1", 0, 1, above=True, hint=_PERCENT)
-POSITIVE = Limit("above 0", 0, above=True)
 NOT_EMPTY = Limit("a text that is not empty")
 SHIFT = between(0, 63)
 """Widths of shifts of 64-bit integers (SEMANTICS V2)."""

@@ -15,7 +15,6 @@ from typing import Any
 from lowwater.catalog.builtin.base import EVERY, in_range
 from lowwater.catalog.expr import Type
 from lowwater.catalog.functions import Cost, Function
-from lowwater.catalog.limits import POSITIVE, Limits, at_least, between
 
 _INTEGER_CASTS = ("INT", "UINT", "LLONG", "ULLONG")
 _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
@@ -39,11 +38,6 @@ _MATHEMATICS: dict[str, Callable[[float], float]] = {
     "ceil": math.ceil,
     "floor": math.floor,
     "trunc": math.trunc,
-}
-_DOMAINS: dict[str, Limits] = {
-    "sqrt": ((0, at_least(0)),),
-    **dict.fromkeys(("log", "log2", "log10"), ((0, POSITIVE),)),
-    **dict.fromkeys(("asin", "acos"), ((0, between(-1, 1)),)),
 }
 _MONOTONE = ("ceil", "floor", "trunc")
 
@@ -170,7 +164,6 @@ def _mathematics() -> list[Function]:
             lfta=True,
             partial=True,
             monotone=name in _MONOTONE,
-            limits=_DOMAINS.get(name, ()),
         )
         for name, function in _MATHEMATICS.items()
     ]
