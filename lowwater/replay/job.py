@@ -26,7 +26,9 @@ from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.absent import absent_texts, fields_read
 from lowwater.lake.ledgers.captures import Capture, Captures, ingested_links, interface_links, read_captures
 from lowwater.lake.ledgers.coverage import Gap, at_edge, check, gap_error, gap_texts, unsettled
+from lowwater.lake.ledgers.outside import left_out
 from lowwater.lake.ledgers.runs import DONE, INCOMPLETE, PROVISIONAL, last_published
+from lowwater.lake.packets import PacketFiles
 from lowwater.lake.parts import Parts, inputs_parts
 from lowwater.lake.results.states import FORM, state_folder
 from lowwater.low import Flush, LowSettings, Policy
@@ -418,7 +420,13 @@ class IntervalInputs(LowInputs):
         gaps = [gap for gap in self.gaps() if not self.passes(gap)]
         return [*gap_texts(gaps, self.captures), *self.outdated()]
 
-    def absent(self) -> list[str]:
+    def missing(self) -> list[str]:
+        """What is known to be missing of the interval, beside gaps (T6)."""
+        files = PacketFiles.of(self.lake)
+        outside = left_out(files, self.captures, self.config, self.plan.links, self.start, self.end)
+        return [*outside, *self._absent()]
+
+    def _absent(self) -> list[str]:
         """The files that lack columns which queries read, beside columns that no field reads; a line for each link."""
         return [
             line
@@ -430,8 +438,8 @@ class IntervalInputs(LowInputs):
 
     def state(self, excluded: Sequence[Gap]) -> tuple[str, str]:
         """The state of a publication now, and its reason: done, provisional or incomplete (T6)."""
-        if missing := [*gap_texts(excluded, self.captures), *self.absent()]:
-            return INCOMPLETE, "; ".join(missing)
+        if reasons := [*gap_texts(excluded, self.captures), *self.missing()]:
+            return INCOMPLETE, "; ".join(reasons)
         open_links = unsettled(self.captures, self.config, dict.fromkeys(self.plan.links, self.start), self.end)
         if open_links:
             names = ", ".join(sorted({gap.link for gap in open_links}))
