@@ -9,22 +9,27 @@ import json
 import os
 import shlex
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import takewhile
 from os.path import relpath
 from pathlib import Path, PurePath
 from tempfile import TemporaryDirectory
+from types import MappingProxyType
 
 from lowwater.capture.doubts import doubts
 from lowwater.cli.proposed_records import SCHEMA, SCHEMA_HEAD, commented, record_settings, toml_text, undecided
-from lowwater.config import FILE_NAME, load_config, section_of
-from lowwater.errors import ConfigError
-from lowwater.instants import format_duration, format_instant
+from lowwater.config import FILE_NAME, Config, load_config, section_of
+from lowwater.errors import ConfigError, LowwaterError
+from lowwater.instants import HOUR, format_duration, format_instant
 from lowwater.lake.files.names import LinkFiles
 from lowwater.lake.files.patterns import literal
 from lowwater.lake.files.proposal import LinkProposal, Proposal, files_below, propose
 from lowwater.lake.files.protocols import RecordProposal
 from lowwater.lake.ingestion.record_options import record_options
+from lowwater.plan.definitions import make_context
+from lowwater.plan.queryset import plan_files
+from lowwater.replay.checks.kept_columns import lines_to_add
+from lowwater.replay.job import config_links
 from lowwater.storage import paths
 from lowwater.storage.captures import StoredCapture
 from lowwater.storage.object_paths import ObjectPath
@@ -94,6 +99,8 @@ def init_lake(given: Sequence[Path], lake: PurePath, queries: Sequence[Path], sa
         config = load_config(lake, proposed)  # fails before the lake has it if the proposal is not valid
         for link in proposal.links:
             record_options(config, link.named.link)
+        kept, refused = _kept(queries, config)
+    text = settings(proposal, folder, lake, queries, kept) if kept else text
     paths.write(target, text.encode())
     for line in (*_several(proposal.links), *proposal.doubles):
         say(line)
@@ -104,9 +111,24 @@ def init_lake(given: Sequence[Path], lake: PurePath, queries: Sequence[Path], sa
             say(f"  {line}")
         for line in _doubts(link):
             say(f"  {line}")
+    for line in refused:
+        say(f"note: {line}", err=True)
     for name, why in proposal.skipped.items():
         say(f"left out: {name}: {why}", err=True)
     say(f"wrote {target}: read it, then lowwater ingest --lake {shlex.quote(str(lake))}")
+
+
+def _kept(queries: Sequence[Path], config: Config) -> tuple[dict[str, list[str]], list[str]]:
+    """Finds the lines by which links keep what queries read, by link, and says which queries do not fit the links."""
+    plans, refused = [], []
+    links = config_links(config, sorted(config.links))
+    for path in queries:
+        try:
+            context = make_context(links, config.link_schemas, folders=config.files.folders)
+            plans.append(plan_files([path], links, context=context))
+        except LowwaterError as error:
+            refused.append(f"{path} does not fit these links: {str(error).splitlines()[0]}")
+    return lines_to_add(plans, config), refused
 
 
 def _folder(given: Sequence[Path]) -> tuple[Path, list[str] | None]:
@@ -152,7 +174,13 @@ def _from(path: Path, lake: PurePath) -> str:
     return str(path.absolute()) if isinstance(lake, ObjectPath) else relpath(path, lake)
 
 
-def settings(proposal: Proposal, folder: Path, lake: PurePath, queries: Sequence[Path]) -> str:
+def settings(
+    proposal: Proposal,
+    folder: Path,
+    lake: PurePath,
+    queries: Sequence[Path],
+    kept: Mapping[str, Sequence[str]] = MappingProxyType({}),
+) -> str:
     """Returns the text of `lowwater.toml`.
 
     Args:
@@ -160,11 +188,12 @@ def settings(proposal: Proposal, folder: Path, lake: PurePath, queries: Sequence
         folder: folder of the captures.
         lake: folder of the lake; paths are relative to it.
         queries: query files, each of which becomes a query set.
+        kept: link -> lines by which it keeps what the queries read.
     """
     parts = [HEAD.format(folder=_comment(str(folder)), interval=format_duration(proposal.interval))]
     # Of a lake in an object store, settings name local files by their whole paths.
     schemas = f"{paths.settings_folder(lake / FILE_NAME)}/" if isinstance(lake, ObjectPath) else ""
-    parts += [_link(link, _from(folder, lake), schemas) for link in proposal.links]
+    parts += [_link(link, _from(folder, lake), schemas, kept.get(link.named.link, ())) for link in proposal.links]
     left_out = [f"# left out: {_comment(name)}: {_comment(why)}" for name, why in proposal.skipped.items()]
     if left_out:
         more = [f"# and {len(left_out) - LEFT_OUT:,} more files"] if len(left_out) > LEFT_OUT else []
@@ -201,7 +230,7 @@ def _several(links: Sequence[LinkProposal]) -> Iterator[str]:
         yield f"{pattern}: {several}, told apart by name: {names}"
 
 
-def _link(link: LinkProposal, folder: str, schemas: str) -> str:
+def _link(link: LinkProposal, folder: str, schemas: str, kept: Sequence[str] = ()) -> str:
     name = link.named.link
     lines = ["", section_of(name)]
     lines.append(f"# {_files(link.named)}, of which {len(link.facts)} were read: {_count(link)}")
@@ -220,6 +249,7 @@ def _link(link: LinkProposal, folder: str, schemas: str) -> str:
         lines.append("# %c is the count that tcpdump -C appends where a file is full too early: none, or digits")
     listed = f"[{', '.join(patterns)}]"
     lines.append(f"captures = {patterns[0] if len(patterns) == 1 else listed}")
+    lines += [commented(line, "what the queries read of its packets beside the headers") for line in kept]
     lines += [*_resolution(link), *_rotation(link), *_skew(link), *_life(link)]
     if link.tolerance:
         tolerance = f'gap_tolerance = "{format_duration(link.tolerance)}"'

@@ -14,6 +14,7 @@ from typing import Any
 from lowwater.capture.content.retention import (
     WITH_RESOLUTION,
     ContentOptions,
+    contents_of,
     has_times_of_file,
     hash_of,
     kept_for_rows,
@@ -118,6 +119,7 @@ def outdated(
     read_from: int,
     end: int,
     records: TableOptions | None = None,
+    content: Sequence[str] = (),
 ) -> list[str]:
     """Lists the captures that must be ingested again before a run (T7): a line for each, with the reason.
 
@@ -128,6 +130,7 @@ def outdated(
         read_from: first timestamp that the run reads, ns since the epoch.
         end: end of the run's interval, ns since the epoch, exclusive.
         records: how queries read the records of the link; None for packets.
+        content: what queries read of packets beside the headers, as the ledger names it.
     """
     lines = []
     options = ContentOptions.of(settings)
@@ -149,6 +152,8 @@ def outdated(
             lines.append(f"{capture.path} was read by another setting resolution of its link: ingest it again")
         elif options.compared and hash_of(capture.kept) != options.compared:
             lines.append(f"{capture.path} has no hashes by which copies are found: ingest it again")
+        elif lacking := [name for name in content if name not in contents_of(capture.kept)]:
+            lines.append(f"{capture.path} was read without {', '.join(lacking)}, which a query reads: ingest it again")
         elif (capture.key or "") != key:
             cause = f"by {'another' if key else 'a'} key" if capture.key else "under no key"
             lines.append(f"{capture.path} was anonymised {cause}, and its link now says otherwise: ingest it again")

@@ -70,6 +70,7 @@ CAPTURES = pa.schema(
         pa.field("sha256", _TEXT),  # of the file, hex; NULL where `capture` is it
         pa.field("head", _TEXT),  # digest of its first records; NULL where there are few
         pa.field("copies", _TEXT),  # other files with its records: {path: [sha256, bytes, when it was seen]}, JSON
+        pa.field("absent", pa.string()),  # [fields that the file lacks, its columns that no field reads], JSON; or NULL
     ]
 )
 """A row for every capture and link (T5, T7). A capture without rows here is not ingested, whatever files exist.

@@ -5,7 +5,7 @@ Parses, binds and rewrites the queries. Every engine, EXPLAIN and the digest of 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from hashlib import sha256
@@ -99,6 +99,13 @@ class Plan:
             raise LowwaterError(f"no output query is called {name}", nearest(name, names))
         notes = [note for note in self.notes if note.query == name]
         return _make_plan(outputs, self.internal, notes, self.setting)
+
+    def without(self, names: Container[str]) -> Plan:
+        """Returns the plan of the output queries that do not have these names; itself where none has."""
+        outputs = tuple(query for query in self.queries if query.name not in names)
+        if len(outputs) == len(self.queries):
+            return self
+        return _make_plan(outputs, self.internal, self.notes, self.setting)
 
 
 def plan_files(paths: Sequence[Path], links: Links, slots: int | None = None, context: Context | None = None) -> Plan:

@@ -54,7 +54,6 @@ from lowwater.plan.temporal import END_OF_TIME
 from lowwater.quality.custom.suites import suite_digest
 from lowwater.quality.outputs.query_measures import WrittenStream
 from lowwater.quality.report_pages import write_index
-from lowwater.replay.checks.missing_columns import missing_column_notes
 from lowwater.replay.command.summary import Accounts
 from lowwater.replay.job import IntervalInputs, Job
 from lowwater.replay.progress import Progress
@@ -301,8 +300,6 @@ class _Run:
         job = self.job
         self.warm = on_cluster() and self.sessions.has_executors()
         runner = low_runner(inputs.packets, lambda: self.sessions.spark, self.warm)
-        for note in missing_column_notes(inputs):
-            self.progress.say(note)
         tunings = job.tunings()
         rows_folder = folder if self.shared is None or runner is on_threads else self.shared / "low"
         result = low_stage(inputs, job.low_settings(tunings), rows_folder, runner, tunings, self.progress.say)

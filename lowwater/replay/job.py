@@ -23,6 +23,7 @@ from lowwater.lake.digest import inputs_digest, link_inputs, outdated
 from lowwater.lake.ingestion.record_options import known_protocol, record_options
 from lowwater.lake.ingestion.replacement import version_of
 from lowwater.lake.layout import Lake, open_lake
+from lowwater.lake.ledgers.absent import absent_texts, fields_read
 from lowwater.lake.ledgers.captures import Capture, Captures, ingested_links, interface_links, read_captures
 from lowwater.lake.ledgers.coverage import Gap, at_edge, check, gap_error, gap_texts, unsettled
 from lowwater.lake.ledgers.outside import left_out
@@ -49,6 +50,7 @@ from lowwater.quality.custom.suites import Suites, read_suites
 from lowwater.replay.checks.affordable import require_affordable
 from lowwater.replay.checks.capabilities import require_lowered
 from lowwater.replay.checks.estimates import require_marked
+from lowwater.replay.checks.kept_columns import content_of, optional_columns, require_kept
 from lowwater.replay.record_links import planned_options, planned_skews
 from lowwater.replay.stages.engines import LowInputs
 from lowwater.replay.trial_changes import TrialChanges
@@ -97,7 +99,7 @@ class Job:
             ConfigError: there is no such query set, a suite of it is wrong, or a query reads a link by another
                 protocol than the lake keeps.
             LakeError: there is no such lake, or it cannot be written.
-            QueryError: a query is wrong.
+            QueryError: a query is wrong, or reads a column that a link does not keep.
         """
         config = load_config(root)
         lake = open_lake(root, make=False)
@@ -110,6 +112,7 @@ class Job:
         require_lowered(plan)
         require_affordable(plan, config.replay.copies)
         require_marked(plan, config)
+        require_kept(plan, config)
         _require_protocols(config, plan)
         length = section.interval if section and section.interval else config.interval.length
         suites = read_suites(root, query_set, {query.name: query.high.fields for query in plan.queries})
@@ -424,7 +427,13 @@ class IntervalInputs(LowInputs):
             for link, start in self.link_starts(self.plan.queries).items()
             for settings, records in [(self.config.link(link), planned_options(self.config, self.plan, link))]
             for reason in outdated(
-                self.captures.get(link, ()), settings, version_of(records or ContentOptions()), start, self.end, records
+                self.captures.get(link, ()),
+                settings,
+                version_of(records or ContentOptions()),
+                start,
+                self.end,
+                records,
+                content_of(optional_columns([lfta for lfta in self.plan.lftas if link in lfta.links])),
             )
         ]
 
@@ -437,7 +446,18 @@ class IntervalInputs(LowInputs):
     def missing(self) -> list[str]:
         """What is known to be missing of the interval, beside gaps (T6)."""
         files = PacketFiles.of(self.lake)
-        return left_out(files, self.captures, self.config, self.plan.links, self.start, self.end)
+        outside = left_out(files, self.captures, self.config, self.plan.links, self.start, self.end)
+        return [*outside, *self._absent()]
+
+    def _absent(self) -> list[str]:
+        """The files that lack columns which queries read, beside columns that no field reads; a line for each link."""
+        return [
+            line
+            for link, start in self.link_starts(self.plan.queries).items()
+            for line in absent_texts(
+                link, self.captures.get(link, ()), fields_read(self.plan.lftas, link), start, self.end
+            )
+        ]
 
     def state(self, excluded: Sequence[Gap]) -> tuple[str, str]:
         """The state of a publication now, and its reason: done, provisional or incomplete (T6)."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from decimal import Decimal
 from pathlib import Path
 from random import Random
 
@@ -245,6 +246,18 @@ def test_times_of_json_and_parquet(tmp_path: Path) -> None:
         for row in batch.to_pylist()
     ]
     assert rows == [1767225600123456000]
+
+
+@pytest.mark.parametrize("kind", [pa.decimal128(20, 9), pa.decimal128(38, 12), pa.decimal256(60, 9)])
+def test_decimals_of_parquet_are_exact_times(kind: pa.DataType, tmp_path: Path) -> None:
+    seconds = "PROTOCOL T { llong ts get_csv_float_to_timestamp (increasing, unit ns); }"
+    texts = ["0", "0.000000001", "0.0000005", "0.000001", "0.5", "1", "1200000.000000001", "4611686018"]
+    table = pa.table({"ts": pa.array([Decimal(text) for text in texts], kind)})
+    pq.write_table(table, tmp_path / "a")
+    reader = RecordReader(tmp_path / "a", options("parquet", seconds), 1 << 62, "")
+    rows = [row["int:ts"] for batch in reader for row in batch.to_pylist()]
+    assert rows == [int(Decimal(text) * SECOND) for text in texts[:-1]]
+    assert len(reasons(reader)) == 1, "at or above 2^62 ns"
 
 
 def test_values_inside_of_others(tmp_path: Path) -> None:

@@ -125,6 +125,16 @@ def hash_of(stored: str | None) -> str:
     return next((part.removeprefix(_HASH) for part in (stored or "").split(", ") if part.startswith(_HASH)), "")
 
 
+def contents_of(stored: str | None) -> set[str]:
+    """Returns what options, as the ledger stores them, keep of a packet beside its headers.
+
+    Example:
+        >>> sorted(contents_of("payload 256, dns")), contents_of(None) - {""}
+        (['dns', 'payload'], set())
+    """
+    return {part.partition(" ")[0] for part in (stored or "").split(", ")}
+
+
 def kept_for_rows(stored: str | None) -> str:
     """Returns stored options without the hashes of packets, of which no row depends unless copies are dropped.
 

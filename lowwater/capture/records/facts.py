@@ -133,6 +133,8 @@ class CaptureSummary:
         identity: digest of the records, hex: equal in a compressed or rewritten copy (`records.identity`); empty if it
             was not asked for.
         head: digest of its first records, hex (`Identity.head`); empty if there are fewer, or it was not asked for.
+        absent: of records that are no packets, the fields that the file lacks.
+        unknown: then, columns of the file that no field reads.
     """
 
     sha256: str
@@ -151,6 +153,8 @@ class CaptureSummary:
     blocks: tuple[tuple[str, int], ...] = ()
     identity: str = ""
     head: str = ""
+    absent: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
 
     @property
     def packets(self) -> int:

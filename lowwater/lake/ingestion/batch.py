@@ -37,6 +37,7 @@ from lowwater.lake.ingestion.replacement import (
 )
 from lowwater.lake.ingestion.survey import FailedTask, Survey, SurveyRun, SurveyTask, survey
 from lowwater.lake.ingestion.tasks import Runner, on_threads
+from lowwater.lake.ledgers.absent import absent_words
 from lowwater.lake.ledgers.captures import Capture, malformed_rows
 from lowwater.lake.ledgers.outside import attempt_paths, strays
 from lowwater.lake.packets import PacketFiles
@@ -455,7 +456,7 @@ class Batch:
         replaced, note = self._ledger.put(file, self._settings, facts.unpacked)
         beyond = pc.sum(pc.equal(damage.column("reason"), "sub-second")).as_py() or 0
         doubt = subsecond_words(beyond, file.packets + sum(row.malformed for row in file.rows))
-        notes = "; ".join(text for text in (note, note_kept, _note(file), doubt) if text)
+        notes = "; ".join(text for text in (note, note_kept, _note(file), absent_words(file.row), doubt) if text)
         portion, state = self._portion, "replaced" if replaced else "added"
         portion.results[number] = IngestResult(survey.path, file.rows, state, notes, doubt)
         portion.files[work.attempt] = [_of_link(data_file, links[at]) for at, data_file in files]
@@ -546,4 +547,5 @@ def _row(
         left_out=json.dumps(dict(facts.blocks)) if isinstance(content, TableOptions) and facts.blocks else None,
         sha256=facts.sha256,
         head=facts.head or None,
+        absent=json.dumps([facts.absent, facts.unknown]) if facts.absent and facts.unknown else None,
     )

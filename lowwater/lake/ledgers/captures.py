@@ -105,6 +105,7 @@ class Capture:
     sha256: str | None = None
     head: str | None = None
     copies: str | None = None
+    absent: str | None = None
 
     @property
     def file_digest(self) -> str:
@@ -121,6 +122,18 @@ class Capture:
         """In the log of a tool, the number of the records of each other type."""
         counts: dict[str, int] = json.loads(self.left_out or "{}")
         return counts
+
+    @property
+    def absent_fields(self) -> list[str]:
+        """Fields of the protocol that the file lacks, where it has columns that no field reads."""
+        fields: list[str] = json.loads(self.absent or "[[], []]")[0]
+        return fields
+
+    @property
+    def unknown_columns(self) -> list[str]:
+        """Columns of the file that no field reads, where it lacks fields."""
+        columns: list[str] = json.loads(self.absent or "[[], []]")[1]
+        return columns
 
     @property
     def declared(self) -> tuple[int, int] | None:
