@@ -260,7 +260,9 @@ def _field(column: FieldDecl) -> str:
 
 
 def _name(name: str) -> str:
-    return name if name.isidentifier() and not is_keyword(name) else f'"{name}"'
+    if name.isidentifier() and name.isascii() and not is_keyword(name):
+        return name
+    return '"{}"'.format(name.replace('"', '""'))
 
 
 def _unary(expression: UnaryOp, outer: int) -> str:

@@ -19,7 +19,7 @@ def status(lake: PurePath, queries: Path) -> None:
     """Shows every interval of every query set: missing, provisional, done, incomplete, stale, failed, cannot start."""
     from lowwater.config import load_config
     from lowwater.lake.layout import open_lake
-    from lowwater.lake.ledgers.coverage import tolerated_lines
+    from lowwater.lake.ledgers.coverage import tolerated_lines, undeclared_lines
     from lowwater.lake.ledgers.interval_states import BLOCKED
     from lowwater.lake.ledgers.outside import outside_lines
     from lowwater.lake.ledgers.runs import FAILED
@@ -34,7 +34,7 @@ def status(lake: PurePath, queries: Path) -> None:
     if table.row_count or not unplanned:
         open_console().print(table if table.row_count else none)
     opened, config = open_lake(lake, make=False), load_config(lake)
-    for line in (*outside_lines(opened, config), *tolerated_lines(opened, config)):
+    for line in (*outside_lines(opened, config), *tolerated_lines(opened, config), *undeclared_lines(opened, config)):
         say(line)
     for problem in unplanned:
         say(problem, err=True)

@@ -12,6 +12,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from lowwater.capture.content.retention import ContentOptions
 from lowwater.capture.formats.division import CaptureChunk
 from lowwater.capture.records.facts import CaptureSummary, InterfaceSummary
@@ -323,28 +326,40 @@ class Batch:
         ]
         try:
             files = [
-                (at, packed_file.of(facts.sha256, self._table)) for packed in done for at, packed_file in packed.files
+                (name, packed_file.of(facts.sha256, self._table))
+                for packed in done
+                for name, packed_file in packed.files
             ]
         except OSError as error:
             raise not_written(self._table, survey.path, error) from error
         names = [part.interface.name for part in parts]
-        links = link_names(self._ledger.link, names, survey.path, self._settings.interfaces == "one")
-        if len(parts) > 1 and self._settings.interfaces == "one":
-            joined = merge_summaries(parts, locals_of(self._table / data_file.path for _, data_file in files), damage)
-            parts, damage = [joined.summary], joined.damage
-        rows = [
-            _row(link, survey.path, work, facts, part, len(facts.interfaces) - len(parts) + 1, self._content_of(number))
-            for link, part in zip(links, parts, strict=False)
-        ]
+        one = self._settings.interfaces == "one"
+        links = link_names(self._ledger.link, names, survey.path, one)
+        link_of = {"" if one else name: link for name, link in zip(names, links, strict=True)}
+        paths: dict[str, list[PurePath]] = {link: [] for link in links}
+        for name, data_file in files:
+            paths[link_of[name]].append(self._table / data_file.path)
+        rows = []
+        for link in paths:
+            of_link = [part for part, own in zip(parts, links, strict=True) if own == link]
+            part = of_link[0]
+            if len(of_link) > 1:
+                marks = pc.is_in(damage.column("interface"), pa.array([each.interface.index for each in of_link]))
+                joined = merge_summaries(of_link, locals_of(paths[link]), damage.filter(marks))
+                part, damage = joined.summary, pa.concat_tables([damage.filter(pc.invert(marks)), joined.damage])
+            count = len({each.interface.name for each in of_link})
+            rows.append(_row(link, survey.path, work, facts, part, count, self._content_of(number), self._ledger.link))
         bare = LedgerFile(tuple(sorted(rows, key=lambda row: row.link)))
         file, note_kept = bare.covering(self._coverage[number], work.growing, self._by_hand), ""
         by_hand = None if self._by_hand else self._ledger.declared_by_hand(file, self._settings, facts.unpacked)
         if by_hand is not None:  # the user need not repeat it for a file that grew or was read again
             file, note_kept = bare.covering(by_hand, work.growing, True), _coverage_kept(by_hand)
-        paths = {link: [self._table / data_file.path for at, data_file in files if links[at] == link] for link in links}
         file = LedgerFile(tuple(_counted(row, paths[row.link]) for row in file.rows))
         swap_files(
-            self._table, [_of_link(data_file, links[at]) for at, data_file in files], lambda table: [], fence=lake.fence
+            self._table,
+            [_of_link(data_file, link_of[name]) for name, data_file in files],
+            lambda table: [],
+            fence=lake.fence,
         )
         if damage.num_rows:
             put_malformed(lake, damage, links, facts.sha256, work.attempt)
@@ -396,6 +411,7 @@ def _row(
     part: InterfaceSummary,
     interfaces: int,
     content: ContentOptions | TableOptions,
+    source: str,
 ) -> Capture:
     return Capture(
         link=link,
@@ -433,4 +449,5 @@ def _row(
         kept=str(content),
         key=content.key_digest,
         left_out=json.dumps(dict(facts.blocks)) if isinstance(content, TableOptions) and facts.blocks else None,
+        source=source,
     )

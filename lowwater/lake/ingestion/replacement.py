@@ -19,7 +19,8 @@ from lowwater.instants import format_duration, format_instant
 from lowwater.lake.files.rotation import covers_key
 from lowwater.lake.ingestion.survey import starts_with
 from lowwater.lake.layout import Lake
-from lowwater.lake.ledgers.captures import Capture, family_captures, put_captures
+from lowwater.lake.ledgers.captures import Capture, family_captures, put_captures, source_of
+from lowwater.link_names import below, family_of
 from lowwater.storage.captures import capture_path
 
 Coverage = tuple[int, int]
@@ -51,10 +52,19 @@ class LedgerFile:
         """Largest timestamp of the file, ns; None without a record."""
         return max((row.largest for row in self.rows if row.largest is not None), default=None)
 
+    @property
+    def source(self) -> str:
+        """Link that it was ingested for."""
+        return self.row.source or source_of(self.row.link, len(self.rows) > 1)
+
     def fits(self, settings: Link, content: ContentOptions | TableOptions) -> bool:
         """Whether a new ingest would give the same packets, links and stored content."""
-        one, several = settings.interfaces == "one", len(self.rows) > 1
-        interfaces_same = not several if one else (self.row.interfaces or 1) == 1
+        if settings.interfaces == "one":
+            interfaces_same = len(self.rows) == 1 and self.row.link == self.source
+        else:
+            interfaces_same = all((row.interfaces or 1) == 1 and not row.renamed for row in self.rows) and (
+                self.row.source is None or all(row.link == below(self.source, row.interface) for row in self.rows)
+            )
         content_same = (kept_for_rows(self.row.kept), self.row.key or "") == (
             kept_for_rows(str(content)),
             content.key_digest,
@@ -172,7 +182,7 @@ class LedgerFiles:
         reasons = {file.row.attempt: self._replaces(new, file, settings, unpacked) for file in self._own_files()}
         replaced = [file for file in self.all if reasons.get(file.row.attempt) is not None]
         rest = [file for file in self.all if reasons.get(file.row.attempt) is None]
-        _refuse_overlap(new.rows, [row for file in rest for row in file.rows], settings)
+        _refuse_overlap(new, rest, settings)
         put_captures(self.lake, new.rows, [row for file in replaced for row in file.rows])
         self.all = [*rest, new]
         notes = dict.fromkeys(note for note in reasons.values() if note)
@@ -180,8 +190,7 @@ class LedgerFiles:
 
     def _own_files(self) -> list[LedgerFile]:
         """Returns the files without those of other links of the family, which were ingested for a named interface."""
-        no_interface = "/" not in self.link
-        return [file for file in self.all if (no_interface if len(file.rows) > 1 else file.row.link == self.link)]
+        return [file for file in self.all if file.source == self.link]
 
     def _replaces(self, new: LedgerFile, old: LedgerFile, settings: Link, unpacked: int) -> str | None:
         """Returns why a file replaces another, for the user; None if it does not."""
@@ -231,33 +240,36 @@ def _overlap(row: Capture, other: Capture) -> int:
     return min(row.covers_to, other.covers_to) - max(row.covers_from, other.covers_from)
 
 
-def _refuse_overlap(rows: Sequence[Capture], others: Sequence[Capture], settings: Link) -> None:
-    by_link = {row.link: row for row in rows}
+def _refuse_overlap(new: LedgerFile, others: Sequence[LedgerFile], settings: Link) -> None:
+    """Refuses files of a link that overlap, whatever interfaces they declare: each covers all of them (T5)."""
+    links = {row.link for row in new.rows}
     for other in others:
-        if (row := by_link.get(other.link)) is not None and (overlap := _overlap(row, other)) > settings.longest_skew:
-            _refuse(row, other, overlap, settings)
+        if (overlap := _overlap(new.row, other.row)) > settings.longest_skew and (
+            other.source == new.source or not links.isdisjoint(row.link for row in other.rows)
+        ):
+            _refuse(new.source, new.row, other.row, overlap, settings)
 
 
-def _refuse(row: Capture, other: Capture, overlap: int, settings: Link) -> None:
+def _refuse(link: str, row: Capture, other: Capture, overlap: int, settings: Link) -> None:
     shorter = min(row.covers_to - row.covers_from, other.covers_to - other.covers_from)
     key = _shared_key(row, other, settings)
     beside = key is None and 2 * overlap >= shorter
     why = ": they look like captures of several links" if beside else ""
-    hint = several_links(row.link, row.path)
+    hint = several_links(link, row.path)
     if not beside:
-        hint = f"{hint}; or, if its disorder is as long, set skew to no less in {section_of(row.link)}"
+        hint = f"{hint}; or, if its disorder is as long, set skew to no less in {section_of(link)}"
     if key is not None:
-        section = section_of(row.link.partition("/")[0], "covers")
+        section = section_of(family_of(link), "covers")
         why = f": both have their coverage from the line {key!r} of {section}"
         hint = "write a line for each file; where a name fits several, the first counts"
     elif row.first is not None and row.first == other.first:
         hint = f"if they are two versions of one file, ingest the right one under the name of the other; else {hint}"
     first, second = (f"{capture.path} ({span(capture)})" for capture in (row, other))
     raise OverlapError(
-        f"link {row.link!r}: {first} and {second} overlap by {format_duration(overlap)}, more than the link's skew of "
+        f"link {link!r}: {first} and {second} overlap by {format_duration(overlap)}, more than the link's skew of "
         f"{format_duration(settings.longest_skew)}{why}",
         hint,
-        row.link,
+        link,
         first,
         second,
         beside,

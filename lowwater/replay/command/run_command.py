@@ -30,6 +30,7 @@ from lowwater.lake.layout import VIOLATIONS, Lake, open_lake
 from lowwater.lake.ledgers.captures import Capture, Captures, ingested_links, interface_links, read_captures
 from lowwater.lake.packets import read_packets
 from lowwater.lake.results.states import keep_state
+from lowwater.link_names import family_of
 from lowwater.low import LowSettings, Policy
 from lowwater.plan.operators import Field
 from lowwater.plan.properties.ranges import reached
@@ -309,9 +310,10 @@ def _spans(request: RunRequest, rows: Sequence[Capture]) -> list[tuple[int, int]
     return list(spans)
 
 
-def _end(captures: Sequence[Capture]) -> int:
-    """The first instant after the end of a link, ns: outside its files it has no packets (SEMANTICS T5)."""
-    return max((row.largest + 1 for row in captures if row.largest is not None), default=0)
+def _end(link: str, captures: Mapping[str, Captures]) -> int:
+    """The first instant after the end of a link, ns: outside its files, of any interface, it has no packets (T5)."""
+    own = (rows.numbers("largest", -1).max() for name, rows in captures.items() if family_of(name) == family_of(link))
+    return int(max(own, default=-1)) + 1
 
 
 def _held(plan: Plan, stage_folder: Path, folder: Path) -> dict[str, Path]:
@@ -347,7 +349,7 @@ def run_intervals(
     """
     names = [query.name for query in request.plan.queries]
     run_results = RunResults({name: [] for name in names}, dict.fromkeys(names, 0))
-    ends = {link: _end(captures[link]) for link in request.plan.links}
+    ends = {link: _end(link, captures) for link in request.plan.links}
     states: dict[str, Path] = {}
     intervals = _intervals(request, captures)
     if request.order is not None:

@@ -112,7 +112,7 @@ def exported_links(lake: Lake, config: Config, names: Sequence[str]) -> list[str
     packets = [link for link in ingested if config.link(link).kind == "pcap"]
     selected: list[str] = []
     for link in (link for name in names for link in config.sets.get(name, (name,))):
-        matches = [link] if link in ingested else [link_ for link_ in ingested if link_.startswith(f"{link}/")]
+        matches = [name for name in ingested if name == link or name.startswith(f"{link}/")]
         if not matches:
             raise ConfigError(f"--link: link {link!r} has no captures in the lake", nearest(link, ingested))
         selected += matches
