@@ -187,9 +187,9 @@ def _link(link: LinkProposal, folder: str, schemas: str) -> str:
     elif len(link.named.names) > 1:
         rule = MIXED if link.mixed else "one link: its files follow one another in time, and differ in a date or number"
         lines.append(f"# {rule}")
-    if link.records is None and any(len(capture.interfaces) > 1 for capture in link.facts):
-        inside = sorted({interface.interface.name for interface in link.interfaces if interface.interface.name})
-        lines.append(f"# its captures have several interfaces, each a link {name}/NAME: {_comment(', '.join(inside))}")
+    inside = sorted({interface.interface.name for interface in link.interfaces if interface.interface.name})
+    if link.records is None and inside:
+        lines.append(f"# its interfaces are links {name}/NAME: {_comment(', '.join(inside))}")
     lines += record_settings(link, f"{schemas}{name}{SCHEMA}") if link.records else []
     lines.append(f"captures = {toml_text(_joined(folder, link.named.pattern))}")
     lines += [*_rotation(link), *_skew(link), *_life(link)]

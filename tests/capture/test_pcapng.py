@@ -157,7 +157,7 @@ def test_no_more_than_4096_interfaces_are_told_apart(tmp_path: Path) -> None:
         (5, "interface"),
     ]
     medians = [each.median for each in reader.summary.interfaces if each.packets] if reader.summary else []
-    assert medians == [0, 5001_000, None]
+    assert medians == [0, None]
 
 
 @SECTIONS
