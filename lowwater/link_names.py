@@ -37,8 +37,8 @@ def interface_name(name: bytes) -> str:
     these. A longer name than a folder can have ends with its digest.
 
     Example:
-        >>> interface_name("以太网".encode()), interface_name(b"eth0\\n"), interface_name(b"100%"), interface_name(b"%41")
-        ('以太网', 'eth0%0A', '100%', '%2541')
+        >>> [interface_name(name) for name in ("以太网".encode(), b"eth0\\n", b"100%", b"%41")]
+        ['以太网', 'eth0%0A', '100%', '%2541']
     """
     try:
         text = name.decode()

@@ -147,7 +147,13 @@ def test_a_block_whose_length_is_no_multiple_of_four_is_read_as_wireshark_does(
 
 
 def test_no_more_than_4096_interfaces_are_told_apart(tmp_path: Path) -> None:
-    blocks = [LITTLE.header(), LITTLE.interface("7", 1), LITTLE.interface() * 4999, LITTLE.interface("z", 101), LITTLE.interface("7", 1)]
+    blocks = [
+        LITTLE.header(),
+        LITTLE.interface("7", 1),
+        LITTLE.interface() * 4999,
+        LITTLE.interface("z", 101),
+        LITTLE.interface("7", 1),
+    ]
     packets = [LITTLE.packet(number, b"x" * 20, number) for number in (0, 4095, 4096, 5000, 5001, 5002)]
     reader, rows = whole(tmp_path / "one", *blocks, *packets)
     assert [i.name for i, _ in rows] == ["7", "#4094", "7"] and len(reader.interfaces) == 4096

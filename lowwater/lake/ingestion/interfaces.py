@@ -117,7 +117,7 @@ def merge_summaries(parts: Sequence[InterfaceSummary], files: Sequence[Path], da
         damage: malformed rows of these interfaces, schema `DAMAGE`.
 
     Returns:
-        A summary under the first interface; its link type is `mixed` if they differ. It has a name if all have this one.
+        A summary under the first interface; its link type is `mixed` if they differ, and its name empty.
     """
     rows = _Rows(damage)
     for path in files:

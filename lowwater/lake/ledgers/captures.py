@@ -416,7 +416,7 @@ def by_interface(rows: pa.Table) -> dict[str, Captures]:
     files: dict[str, dict[str, int]] = {}
     for at, (link, source, attempt) in enumerate(zip(links.to_pylist(), sources, attempts, strict=True)):
         files.setdefault(source or source_of(link, attempt in several), {}).setdefault(attempt, at)
-    for link, own in captures.items():
+    for own in captures.values():
         declaring = set(own.values("attempt"))
         beside = [
             at
