@@ -63,7 +63,7 @@ def test_an_hour_with_an_adapter_unplugged_is_covered_and_named(tmp_path: Path, 
         assert table is not None
         rows = table.to_pyarrow_table().select(["tb", "link", "packets"]).to_pylist()
         assert sorted(tuple(row.values()) for row in rows) == expected
-        assert [row.state for row in statuses(lake, queries)] == ["done"] * 3 + ["provisional"]
+        assert [row.state for row in statuses(lake.root, queries)] == ["done"] * 3 + ["provisional"]
         said = lowwater("report", "--lake", lake.root, "--queries", queries)
         assert "link 'pc/以太网': 1 capture does not declare this interface: pc-2.pcapng (2027-01-15T10:" in said.out
         said = lowwater("report", "--lake", lake.root, "--queries", queries, "--interval", "2027-01-15T10:00:00Z")

@@ -312,7 +312,11 @@ def _spans(request: RunRequest, rows: Sequence[Capture]) -> list[tuple[int, int]
 
 def _end(link: str, captures: Mapping[str, Captures]) -> int:
     """The first instant after the end of a link, ns: outside its files, of any interface, it has no packets (T5)."""
-    own = (rows.numbers("largest", -1).max() for name, rows in captures.items() if family_of(name) == family_of(link))
+    own = (
+        rows.numbers("largest", -1).max(initial=-1)
+        for name, rows in captures.items()
+        if family_of(name) == family_of(link)
+    )
     return int(max(own, default=-1)) + 1
 
 
