@@ -27,6 +27,7 @@ from lowwater.gsql.parser import parse
 from lowwater.gsql.printer import print_statement
 from lowwater.instants import HOUR, SECOND
 from lowwater.lake.digest import outdated
+from lowwater.lake.ingestion import batch
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.ingestion.interfaces import link_names
 from lowwater.lake.layout import MALFORMED, Lake, open_lake
@@ -157,10 +158,13 @@ def test_a_single_interface_with_a_name_is_the_link_of_this_name(lake: Lake, tmp
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("form", ["plain", "gzip"])
+@pytest.mark.parametrize("form", ["plain", "chunks", "gzip"])
 def test_one_name_with_two_link_types_is_one_link_in_the_order_of_the_file(
-    lake: Lake, tmp_path: Path, form: str
+    lake: Lake, tmp_path: Path, form: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if form == "chunks":
+        monkeypatch.setattr(batch, "CHUNK_BYTES", 100)
+        monkeypatch.setattr(batch, "TASK_ROWS", 2)
     names, packets = ["any", "eth0", "any", "any"], [(1, 2), (3, 0), (2, 2), (4, 1), (5, 3)]
     path = pcapng(tmp_path / "a.pcapng", names, packets, kinds="eere")
     if form == "gzip":
@@ -225,7 +229,7 @@ def test_run_reads_all_interfaces_of_a_link_or_one(tmp_path: Path) -> None:
     assert found["a.TCP"] == ["1001,a/eth0", "1002,a/eth0", "1003,a/eth1", "1004,a/eth1", "1005,a/eth0"]
     assert found['"a/eth1".TCP'] == ["1003,a/eth1", "1004,a/eth1"]
     wrong = run(tmp_path, 'SELECT srcPort FROM "a/eth7".TCP')
-    assert wrong.exit_code == 1 and "did you mean a/eth0 or a/eth1" in str(wrong.exception)
+    assert wrong.exit_code == 1 and 'did you mean "a/eth0" or "a/eth1"?' in str(wrong.exception)
 
 
 NAMES = [
