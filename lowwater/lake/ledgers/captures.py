@@ -472,6 +472,16 @@ def interface_links(links: Iterable[str]) -> dict[str, tuple[str, ...]]:
     return {family: tuple(members) for family, members in families.items() if members != [family]}
 
 
+def standing_for(name: str, links: Sequence[str]) -> list[str]:
+    """Returns the links that a name stands for: the link, and those of its interfaces; none without captures.
+
+    Example:
+        >>> standing_for("a", ["a/eth0", "a/eth1", "b"]), standing_for("c", ["b"])
+        (['a/eth0', 'a/eth1'], [])
+    """
+    return [link for link in links if link == name or link.startswith(f"{name}/")]
+
+
 def put_captures(lake: Lake, rows: Sequence[Capture], replaced: Sequence[Capture] = ()) -> None:
     """Writes ledger rows in the place of others, in one commit."""
     both = [*rows, *replaced]
