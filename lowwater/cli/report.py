@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path, PurePath
 
 from rich.table import Table
@@ -25,6 +25,7 @@ from lowwater.lake.ledgers.runs import (
     read_quarantine,
     replayed_sets,
 )
+from lowwater.lake.ledgers.shared import shared_lines
 from lowwater.quality.report_pages import HELD, INDEX
 from lowwater.quality.verdicts import IntervalAudit, Key, findings, interval_audits
 from lowwater.replay.interval import statuses
@@ -64,7 +65,8 @@ def show_report(root: PurePath, interval: int | None, queries: Path) -> None:
         else:
             _tell(list(together), states)
     config = load_config(root)
-    for line in (*outside_lines(lake, config), *tolerated_lines(lake, config), *undeclared_lines(lake, config)):
+    lines = outside_lines(lake, config), tolerated_lines(lake, config), undeclared_lines(lake, config)
+    for line in (*chain.from_iterable(lines), *shared_lines(lake)):
         say(line)
     say(f"all intervals: {lake.reports / INDEX}")
     if counted_rows := [states[key] for key in chosen if key in states]:
