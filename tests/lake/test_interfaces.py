@@ -364,7 +364,8 @@ def test_an_ingest_says_which_interfaces_a_file_lacks_and_which_are_new(lake: La
 
 
 def test_files_of_one_link_do_not_overlap_whatever_they_declare(lake: Lake, tmp_path: Path) -> None:
-    first, second = (pcapng(tmp_path / f"{name}.pcapng", [name], [(1, 0), (60, 0)]) for name in ("eth0", "eth1"))
+    first = pcapng(tmp_path / "eth0.pcapng", ["eth0"], [(1, 0), (60, 0)])
+    second = pcapng(tmp_path / "eth1.pcapng", ["eth1"], [(2, 0), (61, 0)])
     ingest(lake, "a", [first], CONFIG)
     with pytest.raises(OverlapError, match="look like captures of several links"):
         ingest(lake, "a", [second], CONFIG)
