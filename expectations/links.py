@@ -51,6 +51,23 @@ class ExpectLinkToExcludeNothing(LinkRule):
         return f"{missing}: no capture covers {row['gaps']}"
 
 
+class ExpectLinkInterfaceToBeDeclared(LinkRule):
+    """Each capture of the interval declares the interface, as others of its link do (SEMANTICS T5)."""
+
+    rule = "Each capture of the interval declares this interface"
+    measures = ("undeclared",)
+    message_columns = ("interval", "captures", "undeclared_files")
+
+    def holds(self, row: Row) -> bool:
+        return bool(row["undeclared"] == 0)
+
+    def reason(self, row: Row) -> str:
+        captures = count(row["undeclared"], "capture")
+        return (
+            f"the interface is not declared by {captures}, so nothing was seen of it there: {row['undeclared_files']}"
+        )
+
+
 class ExpectLinkRecordsToBeAccountedFor(LinkRule):
     """Read = malformed + violating + duplicates + sane + outside, counted from the table (SEMANTICS A1)."""
 

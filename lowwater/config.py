@@ -12,19 +12,19 @@ from pathlib import Path, PurePath
 from typing import Annotated, Any, Literal, NoReturn, get_args
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import BeforeValidator, ValidationError, model_validator
+from pydantic import AfterValidator, BeforeValidator, ValidationError, model_validator
 from pydantic import Field as Setting
 
 from lowwater.environment import override
 from lowwater.errors import ConfigError
 from lowwater.instants import HOUR, SECOND, format_duration, parse_duration, parse_instant, parse_span
+from lowwater.link_names import FORM, family_of, is_link_name
 from lowwater.refused import refusals
 from lowwater.sections import Duration, History, LinkThresholds, Positive, Section, Thresholds, nearest
 from lowwater.storage import paths
 from lowwater.storage.captures import is_address
 
 FILE_NAME = "lowwater.toml"
-LINK_NAME = r"[A-Za-z_][A-Za-z0-9_.-]*(?:/[A-Za-z0-9_.-]+)?"
 DATED = r"(?<!%)(?:%%)*%[YymdjbBHIpMSsFTR]"
 """A field of a date in `captures`."""
 
@@ -42,10 +42,13 @@ def toml_key(name: str) -> str:
     """Formats a name as a TOML key: quoted if it has a dot, a slash or another special character.
 
     Example:
-        >>> toml_key("main1"), toml_key("node_10.1.0.11")
-        ('main1', '"node_10.1.0.11"')
+        >>> toml_key("main1"), toml_key("node_10.1.0.11"), toml_key("pc/以太网")
+        ('main1', '"node_10.1.0.11"', '"pc/以太网"')
     """
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=True)
+    if re.fullmatch(r"[A-Za-z0-9_-]+", name):
+        return name
+    text = json.dumps(name, ensure_ascii=False)
+    return "".join(char if char.isprintable() else f"\\U{ord(char):08X}" for char in text)
 
 
 def section_of(link: str, *below: str, of: str = "links") -> str:
@@ -56,6 +59,12 @@ def section_of(link: str, *below: str, of: str = "links") -> str:
         ('[links.main1]', '[links."main1/eth0".thresholds]', '[query_sets.flows]')
     """
     return f"[{'.'.join([of, toml_key(link), *below])}]"
+
+
+def _link_name(value: str) -> str:
+    if not is_link_name(value):
+        raise ValueError(f"is not a valid name of a link: {FORM}")
+    return value
 
 
 def _zone(value: object) -> object:
@@ -97,7 +106,7 @@ Span = Annotated[tuple[int, int], BeforeValidator(parse_span)]
 Heartbeat = Annotated[int | Literal["on-demand", "data-driven", "none"], BeforeValidator(_heartbeat)]
 Names = Annotated[tuple[str, ...], BeforeValidator(_name_list)]
 Patterns = Annotated[tuple[str, ...], BeforeValidator(_name_list), Setting(min_length=1)]
-LinkName = Annotated[str, Setting(pattern=f"^{LINK_NAME}$")]
+LinkName = Annotated[str, AfterValidator(_link_name)]
 SetName = Annotated[str, Setting(pattern=r"^[A-Za-z_][A-Za-z0-9_-]*$")]
 Processes = Literal["shared", "each"]
 Kind = Literal["pcap", "csv", "json", "parquet", "zeek", "suricata", "nfdump"]
@@ -146,7 +155,8 @@ class Link(Section):
         rotation: time that a file covers from the instant in its name, ns.
         timezone: time zone of the instants in file names; all other instants are UTC.
         covers: file name, with wildcards -> coverage [from, to), ns; overrides the rotation (T5).
-        interfaces: `each`: every interface of a capture is a link (`NAME/interface`); `one`: all are this link.
+        interfaces: `each`: every interface of a capture that has a name is a link (`NAME/interface`); `one`: all are
+            this link.
         payload: bytes of every payload to store, with the headers before them; `all`, or None for no frames.
         applications: protocols whose fields are stored.
         sampling: whether the digest that sampling and load shedding need is stored (O5).
@@ -439,7 +449,7 @@ class Config(Section):
             if twice is not None:
                 raise ValueError(f"sets.{name}: lists {twice!r} twice; name every link once")
             for link in links:
-                if link not in self.links and link.partition("/")[0] not in self.links:
+                if link not in self.links and family_of(link) not in self.links:
                     advice = nearest(link, self.links) if self.links else f"; write {section_of(link)}"
                     raise ValueError(f"sets.{name}: no link {link!r}{advice}")
         return self
@@ -464,7 +474,7 @@ class Config(Section):
         """
         if name in self.links:
             return self.links[name]
-        parent = name.partition("/")[0]
+        parent = family_of(name)
         if parent in self.links:  # an interface of a pcapng is a link with the settings of its file's link (T1)
             return self.links[parent]
         if self.links:

@@ -20,7 +20,7 @@ from lowwater.capture.doubts import doubts
 from lowwater.cli.proposed_records import SCHEMA, SCHEMA_HEAD, commented, record_settings, toml_text, undecided
 from lowwater.config import FILE_NAME, Config, load_config, section_of
 from lowwater.errors import ConfigError, LowwaterError
-from lowwater.instants import HOUR, format_duration, format_instant
+from lowwater.instants import format_duration, format_instant
 from lowwater.lake.files.names import LinkFiles
 from lowwater.lake.files.patterns import literal
 from lowwater.lake.files.proposal import LinkProposal, Proposal, files_below, propose
@@ -239,9 +239,9 @@ def _link(link: LinkProposal, folder: str, schemas: str, kept: Sequence[str] = (
     elif len(link.named.names) > 1:
         rule = MIXED if link.mixed else "one link: its files follow one another in time, and differ in a date or number"
         lines.append(f"# {rule}")
-    if link.records is None and any(len(capture.interfaces) > 1 for capture in link.facts):
-        inside = sorted({interface.interface.name for interface in link.interfaces if interface.interface.name})
-        lines.append(f"# its captures have several interfaces, each a link {name}/NAME: {_comment(', '.join(inside))}")
+    inside = sorted({interface.interface.name for interface in link.interfaces if interface.interface.name})
+    if link.records is None and inside:
+        lines.append(f"# its interfaces are links {name}/NAME: {_comment(', '.join(inside))}")
     lines += record_settings(link, f"{schemas}{name}{SCHEMA}") if link.records else []
     patterns = [toml_text(_joined(folder, pattern)) for pattern in link.named.patterns]
     lines += [f"# {_comment(note)}" for note in link.notes]

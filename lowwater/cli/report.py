@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path, PurePath
 
 from rich.table import Table
@@ -13,7 +13,7 @@ from lowwater.config import load_config
 from lowwater.errors import LakeError, LowwaterError
 from lowwater.instants import format_instant
 from lowwater.lake.layout import Lake, open_lake
-from lowwater.lake.ledgers.coverage import tolerated_lines
+from lowwater.lake.ledgers.coverage import tolerated_lines, undeclared_lines
 from lowwater.lake.ledgers.interval_states import BLOCKED, HALF, MISSING, STALE, StatusRow, gravest
 from lowwater.lake.ledgers.outside import outside_lines
 from lowwater.lake.ledgers.runs import (
@@ -65,7 +65,8 @@ def show_report(root: PurePath, interval: int | None, queries: Path) -> None:
         else:
             _tell(list(together), states)
     config = load_config(root)
-    for line in (*outside_lines(lake, config), *tolerated_lines(lake, config), *shared_lines(lake)):
+    lines = outside_lines(lake, config), tolerated_lines(lake, config), undeclared_lines(lake, config)
+    for line in (*chain.from_iterable(lines), *shared_lines(lake)):
         say(line)
     say(f"all intervals: {lake.reports / INDEX}")
     if counted_rows := [states[key] for key in chosen if key in states]:

@@ -15,6 +15,7 @@ from lowwater.catalog.protocols import LATER, PROTOCOLS, Protocol
 from lowwater.errors import LowwaterError
 from lowwater.gsql import nodes as syntax
 from lowwater.gsql.printer import print_statement
+from lowwater.link_names import family_of
 from lowwater.plan.bind.queries import Bound, Statements, bind_texts
 from lowwater.plan.context import Context, Links
 from lowwater.plan.operators import Key, Lfta, Node, Source
@@ -252,8 +253,9 @@ def _named_inputs(plan: Node, statements: Sequence[syntax.Statement], context: C
         if protocol is not PROTOCOLS.get(source.protocol):
             digest = sha256(_protocol_text(protocol).encode()).hexdigest()
             inputs[f"protocol {protocol.name}", f"protocol {protocol.name} {digest}"] = None
-        for link in source.links if reads_properties else ():
-            for word, value in sorted(context.links.of(context.links.properties, link, {}).items()):
+        owners = {link if link in context.links.properties else family_of(link) for link in source.links}
+        for link in sorted(owners) if reads_properties else ():
+            for word, value in sorted(context.links.properties.get(link, {}).items()):
                 inputs[f"property {word} of link {link}", f"property {link} {word} = {value!r}"] = None
     return list(inputs)
 

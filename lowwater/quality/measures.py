@@ -19,7 +19,7 @@ from lowwater.config import Config, Link
 from lowwater.instants import SECOND, format_instant
 from lowwater.lake.layout import OUTCOMES, Lake
 from lowwater.lake.ledgers.captures import Capture, Captures, malformed_between
-from lowwater.lake.ledgers.coverage import Gap, uncovered_text
+from lowwater.lake.ledgers.coverage import Gap, uncovered_text, undeclared, undeclared_text
 from lowwater.lake.ledgers.outside import OutsideCount, elsewhere, outside, outside_words
 from lowwater.lake.ledgers.runs import read_heartbeats, read_violations
 from lowwater.lake.ledgers.shared import shared_words
@@ -158,6 +158,8 @@ def _link(scope: AuditScope, scan: LinkScan, counts: Counts) -> Row:
         "gap_ns": sum(gap.until - gap.since for gap in gaps),
         "excluded_ns": sum(gap.until - gap.since for gap in excluded),
         "gaps": "; ".join(uncovered_text(gap, captures) for gap in (*gaps, *excluded)),
+        "undeclared": len(silent := undeclared(link, captures, settings, scope.start, scope.end)),
+        "undeclared_files": undeclared_text(silent),
         **_copies(scan),
         **_share("violating", late.num_rows, read, limits),
         **_share("malformed", malformed.num_rows, read, limits),

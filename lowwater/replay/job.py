@@ -6,7 +6,7 @@ The command line and the tasks of Airflow open it; `interval` runs it.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 from types import MappingProxyType
@@ -38,6 +38,7 @@ from lowwater.lake.ledgers.runs import (
 from lowwater.lake.packets import PacketFiles
 from lowwater.lake.parts import Parts, inputs_parts
 from lowwater.lake.results.states import FORM, state_folder
+from lowwater.link_names import family_of
 from lowwater.low import Flush, LowSettings, Policy
 from lowwater.plan.context import Context, Links
 from lowwater.plan.definitions import make_context
@@ -213,6 +214,13 @@ class Job:
         return ends
 
 
+def _with_records(links: Sequence[str], loud: Collection[str]) -> list[str]:
+    """The links with records, and those of which no interface has any."""
+    heard = {family_of(link) for link in links if link in loud}
+    silent = {family_of(link) for link in links} - heard
+    return sorted({*(link for link in links if link in loud), *silent})
+
+
 def _require_protocols(config: Config, plan: Plan) -> None:
     """Checks that queries read the records of links by the protocols by which ingest reads them."""
     for link in plan.links:
@@ -232,7 +240,7 @@ def lake_links(config: Config, lake: Lake) -> Links:
     ingested = ingested_links(lake)
     standing = interface_links(ingested)
     chosen = set(config.links) or {*ingested, *standing}
-    chosen |= {link for link in ingested if link.partition("/")[0] in chosen}
+    chosen |= {link for link in ingested if family_of(link) in chosen}
     links = config_links(config, sorted(chosen))
     return replace(links, interfaces=standing)
 
@@ -343,8 +351,10 @@ class IntervalInputs(LowInputs):
 
     def digest(self, query: QueryPlan) -> str:
         """The digest of a query's inputs (S1)."""
-        sources = {f"links of {lfta.name}": " ".join(lfta.links) for lfta in query.lftas}
-        return inputs_digest(query.text, {**sources, **self._named(query)}, self._links(query))
+        links = self._links(query)
+        loud = {entry["link"] for entry in links if entry["captures"]}
+        sources = {f"links of {lfta.name}": " ".join(_with_records(lfta.links, loud)) for lfta in query.lftas}
+        return inputs_digest(query.text, {**sources, **self._named(query)}, links)
 
     def published(self, query: QueryPlan) -> bool:
         """Whether the newest publication of a query has these inputs."""
@@ -363,10 +373,22 @@ class IntervalInputs(LowInputs):
         return inputs_parts([*query.parts, *self._named(query).items()], self._links(query))
 
     def _links(self, query: QueryPlan) -> list[dict[str, Any]]:
-        return [
+        """The inputs of the links of a query. An interface without records in the read range adds nothing.
+
+        So an interface that some capture declares later leaves the intervals before as they are.
+        """
+        inputs = [
             link_inputs(link, self.captures.get(link, ()), self.config.link(link), start, self.end)
             for link, start in self.link_starts([query]).items()
         ]
+        told = [entry for entry in inputs if entry["captures"]]
+        heard = {family_of(entry["link"]) for entry in told}
+        for entry in (entry for entry in inputs if not entry["captures"]):
+            family = family_of(entry["link"])
+            named = entry if family in heard else {**entry, "link": family}
+            if all(family_of(each["link"]) != family or each["gaps"] != entry["gaps"] for each in told):
+                told.append(named)
+        return told
 
     def _named(self, query: QueryPlan) -> dict[str, str]:
         """Further inputs of a query, by name: watch lists, the format of states, the earlier state."""

@@ -101,7 +101,7 @@ def test_without_dates_and_with_much_disorder(tmp_path: Path) -> None:
     (folder / "two.pcapng").write_bytes(two_interfaces())
     assert lowwater("init", folder, "--lake", tmp_path / "lake").code == 0
     text = (tmp_path / "lake" / "lowwater.toml").read_text()
-    assert "have no date in their names" in text and "each a link two/NAME: eth0, eth1" in text
+    assert "have no date in their names" in text and "links two/NAME: eth0, eth1" in text
     config = load_config(tmp_path / "lake")
     assert config.links["a"].rotation is None and config.links["a"].skew == 60 * SECOND
     assert config.interval.length == HOUR

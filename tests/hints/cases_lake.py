@@ -535,7 +535,7 @@ CASES = [
     Case(
         "a link's name",
         lambda desk: _ingest(desk, desk.capture, link="9 a"),
-        "write a letter or '_', then",
+        "write a letter or _ first",
         lambda desk: _ingest(desk, desk.capture, link="_9.a"),
     ),
     Case("covers of two files", _two_covers, "write a line for each of several files in", _lines),

@@ -457,7 +457,7 @@ CASES = [
     Case(
         "no such interface",
         lambda desk: _of_interface(desk, '"main1/eth7"'),
-        "did you mean main1/eth0",
+        'did you mean "main1/eth0"',
         lambda desk: _of_interface(desk, '"main1/eth0"'),
     ),
     Case(

@@ -37,6 +37,8 @@ LINK: dict[str, Any] = {
     "gap_ns": 0,
     "excluded_ns": 0,
     "gaps": "",
+    "undeclared": 0,
+    "undeclared_files": "",
     "violating_share": 0.002,
     "violating_warning": 0.01,
     "violating_critical": 0.1,
@@ -165,6 +167,11 @@ CASES: dict[str, tuple[Case, ...]] = {
             "expect_link_to_exclude_nothing",
             {"excluded_ns": 20 * SECOND, "gaps": "2026-01-01T00:59:40Z to 2026-01-01T01:00:00Z"},
             "20s of traffic are missing, so the interval is incomplete: no capture covers 2026-01-01T00:59",
+        ),
+        Case(
+            "expect_link_interface_to_be_declared",
+            {"undeclared": 1, "undeclared_files": "b.pcapng (2026-01-01T00:00:00Z to 2026-01-01T01:00:00Z)"},
+            "the interface is not declared by 1 capture, so nothing was seen of it there: b.pcapng (2026-01-01T00:00",
         ),
         Case(
             "expect_link_records_to_be_accounted_for",

@@ -199,7 +199,9 @@ def read_chunk(
         span = RecordSpan(buffer, records[:, :count], sane, position, chunk.begin, chunk.begin + at, False)
         for number, chosen in split_by_interface(span, len(scanner.interfaces)):
             interface = scanner.interfaces[number]
-            batch = decode_span(span, chosen, clocks.get(number, -1), interface, builder, memory)
+            # Batches of interfaces with one name stay until they are merged.
+            own = Memory(again=False) if interface.shared else memory
+            batch = decode_span(span, chosen, clocks.get(number, -1), interface, builder, own)
             clocks[number] = batch.column("arrival")[-1].as_py()
             yield interface, batch
         position += count

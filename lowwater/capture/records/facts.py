@@ -5,7 +5,8 @@ The reader makes them. `malformed` rows and the summary go to the ledgers; inter
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from operator import attrgetter
 
 
 @dataclass(frozen=True)
@@ -16,10 +17,12 @@ class Interface:
 
     Attributes:
         index: its number in `CaptureReader.interfaces`.
-        name: the name in the file; in a pcapng without names, the index in the section; in a classic pcap, empty.
+        name: the name in the file, as `link_names.interface_name` writes it. An interface without a name has its number
+            as `link_names.unnamed` writes it: among such interfaces of its section, or the port of an ERF.
         link_number: link type number in the file; -1 if a pcapng declares no interface at all.
         link_type: name of the link type; its number as text if nobody lists it.
         snaplen: largest captured length according to the file (untrusted); 0 for no limit.
+        shared: whether an interface of the file with another link type has its name.
     """
 
     index: int
@@ -27,6 +30,14 @@ class Interface:
     link_number: int
     link_type: str
     snaplen: int
+    shared: bool = False
+
+
+def with_interface(interfaces: tuple[Interface, ...], new: Interface) -> tuple[Interface, ...]:
+    """Adds an interface to those of a file."""
+    if new.name not in map(attrgetter("name"), interfaces):
+        return *interfaces, new
+    return tuple(replace(each, shared=each.shared or each.name == new.name) for each in (*interfaces, new))
 
 
 @dataclass(frozen=True)

@@ -67,8 +67,8 @@ def ingest(
     What a capture covers is, in this order: --covers; in lowwater.toml [links.NAME.covers], then the rotation of the
     link's file pattern; else from its first record to its last. An interval is replayed only where its links' captures
     leave no gap.
-    A capture that has grown, or changed under its name, replaces what was read of it before. Each interface of a
-    capture that has several is a link of its own, LINK/INTERFACE; FROM LINK reads all of them.
+    A capture that has grown, or changed under its name, replaces what was read of it before. Each interface with a name
+    is a link of its own, LINK/INTERFACE; FROM LINK reads all of them, and each capture of LINK covers all of them.
     With --watch, until SIGINT or SIGTERM: files that are complete, and with --growing also what the others hold so far.
     Examples:
       lowwater ingest --lake var/lake

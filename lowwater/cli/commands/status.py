@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from pathlib import Path, PurePath
 
 import click
@@ -21,7 +22,7 @@ def status(lake: PurePath, queries: Path) -> None:
     """
     from lowwater.config import load_config
     from lowwater.lake.layout import open_lake
-    from lowwater.lake.ledgers.coverage import tolerated_lines
+    from lowwater.lake.ledgers.coverage import tolerated_lines, undeclared_lines
     from lowwater.lake.ledgers.interval_states import BLOCKED
     from lowwater.lake.ledgers.outside import outside_lines
     from lowwater.lake.ledgers.runs import FAILED
@@ -38,7 +39,8 @@ def status(lake: PurePath, queries: Path) -> None:
     if table.row_count or not unplanned:
         open_console().print(table if table.row_count else none)
     opened, config = open_lake(lake, make=False), load_config(lake)
-    for line in (*outside_lines(opened, config), *tolerated_lines(opened, config), *shared_lines(opened)):
+    lines = outside_lines(opened, config), tolerated_lines(opened, config), undeclared_lines(opened, config)
+    for line in (*chain.from_iterable(lines), *shared_lines(opened)):
         say(line)
     for problem in unplanned:
         say(problem, err=True)

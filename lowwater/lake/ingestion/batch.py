@@ -436,22 +436,32 @@ class Batch:
             self._redeclare(number, survey, same)
             return
         try:
-            files = [(at, packed_file.of(identity, self._table)) for packed in done for at, packed_file in packed.files]
+            files = [
+                (name, packed_file.of(identity, self._table)) for packed in done for name, packed_file in packed.files
+            ]
         except OSError as error:
             raise not_written(self._table, survey.path, error) from error
-        if len(parts) > 1 and self._settings.interfaces == "one":
-            joined = merge_summaries(parts, locals_of(self._table / data_file.path for _, data_file in files), damage)
-            parts, damage = [joined.summary], joined.damage
-        rows = [
-            _row(link, survey.path, work, facts, part, len(facts.interfaces) - len(parts) + 1, self._content_of(number))
-            for link, part in zip(links, parts, strict=False)
-        ]
+        names = [part.interface.name for part in parts]
+        one = self._settings.interfaces == "one"
+        link_of = {"" if one else name: link for name, link in zip(names, links, strict=True)}
+        paths: dict[str, list[PurePath]] = {link: [] for link in links}
+        for name, data_file in files:
+            paths[link_of[name]].append(self._table / data_file.path)
+        rows = []
+        for link in paths:
+            of_link = [part for part, own in zip(parts, links, strict=True) if own == link]
+            part = of_link[0]
+            if len(of_link) > 1:
+                marks = pc.is_in(damage.column("interface"), pa.array([each.interface.index for each in of_link]))
+                joined = merge_summaries(of_link, locals_of(paths[link]), damage.filter(marks))
+                part, damage = joined.summary, pa.concat_tables([damage.filter(pc.invert(marks)), joined.damage])
+            count = len({each.interface.name for each in of_link})
+            rows.append(_row(link, survey.path, work, facts, part, count, self._content_of(number), self._ledger.link))
         bare = LedgerFile(tuple(sorted(rows, key=lambda row: row.link)))
         file, note_kept = bare.covering(self._coverage[number], work.growing, self._by_hand), ""
         by_hand = None if self._by_hand else self._ledger.declared_by_hand(file, self._settings, facts.unpacked)
         if by_hand is not None:  # the user need not repeat it for a file that grew or was read again
             file, note_kept = bare.covering(by_hand, work.growing, True), _coverage_kept(by_hand)
-        paths = {link: [self._table / data_file.path for at, data_file in files if links[at] == link] for link in links}
         file = LedgerFile(tuple(_counted(row, paths[row.link]) for row in file.rows))
         replaced, note = self._ledger.put(file, self._settings, facts.unpacked)
         beyond = pc.sum(pc.equal(damage.column("reason"), "sub-second")).as_py() or 0
@@ -459,7 +469,7 @@ class Batch:
         notes = "; ".join(text for text in (note, note_kept, _note(file), absent_words(file.row), doubt) if text)
         portion, state = self._portion, "replaced" if replaced else "added"
         portion.results[number] = IngestResult(survey.path, file.rows, state, notes, doubt)
-        portion.files[work.attempt] = [_of_link(data_file, links[at]) for at, data_file in files]
+        portion.files[work.attempt] = [_of_link(data_file, link_of[name]) for name, data_file in files]
         if damage.num_rows:
             portion.damage[work.attempt] = malformed_rows(damage, links, identity, work.attempt)
         portion.bytes += facts.bytes
@@ -508,6 +518,7 @@ def _row(
     part: InterfaceSummary,
     interfaces: int,
     content: ContentOptions | TableOptions,
+    source: str,
 ) -> Capture:
     return Capture(
         link=link,
@@ -545,6 +556,7 @@ def _row(
         kept=str(content),
         key=content.key_digest,
         left_out=json.dumps(dict(facts.blocks)) if isinstance(content, TableOptions) and facts.blocks else None,
+        source=source,
         sha256=facts.sha256,
         head=facts.head or None,
         absent=json.dumps([facts.absent, facts.unknown]) if facts.absent and facts.unknown else None,

@@ -7,15 +7,14 @@ so a crash between two commits shows either the old captures of a portion or the
 
 from __future__ import annotations
 
-import re
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from lowwater.capture.tables.reader import TableOptions
 from lowwater.cluster import on_cluster
-from lowwater.config import FILE_NAME, LINK_NAME, Config, section_of
+from lowwater.config import FILE_NAME, Config, section_of
 from lowwater.errors import ConfigError, LowwaterError, OverlapError
 from lowwater.lake.files.rotation import declared_coverage
 from lowwater.lake.ingestion.batch import Batch, IngestResult
@@ -28,6 +27,7 @@ from lowwater.lake.layout import Lake, make_records_table
 from lowwater.lake.ledgers.shared import shared_notes
 from lowwater.lake.locks import handed_over, hold
 from lowwater.lake.tables import compact
+from lowwater.link_names import FORM, family_of, is_link_name
 from lowwater.storage.captures import capture_path
 
 __all__ = ["IngestResult", "ingest"]
@@ -84,11 +84,8 @@ def ingest(
         OverlapError: if a capture overlaps another by more than the skew of the link (T1).
         LakeError: if the lake cannot be written.
     """
-    if not re.fullmatch(LINK_NAME, link):
-        raise ConfigError(
-            f"{link!r} is not a valid name of a link",
-            "write a letter or '_', then letters, digits, '_', '.', '-', and '/' before an interface",
-        )
+    if not is_link_name(link):
+        raise ConfigError(f"{link!r} is not a valid name of a link", f"write {FORM}")
     paths = [capture_path(path) for path in files]
     settings = config.link(link)
     records = records or record_options(config, link)
@@ -97,7 +94,7 @@ def ingest(
             "--covers FROM/TO declares what one file covers, and TO is after FROM",
             f"write a line for each of several files in {section_of(link, 'covers')} of {FILE_NAME}",
         )
-    family = link.partition("/")[0]
+    family = family_of(link)
     # The lock is held while decoding: a file that the ledger does not name is then the leftover of a dead attempt.
     name = f"ingest of {family}"
     with hold(lake, name, WAIT) as fence, handed_over(lake, name) as shared:
@@ -108,6 +105,7 @@ def ingest(
         clean(lake, family, ledger.attempts)  # its room may be needed
         coverage = [covers or declared_coverage(settings, path) for path in paths]
         far = shared if on_cluster() and runner is not on_threads else None
+        before = {row.link for file in ledger.all for row in file.rows}
         batch = Batch(ledger, settings, paths, coverage, growing, clock, covers is not None, records, far)
         for tasks in (batch.tasks(runner), batch.rest()):
             for result in runner(pack, tasks):
@@ -120,7 +118,24 @@ def ingest(
     _tell_shared(lake, batch.results)
     if batch.errors:
         _raise(batch.errors, len(paths))
-    return [batch.results[index] for index in range(len(paths))]
+    return [_with_interfaces(batch.results[index], ledger, before) for index in range(len(paths))]
+
+
+def _with_interfaces(result: IngestResult, ledger: LedgerFiles, before: Collection[str]) -> IngestResult:
+    """Adds to the note which interfaces of the link a file does not declare, and which no file declared before (T5)."""
+    own = {row.link for row in result.captures}
+    all_links = {row.link for file in ledger.all if file.source == ledger.link for row in file.rows}
+    missing, new = sorted(name for name in all_links - own if "/" in name), sorted(own - set(before))
+    notes = []
+    if missing and result.state != "known":
+        notes.append(f"it does not declare {_some(missing)}, which other captures have: taken as silent there")
+    if before and (named := [name for name in new if "/" in name and name != ledger.link]):
+        notes.append(f"{_some(named)} is new: taken as silent in the captures that do not declare it")
+    return replace(result, note="; ".join(note for note in (result.note, *notes) if note))
+
+
+def _some(links: Sequence[str]) -> str:
+    return ", ".join(links[:SHOWN]) + (f" and {len(links) - SHOWN:,} more" if len(links) > SHOWN else "")
 
 
 def _tell_shared(lake: Lake, results: dict[int, IngestResult]) -> None:

@@ -22,7 +22,8 @@ from lowwater.lake.files.rotation import covers_key
 from lowwater.lake.ingestion.lookup import Places, Spans
 from lowwater.lake.ingestion.survey import starts_with
 from lowwater.lake.layout import Lake
-from lowwater.lake.ledgers.captures import Capture, CopiedFile, family_captures, put_captures
+from lowwater.lake.ledgers.captures import Capture, CopiedFile, family_captures, put_captures, source_of
+from lowwater.link_names import below, family_of
 from lowwater.storage.captures import capture_path
 
 Coverage = tuple[int, int]
@@ -59,10 +60,19 @@ class LedgerFile:
         """Largest timestamp of the file, ns; None without a record."""
         return max((row.largest for row in self.rows if row.largest is not None), default=None)
 
+    @property
+    def source(self) -> str:
+        """Link that it was ingested for."""
+        return self.row.source or source_of(self.row.link, len(self.rows) > 1)
+
     def fits(self, settings: Link, content: ContentOptions | TableOptions) -> bool:
         """Whether a new ingest would give the same packets, links and stored content."""
-        one, several = settings.interfaces == "one", len(self.rows) > 1
-        interfaces_same = not several if one else (self.row.interfaces or 1) == 1
+        if settings.interfaces == "one":
+            interfaces_same = len(self.rows) == 1 and self.row.link == self.source
+        else:
+            interfaces_same = all((row.interfaces or 1) == 1 and not row.renamed for row in self.rows) and (
+                self.row.source is None or all(row.link == below(self.source, row.interface) for row in self.rows)
+            )
         content_same = (kept_for_rows(self.row.kept), self.row.key or "") == (
             kept_for_rows(str(content)),
             content.key_digest,
@@ -159,7 +169,7 @@ class LedgerFiles:
         self.link = link
         self._files: dict[str, LedgerFile] = {}
         self._places: Places[LedgerFile] = Places()
-        self._spans: dict[str, Spans[Capture]] = defaultdict(Spans)
+        self._spans: dict[str, Spans[LedgerFile]] = defaultdict(Spans)
         rows: dict[str, list[Capture]] = {}
         for row in family_captures(lake, family):
             rows.setdefault(row.attempt, []).append(row)
@@ -217,9 +227,13 @@ class LedgerFiles:
         replaced = {file.row.attempt: note for file, note in alike if note is not None}
         if new.row.attempt in self._files:  # only its coverage is another one
             replaced.setdefault(new.row.attempt, "")
-        for row in new.rows:
-            near = self._spans[row.link].meeting(row.covers_from, row.covers_to)
-            _refuse_overlap(row, (other for other in near if other.attempt not in replaced), settings)
+        near = {
+            file.row.attempt: file
+            for name in _covered(new)
+            for file in self._spans[name].meeting(*new.covers)
+            if file.row.attempt not in replaced
+        }
+        _refuse_overlap(new, near.values(), settings)
         for attempt in replaced:
             self._leave_out(attempt)
         self._include(new)
@@ -252,14 +266,14 @@ class LedgerFiles:
     def _include(self, file: LedgerFile) -> None:
         self._files[file.row.attempt] = file
         self._places.add(file.row.attempt, file, _keys(file))
-        for row in file.rows:
-            self._spans[row.link].add(row.attempt, row, row.covers_from, row.covers_to)
+        for name in _covered(file):
+            self._spans[name].add(file.row.attempt, file, *file.covers)
 
     def _leave_out(self, attempt: str) -> None:
         file = self._files.pop(attempt)
         self._places.remove(attempt, _keys(file))
-        for row in file.rows:
-            self._spans[row.link].remove(row.attempt, row.covers_from, row.covers_to)
+        for name in _covered(file):
+            self._spans[name].remove(attempt, *file.covers)
 
     def _alike(self, new: LedgerFile) -> Iterator[LedgerFile]:
         """Yields the files that a new one may replace: they have its bytes, its name, or its beginning."""
@@ -267,7 +281,7 @@ class LedgerFiles:
 
     def _is_own(self, file: LedgerFile) -> bool:
         """Whether it is no file of another link of the family, which was ingested for a named interface."""
-        return "/" not in self.link if len(file.rows) > 1 else file.row.link == self.link
+        return file.source == self.link
 
     def _replaces(self, new: LedgerFile, old: LedgerFile, settings: Link, unpacked: int) -> str | None:
         """Returns why a file replaces another, for the user; None if it does not."""
@@ -346,22 +360,28 @@ def _overlap(row: Capture, other: Capture) -> int:
     return min(row.covers_to, other.covers_to) - max(row.covers_from, other.covers_from)
 
 
-def _refuse_overlap(row: Capture, others: Iterable[Capture], settings: Link) -> None:
+def _covered(file: LedgerFile) -> set[str]:
+    """The links that a file covers: that which it was ingested for, with all interfaces, and those of its rows (T5)."""
+    return {file.source, *(row.link for row in file.rows)}
+
+
+def _refuse_overlap(new: LedgerFile, others: Iterable[LedgerFile], settings: Link) -> None:
+    """Refuses a file that overlaps another one of its link, whatever interfaces they declare."""
     for other in others:
-        if (overlap := _overlap(row, other)) > settings.longest_skew:
-            _refuse(row, other, overlap, settings)
+        if (overlap := _overlap(new.row, other.row)) > settings.longest_skew:
+            _refuse(new.source, new.row, other.row, overlap, settings)
 
 
-def _refuse(row: Capture, other: Capture, overlap: int, settings: Link) -> None:
+def _refuse(link: str, row: Capture, other: Capture, overlap: int, settings: Link) -> None:
     shorter = min(row.covers_to - row.covers_from, other.covers_to - other.covers_from)
     key = _shared_key(row, other, settings)
     beside = key is None and 2 * overlap >= shorter
     why = ": they look like captures of several links" if beside else ""
-    hint = several_links(row.link, row.path)
+    hint = several_links(link, row.path)
     if not beside:
-        hint = f"{hint}; or, if its disorder is as long, set skew to no less in {section_of(row.link)}"
+        hint = f"{hint}; or, if its disorder is as long, set skew to no less in {section_of(link)}"
     if key is not None:
-        section = section_of(row.link.partition("/")[0], "covers")
+        section = section_of(family_of(link), "covers")
         why = f": both have their coverage from the line {key!r} of {section}"
         hint = "write a line for each file; where a name fits several, the first counts"
     elif row.first is not None and row.first == other.first:
@@ -371,10 +391,10 @@ def _refuse(row: Capture, other: Capture, overlap: int, settings: Link) -> None:
         hint = f"if they are two versions of one file, ingest the right one under the name of the other; else {hint}"
     first, second = (f"{capture.path} ({span(capture)})" for capture in (row, other))
     raise OverlapError(
-        f"link {row.link!r}: {first} and {second} overlap by {format_duration(overlap)}, more than the link's skew of "
+        f"link {link!r}: {first} and {second} overlap by {format_duration(overlap)}, more than the link's skew of "
         f"{format_duration(settings.longest_skew)}{why}",
         hint,
-        row.link,
+        link,
         first,
         second,
         beside,

@@ -6,6 +6,7 @@ Written by ingest; read by coverage, the digest, the packet reader and status.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -30,6 +31,7 @@ from lowwater.lake.tables import (
     read_rows,
     replace_rows,
 )
+from lowwater.link_names import family_of
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -102,6 +104,7 @@ class Capture:
     late: int | None = None
     by_hand: bool | None = None
     left_out: str | None = None
+    source: str | None = None
     sha256: str | None = None
     head: str | None = None
     copies: str | None = None
@@ -134,6 +137,16 @@ class Capture:
         """Columns of the file that no field reads, where it lacks fields."""
         columns: list[str] = json.loads(self.absent or "[[], []]")[1]
         return columns
+
+    @property
+    def renamed(self) -> bool:
+        """Whether it was ingested when single interfaces, and those with unusual names, had other links than now."""
+        if self.source is not None:
+            return False
+        name, tail = self.interface or "", self.link.partition("/")[2]
+        if not tail:  # an interface without a name had its number
+            return self.interfaces in (None, 1) and name not in ("", "0")
+        return name != "" and (name != tail or name.isdigit() or "\ufffd" in name)
 
     @property
     def declared(self) -> tuple[int, int] | None:
@@ -175,7 +188,13 @@ class Captures(Sequence[Capture]):
 
     Args:
         rows: the captures, in order.
+
+    Attributes:
+        beside: the other files of the link, which do not declare this interface of it: they cover it too (T5). A row of
+            another interface stands for each.
     """
+
+    beside: Sequence[Capture] = ()
 
     def __init__(self, rows: Iterable[Capture] = ()) -> None:
         self._rows: tuple[Capture, ...] | None = tuple(rows)
@@ -265,9 +284,9 @@ class Captures(Sequence[Capture]):
         if tolerance not in self._joined:
             stretches: list[tuple[int, int]] = []
             ended_well = False  # whether the capture at the end of the last range ended cleanly
-            begins, ends = self._coverage
+            begins, ends, whole = self._covered
             order = np.lexsort((ends, begins))
-            well = self._well[order].tolist()
+            well = (whole[order] > 0).tolist()
             for begin, end, ends_well in zip(begins[order].tolist(), ends[order].tolist(), well, strict=True):
                 if end <= begin:
                     continue
@@ -283,17 +302,17 @@ class Captures(Sequence[Capture]):
     @cached_property
     def begin(self) -> int | None:
         """Begin of the earliest coverage, ns; None without a capture."""
-        return int(self._coverage[0].min()) if self._size else None
+        return int(self._covered[0].min()) if self._size else None
 
     @cached_property
     def end(self) -> int | None:
         """End of the latest coverage, ns; None without a capture."""
-        return int(self._coverage[1].max()) if self._size else None
+        return int(self._covered[1].max()) if self._size else None
 
     @cached_property
     def ends_well(self) -> bool:
         """Whether the capture with the latest coverage is whole."""
-        return bool(np.any(self._well & (self._coverage[1] == (self.end or 0))))
+        return bool(np.any((self._covered[2] > 0) & (self._covered[1] == (self.end or 0))))
 
     def beyond(self, start: int, end: int) -> NDArray[np.int64]:
         """Returns the captures with records before `start`, or at or after `end`, ns.
@@ -358,8 +377,9 @@ class Captures(Sequence[Capture]):
         return places
 
     def ending(self, at: int) -> list[Capture]:
-        """Returns the captures whose coverage ends at an instant, ns."""
-        return [self[index] for index in np.flatnonzero(self._coverage[1] == at).tolist()]
+        """Returns the captures, also those beside them, whose coverage ends at an instant, ns."""
+        own = [self[index] for index in np.flatnonzero(self._coverage[1] == at).tolist()]
+        return [*own, *(Captures.of(self.beside).ending(at) if self.beside else ())]
 
     def damaged(self) -> NDArray[np.int64]:
         """Returns where the coverage of captures begins (ns) that are cut, or have malformed records."""
@@ -372,9 +392,11 @@ class Captures(Sequence[Capture]):
         return np.vstack([self.numbers("covers_from"), self.numbers("covers_to")])
 
     @cached_property
-    def _well(self) -> NDArray[np.bool_]:
-        well: NDArray[np.bool_] = (self.numbers("ended_cleanly") > 0) & (self.numbers("growing") == 0)
-        return well
+    def _covered(self) -> NDArray[np.int64]:
+        """Begin and end of the coverage of these captures and of those beside them, and whether each ends well."""
+        well = (self.numbers("ended_cleanly") > 0) & (self.numbers("growing") == 0)
+        own = np.vstack([self._coverage, well])
+        return np.hstack([own, Captures.of(self.beside)._covered]) if self.beside else own
 
     @cached_property
     def _records(self) -> NDArray[np.int64]:
@@ -414,8 +436,12 @@ def read_captures(lake: Lake, links: Iterable[str]) -> dict[str, Captures]:
     A link is read again only if files of it have come or gone.
     """
     with lake_errors(f"{lake.captures}: the table cannot be read"):
-        known = cached_value(lake.captures, "capture files", files_by_link)
-        return {link: _link_captures(lake, link, known.get(link, ())) for link in sorted(set(links))}
+        asked, known = sorted(set(links)), cached_value(lake.captures, "capture files", files_by_link)
+        families: dict[str, list[tuple[str, str]]] = {}
+        for link, files in known.items():
+            families.setdefault(family_of(link), []).extend((link, name) for name in files)
+        read = {name: _family_captures(lake, name, families.get(name, [])) for name in set(map(family_of, asked))}
+        return {link: read[family_of(link)].get(link) or Captures() for link in asked}
 
 
 def files_by_link(table: DeltaTable | None) -> dict[str, tuple[str, ...]]:
@@ -435,12 +461,53 @@ _READ = ValuesByState(512)
 """Captures of links of all lakes of the process."""
 
 
-def _link_captures(lake: Lake, link: str, files: tuple[str, ...]) -> Captures:
-    def read() -> Captures:
-        parts = [(name, pads.field("link") == link) for name in files]
-        return Captures.of_ledger(files_dataset(lake.captures, parts, CAPTURES).to_table())
+def _family_captures(lake: Lake, family: str, files: Sequence[tuple[str, str]]) -> dict[str, Captures]:
+    """Reads the captures of a link and its interfaces, by link; `files` are (link, file of the ledger)."""
 
-    return _READ.get((lake.captures, link), files, read)  # names of files are unique
+    def read() -> dict[str, Captures]:
+        parts = [(name, pads.field("link") == link) for link, name in files]
+        return by_interface(files_dataset(lake.captures, parts, CAPTURES).to_table())
+
+    return _READ.get((lake.captures, family), tuple(name for _, name in files), read)  # names of files are unique
+
+
+def by_interface(rows: pa.Table) -> dict[str, Captures]:
+    """Divides the rows of a link and its interfaces by link, each with the files beside it (T5).
+
+    Args:
+        rows: rows of the ledger, in any order.
+    """
+    links = rows.column("link")
+    captures = {link: Captures.of_ledger(rows.filter(pc.equal(links, link))) for link in pc.unique(links).to_pylist()}
+    if len(captures) < 2:
+        return captures
+    sources, attempts = rows.column("source").to_pylist(), rows.column("attempt").to_pylist()
+    several = {attempt for attempt, count in Counter(attempts).items() if count > 1}
+    files: dict[str, dict[str, int]] = {}
+    for at, (link, source, attempt) in enumerate(zip(links.to_pylist(), sources, attempts, strict=True)):
+        files.setdefault(source or source_of(link, attempt in several), {}).setdefault(attempt, at)
+    for own in captures.values():
+        declaring = set(own.values("attempt"))
+        beside = [
+            at
+            for of_source in files.values()
+            if not declaring.isdisjoint(of_source)
+            for attempt, at in of_source.items()
+            if attempt not in declaring
+        ]
+        if beside:
+            own.beside = Captures.of_ledger(rows.take(pa.array(beside)))
+    return captures
+
+
+def source_of(link: str, several: bool) -> str:
+    """Returns the link that a file was ingested for, where an old ledger does not say.
+
+    Args:
+        link: link of a row of the file.
+        several: whether the file has several rows.
+    """
+    return family_of(link) if several else link
 
 
 def _values(column: Any, size: int, pool: dict[int, int]) -> list[Any]:
@@ -463,17 +530,26 @@ def family_captures(lake: Lake, link: str) -> list[Capture]:
 
 
 def interface_links(links: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """Finds links that stand for their interfaces (T1): they have no captures, but links below them are in `links`.
+    """Finds links that stand for their interfaces (T1): links below them are in `links`, and perhaps they themselves.
 
     Example:
-        >>> interface_links(["a/eth0", "a/eth1", "b", "b/eth0"])
-        {'a': ('a/eth0', 'a/eth1')}
+        >>> interface_links(["a/eth0", "a/eth1", "b", "b/eth0", "c"])
+        {'a': ('a/eth0', 'a/eth1'), 'b': ('b', 'b/eth0')}
     """
-    names = set(links)
-    parents = {link.partition("/")[0] for link in names} - names
-    return {
-        parent: tuple(sorted(link for link in names if link.startswith(f"{parent}/"))) for parent in sorted(parents)
-    }
+    families: dict[str, list[str]] = {}
+    for link in sorted(set(links)):
+        families.setdefault(family_of(link), []).append(link)
+    return {family: tuple(members) for family, members in families.items() if members != [family]}
+
+
+def standing_for(name: str, links: Sequence[str]) -> list[str]:
+    """Returns the links that a name stands for: the link, and those of its interfaces; none without captures.
+
+    Example:
+        >>> standing_for("a", ["a/eth0", "a/eth1", "b"]), standing_for("c", ["b"])
+        (['a/eth0', 'a/eth1'], [])
+    """
+    return [link for link in links if link == name or link.startswith(f"{name}/")]
 
 
 def put_captures(lake: Lake, rows: Sequence[Capture], replaced: Sequence[Capture] = ()) -> None:

@@ -33,6 +33,7 @@ from lowwater.lake.ledgers.captures import Capture, Captures, ingested_links, in
 from lowwater.lake.ledgers.outside import record_ranges
 from lowwater.lake.packets import PacketFiles, read_packets
 from lowwater.lake.results.states import keep_state
+from lowwater.link_names import family_of
 from lowwater.low import LowSettings, Policy
 from lowwater.plan.operators import Field
 from lowwater.plan.properties.ranges import reached
@@ -338,9 +339,14 @@ def _spans(request: RunRequest, ranges: Sequence[tuple[int, int]]) -> list[tuple
     return list(spans)
 
 
-def _end(captures: Sequence[Capture]) -> int:
-    """The first instant after the end of a link, ns: outside its files it has no packets (SEMANTICS T5)."""
-    return max((row.largest + 1 for row in captures if row.largest is not None), default=0)
+def _end(link: str, captures: Mapping[str, Captures]) -> int:
+    """The first instant after the end of a link, ns: outside its files, of any interface, it has no packets (T5)."""
+    own = (
+        rows.numbers("largest", -1).max(initial=-1)
+        for name, rows in captures.items()
+        if family_of(name) == family_of(link)
+    )
+    return int(max(own, default=-1)) + 1
 
 
 def _held(plan: Plan, stage_folder: Path, folder: Path) -> dict[str, Path]:
@@ -377,7 +383,7 @@ def run_intervals(
     plan = request.plan
     names = [query.name for query in plan.queries]
     run_results = RunResults({name: [] for name in names}, dict.fromkeys(names, 0))
-    ends = {link: _end(captures[link]) for link in request.plan.links}
+    ends = {link: _end(link, captures) for link in request.plan.links}
     states: dict[str, Path] = {}
     intervals = _intervals(request, lake, captures)
     if request.order is not None:
