@@ -25,6 +25,9 @@ from lowwater.storage.captures import is_address
 
 FILE_NAME = "lowwater.toml"
 LINK_NAME = r"[A-Za-z_][A-Za-z0-9_.-]*(?:/[A-Za-z0-9_.-]+)?"
+DATED = r"(?<!%)(?:%%)*%[YymdjbBHIpMSsFTR]"
+"""A field of a date in `captures`."""
+
 LONGEST_SKEW = 50 * 366 * 24 * HOUR
 """Bound of every skew (ns), below the century of SLACK that the watermarks add (SEMANTICS T3)."""
 
@@ -279,7 +282,7 @@ class Link(Section):
             raise ValueError(f"skew: must be below {format_duration(LONGEST_SKEW)}")
         if self.since is not None and self.until is not None and self.until <= self.since:
             raise ValueError("until: must be after since")
-        if self.rotation is not None and not all("%" in pattern for pattern in self.captures or ("",)):
+        if self.rotation is not None and not all(re.search(DATED, pattern) for pattern in self.captures or ("",)):
             raise ValueError(
                 "rotation: needs a pattern with the start of the file in it, as captures = 'a-%Y%m%d%H.pcap'"
             )

@@ -22,6 +22,7 @@ from lowwater.config import FILE_NAME, Config, load_config, section_of
 from lowwater.errors import ConfigError, LowwaterError
 from lowwater.instants import HOUR, format_duration, format_instant
 from lowwater.lake.files.names import LinkFiles
+from lowwater.lake.files.patterns import literal
 from lowwater.lake.files.proposal import LinkProposal, Proposal, files_below, propose
 from lowwater.lake.files.protocols import RecordProposal
 from lowwater.lake.ingestion.record_options import record_options
@@ -43,6 +44,12 @@ length = "{interval}"                        # of a run's data interval: results
 """
 
 MIXED = "its files overlap in time, but their names do not show which links they belong to"
+
+LEFT_OUT = 20
+"""Files that are left out, of which the settings name so many; the command names all."""
+
+MANY = 20
+"""Links of one file each, beyond which they are hardly links."""
 
 MOST_DOUBTS = 4
 """Most lines about the times of the files of a link."""
@@ -100,7 +107,7 @@ def init_lake(given: Sequence[Path], lake: PurePath, queries: Sequence[Path], sa
     for link in proposal.links:
         read = f"{len(link.facts)} of {len(link.named.names)} files read, {_count(link)}"
         say(f"{link.named.link}: {link.named.pattern}, skew {format_duration(link.skew)}; {read}")
-        for line in undecided(link.records) if link.records else ():
+        for line in (*(undecided(link.records) if link.records else ()), *link.notes, *_dates_doubted(link)):
             say(f"  {line}")
         for line in _doubts(link):
             say(f"  {line}")
@@ -187,6 +194,10 @@ def settings(
     # Of a lake in an object store, settings name local files by their whole paths.
     schemas = f"{paths.settings_folder(lake / FILE_NAME)}/" if isinstance(lake, ObjectPath) else ""
     parts += [_link(link, _from(folder, lake), schemas, kept.get(link.named.link, ())) for link in proposal.links]
+    left_out = [f"# left out: {_comment(name)}: {_comment(why)}" for name, why in proposal.skipped.items()]
+    if left_out:
+        more = [f"# and {len(left_out) - LEFT_OUT:,} more files"] if len(left_out) > LEFT_OUT else []
+        parts.append("\n".join(["", *left_out[:LEFT_OUT], *more, ""]))
     names = [link.named.link for link in proposal.links]
     if len(names) > 1:
         parts.append(f"\n[sets]\nall = {json.dumps(names)}\n")
@@ -207,6 +218,12 @@ def _several(links: Sequence[LinkProposal]) -> Iterator[str]:
             together[link.of].append(link)
         if link.mixed:
             yield f"{link.named.link}: {MIXED}: put the files of each link in a folder of its own, and run init again"
+    single = sum(len(link.named.names) == 1 for link in links)
+    if single > MANY:
+        yield (
+            f"{single:,} links have one file each: a recorder that writes a file for each call or flow makes such "
+            "files; if so, merge them by mergecap, and run init again"
+        )
     for pattern, members in together.items():
         names = ", ".join(link.named.link for link in members)
         several = f"its files overlap in time, so they belong to {len(members)} links"
@@ -226,7 +243,12 @@ def _link(link: LinkProposal, folder: str, schemas: str, kept: Sequence[str] = (
         inside = sorted({interface.interface.name for interface in link.interfaces if interface.interface.name})
         lines.append(f"# its captures have several interfaces, each a link {name}/NAME: {_comment(', '.join(inside))}")
     lines += record_settings(link, f"{schemas}{name}{SCHEMA}") if link.records else []
-    lines.append(f"captures = {toml_text(_joined(folder, link.named.pattern))}")
+    patterns = [toml_text(_joined(folder, pattern)) for pattern in link.named.patterns]
+    lines += [f"# {_comment(note)}" for note in link.notes]
+    if any("%c" in pattern for pattern in link.named.patterns):
+        lines.append("# %c is the count that tcpdump -C appends where a file is full too early: none, or digits")
+    listed = f"[{', '.join(patterns)}]"
+    lines.append(f"captures = {patterns[0] if len(patterns) == 1 else listed}")
     lines += [commented(line, "what the queries read of its packets beside the headers") for line in kept]
     lines += [*_resolution(link), *_rotation(link), *_skew(link), *_life(link)]
     if link.tolerance:
@@ -258,20 +280,22 @@ def _resolution(link: LinkProposal) -> list[str]:
 
 def _rotation(link: LinkProposal) -> list[str]:
     dates = link.dates
-    if dates.rotation is None:
+    if not dates.declared:
         lines = [f"# {_comment(dates.why)}", "# so each covers from its first record to its last"]
         if not link.named.dated:
             lines[-1] += "; docs/captures.md, Files without dates, says what follows"
         return lines
     comment = "how long a file covers from the instant in its name"
     comment = "a guess: there is one file, which fills it" if dates.guessed else comment
-    lines = [commented(f'rotation = "{format_duration(dates.rotation)}"', comment)]
-    if dates.ahead:
-        hours, rest = divmod(abs(dates.ahead), HOUR)
-        side = "ahead of" if dates.ahead > 0 else "behind"
-        lines.append(f"# the names are {format_duration(abs(dates.ahead))} {side} the records: is it their time zone?")
-        zone = "..." if rest else f"Etc/GMT{'-' if dates.ahead > 0 else '+'}{hours}"
-        lines.append(commented(f'{"# " if rest else ""}timezone = "{zone}"', 'better by its name, as "Europe/Berlin"'))
+    lines = ["# each covers from the begin to the end in its name"] if dates.ends else []
+    if dates.rotation is not None:
+        lines.append(commented(f'rotation = "{format_duration(dates.rotation)}"', comment))
+    if dates.late:
+        lines.append(
+            "# the names lead by a rotation: they are in another zone, or say when files end; here it is the same"
+        )
+    if dates.zone != "UTC":
+        lines.append(commented(f'timezone = "{dates.zone}"', 'of the names; better by its name, as "Europe/Berlin"'))
     return lines
 
 
@@ -300,13 +324,22 @@ def _late(lateness: int) -> str:
     return format_duration(-(-lateness // unit) * unit)
 
 
+def _dates_doubted(link: LinkProposal) -> Iterator[str]:
+    """Says why the dates in the names of a link are not used, or by which zone they are read."""
+    if link.named.dated and link.dates.why:
+        yield f"{link.dates.why}; so each file covers from its first record to its last"
+    if link.dates.zone != "UTC":
+        late = ", or say when files end, which is the same here" if link.dates.late else ""
+        yield f"its names are read as times of {link.dates.zone}{late}"
+
+
 def _files(named: LinkFiles) -> str:
     count = len(named.names)
     return f"{count:,} files, {_comment(named.names[0])} to {_comment(named.names[-1])}" if count > 1 else "one file"
 
 
 def _joined(folder: str, pattern: str) -> str:
-    return f"{folder.replace('%', '%%')}/{pattern}" if folder != "." else pattern
+    return f"{literal(folder)}/{pattern}" if folder != "." else pattern
 
 
 def _comment(text: str) -> str:

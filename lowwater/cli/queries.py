@@ -316,9 +316,9 @@ def _refuse_same_file(files_of_links: Sequence[tuple[str, Path]]) -> None:
 
 def _matching(patterns: Sequence[str], link: str) -> list[Path]:
     """Returns the files that match a link's patterns; strftime fields match any text."""
-    import re
+    from lowwater.lake.files.patterns import wildcard
 
-    paths = {path for pattern in patterns for path in captures_like(re.sub(r"%[A-Za-z]", "*", pattern))}
+    paths = {path for pattern in patterns for path in captures_like(wildcard(pattern))}
     if not paths:
         raise ConfigError(
             f"links.{link}: no file matches {', '.join(patterns)}",

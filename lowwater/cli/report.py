@@ -92,14 +92,16 @@ def summary(rows: Sequence[StatusRow]) -> str:
         >>> summary([*rows, StatusRow("q", "q", 0, 1, "stale", "", 7, ("link 'a' has no capture",))])
         '5 intervals: 1 due, 2 done, 0 provisional, 1 cannot start, 1 failed; `lowwater plan` says what is due and why'
     """
-    counts = Counter(row.shown for row in rows)
+    counts: Counter[str] = Counter()
+    for row in rows:
+        counts[row.shown] += row.intervals
     due = sum(counts[state] for state in (MISSING, HALF, STALE))
     shown = (DONE, PROVISIONAL, INCOMPLETE, ROLLED_BACK, BLOCKED, FAILED)
     numbers = {"due": due} | {name: counts[name] for name in shown}
     rare = (INCOMPLETE, ROLLED_BACK)
     text = ", ".join(f"{count:,} {name}" for name, count in numbers.items() if count or name not in rare)
     ask = "; `lowwater plan` says what is due and why" if due or counts[BLOCKED] or counts[FAILED] else ""
-    return f"{len(rows):,} interval{'' if len(rows) == 1 else 's'}: {text}{ask}"
+    return f"{counts.total():,} interval{'' if counts.total() == 1 else 's'}: {text}{ask}"
 
 
 def write_pages(root: PurePath, queries: Path, folder: Path) -> None:
@@ -122,7 +124,8 @@ def _tell(keys: Sequence[Key], states: Mapping[Key, StatusRow]) -> None:
     """Prints one entry for adjacent intervals that were not audited and have the same state and reason."""
     (name, start, _), (_, _, end) = keys[0], keys[-1]
     state, why = _state_and_reason(states[keys[0]])
-    many = f" ({len(keys):,} intervals)" if len(keys) > 1 else ""
+    number = sum(states[key].intervals for key in keys)
+    many = f" ({number:,} intervals)" if number > 1 else ""
     _say_marked(f"{name}, {format_instant(start)} to {format_instant(end)}{many}: ", state)
     for line in why.split("; "):
         say(f"  {line}")

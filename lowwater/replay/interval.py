@@ -40,6 +40,7 @@ from lowwater.lake.ledgers.runs import (
     record_replays,
     record_violations,
 )
+from lowwater.lake.ledgers.timetable import Timetable, timetable
 from lowwater.lake.locks import handed_over, run_attempt
 from lowwater.lake.packets import PacketFiles
 from lowwater.lake.parts import changes
@@ -536,18 +537,31 @@ def expected(job: Job, captures: Mapping[str, Captures]) -> StatusInputs:
     def missing(start: int, end: int) -> list[str]:
         return job.inputs(start, end, captures).missing()
 
-    covered = occupied_intervals(PacketFiles.of(job.lake), captures, job.config, job.length)
-    links = tuple(job.plan.links)
-    arguments = digest, outdated, lacking, end_of_rows(job, captures), tuple(covered)
     return StatusInputs(
         job.query_set,
         tuple(queries),
-        links,
-        job.length,
-        *arguments,
+        times_of(job, captures),
+        digest,
+        outdated,
+        lacking,
         changed=changed,
         lost=lost,
         missing=missing,
+    )
+
+
+def times_of(job: Job, captures: Mapping[str, Captures]) -> Timetable:
+    """The intervals of a query set, given the captures of its links."""
+    rows = {link: Captures.of(captures.get(link, ())) for link in job.plan.links}
+    at = max((each.end or 0 for each in rows.values()), default=0) // job.length * job.length
+    starts = job.inputs(at, at + job.length, captures).link_starts(job.plan.queries)
+    return timetable(
+        rows,
+        {link: job.config.link(link) for link in rows},
+        job.length,
+        occupied_intervals(PacketFiles.of(job.lake), rows, job.config, job.length),
+        end_of_rows(job, captures),
+        at - min(starts.values(), default=at),
     )
 
 

@@ -27,7 +27,14 @@ from lowwater.lake.ledgers.absent import absent_texts, fields_read
 from lowwater.lake.ledgers.captures import Capture, Captures, ingested_links, interface_links, read_captures
 from lowwater.lake.ledgers.coverage import Gap, at_edge, check, gap_error, gap_texts, unsettled
 from lowwater.lake.ledgers.outside import left_out
-from lowwater.lake.ledgers.runs import DONE, INCOMPLETE, PROVISIONAL, last_published
+from lowwater.lake.ledgers.runs import (
+    DONE,
+    INCOMPLETE,
+    PROVISIONAL,
+    ReplayRow,
+    last_published,
+    published_until,
+)
 from lowwater.lake.packets import PacketFiles
 from lowwater.lake.parts import Parts, inputs_parts
 from lowwater.lake.results.states import FORM, state_folder
@@ -120,6 +127,15 @@ class Job:
         Raises:
             ConfigError: a bound is no bound of an interval, or the range is empty.
         """
+        self.require_bounds(start, end)
+        return [(at, at + self.length) for at in range(start, end, self.length)]
+
+    def require_bounds(self, start: int, end: int) -> None:
+        """Checks that [start, end), ns, is made of whole intervals.
+
+        Raises:
+            ConfigError: a bound is no bound of an interval, or the range is empty.
+        """
         if start >= end:
             message = f"--from {format_instant(start)} is not before --to {format_instant(end)}"
             raise ConfigError(message, "--to is the end of the last interval: give a later one, or exchange the two")
@@ -128,7 +144,6 @@ class Job:
             raise ConfigError(
                 f"--from and --to do not bound whole intervals of {unit}", f"give multiples of {unit}, UTC"
             )
-        return [(at, at + self.length) for at in range(start, end, self.length)]
 
     @property
     def partitions(self) -> int:
@@ -182,6 +197,7 @@ class Job:
             self._ends(end, captures),
             handed=True,
             query_set=self.query_set,
+            length=self.length,
             through_end=self.through_end,
         )
 
@@ -282,10 +298,12 @@ class IntervalInputs(LowInputs):
 
     Attributes:
         query_set: name of the query set.
+        length: length of the intervals of the set, ns; a stretch without records is a multiple of it.
         through_end: whether a gap before the first capture of a link, or after its last, is accepted.
     """
 
     query_set: str = ""
+    length: int = 0
     through_end: bool = False
 
     def takes_up(self, query: QueryPlan) -> bool:
@@ -297,9 +315,12 @@ class IntervalInputs(LowInputs):
         missing."""
         if not self.takes_up(query):
             return ""
-        length = self.end - self.start
-        last = last_published(self.lake, self.query_set, query.name, self.start - length, self.start)
+        last = self._last(query)
         return last.digest if last is not None else None
+
+    def _last(self, query: QueryPlan) -> ReplayRow | None:
+        """The publication up to the begin of the interval; None if there is none."""
+        return published_until(self.lake, self.query_set, query.name, self.start)
 
     def chain_start(self, query: QueryPlan) -> int:
         """The start of a query's chain, ns: the setting, otherwise the first coverage of its links."""
@@ -308,15 +329,16 @@ class IntervalInputs(LowInputs):
             return section.chain_start
         begins = [Captures.of(self.captures.get(link, ())).begin for link in query.links]
         first = min((begin for begin in begins if begin is not None), default=0)
-        return first // (self.end - self.start) * (self.end - self.start)
+        return first // self.length * self.length
 
     def held(self) -> dict[str, PurePath]:
         """Query -> folder of the lake with the state of the interval before."""
         folders = {}
         for query in self.plan.queries:
-            digest, first = self.before(query), 2 * self.start - self.end
-            if digest:
-                folders[query.name] = state_folder(self.lake, self.query_set, query.name, first, self.start, digest)
+            last = self._last(query) if self.takes_up(query) else None
+            if last is not None and last.digest:
+                bounds = last.interval_start, last.interval_end
+                folders[query.name] = state_folder(self.lake, self.query_set, query.name, *bounds, last.digest)
         return folders
 
     def digest(self, query: QueryPlan) -> str:
@@ -388,10 +410,11 @@ class IntervalInputs(LowInputs):
         for query in self.plan.queries:
             folder = states.get(query.name)
             if self.before(query) is None or (folder is not None and not paths.has_folder(folder)):
-                first, second = format_instant(2 * self.start - self.end), format_instant(self.start)
+                last = self._last(query)
+                before = self.start - self.length if last is None else last.interval_start
                 raise LakeError(
-                    f"query {query.name}: the interval of {second} continues from the state of the interval of "
-                    f"{first}, which is not published",
+                    f"query {query.name}: the interval of {format_instant(self.start)} continues from the state of the "
+                    f"interval of {format_instant(before)}, which is not published",
                     f"replay in order, from {format_instant(self.chain_start(query))}: `lowwater backfill` does so, "
                     "and Airflow once it has read its DAG files again; `chain_start` of "
                     f"{section_of(self.query_set, of='query_sets')} sets where the chain begins",

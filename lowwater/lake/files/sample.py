@@ -37,7 +37,8 @@ class Sample:
         folder: the folder.
         count: number of files of a link to read to the end, at least 2: the first, the last, and some between them.
         progress: called with the name of the file that is being read.
-        skipped: file that is no capture -> reason.
+        skipped: file that is no capture, or left out -> reason.
+        copies: file with the bytes of another one with a like name -> that file.
         records: file of records that are no packets -> the protocol by which it is read.
     """
 
@@ -45,6 +46,7 @@ class Sample:
     count: int
     progress: Callable[[str], None] = lambda text: None
     skipped: dict[str, str] = field(default_factory=dict)
+    copies: dict[str, str] = field(default_factory=dict)
     records: dict[str, RecordProposal | LogProposal] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -166,6 +168,12 @@ class Sample:
             self.skipped.setdefault(name, error.message)
             return None
 
+    def disorder(self, names: Sequence[str]) -> int:
+        """Returns twice how far the records of logs are behind, ns: a tool writes a record when it ends; else 0."""
+        logs = [name for name in names if isinstance(self.records.get(name), LogProposal)]
+        late = [one.lateness.largest for name in logs if (facts := self.facts(name)) for one in facts.interfaces]
+        return 2 * max(late, default=0)
+
     def spread(self, names: Sequence[str]) -> list[str]:
         """Selects the first name, the last one, and some between them."""
         count = max(self.count, 2)
@@ -175,8 +183,10 @@ class Sample:
         return [names[round(number * step)] for number in range(count)]
 
     def in_order(self, names: Sequence[str]) -> list[str]:
-        """Returns the files with a record, in the order of their first timestamp."""
-        firsts = {name: first for name in names if (first := self.first(name)) is not None}
+        """Returns the files with a record, without copies of others, in the order of their first timestamp."""
+        wanted = {*names}
+        own = [name for name in names if self.copies.get(name) not in wanted]
+        firsts = {name: first for name in own if (first := self.first(name)) is not None}
         return sorted(firsts, key=lambda name: (firsts[name], name))
 
 

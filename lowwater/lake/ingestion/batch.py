@@ -1,4 +1,4 @@
-"""An ingest of several files: the tasks that each needs, and the commits once its tasks are done.
+"""An ingest of several files: the tasks that each needs, and the commits once the tasks of a portion of files are done.
 
 Between `ingest`, which holds the lock of the link, and the tasks (`survey`, `packing`).
 """
@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from lowwater.capture.content.retention import ContentOptions
@@ -37,10 +38,10 @@ from lowwater.lake.ingestion.replacement import (
 from lowwater.lake.ingestion.survey import FailedTask, Survey, SurveyRun, SurveyTask, survey
 from lowwater.lake.ingestion.tasks import Runner, on_threads
 from lowwater.lake.ledgers.absent import absent_words
-from lowwater.lake.ledgers.captures import Capture, put_malformed
+from lowwater.lake.ledgers.captures import Capture, malformed_rows
 from lowwater.lake.ledgers.outside import attempt_paths, strays
 from lowwater.lake.packets import PacketFiles
-from lowwater.lake.tables import DataFile, swap_files
+from lowwater.lake.tables import DataFile, append_rows, swap_files
 from lowwater.storage.paths import locals_of
 
 CHUNK_BYTES = 8 << 20
@@ -48,6 +49,10 @@ CHUNK_BYTES = 8 << 20
 
 TASK_ROWS = FILE_ROWS // 2
 """Approximate number of records of a task."""
+
+MOST_FILES, MOST_BYTES = 1_000, 64 << 20
+"""Captures, and their bytes, that become visible in one commit: a commit takes as long as the decoding of some
+megabytes, and what is not committed yet is done again after a crash."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +99,28 @@ class _Work:
     done: list[PackResult | FailedTask] = field(default_factory=list)
 
 
+@dataclass
+class _Portion:
+    """Packed files that wait for their commit.
+
+    Attributes:
+        results: number of the file -> result.
+        files: attempt -> its packet files.
+        damage: attempt -> its malformed rows, schema `MALFORMED`.
+        bytes: bytes of the captures.
+    """
+
+    results: dict[int, IngestResult] = field(default_factory=dict)
+    files: dict[str, list[DataFile]] = field(default_factory=dict)
+    damage: dict[str, pa.Table] = field(default_factory=dict)
+    bytes: int = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it should be committed."""
+        return len(self.results) >= MOST_FILES or self.bytes >= MOST_BYTES
+
+
 class Batch:
     """The files of one ingest, from their survey to their ledger rows.
 
@@ -138,6 +165,8 @@ class Batch:
         self._by_hand = by_hand
         self._shared = shared
         self._works: dict[int, _Work] = {}
+        self._packed: set[str] = set()
+        self._portion = _Portion()
         self._duplicates: list[tuple[int, Survey]] = []
 
     def tasks(self, runner: Runner) -> Iterator[PackTask]:
@@ -161,10 +190,15 @@ class Batch:
                 yield from self._tasks_of(number, result)
 
     def take(self, result: PackResult | FailedTask) -> None:
-        """Takes the result of a task; after the last task of a file, the file becomes visible."""
+        """Takes the result of a task; after the last task of a file, the file waits to become visible with others."""
         work = self._works[result.file]
         work.done.append(result)
         self._settle(result.file, work)
+
+    @property
+    def settled(self) -> int:
+        """Number of files that are in the lake, wait for their commit, or were refused."""
+        return len(self.results) + len(self._portion.results) + len(self.errors)
 
     def rest(self) -> Iterator[PackTask]:
         """Settles files with the same bytes as another file of the batch; yields tasks of those that must be packed."""
@@ -207,11 +241,7 @@ class Batch:
 
     def _is_packed(self, file_survey: Survey) -> bool:
         """Whether another file of the batch has these bytes, or these records."""
-        surveys = (work.survey for work in self._works.values() if work.survey is not None)
-        return any(
-            other.sha256 == file_survey.sha256 or (file_survey.identity and other.identity == file_survey.identity)
-            for other in surveys
-        )
+        return bool({file_survey.sha256, file_survey.identity} & self._packed)
 
     def _are_of_new_lengths(self) -> bool:
         """Whether no two files, here and in the link, have one size: then none is packed twice without its digest."""
@@ -288,16 +318,42 @@ class Batch:
         """Stores the survey of a file, after all of its tasks are known."""
         work = self._works[number]
         work.survey, work.growing = file_survey, self._is_growing(number, file_survey)
+        self._packed |= {file_survey.sha256, file_survey.identity} - {""}
         self._settle(number, work)
 
     def _settle(self, number: int, work: _Work) -> None:
-        """Makes a file visible once it is surveyed and packed."""
+        """Makes a file ready to become visible once it is surveyed and packed."""
         if work.survey is None or len(work.done) < work.tasks:
             return
+        del self._works[number]
         try:
             self._add(number, work, work.survey)
         except LowwaterError as error:
             self.errors.append(error)
+        if self._portion.is_full:
+            self.commit()
+
+    def commit(self) -> None:
+        """Makes the waiting files visible: their packets, then their malformed rows, then their rows of the ledger.
+
+        Readers follow the ledger. So a crash shows all of them or none, and the next ingest clears the rest.
+        """
+        portion, self._portion = self._portion, _Portion()
+        if not portion.results:
+            return
+        lake, attempts = self._ledger.lake, self._ledger.attempts  # one may have replaced another
+        files = [file for attempt, packed in portion.files.items() if attempt in attempts for file in packed]
+        damage = [rows for attempt, rows in portion.damage.items() if attempt in attempts]
+        try:
+            swap_files(self._table, files, lambda table: [], fence=lake.fence)
+            if damage:
+                append_rows(lake.malformed, pa.concat_tables(damage), lake.fence)
+            self._ledger.commit()
+        except LowwaterError as error:
+            self._ledger.undo()
+            self.errors += [error] * len(portion.results)
+            return
+        self.results |= portion.results
 
     def _is_growing(self, number: int, file_survey: Survey) -> bool:
         declared = self._coverage[number]
@@ -335,23 +391,29 @@ class Batch:
             note += f"; {_coverage_kept(declared)}" if keeps_declared and declared and declared != declared_now else ""
         else:
             note = f"now covers {span(new.row)}"
-        if new != old:
+        result = IngestResult(file_survey.path, new.rows, "known" if covers_same else "replaced", note)
+        if new == old:
+            self.results[number] = result
+            return
+        if not covers_same:
+            if old.row.attempt in self._portion.files:
+                self.commit()
+                if old.row.attempt not in self._ledger.attempts:
+                    return  # the commit failed, which is told
             packets = PacketFiles.of_table(self._table)
-            if not covers_same:
-                new = LedgerFile(tuple(_counted(row, attempt_paths(packets, row)) for row in new.rows))
-            try:
-                self._ledger.put(new, self._settings, 0)
-            except LowwaterError as error:
-                self.errors.append(error)
-                return
-        state = "known" if covers_same else "replaced"
-        self.results[number] = IngestResult(file_survey.path, new.rows, state, note)
+            new = LedgerFile(tuple(_counted(row, attempt_paths(packets, row)) for row in new.rows))
+        try:
+            self._ledger.put(new, self._settings, 0)
+        except LowwaterError as error:
+            self.errors.append(error)
+            return
+        self._portion.results[number] = replace(result, captures=new.rows)
 
     def _add(self, number: int, work: _Work, survey: Survey) -> None:
         failed = next((result for result in work.done if isinstance(result, FailedTask)), None)
         if failed is not None:
             raise failed.error
-        lake, done = self._ledger.lake, [result for result in work.done if isinstance(result, PackResult)]
+        done = [result for result in work.done if isinstance(result, PackResult)]
         if survey.index is not None:
             facts, damage = survey.index.summary, survey.damage
         else:
@@ -391,16 +453,16 @@ class Batch:
             file, note_kept = bare.covering(by_hand, work.growing, True), _coverage_kept(by_hand)
         paths = {link: [self._table / data_file.path for at, data_file in files if links[at] == link] for link in links}
         file = LedgerFile(tuple(_counted(row, paths[row.link]) for row in file.rows))
-        swap_files(
-            self._table, [_of_link(data_file, links[at]) for at, data_file in files], lambda table: [], fence=lake.fence
-        )
-        if damage.num_rows:
-            put_malformed(lake, damage, links, identity, work.attempt)
         replaced, note = self._ledger.put(file, self._settings, facts.unpacked)
         beyond = pc.sum(pc.equal(damage.column("reason"), "sub-second")).as_py() or 0
         doubt = subsecond_words(beyond, file.packets + sum(row.malformed for row in file.rows))
         notes = "; ".join(text for text in (note, note_kept, _note(file), absent_words(file.row), doubt) if text)
-        self.results[number] = IngestResult(survey.path, file.rows, "replaced" if replaced else "added", notes, doubt)
+        portion, state = self._portion, "replaced" if replaced else "added"
+        portion.results[number] = IngestResult(survey.path, file.rows, state, notes, doubt)
+        portion.files[work.attempt] = [_of_link(data_file, links[at]) for at, data_file in files]
+        if damage.num_rows:
+            portion.damage[work.attempt] = malformed_rows(damage, links, identity, work.attempt)
+        portion.bytes += facts.bytes
 
 
 def _of_link(file: DataFile, link: str) -> DataFile:

@@ -1,8 +1,8 @@
 """Ingest: the first stage of the pipeline. Tasks survey and decode captures; a commit makes each file visible.
 
-Files of packets and malformed rows are committed under the name of an attempt. Then the rows of `captures` name that
-attempt. Then replaced files are removed. Readers follow the ledger, so a crash between two commits shows either the old
-capture or the new one, and a retry clears the rest.
+Files become visible in portions: their packets and malformed rows are committed under the names of their attempts. Then
+the rows of `captures` name these attempts, in one commit. Then replaced files are removed. Readers follow the ledger,
+so a crash between two commits shows either the old captures of a portion or the new ones, and a retry clears the rest.
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ def ingest(
     growing: bool = False,
     clock: Callable[[], int] = time.time_ns,
     records: TableOptions | None = None,
+    tell: Callable[[str], None] = lambda _: None,
 ) -> list[IngestResult]:
     """Ingests captures of a link; idempotent by (link, coverage, records).
 
@@ -71,6 +72,7 @@ def ingest(
         growing: whether the files are still being written.
         clock: returns the current time, ns.
         records: how the records of the link are read; None for packets, and for the protocol of the settings.
+        tell: is told how many files are done.
 
     Returns:
         A result for every file, in order.
@@ -110,6 +112,8 @@ def ingest(
         for tasks in (batch.tasks(runner), batch.rest()):
             for result in runner(pack, tasks):
                 batch.take(result)
+                tell(f"{batch.settled:,} of {len(paths):,} files")
+            batch.commit()
         clean(lake, family, ledger.attempts)
         for table in (lake.captures, lake.malformed):
             compact(table)
@@ -134,7 +138,7 @@ def _raise(errors: list[LowwaterError], files: int) -> None:
         raise errors[0]
     note = "; the others are in the lake" if files > len(errors) else ""
     count = len(errors)
-    *earlier, last = _together(errors)
+    *earlier, last = dict.fromkeys(_together(errors))  # a commit that failed is the error of each of its files
     lines = [f"not ingested: {count} of {files} files{note}", *(str(error) for error in earlier), last.message]
     raise type(last)("\n".join(lines), last.hint) from errors[0]
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Collection, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from lowwater.config import Link, section_of
 from lowwater.errors import OverlapError
 from lowwater.instants import format_duration, format_instant
 from lowwater.lake.files.rotation import covers_key
+from lowwater.lake.ingestion.lookup import Places, Spans
 from lowwater.lake.ingestion.survey import starts_with
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.captures import Capture, CopiedFile, family_captures, put_captures
@@ -144,6 +146,8 @@ def version_of(content: ContentOptions | TableOptions) -> int:
 class LedgerFiles:
     """The files of a link and its interfaces in the ledger, while the lock of their ingest is held.
 
+    Files that are put are here at once, and in the ledger after `commit`.
+
     Args:
         lake: the lake.
         link: link that is ingested.
@@ -153,22 +157,33 @@ class LedgerFiles:
     def __init__(self, lake: Lake, link: str, family: str) -> None:
         self.lake = lake
         self.link = link
+        self._files: dict[str, LedgerFile] = {}
+        self._places: Places[LedgerFile] = Places()
+        self._spans: dict[str, Spans[Capture]] = defaultdict(Spans)
         rows: dict[str, list[Capture]] = {}
         for row in family_captures(lake, family):
             rows.setdefault(row.attempt, []).append(row)
-        self.all = [LedgerFile(tuple(sorted(file_rows, key=lambda row: row.link))) for file_rows in rows.values()]
+        for file_rows in rows.values():
+            self._include(LedgerFile(tuple(sorted(file_rows, key=lambda row: row.link))))
+        self._stored = dict(self._files)
+        self._changed: set[str] = set()
 
     @property
-    def attempts(self) -> set[str]:
-        """Attempts whose packets are visible."""
-        return {file.row.attempt for file in self.all}
+    def all(self) -> list[LedgerFile]:
+        """The files, in no order."""
+        return list(self._files.values())
+
+    @property
+    def attempts(self) -> Set[str]:
+        """Attempts whose packets are visible, or will be after `commit`."""
+        return self._files.keys()
 
     def same(self, path: Path, sha256: str, identity: str, declared: Coverage | None) -> LedgerFile | None:
         """Returns the file with these bytes, or with these records in a file of its own that still lies there.
 
         An empty file may stand for many hours: its coverage must agree (T5).
         """
-        for file in self._own_files():
+        for file in filter(self._is_own, self._places.find([("bytes", sha256), ("records", identity)])):
             if file.packets or file.row.declared == declared:
                 if file.row.file_digest == sha256:
                     return file
@@ -179,13 +194,13 @@ class LedgerFiles:
 
     def declared_by_hand(self, new: LedgerFile, settings: Link, unpacked: int) -> Coverage | None:
         """Returns the coverage that `--covers` declared for the file that a new file replaces; None without one."""
-        for file in self._own_files():
+        for file in self._alike(new):
             if file.row.by_hand and file.row.declared and self._replaces(new, file, settings, unpacked) is not None:
                 return file.row.declared
         return None
 
     def put(self, new: LedgerFile, settings: Link, unpacked: int) -> tuple[bool, str]:
-        """Writes a file in the place of the files that it replaces.
+        """Puts a file in the place of the files that it replaces; `commit` writes it.
 
         Args:
             new: the file.
@@ -198,19 +213,61 @@ class LedgerFiles:
         Raises:
             OverlapError: if it overlaps another file by more than the skew.
         """
-        reasons = {file.row.attempt: self._replaces(new, file, settings, unpacked) for file in self._own_files()}
-        replaced = [file for file in self.all if reasons.get(file.row.attempt) is not None]
-        rest = [file for file in self.all if reasons.get(file.row.attempt) is None]
-        _refuse_overlap(new.rows, [row for file in rest for row in file.rows], settings)
-        put_captures(self.lake, new.rows, [row for file in replaced for row in file.rows])
-        self.all = [*rest, new]
-        notes = dict.fromkeys(note for note in reasons.values() if note)
+        alike = [(file, self._replaces(new, file, settings, unpacked)) for file in self._alike(new)]
+        replaced = {file.row.attempt: note for file, note in alike if note is not None}
+        if new.row.attempt in self._files:  # only its coverage is another one
+            replaced.setdefault(new.row.attempt, "")
+        for row in new.rows:
+            near = self._spans[row.link].meeting(row.covers_from, row.covers_to)
+            _refuse_overlap(row, (other for other in near if other.attempt not in replaced), settings)
+        for attempt in replaced:
+            self._leave_out(attempt)
+        self._include(new)
+        self._changed |= {new.row.attempt, *replaced}
+        notes = dict.fromkeys(note for note in replaced.values() if note)
         return bool(replaced), "; ".join(notes)
 
-    def _own_files(self) -> list[LedgerFile]:
-        """Returns the files without those of other links of the family, which were ingested for a named interface."""
-        no_interface = "/" not in self.link
-        return [file for file in self.all if (no_interface if len(file.rows) > 1 else file.row.link == self.link)]
+    def commit(self) -> None:
+        """Writes the files that were put since, in the place of those that they replace, in one commit.
+
+        Raises:
+            LakeError: if the ledger cannot be written; `undo` then makes this what is there.
+        """
+        new = [row for attempt in self._changed & self._files.keys() for row in self._files[attempt].rows]
+        old = [row for attempt in self._changed & self._stored.keys() for row in self._stored[attempt].rows]
+        if new or old:
+            put_captures(self.lake, new, old)
+        self._stored = dict(self._files)
+        self._changed.clear()
+
+    def undo(self) -> None:
+        """Takes back what was put since the last commit."""
+        for attempt in self._changed:
+            if attempt in self._files:
+                self._leave_out(attempt)
+            if attempt in self._stored:
+                self._include(self._stored[attempt])
+        self._changed.clear()
+
+    def _include(self, file: LedgerFile) -> None:
+        self._files[file.row.attempt] = file
+        self._places.add(file.row.attempt, file, _keys(file))
+        for row in file.rows:
+            self._spans[row.link].add(row.attempt, row, row.covers_from, row.covers_to)
+
+    def _leave_out(self, attempt: str) -> None:
+        file = self._files.pop(attempt)
+        self._places.remove(attempt, _keys(file))
+        for row in file.rows:
+            self._spans[row.link].remove(row.attempt, row.covers_from, row.covers_to)
+
+    def _alike(self, new: LedgerFile) -> Iterator[LedgerFile]:
+        """Yields the files that a new one may replace: they have its bytes, its name, or its beginning."""
+        return filter(self._is_own, self._places.find(_keys(new, begins=True)))
+
+    def _is_own(self, file: LedgerFile) -> bool:
+        """Whether it is no file of another link of the family, which was ingested for a named interface."""
+        return "/" not in self.link if len(file.rows) > 1 else file.row.link == self.link
 
     def _replaces(self, new: LedgerFile, old: LedgerFile, settings: Link, unpacked: int) -> str | None:
         """Returns why a file replaces another, for the user; None if it does not."""
@@ -230,6 +287,23 @@ class LedgerFiles:
         if same_path and (_overlap(new.row, old.row) > settings.longest_skew or _declared_alike(new, old)):
             return "the file has changed: its packets replace those of what had its name before"
         return None
+
+
+def _keys(file: LedgerFile, begins: bool = False) -> list[Hashable]:
+    """Returns what a file is looked up by: its records, its bytes and those of its copies, its path, and how it begins:
+    with a record, or without one with its declared begin.
+
+    Args:
+        file: the file.
+        begins: whether the declared begin is a key of a file with records too, since it may begin as an empty one.
+    """
+    firsts = {row.first for row in file.rows if row.first is not None}
+    keys: list[Hashable] = [("records", file.row.capture), ("path", str(capture_path(file.row.path).absolute()))]
+    keys += [("bytes", digest) for digest in {file.row.file_digest, *(copy.sha256 for copy in file.copies)}]
+    keys += [("first", first) for first in firsts]
+    if (begins or not file.packets) and file.row.declared_from is not None:
+        keys.append(("declared", file.row.declared_from))
+    return keys
 
 
 def is_path_of(path: str | Path, file: LedgerFile) -> bool:
@@ -272,10 +346,9 @@ def _overlap(row: Capture, other: Capture) -> int:
     return min(row.covers_to, other.covers_to) - max(row.covers_from, other.covers_from)
 
 
-def _refuse_overlap(rows: Sequence[Capture], others: Sequence[Capture], settings: Link) -> None:
-    by_link = {row.link: row for row in rows}
+def _refuse_overlap(row: Capture, others: Iterable[Capture], settings: Link) -> None:
     for other in others:
-        if (row := by_link.get(other.link)) is not None and (overlap := _overlap(row, other)) > settings.longest_skew:
+        if (overlap := _overlap(row, other)) > settings.longest_skew:
             _refuse(row, other, overlap, settings)
 
 

@@ -336,6 +336,15 @@ class Captures(Sequence[Capture]):
         places: list[int] = np.flatnonzero((smallest < end) & (largest >= start)).tolist()
         return places
 
+    def arriving(self, read_from: int, start: int, end: int) -> list[int]:
+        """Returns the indices of captures with records of [read_from, end), ns, or that may arrive in [start, end)."""
+        (smallest, largest), clocks = self._records, np.array(self.clocks, np.int64)
+        some = smallest < NEVER[0]
+        read = (smallest < end) & (largest >= read_from)
+        arrive = (clocks < end) & (np.maximum(largest, clocks) >= start)
+        places: list[int] = np.flatnonzero(some & (read | arrive)).tolist()
+        return places
+
     def covering(self, start: int, end: int) -> list[int]:
         """Returns the indices of captures whose coverage, or records, meet [start, end), ns."""
         (covers_from, covers_to), (smallest, largest) = self._coverage, self._records
@@ -468,20 +477,22 @@ def interface_links(links: Iterable[str]) -> dict[str, tuple[str, ...]]:
 
 
 def put_captures(lake: Lake, rows: Sequence[Capture], replaced: Sequence[Capture] = ()) -> None:
-    """Writes ledger rows in the place of others, in one commit."""
-    both = [*rows, *replaced]
-    links, attempts = (", ".join(quote(text) for text in sorted({getattr(row, name) for row in both})) for name in _KEY)
+    """Writes ledger rows in the place of others, in one commit. Without others, no row of the ledger is read."""
     columns = [pa.array([getattr(row, column.name) for row in rows], column.type) for column in CAPTURES]
     table = pa.Table.from_arrays(columns, schema=CAPTURES)
+    if not replaced:
+        append_rows(lake.captures, table, lake.fence)
+        return
+    both = [*rows, *replaced]
+    links, attempts = (", ".join(quote(text) for text in sorted({getattr(row, name) for row in both})) for name in _KEY)
     # The rows satisfy the predicate by their own attempt, as Delta demands.
     replace_rows(lake.captures, table, f"link IN ({links}) AND attempt IN ({attempts})", lake.fence)
 
 
-def put_malformed(lake: Lake, damage: pa.Table, links: Sequence[str], identity: str, attempt: str) -> None:
-    """Appends the malformed rows of a capture, under the links of their interfaces.
+def malformed_rows(damage: pa.Table, links: Sequence[str], identity: str, attempt: str) -> pa.Table:
+    """Returns the malformed rows of a capture as the lake has them, under the links of their interfaces.
 
     Args:
-        lake: the open lake.
         damage: rows of the schema `survey.DAMAGE`, or `capture.tables.reader.DAMAGE`.
         links: links of the interfaces, by interface number.
         identity: identity of the capture, its name in the ledger.
@@ -496,7 +507,7 @@ def put_malformed(lake: Lake, damage: pa.Table, links: Sequence[str], identity: 
     if "line" not in damage.schema.names:
         constants["line"] = pa.nulls(size, pa.int64())
     columns = [constants[name] if name in constants else damage.column(name) for name in MALFORMED.names]
-    append_rows(lake.malformed, pa.Table.from_arrays(columns, schema=MALFORMED), lake.fence)
+    return pa.Table.from_arrays(columns, schema=MALFORMED)
 
 
 def malformed_between(lake: Lake, link: str, captures: Sequence[Capture], start: int, end: int) -> pa.Table:

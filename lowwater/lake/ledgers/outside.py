@@ -18,6 +18,7 @@ from lowwater.config import FILE_NAME, Config, Link, section_of
 from lowwater.instants import format_instant
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.captures import Capture, Captures, ingested_links, read_captures
+from lowwater.lake.ledgers.timetable import merged
 from lowwater.lake.packets import PacketFiles, readable
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.storage.paths import local
@@ -262,8 +263,8 @@ def _rows(files: PacketFiles, link: str, attempt: str) -> Iterator[Mapping[str, 
 
 def occupied_intervals(
     files: PacketFiles, captures: Mapping[str, Sequence[Capture]], config: Config, length: int
-) -> set[tuple[int, int]]:
-    """Finds the intervals [start, end), ns, in which records of links count (A1), by the statistics of the files.
+) -> list[tuple[int, int]]:
+    """Finds the intervals in which records of links count (A1), by the statistics of the files.
 
     A sane record lies at most a skew before its arrival; other records count in the interval of their arrival.
     Malformed records of a capture without packets and coverage have no instant, so no interval; ingest reports them.
@@ -273,21 +274,37 @@ def occupied_intervals(
         captures: link -> ledger rows in the order of T1.
         config: settings of the lake, for the skews.
         length: length of an interval, ns; intervals begin at its multiples.
+
+    Returns:
+        Ranges of numbers of intervals, the end exclusive, in order and disjoint.
     """
-    numbers: set[int] = set()
+    numbers: set[tuple[int, int]] = set()
     for link, link_captures in captures.items():
         skew = config.link(link).longest_skew
         ordered = Captures.of(link_captures)
         clocks = ordered.clocks
         for at in np.flatnonzero(ordered.numbers("malformed")).tolist():
             if begin := clocks[at] or (ordered[at].first or ordered[at].covers_from):
-                numbers.add(begin // length)
-        for attempt, clock in zip(ordered.values("attempt"), clocks, strict=True):
-            for row in _rows(files, link, attempt):
-                first, last = max(row["min.arrival"], clock), max(row["max.arrival"], clock)
-                least = min(max(row["min.timestamp"], first - skew), first)
-                numbers.update(range(least // length, last // length + 1))
-    return {(number * length, (number + 1) * length) for number in numbers}
+                numbers.add((begin // length, begin // length + 1))
+        for least, last in record_ranges(files, link, ordered, skew):
+            numbers.add((least // length, last // length + 1))
+    return merged(numbers)
+
+
+def record_ranges(files: PacketFiles, link: str, captures: Captures, skew: int) -> Iterator[tuple[int, int]]:
+    """Yields the ranges of time, ns, ends included, in which sane records of a link count, by the statistics of its
+    files: by hours, so that a silence within a capture is in none of them.
+
+    Args:
+        files: the data files of `packets/`.
+        link: name of the link.
+        captures: all captures of the link.
+        skew: the longest skew of the link, ns.
+    """
+    for attempt, clock in zip(captures.values("attempt"), captures.clocks, strict=True):
+        for row in _rows(files, link, attempt):
+            first, last = max(row["min.arrival"], clock), max(row["max.arrival"], clock)
+            yield min(max(row["min.timestamp"], first - skew), first), last
 
 
 def lake_records_outside(lake: Lake, link: str, settings: Link) -> list[tuple[Capture, OutsideCount]]:

@@ -30,7 +30,8 @@ from lowwater.lake.ingestion.tasks import Runner
 from lowwater.lake.layout import VIOLATIONS, Lake, open_lake
 from lowwater.lake.ledgers.absent import absent_texts, fields_read
 from lowwater.lake.ledgers.captures import Capture, Captures, ingested_links, interface_links, read_captures
-from lowwater.lake.packets import read_packets
+from lowwater.lake.ledgers.outside import record_ranges
+from lowwater.lake.packets import PacketFiles, read_packets
 from lowwater.lake.results.states import keep_state
 from lowwater.low import LowSettings, Policy
 from lowwater.plan.operators import Field
@@ -209,12 +210,14 @@ def _ingest(request: RunRequest, lake: Lake, progress: Progress) -> tuple[dict[s
     notes: list[str] = []
     for link in links:
         planned_skews(config, request.plan, link)  # its errors come before anything starts
-    with progress.stage("ingest", f"of {len(request.captures)} capture{'s' if len(request.captures) > 1 else ''}"):
+    with progress.stage(
+        "ingest", f"of {len(request.captures)} capture{'s' if len(request.captures) > 1 else ''}"
+    ) as tell:
         for link in links:
             if tables[link] is None and config.link(link).kind != "pcap":
                 continue  # no query says what its records are
             files = [path for name, path in request.captures if name == link]
-            results = ingest(lake, link, files, config, records=tables[link])
+            results = ingest(lake, link, files, config, records=tables[link], tell=tell)
             _refuse_same_content(link, results)
             notes += [f"{result.path}: {result.doubt}" for result in results if result.doubt]
     return read_captures(lake, ingested_links(lake)), notes
@@ -264,15 +267,20 @@ def _planned_anew(request: RunRequest, captures: Mapping[str, Sequence[Capture]]
     return request
 
 
-def _intervals(request: RunRequest, captures: dict[str, Captures]) -> list[tuple[int, int]]:
+def _intervals(request: RunRequest, lake: Lake, captures: dict[str, Captures]) -> list[tuple[int, int]]:
     """The intervals that can own a row (I3); intervals without packets that reach them are left out."""
     length = request.interval
     if length is None:
         return [(0, END_OF_TIME)]
-    rows = [row for name in request.plan.links for row in captures.get(name, ()) if row.packets]
-    if not rows:
+    files = PacketFiles.of(lake)
+    ranges = [
+        each
+        for name in request.plan.links
+        for each in record_ranges(files, name, captures.get(name, Captures()), request.config.link(name).longest_skew)
+    ]
+    if not ranges:
         return []
-    spans = _spans(request, rows)
+    spans = _spans(request, ranges)
     chosen = _numbers(spans, length)
     if (number := _count(chosen)) > MOST_INTERVALS:
         first = next(
@@ -312,10 +320,14 @@ def _lengths() -> Iterator[int]:
     yield from (days * 24 * HOUR for days in from_on(1))
 
 
-def _spans(request: RunRequest, rows: Sequence[Capture]) -> list[tuple[int, int]]:
-    """The spans of instants, ends included, in which records count or rows become final; they may overlap."""
+def _spans(request: RunRequest, ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The spans of instants, ends included, in which records count or rows become final; they may overlap.
+
+    Args:
+        request: options of the run.
+        ranges: ranges of time with records, ns, ends included.
+    """
     spans: set[tuple[int, int]] = set()
-    ranges = [(row.smallest, row.largest) for row in rows if row.smallest is not None and row.largest is not None]
     for query in request.plan.queries:
         for first, latest in dict.fromkeys(ranges):
             ranges_reached = None if request.traces else reached(query.logical, first, latest)
@@ -367,7 +379,7 @@ def run_intervals(
     run_results = RunResults({name: [] for name in names}, dict.fromkeys(names, 0))
     ends = {link: _end(captures[link]) for link in request.plan.links}
     states: dict[str, Path] = {}
-    intervals = _intervals(request, captures)
+    intervals = _intervals(request, lake, captures)
     if request.order is not None:
         Random(request.order).shuffle(intervals)
     for number, (start, end) in enumerate(intervals):

@@ -15,7 +15,7 @@ from pathlib import Path, PurePath
 from lowwater.config import FILE_NAME, load_config
 from lowwater.errors import ConfigError, LowwaterError
 from lowwater.lake.layout import open_lake
-from lowwater.lake.ledgers.interval_states import HALF, MISSING, STALE, StatusRow, gravest, status
+from lowwater.lake.ledgers.interval_states import HALF, MISSING, STALE, StatusRow, gravest, set_status
 from lowwater.lake.ledgers.runs import (
     AUDIT,
     DONE,
@@ -53,7 +53,7 @@ CHANGES = "the state of the interval before changes"
 
 @dataclass(frozen=True)
 class Due:
-    """An interval of a query set that should run.
+    """An interval of a query set that should run, or a stretch of intervals without a record, which runs as one.
 
     Attributes:
         query_set: name of the query set.
@@ -68,6 +68,7 @@ class Due:
         bytes: estimated size in `lfta/` and `streams/`, and meanwhile in `_work/`; None without earlier runs.
         blocked: why the interval cannot start; empty if it can.
         at_edge: whether only the begin or end of captures blocks it, so that `through_end` would run it.
+        intervals: number of the intervals: more than one in a stretch.
     """
 
     query_set: str
@@ -82,6 +83,7 @@ class Due:
     blocked: str = ""
     exact: bool = True
     at_edge: bool = False
+    intervals: int = 1
 
 
 @dataclass(frozen=True)
@@ -164,14 +166,13 @@ def due(job: Job, selection: DueSelection) -> list[Due]:
     captures = job.captures()
     rows_of_run = 1 + 3 * len(job.plan.queries)
     recent = read_replays(job.lake, job.query_set, newest=NEWEST * rows_of_run)
-    asked_for = _all_of(job, selection)
     groups: dict[tuple[int, int], list[StatusRow]] = defaultdict(list)
-    asks = expected(job, captures)
+    replays = read_replays(job.lake, job.query_set, selection.span)
 
     def wanted(start: int, end: int) -> bool:
-        return selection.holds(start, end) and end - start == job.length and start % job.length == 0
+        return selection.holds(start, end) and start % job.length == end % job.length == 0
 
-    for row in status(job.lake, [replace(asks, also=(*asks.also, *asked_for))], wanted, selection.span):
+    for row in set_status(expected(job, captures), replays, selection.start, selection.end, wanted):
         groups[row.start, row.end].append(row)
     due_intervals: list[Due] = []
     chain = _Chain([query for query in job.plan.queries if hands_over(query.high)])
@@ -252,17 +253,10 @@ def outdated_audits(job: Job, selection: DueSelection) -> list[tuple[int, int]]:
 
 def _check_bounds(job: Job, selection: DueSelection) -> None:
     if selection.start is not None and selection.end is not None:
-        job.intervals(selection.start, selection.end)
+        job.require_bounds(selection.start, selection.end)
     for bound in (selection.start, selection.end):
         if bound is not None and bound % job.length:
-            job.intervals(bound, bound + job.length)
-
-
-def _all_of(job: Job, selection: DueSelection) -> tuple[tuple[int, int], ...]:
-    """Every interval of a range with two bounds, also without captures."""
-    if selection.start is None or selection.end is None:
-        return ()
-    return tuple(job.intervals(selection.start, selection.end))
+            job.require_bounds(bound, bound + job.length)
 
 
 def _due(inputs: IntervalInputs, rows: Sequence[StatusRow], guess: Estimate, files: PacketFiles) -> Due | None:
@@ -294,4 +288,5 @@ def _due(inputs: IntervalInputs, rows: Sequence[StatusRow], guess: Estimate, fil
         "; ".join(first.lacking),
         reads.exact,
         edge,
+        first.intervals,
     )
