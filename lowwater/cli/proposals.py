@@ -20,7 +20,7 @@ from lowwater.capture.doubts import doubts
 from lowwater.cli.proposed_records import SCHEMA, SCHEMA_HEAD, commented, record_settings, toml_text, undecided
 from lowwater.config import FILE_NAME, Config, load_config, section_of
 from lowwater.errors import ConfigError, LowwaterError
-from lowwater.instants import HOUR, format_duration, format_instant
+from lowwater.instants import format_duration, format_instant
 from lowwater.lake.files.names import LinkFiles
 from lowwater.lake.files.patterns import literal
 from lowwater.lake.files.proposal import LinkProposal, Proposal, files_below, propose
