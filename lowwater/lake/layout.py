@@ -43,7 +43,7 @@ CAPTURES = pa.schema(
         pa.field("smallest", _INT),
         pa.field("largest", _INT),
         pa.field("median", _INT),
-        _required("covers_from", _INT),  # coverage in force (T5); equal to covers_to if the capture covers nothing
+        _required("covers_from", _INT),  # what it covers by itself (T5); equal to covers_to if it covers nothing
         _required("covers_to", _INT),
         pa.field("declared_from", _INT),
         pa.field("declared_to", _INT),
@@ -67,6 +67,10 @@ CAPTURES = pa.schema(
         pa.field("late", _INT),  # sane records at or after its end
         pa.field("by_hand", pa.bool_()),  # the coverage was declared by `ingest --covers`
         pa.field("left_out", pa.string()),  # in the log of a tool: {type of records left out: number}, JSON
+        pa.field("lull", _INT),  # longest time between two arrivals in the file, ns; NULL without a record
+        pa.field("file_first", _INT),  # first and largest timestamp of the file, over all of its interfaces
+        pa.field("file_largest", _INT),
+        pa.field("rotated", pa.bool_()),  # the end of its declared coverage was made up from a rotation
     ]
 )
 """A row for every capture and link (T5, T7). A capture without rows here is not ingested, whatever files exist.

@@ -15,11 +15,12 @@ from lowwater.capture.reader import DECODER_VERSION
 from lowwater.capture.tables.reader import READER_VERSION, TableOptions
 from lowwater.config import Link, section_of
 from lowwater.errors import OverlapError
-from lowwater.instants import format_duration, format_instant
+from lowwater.instants import SECOND, format_duration, format_instant, spoken_duration
 from lowwater.lake.files.rotation import covers_key
 from lowwater.lake.ingestion.survey import starts_with
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.captures import Capture, family_captures, put_captures
+from lowwater.plan.temporal import END_OF_TIME
 from lowwater.storage.captures import capture_path
 
 Coverage = tuple[int, int]
@@ -78,7 +79,9 @@ class LedgerFile:
             return self.row.declared
         return declared or (self.row.declared if self.row.by_hand is None else None)
 
-    def covering(self, declared: Coverage | None, growing: bool, by_hand: bool | None = False) -> LedgerFile:
+    def covering(
+        self, declared: Coverage | None, growing: bool, by_hand: bool | None = False, rotated: bool | None = False
+    ) -> LedgerFile:
         """Returns the file with its coverage (T5).
 
         A file that ended cleanly covers its declared time. A cut or growing file covers the time from the declared
@@ -90,6 +93,7 @@ class LedgerFile:
             declared: declared coverage [from, to), ns; None without one.
             growing: whether the file is still being written.
             by_hand: whether `--covers` declared it; None if unknown.
+            rotated: whether its end is made up from the rotation; None if unknown.
         """
         first = min((row.first for row in self.rows if row.first is not None), default=None)
         start, end = (first, self.largest) if declared is None else declared
@@ -108,6 +112,9 @@ class LedgerFile:
                     declared_to=bounds[1],
                     growing=growing,
                     by_hand=by_hand,
+                    file_first=first,
+                    file_largest=self.largest,
+                    rotated=rotated if declared is not None else False,
                 )
                 for row in self.rows
             )
@@ -231,37 +238,84 @@ def _overlap(row: Capture, other: Capture) -> int:
     return min(row.covers_to, other.covers_to) - max(row.covers_from, other.covers_from)
 
 
+def _overlap(row: Capture, other: Capture) -> int:
+    return min(row.covers_to, other.covers_to) - max(row.covers_from, other.covers_from)
+
+
 def _refuse_overlap(rows: Sequence[Capture], others: Sequence[Capture], settings: Link) -> None:
     by_link = {row.link: row for row in rows}
     for other in others:
-        if (row := by_link.get(other.link)) is not None and (overlap := _overlap(row, other)) > settings.longest_skew:
-            _refuse(row, other, overlap, settings)
+        if (row := by_link.get(other.link)) is not None:
+            _refuse(row, other, settings)
 
 
-def _refuse(row: Capture, other: Capture, overlap: int, settings: Link) -> None:
-    shorter = min(row.covers_to - row.covers_from, other.covers_to - other.covers_from)
-    key = _shared_key(row, other, settings)
-    beside = key is None and 2 * overlap >= shorter
-    why = ": they look like captures of several links" if beside else ""
-    hint = several_links(row.link, row.path)
-    if not beside:
-        hint = f"{hint}; or, if its disorder is as long, set skew to no less in {section_of(row.link)}"
-    if key is not None:
+def _refuse(row: Capture, other: Capture, settings: Link) -> None:
+    """Raises an error if two files of a link overlap by more than the skew (T1): by their records, or by what people
+    declared of both. An end that a rotation made up overlaps nothing."""
+    skew = settings.longest_skew
+    if (overlap := _shared_time(row, other)) > skew:
+        raise _same_time(row, other, overlap, settings)
+    if row.is_declared and other.is_declared and (overlap := _overlap(row, other)) > skew:
+        key = _shared_key(row, other, settings)
         section = section_of(row.link.partition("/")[0], "covers")
-        why = f": both have their coverage from the line {key!r} of {section}"
-        hint = "write a line for each file; where a name fits several, the first counts"
-    elif row.first is not None and row.first == other.first:
-        hint = f"if they are two versions of one file, ingest the right one under the name of the other; else {hint}"
+        why = "" if key is None else f": both have their coverage from the line {key!r} of {section}"
+        hint = f"say what each covers, by --covers FROM/TO or a line of {section}"
+        if key is not None:
+            hint = "write a line for each file; where a name fits several, the first counts"
+        first, second = (f"{capture.path} ({span(capture)})" for capture in (row, other))
+        raise OverlapError(
+            f"link {row.link!r}: {first} and {second} are declared to overlap by {format_duration(overlap)}, more than "
+            f"the link's skew of {format_duration(skew)}{why}",
+            hint,
+            row.link,
+            first,
+            second,
+        )
+
+
+def _extent(row: Capture) -> Coverage:
+    """Returns the time of the records of a file, ns. Those outside of its declared coverage are `uncovered`: they do
+    not say when it was taken."""
+    if row.first is None or row.largest is None:
+        return END_OF_TIME, 0
+    begin, end = row.declared or (0, END_OF_TIME)
+    return max(row.first, begin), min(row.largest, end)
+
+
+def _shared_time(row: Capture, other: Capture) -> int:
+    (begin, end), (other_begin, other_end) = _extent(row), _extent(other)
+    return min(end, other_end) - max(begin, other_begin)
+
+
+def _same_time(row: Capture, other: Capture, overlap: int, settings: Link) -> OverlapError:
+    before, after = sorted((row, other), key=lambda each: (_extent(each), each.path))
+    (begin, last), (_, end) = _extent(after), _extent(before)
+    lengths = [high - low for low, high in map(_extent, (row, other))]
+    hint = (
+        f"two recorders: {several_links(row.link, row.path)}; one recorder: set skew = "
+        f'"{format_duration(_rounded_up(overlap))}" in {section_of(row.link.partition("/")[0])}, and both are read'
+    )
+    if row.first is not None and row.first == other.first:
+        hint = f"if they are two versions of one file, ingest the right one under the name of the other; {hint}"
     first, second = (f"{capture.path} ({span(capture)})" for capture in (row, other))
-    raise OverlapError(
-        f"link {row.link!r}: {first} and {second} overlap by {format_duration(overlap)}, more than the link's skew of "
-        f"{format_duration(settings.longest_skew)}{why}",
+    return OverlapError(
+        f"link {row.link!r}: {after.path} begins at {format_instant(begin)}, {spoken_duration(end - begin)} before "
+        f"{before.path} ends, and goes on to {format_instant(last)}; the skew of the link is "
+        f"{format_duration(settings.longest_skew)}. Either these are two recorders, or the clock of the recorder was "
+        "put back",
         hint,
         row.link,
         first,
         second,
-        beside,
+        2 * overlap >= min(lengths),
+        overlap,
     )
+
+
+def _rounded_up(length: int) -> int:
+    """Rounds a length (ns) up to seconds, or to minutes where it is longer than one."""
+    unit = SECOND if length <= 60 * SECOND else 60 * SECOND
+    return -(-length // unit) * unit
 
 
 def _shared_key(row: Capture, other: Capture, settings: Link) -> str | None:
