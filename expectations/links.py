@@ -104,6 +104,21 @@ class ExpectLinkRecordsToLieInside(LinkRule):
         return "; ".join(reasons)
 
 
+class ExpectLinkCapturesToHoldRecordsToTheirEnds(LinkRule):
+    """No capture covers a time at one of its ends that is silent far beyond the lulls inside of it (SEMANTICS T5)."""
+
+    rule = "Captures hold records to the ends of what they cover"
+    measures = ("read", "silent_ns")
+    message_columns = ("interval", "captures", "silent")
+
+    def holds(self, row: Row) -> bool:
+        return bool(row["silent_ns"] == 0)
+
+    def reason(self, row: Row) -> str:
+        silent = f"{span(row['silent_ns'])} count as covered without a record"
+        return f"{silent}, and the recorder may have been stopped: {row['silent']}"
+
+
 class ExpectLinkViolationsToStayWithinLimit(LinkRule, Within):
     """The share of records later than the skew is at most a limit of the link (SEMANTICS T2)."""
 

@@ -200,7 +200,8 @@ def test_overlap_proposes_two_links_and_leaves_nothing(lake: Lake, tmp_path: Pat
     before = contents(lake)
     with pytest.raises(
         OverlapError,
-        match=r'3\.pcap begins at .*18Z, 2 s before .*2\.pcap ends.* 1s.*two recorders, or[\s\S]*--link a-2.*"2s" in \[links.a\]',
+        match=r"3\.pcap begins at .*18Z, 2 s before .*2\.pcap ends.* 1s.*two recorders, or[\s\S]*--link a-2.*"
+        r'"2s" in \[links.a\]',
     ):
         ingest(lake, "a", [capture(tmp_path / "3.pcap", [18, 30])], CONFIG)
     assert contents(lake) == before
@@ -209,7 +210,7 @@ def test_overlap_proposes_two_links_and_leaves_nothing(lake: Lake, tmp_path: Pat
 
 @pytest.mark.slow
 def test_captures_of_several_links_are_one_message(lake: Lake, tmp_path: Path) -> None:
-    """Nine nodes in one folder, ingested as one link: said once, with the names, and the skew of the longest overlap."""
+    """Nine nodes in one folder, ingested as one link: said once, with the names, and the longest overlap."""
     files = [capture(tmp_path / f"n{n}.pcap", [n, 1000 + n]) for n in range(9)]
     with pytest.raises(OverlapError) as caught:
         ingest(lake, "node_10.1.0.11", files, CONFIG)

@@ -166,7 +166,8 @@ def test_interfaces_of_a_file_end_with_the_file(tmp_path: Path) -> None:
         link: [(b - at(0), e - at(0)) for b, e in found.spans]
         for link, found in read_captures(lake, ["a/eth0", "a/eth1"]).items()
     }
-    assert covered == dict.fromkeys(covered, [(0, 600 * SECOND), (1200 * SECOND, 4800 * SECOND)])
+    each = [(0, 600 * SECOND), (1200 * SECOND, 4800 * SECOND)]
+    assert covered == {"a/eth0": each, "a/eth1": each}
 
 
 def test_a_clock_that_was_put_back_is_told_with_both_readings(tmp_path: Path) -> None:
