@@ -72,7 +72,7 @@ def test_a_record_before_since_is_in_an_interval_and_in_no_row(tmp_path: Path) -
     assert listed(root) == [(0, False, False), (1, False, False), (2, False, False)]
     assert accounted(root) == (5, 5)
     ((_, found),) = lake_records_outside(open_lake(root), "a", load_config(root).link("a"))
-    assert found == OutsideCount(early=2, late=1)
+    assert found == OutsideCount(early=2, late=1, cut_off=3)
     assert outside_lines(open_lake(root), load_config(root)) == [
         "link 'a': 3 records outside: a.pcap: 2 before since, 2027-01-15T09:00:00Z: in no row; "
         "1 at or after until, 2027-01-15T10:00:00Z: in no row"

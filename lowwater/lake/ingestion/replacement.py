@@ -238,10 +238,6 @@ def _overlap(row: Capture, other: Capture) -> int:
     return min(row.covers_to, other.covers_to) - max(row.covers_from, other.covers_from)
 
 
-def _overlap(row: Capture, other: Capture) -> int:
-    return min(row.covers_to, other.covers_to) - max(row.covers_from, other.covers_from)
-
-
 def _refuse_overlap(rows: Sequence[Capture], others: Sequence[Capture], settings: Link) -> None:
     by_link = {row.link: row for row in rows}
     for other in others:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
@@ -66,6 +66,20 @@ def gaps(link: str, captures: Sequence[Capture], settings: Link, start: int, end
     if at < end:
         missing.append(Gap(link, at, end))
     return missing
+
+
+def covered_share(link: str, captures: Sequence[Capture], settings: Link, start: int, end: int) -> float:
+    """Returns how much of [start, end), ns, lies in the life of a link and in its coverage, 0 to 1."""
+    begin, last = max(start, settings.since or 0), min(end, END_OF_TIME if settings.until is None else settings.until)
+    missing = sum(gap.until - gap.since for gap in gaps(link, captures, settings, start, end))
+    return max(0, last - begin - missing) / (end - start)
+
+
+def any_covers(
+    captures: Mapping[str, Sequence[Capture]], config: Config, links: Iterable[str], start: int, end: int
+) -> bool:
+    """Whether one of the links covers some of [start, end), ns. What no link covers is not zero, but not known."""
+    return any(covered_share(link, captures.get(link, ()), config.link(link), start, end) > 0 for link in links)
 
 
 def tolerated(link: str, captures: Sequence[Capture], settings: Link) -> list[Gap]:

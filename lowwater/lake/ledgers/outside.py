@@ -6,14 +6,14 @@ Between `packets/` and the accounts (SEMANTICS T5, A1): no setting may remove a 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import PurePath
 from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
 
-from lowwater.config import Config, Link
+from lowwater.config import Config, Link, section_of
 from lowwater.instants import format_instant
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.captures import Capture, Captures, ingested_links, read_captures
@@ -31,11 +31,14 @@ class OutsideCount:
         late: records at or after `until`; no run reads them.
         uncovered: records within the life of the link that lie outside of the declared coverage by more than the skew,
             so that disorder at a rotation does not explain them; runs read them.
+        cut_off: of the early and late ones, those that are not late beyond the skew: only `since` and `until` keep them
+            out of rows.
     """
 
     early: int = 0
     late: int = 0
     uncovered: int = 0
+    cut_off: int = 0
 
     @property
     def unread(self) -> int:
@@ -48,7 +51,8 @@ class OutsideCount:
         return self.early + self.late + self.uncovered
 
     def __add__(self, other: OutsideCount) -> OutsideCount:
-        return OutsideCount(self.early + other.early, self.late + other.late, self.uncovered + other.uncovered)
+        pairs = zip(astuple(self), astuple(other), strict=True)
+        return OutsideCount(*(mine + theirs for mine, theirs in pairs))
 
 
 def outside(
@@ -85,7 +89,8 @@ def outside(
             declared = capture.declared[0] - settings.longest_skew, capture.declared[1] + settings.longest_skew
         count = OutsideCount()
         for row in _rows(files, link, capture.attempt):
-            count += _of_file(PacketFiles.path(row), link, row, life, declared, (start, end, clock))
+            bounds = start, end, clock
+            count += _of_file(PacketFiles.path(row), link, row, life, declared, bounds, settings.longest_skew)
         if count != OutsideCount():
             counts.append((capture, count))
     return counts
@@ -145,6 +150,7 @@ def _of_file(
     life: tuple[int, int],
     declared: tuple[int, int],
     arrivals: tuple[int, int, int],
+    skew: int,
 ) -> OutsideCount:
     start, end, clock = arrivals
     least, most = row["min.timestamp"], row["max.timestamp"]
@@ -152,18 +158,48 @@ def _of_file(
     if last < start or first >= end or (least >= max(life[0], declared[0]) and most < min(life[1], declared[1])):
         return OutsideCount()
     if start <= first and last < end:
+        cut_off = row["num_records"] if first - most <= skew else 0  # else all of them are late
         if most < life[0]:
-            return OutsideCount(early=row["num_records"])
+            return OutsideCount(early=row["num_records"], cut_off=cut_off)
         if least >= life[1]:
-            return OutsideCount(late=row["num_records"])
+            return OutsideCount(late=row["num_records"], cut_off=cut_off)
     with readable(link, path):
         table = pq.read_table(local(path), columns=["timestamp", "arrival"], partitioning=None)
     stamps, clocks = (table.column(name).to_numpy() for name in ("timestamp", "arrival"))
     clocks = np.maximum(clocks, clock)
-    stamps = stamps[(clocks >= start) & (clocks < end)]
+    chosen = (clocks >= start) & (clocks < end)
+    stamps = stamps[chosen]
     early, late = stamps < life[0], stamps >= life[1]
     strays = ((stamps < declared[0]) | (stamps >= declared[1])) & ~early & ~late
-    return OutsideCount(*(int(marks.sum()) for marks in (early, late, strays)))
+    cut_off = (early | late) & (clocks[chosen] - stamps <= skew)
+    return OutsideCount(*(int(marks.sum()) for marks in (early, late, strays, cut_off)))
+
+
+def cut_off_lines(
+    files: PacketFiles, link: str, captures: Sequence[Capture], settings: Link, start: int, end: int
+) -> list[str]:
+    """Describes the records that arrive in [start, end), ns, and that only `since` and `until` keep out of rows.
+
+    Arguments as of `outside`; a line, or none.
+    """
+    if settings.since is None and settings.until is None:
+        return []
+    counts = [
+        (capture, count) for capture, count in outside(files, link, captures, settings, start, end) if count.cut_off
+    ]
+    if not counts:
+        return []
+    total = sum(count.cut_off for _, count in counts)
+    sides = {"since": any(count.early for _, count in counts), "until": any(count.late for _, count in counts)}
+    bounds = " and ".join(
+        f'{name} = "{format_instant(getattr(settings, name) or 0)}"' for name, there in sides.items() if there
+    )
+    names = dict.fromkeys(capture.path.rpartition("/")[2] for capture, _ in counts)
+    more = f" and {len(names) - 1:,} more captures" if len(names) > 1 else ""
+    return [
+        f"link {link!r}: {total:,} records of {next(iter(names))}{more} are in no row: change {bounds} in "
+        f"{section_of(link)} if they belong to the link"
+    ]
 
 
 def strays(paths: Iterable[PurePath], declared: tuple[int, int]) -> tuple[int, int]:
