@@ -192,3 +192,19 @@ def test_a_clock_that_was_put_back_is_told_with_both_readings(tmp_path: Path) ->
     assert states(root) == {1: ("done", 360), 2: ("done", 720), 3: ("done", 360)}
     rows = Job.open(root, "n", root).inputs(at(2 * HOUR), at(3 * HOUR), read_captures(lake, "a")).scan("a")
     assert (rows.sane, rows.violations.num_rows) == (720, 0)
+
+
+def test_a_gap_before_the_interval_says_which_query_looks_back(tmp_path: Path) -> None:
+    root = tmp_path / "lake"
+    lake = world(root)
+    (root / "n.gsql").write_text(
+        "DEFINE { query_name near; } SELECT x.time AS t FROM a.ETH x [RANGE 60 s], a.ETH y [RANGE 60 s] "
+        "WHERE x.len = y.len\n"
+    )
+    put(lake, [named(root, HOUR, every(HOUR, 2 * HOUR)), named(root, 2 * HOUR, every(2 * HOUR, 3 * HOUR))])
+    job = Job.open(root, "n", root)
+    (line,) = job.inputs(at(HOUR), at(2 * HOUR), job.captures()).lacking()
+    assert line == (
+        "link 'a': no capture covers 2027-01-15T08:59:00Z to 2027-01-15T09:00:00Z (its first capture begins there); "
+        "query near looks back 1min, to 2027-01-15T08:59:00Z; if nothing is missing there, set since in [links.a]"
+    )

@@ -71,8 +71,12 @@ def check_dates(folder: Path, named: LinkFiles, facts: Sequence[CaptureFacts], s
     rotation = _next_length(dated[0]) if single else _most_frequent(distances)
     if rotation is None:
         return NameDates(why="the dates in the names are at no regular distance")
-    if min(distances, default=rotation) < rotation - skew:
-        return NameDates(why=f"most files are {format_duration(rotation)} apart by their names, but not all that far")
+    if contradicting := _no_restart(ordered, starts, dated, rotation, skew):
+        name = format_instant(starts[contradicting.path])
+        return NameDates(
+            why=f"most files are {format_duration(rotation)} apart by their names, but the records of that of {name} go on "
+            "when the next one begins"
+        )
     ahead = _ahead(starts, dated)
     since, until = ordered[0] - ahead, ordered[-1] - ahead + rotation
     for capture in dated:
@@ -89,6 +93,23 @@ def check_dates(folder: Path, named: LinkFiles, facts: Sequence[CaptureFacts], s
     if starts[first.path] == ordered[0] and late > since + rotation // NEAR:
         since = late  # the capture began within the time of its first file
     return NameDates(rotation, "", single, ahead, since, until)
+
+
+def _no_restart(
+    ordered: Sequence[int], starts: Mapping[Path, int], dated: Sequence[CaptureFacts], rotation: int, skew: int
+) -> CaptureFacts | None:
+    """Returns a file that another one follows sooner than its rotation, though its records go on; None without one.
+
+    A recorder that is started again begins a file at once. The file before it then covers to its last record (T5).
+    """
+    following = dict(pairwise(ordered))
+    ahead = _ahead(starts, dated)
+    for capture in dated:
+        start = starts[capture.path]
+        after = following.get(start)
+        if after is not None and after < start + rotation - skew and _end(capture) + ahead > after + skew:
+            return capture
+    return None
 
 
 def _start(folder: Path, named: LinkFiles, name: str) -> int | None:

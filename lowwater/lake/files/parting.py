@@ -13,6 +13,7 @@ from itertools import combinations, pairwise
 from lowwater.instants import SECOND
 from lowwater.lake.files.names import NameGroup
 from lowwater.lake.files.sample import Sample, largest
+from lowwater.lake.ledgers.silences import FACTOR
 
 DISORDER = 10 * SECOND
 """A longer overlap means several links; so does a shorter one of at least half of the shorter capture."""
@@ -71,9 +72,12 @@ def overlap(names: Sequence[str], sample: Sample, read: Iterable[str]) -> int:
     return max((-pause for pause in _pauses(names, sample, read)), default=0)
 
 
-def pause(names: Sequence[str], sample: Sample, read: Iterable[str]) -> int:
-    """Returns the longest pause (ns) between a file among `read` and the next one; names are in order of time."""
-    return max(_pauses(names, sample, read), default=0)
+def pause(names: Sequence[str], sample: Sample, read: Iterable[str], silence: int) -> int:
+    """Returns the longest usual pause (ns) between a file among `read` and the next one; names are in order of time.
+
+    A pause that is long beside the longest silence inside of files (ns) is a gap: the recorder was stopped.
+    """
+    return max((length for length in _pauses(names, sample, read) if length <= FACTOR * silence), default=0)
 
 
 def _pauses(names: Sequence[str], sample: Sample, read: Iterable[str]) -> Iterator[int]:

@@ -51,8 +51,8 @@ class LinkProposal:
         until: end of the captures' coverage, ns, after the last record; None without a record.
         of: pattern of files of several links that overlap in time, this link among them; empty for a single link.
         mixed: whether its own files overlap in time.
-        tolerance: proposed gap tolerance, ns, if pauses between files exceed the default, but not the silences within
-            files; else 0.
+        tolerance: proposed gap tolerance, ns, if pauses between files exceed the default, but are not long beside the
+            silences within files; else 0.
         records: protocol of the records, or the ready one of a log; None for packets.
     """
 
@@ -172,9 +172,9 @@ def _link(sample: Sample, named: LinkFiles, part: LinkGroup) -> LinkProposal | N
         begins = [begin for capture in facts if (begin := earliest(capture, skew)) is not None]
         ends = [end for capture in facts if (end := largest(capture)) is not None]
         since, until = min(begins, default=None), max(ends) + 1 if ends else None
-    between = 0 if part.mixed or dates.rotation else pause(names, sample, read)
     silence = max((length for interface in interfaces for _, length in interface.gaps.longest()), default=0)
-    tolerance = _usual(between) if Link().gap_tolerance < between <= silence else 0
+    between = 0 if part.mixed or dates.rotation else pause(names, sample, read, silence)
+    tolerance = _usual(between) if between > Link().gap_tolerance else 0
     return LinkProposal(
         named, dates, skew, max(latest, behind), tuple(facts), since, until, part.of, part.mixed, tolerance,
         sample.records.get(facts[0].path.relative_to(sample.folder).as_posix()),

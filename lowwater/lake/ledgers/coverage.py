@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
@@ -21,6 +21,8 @@ from lowwater.plan.temporal import END_OF_TIME
 
 BEFORE, AFTER, BETWEEN, NONE = "before", "after", "between", "none"
 """Place of a gap among the captures of its link."""
+
+_UNTIL = "end its life with until, after its last record, or "
 
 NAMED = 3
 """Links that a sentence about several links names."""
@@ -197,19 +199,24 @@ def _place(gap: Gap, captures: Sequence[Capture]) -> str:
     return AFTER if gap.since >= spans[-1][1] else BETWEEN
 
 
-def gap_texts(gap_list: Sequence[Gap], captures: Mapping[str, Sequence[Capture]]) -> list[str]:
+def gap_texts(
+    gap_list: Sequence[Gap], captures: Mapping[str, Sequence[Capture]], why: Callable[[Gap], str] = lambda gap: ""
+) -> list[str]:
     """Describes gaps; gaps of several links at one place with a common bound become one sentence.
 
     Args:
         gap_list: the gaps.
         captures: link -> all of its ledger rows.
+        why: says why a gap matters that lies before the interval; an empty text for others.
     """
-    groups: dict[tuple[str, tuple[int, ...]], list[Gap]] = defaultdict(list)
+    groups: dict[tuple[str, tuple[int, ...], str], list[Gap]] = defaultdict(list)
     for gap in gap_list:
-        groups[_kind(gap, captures.get(gap.link, ()))].append(gap)
+        groups[*_kind(gap, captures.get(gap.link, ())), why(gap)].append(gap)
     lines = []
-    for (kind, _), group in groups.items():
-        hint = f"; {_life(group)}" if kind == BEFORE and _nothing_before(group, captures) else ""
+    for (kind, _, reason), group in groups.items():
+        hint = f"; {reason}" if reason else ""
+        if kind == BEFORE and _nothing_before(group, captures):
+            hint += f"; {_life(group)}"
         if len(group) == 1 or not kind:
             texts = [gap_text(gap, captures.get(gap.link, ())) for gap in group]
             lines += [f"{text}{hint}" for text in texts]
@@ -244,7 +251,7 @@ def _kind(gap: Gap, captures: Sequence[Capture]) -> tuple[str, tuple[int, ...]]:
     return place, bounds.get(place, (gap.until,))
 
 
-def gap_error(gap: Gap, start: int, end: int, captures: Sequence[Capture] = ()) -> GapError:
+def gap_error(gap: Gap, start: int, end: int, captures: Sequence[Capture] = (), why: str = "") -> GapError:
     """Makes the error of a gap for the interval [start, end), ns.
 
     Args:
@@ -252,15 +259,16 @@ def gap_error(gap: Gap, start: int, end: int, captures: Sequence[Capture] = ()) 
         start: first instant of the interval, ns since the epoch.
         end: end of the interval, ns since the epoch, exclusive.
         captures: all ledger rows of the link; the text names files beside the gap.
+        why: why the gap matters, if it lies before the interval.
     """
     # since behind records, and until before them, would take them out of every row
     life = {
         NONE: "bound its life with since and until, or ",
-        AFTER: "end its life with until, or ",
+        AFTER: "" if Captures.of(captures).meeting(gap.since + 1, END_OF_TIME) else _UNTIL,
         BEFORE: "begin its life with since, or " if _nothing_before([gap], {gap.link: captures}) else "",
     }.get(_place(gap, captures), "")
     return GapError(
-        f"interval {format_instant(start)} to {format_instant(end)}: {gap_text(gap, captures)}",
+        f"interval {format_instant(start)} to {format_instant(end)}: {gap_text(gap, captures)}{why and f'; {why}'}",
         "ingest the missing capture; or say what a file covers: "
         f"lowwater ingest --lake DIR --link {gap.link} --covers FROM/TO FILE; "
         f'or, in {section_of(gap.link)}, {life}set policy = "publish"',
