@@ -1,5 +1,5 @@
-"""Random recorders that rotate, drift, stop and start again: whatever the order and the portions of ingest, coverage
-and states are equal, each packet is in the account of an interval, and no interval is done with a gap that nobody names.
+"""Random recorders that rotate, drift, stop and start again: in whatever order and portions they are ingested, coverage
+and states are equal, each packet is in the account of an interval, and no interval is done with a gap that is not named.
 """
 
 from __future__ import annotations
