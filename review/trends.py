@@ -207,7 +207,7 @@ def _judged(snapshot: Snapshot, past: IntervalHistory, kind: str, name: str, que
         if start < first:
             continue
         before = IntervalHistory(settings, {(kind, name): near}).before(kind, name, start)
-        found.judged += bool(before)
+        found.judged += bool(before) and is_whole(items)
         about = {"interval": format_instant(start)}
         if kind == LINK:
             row = link_row(about, _whole(items), [_whole(each) for each in before], settings, _skew(snapshot, name))

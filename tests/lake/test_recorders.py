@@ -1,5 +1,5 @@
 """Random recorders that rotate, drift, stop and start again: in whatever order and portions they are ingested, coverage
-and states are equal, each packet is in the account of an interval, and no interval is done with a gap that is not named.
+and states are equal, each packet is in the account of an interval, and no interval is done with a gap without a name.
 """
 
 from __future__ import annotations
@@ -39,11 +39,12 @@ class Recorder:
 
 
 def recorder(rng: random.Random) -> Recorder:
-    """Runs of half an hour to four hours, up to three stops; files by the clock or from the start of the program."""
+    """Up to three runs (a fourth silence would be usual) of half an hour to four hours; files by the clock or from the
+    start of the program."""
     by_clock, step = rng.random() < 0.5, rng.uniform(5, 30)
     now = rng.randrange(0, 2 * HOUR) if rng.random() < 0.5 else 0
     made = Recorder([], [], 0)
-    for _ in range(rng.randint(1, 4)):
+    for _ in range(rng.randint(1, 3)):
         stop = now + rng.randrange(HOUR // 2, 4 * HOUR)
         begin, file, time = now, now, float(now)
         records: list[float] = []

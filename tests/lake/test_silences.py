@@ -14,7 +14,7 @@ from lowwater.instants import SECOND
 from lowwater.lake.ledgers.captures import Capture, Captures
 from lowwater.lake.ledgers.silences import silence_text, silences
 from tests.lake.support import at
-from tests.lake.test_coverage import row
+from tests.lake.test_coverage import empty, row
 
 HOUR = 3600
 LINK = Link()
@@ -97,6 +97,28 @@ def test_records_of_another_capture_end_a_silence() -> None:
     parts = [hour(0, every(0, 600), whole), hour(0, every(600, 3000), whole), hour(0, every(3000, HOUR), whole)]
     assert found(parts) == []
     assert found([parts[0], parts[2]]) == [(590, 3000), (590, 3000)], "the middle one is missing"
+
+
+def test_records_of_captures_before_tell_of_one_with_too_few() -> None:
+    """The recorder was stopped a moment after the file of the hour was opened, or before a packet came."""
+    history = [hour(n, every(0, HOUR)) for n in range(3)]
+    assert found([*history, hour(3, [2])]) == [(3 * HOUR + 2, 4 * HOUR)]
+    nothing = replace(empty(3 * HOUR, 4 * HOUR), lull=None)
+    assert found([*history, nothing]) == [(3 * HOUR, 4 * HOUR)]
+    texts = [
+        silence_text(each)
+        for last in (hour(3, [2]), nothing)
+        for each in silences(Captures([*history, last]), LINK, at(0), at(1e6))
+    ]
+    assert texts == [
+        "10800.pcap covers 2027-01-15T11:00:02Z to 2027-01-15T12:00:00Z behind its last record, 59 min 58 s, but "
+        "records of the link before it are at most 10 s apart",
+        "10800.pcap covers 2027-01-15T11:00:00Z to 2027-01-15T12:00:00Z without a record, 1 h, but records of the link "
+        "before it are at most 10 s apart",
+    ]
+    assert found([hour(0, [2]), nothing]) == [], "nothing is known of the link"
+    nights = [hour(n, every(0, HOUR)) if n % 24 < 12 else replace(empty(n * HOUR, (n + 1) * HOUR)) for n in range(96)]
+    assert len(found(nights)) == 3, "the first hours of the first night"
 
 
 def test_pauses_within_the_tolerance_are_no_silence() -> None:

@@ -74,8 +74,8 @@ def check_dates(folder: Path, named: LinkFiles, facts: Sequence[CaptureFacts], s
     if contradicting := _no_restart(ordered, starts, dated, rotation, skew):
         name = format_instant(starts[contradicting.path])
         return NameDates(
-            why=f"most files are {format_duration(rotation)} apart by their names, but the records of that of {name} go "
-            "on when the next one begins"
+            why=f"most files are {format_duration(rotation)} apart by their names, but the records of that of {name} "
+            "go on when the next one begins"
         )
     ahead = _ahead(starts, dated)
     since, until = ordered[0] - ahead, ordered[-1] - ahead + rotation
