@@ -5,6 +5,7 @@ and states are equal, each packet is in the account of an interval, and no inter
 from __future__ import annotations
 
 import random
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lowwater.config import load_config
+from lowwater.instants import format_instant
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.ledgers.silences import silences
 from tests.breadth import examples
@@ -73,11 +75,17 @@ def test_what_a_recorder_left(tmp_path_factory: pytest.TempPathFactory, seed: in
     rng = random.Random(seed)
     made = recorder(rng)
     policy = rng.choice(["fail", "publish"])
+    first, last = made.runs[0][0], made.runs[-1][1]
+    bounds = {"since": rng.randint(first - HOUR, last)}
+    bounds["until"] = rng.randint(max(first, bounds["since"]) + 1, last + HOUR)
+    kept = [name for name in bounds if rng.random() < 0.3]
+    life = "\n".join(f'{name} = "{format_instant(at(bounds[name]))}"' for name in kept)
+    hours = Counter(int(each // HOUR) for _, records in made.files for each in records)
     seen = []
     for order in range(2):
         root = tmp_path_factory.mktemp("recorder") / "lake"
         # Files drift by as much as a lull: tcpdump opens one with the first packet behind the hour.
-        lake = world(root, f'policy = "{policy}"\ngap_tolerance = "{int(made.lull) + 2}s"')
+        lake = world(root, f'policy = "{policy}"\ngap_tolerance = "{int(made.lull) + 2}s"\n{life}')
         files: list[Path] = [named(root, begin, records) for begin, records in made.files]
         random.Random(seed + order).shuffle(files)
         portion = rng.choice([1, 2, len(files)])
@@ -89,8 +97,12 @@ def test_what_a_recorder_left(tmp_path_factory: pytest.TempPathFactory, seed: in
         assert accounted(root) == (packets, packets)
         link, captures = load_config(root).link("a"), read_captures(lake, "a")["a"]
         told = silences(captures, link, 0, at(10**6))
-        for hour, (state, _) in states(root, through_end).items():
+        for hour, (state, counted) in states(root, through_end).items():
             begin, end = hour * HOUR, (hour + 1) * HOUR
+            if state in ("done", "provisional"):
+                assert counted == hours[hour], (seed, hour, "a packet is in no row")
+            begin = max(begin, bounds["since"]) if "since" in kept else begin
+            end = min(end, bounds["until"]) if "until" in kept else end
             for (_, stopped), (again, _) in zip(made.runs, [*made.runs[1:], (10**6, 0)], strict=True):
                 length = min(again, end) - max(stopped, begin)
                 if state in ("done", "provisional") and length > 4 * made.lull + 10:

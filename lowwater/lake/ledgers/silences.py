@@ -49,8 +49,8 @@ def silences(captures: Sequence[Capture], settings: Link, start: int, end: int) 
     """Finds the long silences at the ends of captures that meet [start, end), ns, within the life of the link.
 
     Records that last m times their longest lull G show that the link is not silent for longer while it is recorded. A
-    silence of c times G at an end is long if c is more than FACTOR, and if of m + c lulls none of m would be so long but
-    once in RARE captures: binomial(m + c, m) >= RARE. So a few records say nothing: m = 20 asks for c = 3, m = 5 for 8,
+    silence of c times G at an end is long if c is more than FACTOR, and if binomial(m + c, m) >= RARE: by chance one is
+    so long in so many captures. So a few records say nothing: m = 20 asks for c = 3, m = 5 for 8,
     m = 2 for 44. They are the records of the capture, or of the BEFORE captures before it, of whose silences G then is
     the ENOUGH-th longest, since what so many of them do is usual.
 
