@@ -63,7 +63,7 @@ def recorder(rng: random.Random) -> Recorder:
             time = round(time + pause, 6)
         made.files.append((file, records))
         made.runs.append((begin, int(records[-1])))
-        now = stop + rng.randrange(10 * MINUTE, 3 * HOUR)
+        now = stop + rng.randrange(5 * MINUTE, rng.choice([HOUR // 2, 3 * HOUR]))
         if rng.random() < 0.3:
             now = -(-now // HOUR) * HOUR
     return made
@@ -105,6 +105,9 @@ def test_what_a_recorder_left(tmp_path_factory: pytest.TempPathFactory, seed: in
             end = min(end, bounds["until"]) if "until" in kept else end
             for (_, stopped), (again, _) in zip(made.runs, [*made.runs[1:], (10**6, 0)], strict=True):
                 length = min(again, end) - max(stopped, begin)
+                file = max(name for name, _ in made.files if name <= stopped)
+                if length > made.lull + 3 and again < file + HOUR - 1:
+                    assert state not in ("done", "provisional"), (seed, hour, stopped, again, "a gap without a name")
                 if state in ("done", "provisional") and length > 4 * made.lull + 10:
                     inside = [each for each in told if each.since < at(end) and each.until > at(begin)]
                     assert inside, (seed, hour, stopped, again)
