@@ -217,9 +217,8 @@ def _judged(snapshot: Snapshot, past: IntervalHistory, kind: str, name: str, que
         if marks:
             found.unusual.append((start, start + length, ", ".join(drift.replace("_", " ") for drift in marks)))
         values = {measure: value[""] for measure, value in items.items() if "" in value}
-        covered = values.pop(COVERED, max(0.0, 1 - values.get("gap", 0) / length))
-        if kind == LINK:
-            values["coverage"] = covered
+        if values.pop(COVERED, 1.0) or values.get("gap"):  # else the interval lies outside of the life of the link
+            values["coverage"] = max(0.0, 1 - values.get("gap", 0) / length)
         if "volume" not in values:
             found.absent.append(start)
         if start in seconds:
@@ -228,8 +227,9 @@ def _judged(snapshot: Snapshot, past: IntervalHistory, kind: str, name: str, que
             names = tuple(drift for drift, of in marks.items() if of == measure)
             found.points[measure].append(Point(start, start + length, value, names))
     for measure, points in found.points.items():
-        if measure not in ("coverage", "seconds"):
-            points += [Point(start, start + length, None) for start in found.absent]
+        if measure != "seconds":
+            measured_at = {point.start for point in points}
+            points += [Point(start, start + length, None) for start in found.absent if start not in measured_at]
             points.sort(key=lambda point: point.start)
     return found
 

@@ -296,7 +296,7 @@ class Batch:
             and new.row.declared == old.row.declared
             and new.row.growing == bool(old.row.growing)
             and bool(by_hand) == bool(old.row.by_hand)
-            and bool(new.row.rotated) == bool(old.row.rotated)
+            and new.row.is_declared == old.row.is_declared
         ):
             note_kept = (
                 f"; {_coverage_kept(declared)}" if keeps_declared and declared and declared != declared_now else ""

@@ -325,7 +325,7 @@ def _shared_key(row: Capture, other: Capture, settings: Link) -> str | None:
 def several_links(link: str, path: str) -> str:
     """Advises what to do about captures of one link that were taken at the same time."""
     return (
-        f"captures of one link follow one another: make each a link of its own, as --link {link}-2 or "
+        f"make each a link of its own, as --link {link}-2 or "
         f"--capture {link}-2=FILE, and name all of them in a set; `lowwater init {shlex.quote(str(Path(path).parent))} "
         "--lake NEW` finds and proposes them"
     )
