@@ -75,7 +75,13 @@ def overlap(names: Sequence[str], sample: Sample, read: Iterable[str]) -> int:
 def pause(names: Sequence[str], sample: Sample, read: Iterable[str], silence: int) -> int:
     """Returns the longest usual pause (ns) between a file among `read` and the next one; names are in order of time.
 
-    A pause that is long beside the longest silence inside of files (ns) is a gap: the recorder was stopped.
+    A pause that is long beside the silences inside of files is a gap: the recorder was stopped.
+
+    Args:
+        names: the files.
+        sample: knows their records.
+        read: the files that were read to the end.
+        silence: longest silence inside of files, ns.
     """
     return max((length for length in _pauses(names, sample, read) if length <= FACTOR * silence), default=0)
 

@@ -71,7 +71,15 @@ def gaps(link: str, captures: Sequence[Capture], settings: Link, start: int, end
 
 
 def covered_share(link: str, captures: Sequence[Capture], settings: Link, start: int, end: int) -> float:
-    """Returns how much of [start, end), ns, lies in the life of a link and in its coverage, 0 to 1."""
+    """Returns how much of a range lies in the life of a link and in its coverage, 0 to 1.
+
+    Args:
+        link: name of the link.
+        captures: ledger rows of the link.
+        settings: settings of the link.
+        start: begin of the range, ns since the epoch.
+        end: end of the range, ns, exclusive.
+    """
     begin, last = max(start, settings.since or 0), min(end, END_OF_TIME if settings.until is None else settings.until)
     missing = sum(gap.until - gap.since for gap in gaps(link, captures, settings, start, end))
     return max(0, last - begin - missing) / (end - start)
@@ -80,7 +88,15 @@ def covered_share(link: str, captures: Sequence[Capture], settings: Link, start:
 def any_covers(
     captures: Mapping[str, Sequence[Capture]], config: Config, links: Iterable[str], start: int, end: int
 ) -> bool:
-    """Whether one of the links covers some of [start, end), ns. What no link covers is not zero, but not known."""
+    """Whether one of several links covers some of a range. What no link covers is not zero, but not known.
+
+    Args:
+        captures: link -> ledger rows.
+        config: settings of the lake.
+        links: the links.
+        start: begin of the range, ns since the epoch.
+        end: end of the range, ns, exclusive.
+    """
     return any(covered_share(link, captures.get(link, ()), config.link(link), start, end) > 0 for link in links)
 
 
