@@ -15,11 +15,13 @@ from lowwater.errors import OverlapError
 from lowwater.instants import SECOND, format_instant
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import Lake, open_lake
-from lowwater.lake.ledgers.captures import read_captures
+from lowwater.lake.ledgers.captures import put_captures, read_captures
 from lowwater.lake.ledgers.coverage import gap_texts, gaps
+from lowwater.lake.ledgers.silences import silences
 from lowwater.replay.job import Job
 from lowwater.replay.schedule.due import DueSelection, due
 from tests.lake.support import at, capture
+from tests.lake.test_coverage import row
 from tests.lake.test_interfaces import pcapng
 
 MINUTE, HOUR = 60, 3600
@@ -208,3 +210,30 @@ def test_a_gap_before_the_interval_says_which_query_looks_back(tmp_path: Path) -
         "link 'a': no capture covers 2027-01-15T08:59:00Z to 2027-01-15T09:00:00Z (its first capture begins there); "
         "query near looks back 1min, to 2027-01-15T08:59:00Z; if nothing is missing there, set since in [links.a]"
     )
+
+
+def test_a_ledger_of_before_says_who_declared_as_far_as_it_knows(tmp_path: Path) -> None:
+    """Its captures have no longest lull and no word of a rotation: `--covers` stands, anything else is made up."""
+    lake = world(tmp_path / "lake")
+    old = {"declared_from": at(0), "declared_to": at(HOUR), "covers_to": at(HOUR)}
+    for by_hand, covered in ((None, [(0, 10), (20, 80)]), (False, [(0, 10), (20, 80)]), (True, [(0, 80)])):
+        first = row(0, 600, "x", **old, by_hand=by_hand)
+        first = replace(first, largest=at(600))
+        put_captures(lake, [first, row(1200, 4800, "y", declared_from=at(1200), declared_to=at(4800))], [first])
+        assert spans(lake) == covered
+        (link,) = [load_config(lake.root).link("a")]
+        assert silences(read_captures(lake, "a")["a"], link, 0, at(10**6)) == []
+
+
+def test_a_restart_makes_the_hour_before_stale_though_no_record_of_it_lies_there(tmp_path: Path) -> None:
+    root = tmp_path / "lake"
+    lake = world(root)
+    put(lake, [named(root, 0, every(0, 600))])
+    job = Job.open(root, "n", root)
+    (query,) = job.plan.queries
+    before = job.inputs(at(0), at(HOUR), job.captures())
+    assert before.state(before.require())[0] == "provisional", "an hour, as far as its only file says"
+    put(lake, [named(root, 3000, every(HOUR + 5, 2 * HOUR))])
+    after = job.inputs(at(0), at(HOUR), job.captures())
+    assert after.digest(query) != before.digest(query)
+    assert [(gap.since, gap.until) for gap in after.gaps()] == [(at(590), at(3000))]
