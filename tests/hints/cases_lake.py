@@ -36,6 +36,7 @@ from lowwater.lake.tables import check_owner, commit, create
 from lowwater.plan.operators import Field
 from lowwater.replay.job import Job
 from lowwater.storage.captures import capture_path
+from tests.capturemaker import pcap_bytes
 from tests.hints.desk import Case, Desk, Site
 from tests.lake.support import BASE, FIELDS, put_stream, stream
 from tests.lake.test_interfaces import pcapng
@@ -399,6 +400,21 @@ def _gap_after(desk: Desk) -> None:
     _required(desk)
 
 
+def _pause(desk: Desk) -> None:
+    """Two files of a quiet recorder that writes the next one with the next packet."""
+    desk.settle(ingest=False)
+    for name, first in (("a.pcap", 0), ("b.pcap", 5)):
+        frames = [(START + (10 * at) * SECOND, b"\0" * 60) for at in range(first, 5 if not first else 60)]
+        (desk.folder / name).write_bytes(pcap_bytes(frames))
+        assert _ingest(desk, desk.folder / name).code == 0
+    _required(desk)
+
+
+def _tolerated(desk: Desk) -> None:
+    desk.settings('skew = "1s"', 'skew = "1s"\ngap_tolerance = "10s"')
+    _required(desk)
+
+
 def _gap_before(desk: Desk) -> None:
     desk.settle(ingest=False)
     assert _ingest(desk, "--covers", f"{desk.at(80)}/{desk.at(600)}", _cut(desk, "b.pcap", 60)).code == 0
@@ -669,6 +685,7 @@ CASES = [
         "end its life with until, after its last record",
         _bounded,
     ),
+    Case("a pause that is usual", _pause, 'set gap_tolerance = "', _tolerated),
     Case("a link that began", _gap_before, "begin its life with since", _begun),
     Case("a link without captures", _gap, "bound its life with since and until", _unborn),
     Case("a gap that may be", _gap, 'set policy = "publish"', _let_pass),

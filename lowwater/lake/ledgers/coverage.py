@@ -14,9 +14,10 @@ from pathlib import Path
 
 from lowwater.config import Config, Link, section_of
 from lowwater.errors import GapError
-from lowwater.instants import format_duration, format_instant
+from lowwater.instants import SECOND, format_duration, format_instant
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.captures import Capture, Captures, ingested_links, read_captures
+from lowwater.lake.ledgers.silences import FACTOR
 from lowwater.plan.temporal import END_OF_TIME
 
 BEFORE, AFTER, BETWEEN, NONE = "before", "after", "between", "none"
@@ -267,6 +268,25 @@ def _kind(gap: Gap, captures: Sequence[Capture]) -> tuple[str, tuple[int, ...]]:
     return place, bounds.get(place, (gap.until,))
 
 
+def _advice(gap: Gap, captures: Captures) -> str:
+    """Advises settings for a gap, where they fit. `since` behind records, and `until` before them, would take records
+    out of every row, and a tolerance of more than the lulls inside of captures would hide a stop."""
+    place, spans = _place(gap, captures), captures.spans
+    if place == NONE:
+        return "bound its life with since and until, or "
+    if place == BEFORE:
+        return "begin its life with since, or " if _nothing_before([gap], {gap.link: captures}) else ""
+    if place == AFTER:
+        return "" if captures.meeting(gap.since + 1, END_OF_TIME) else _UNTIL
+    at = bisect_right(spans, gap.since, key=itemgetter(0))
+    pause = spans[at][0] - spans[at - 1][1]
+    whole = all(capture.ended_cleanly and not capture.growing for capture in captures.ending(spans[at - 1][1]))
+    if not whole or pause > FACTOR * int(captures.numbers("lull").max()):
+        return ""
+    seconds = format_duration(-(-pause // SECOND) * SECOND)
+    return f'set gap_tolerance = "{seconds}", since its records are as far apart, or '
+
+
 def gap_error(gap: Gap, start: int, end: int, captures: Sequence[Capture] = (), why: str = "") -> GapError:
     """Makes the error of a gap for the interval [start, end), ns.
 
@@ -277,17 +297,11 @@ def gap_error(gap: Gap, start: int, end: int, captures: Sequence[Capture] = (), 
         captures: all ledger rows of the link; the text names files beside the gap.
         why: why the gap matters, if it lies before the interval.
     """
-    # since behind records, and until before them, would take them out of every row
-    life = {
-        NONE: "bound its life with since and until, or ",
-        AFTER: "" if Captures.of(captures).meeting(gap.since + 1, END_OF_TIME) else _UNTIL,
-        BEFORE: "begin its life with since, or " if _nothing_before([gap], {gap.link: captures}) else "",
-    }.get(_place(gap, captures), "")
     return GapError(
         f"interval {format_instant(start)} to {format_instant(end)}: {gap_text(gap, captures)}{why and f'; {why}'}",
         "ingest the missing capture; or say what a file covers: "
         f"lowwater ingest --lake DIR --link {gap.link} --covers FROM/TO FILE; "
-        f'or, in {section_of(gap.link)}, {life}set policy = "publish"',
+        f'or, in {section_of(gap.link)}, {_advice(gap, Captures.of(captures))}set policy = "publish"',
         gap.link,
         gap.since,
         gap.until,
