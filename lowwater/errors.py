@@ -126,7 +126,7 @@ class OverlapError(LowwaterError):
         path: the refused file and its coverage, as text.
         other: the file in the lake and its coverage, as text.
         beside: whether they overlap for at least half of the shorter one, so were taken at the same time.
-        overlap: for how long their records overlap, ns.
+        overlap: the skew that would read both, ns.
     """
 
     def __init__(

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -237,3 +238,23 @@ def test_a_restart_makes_the_hour_before_stale_though_no_record_of_it_lies_there
     after = job.inputs(at(0), at(HOUR), job.captures())
     assert after.digest(query) != before.digest(query)
     assert [(gap.since, gap.until) for gap in after.gaps()] == [(at(590), at(3000))]
+
+
+@pytest.mark.parametrize("length", [5, 1200])
+def test_the_skew_of_the_hint_admits_every_record(length: int, tmp_path: Path) -> None:
+    """Of a file in the middle of another one, the records are late by more than the two overlap."""
+    root = tmp_path / "lake"
+    lake = world(root, rotation=False)
+    files = [
+        capture(tmp_path / "p_1.pcap", every(0, HOUR)),
+        capture(tmp_path / "p_2.pcap", every(600, 600 + length, 1)),
+    ]
+    with pytest.raises(OverlapError) as refused:
+        put(lake, files)
+    skew = re.search(r'set skew = "(\w+)"', refused.value.hint)
+    assert skew
+    bounds = f'since = "{format_instant(at(0))}"\nuntil = "{format_instant(at(HOUR))}"\n'
+    (root / "lowwater.toml").write_text((root / "lowwater.toml").read_text() + f'skew = "{skew[1]}"\n{bounds}')
+    put(lake, files)
+    scan = Job.open(root, "n", root).inputs(at(0), at(HOUR), read_captures(lake, "a")).scan("a")
+    assert (scan.sane, scan.violations.num_rows) == (360 + length, 0)

@@ -287,9 +287,11 @@ def _same_time(row: Capture, other: Capture, overlap: int, settings: Link) -> Ov
     before, after = sorted((row, other), key=lambda each: (_extent(each), each.path))
     (begin, last), (_, end) = _extent(after), _extent(before)
     lengths = [high - low for low, high in map(_extent, (row, other))]
+    first_read, second_read = (_extent(each) for each in sorted((row, other), key=lambda each: each.order))
+    latest = max(overlap, first_read[1] - second_read[0])  # how far behind its clock the link has records then
     hint = (
         f"two recorders: {several_links(row.link, row.path)}; one recorder: set skew = "
-        f'"{format_duration(_rounded_up(overlap))}" in {section_of(row.link.partition("/")[0])}, and both are read'
+        f'"{format_duration(_rounded_up(latest))}" in {section_of(row.link.partition("/")[0])}, and both are read'
     )
     if row.first is not None and row.first == other.first:
         hint = f"if they are two versions of one file, ingest the right one under the name of the other; {hint}"
@@ -304,7 +306,7 @@ def _same_time(row: Capture, other: Capture, overlap: int, settings: Link) -> Ov
         first,
         second,
         2 * overlap >= min(lengths),
-        overlap,
+        latest,
     )
 
 
