@@ -27,7 +27,7 @@ def hour(number: int, records: Iterable[float], covers: tuple[float, float] | No
     lull = max((after - before for before, after in pairwise(times)), default=0)
     stamps = {name: at(each) for name, each in zip(("first", "last"), (times[0], times[-1]), strict=True)}
     return row(
-        begin, end, declared_from=at(begin), declared_to=at(end), lull=round(lull * SECOND), packets=len(times),
+        begin, end, declared_from=at(begin), declared_to=at(end), rotated=True, lull=round(lull * SECOND), packets=len(times),
         smallest=stamps["first"], largest=stamps["last"], **stamps,
     )  # fmt: skip
 
@@ -103,7 +103,7 @@ def test_records_of_captures_before_tell_of_one_with_too_few() -> None:
     """The recorder was stopped a moment after the file of the hour was opened, or before a packet came."""
     history = [hour(n, every(0, HOUR)) for n in range(3)]
     assert found([*history, hour(3, [2])]) == [(3 * HOUR + 2, 4 * HOUR)]
-    nothing = replace(empty(3 * HOUR, 4 * HOUR), lull=None)
+    nothing = replace(empty(3 * HOUR, 4 * HOUR), lull=None, rotated=True)
     assert found([*history, nothing]) == [(3 * HOUR, 4 * HOUR)]
     texts = [
         silence_text(each)
@@ -117,8 +117,15 @@ def test_records_of_captures_before_tell_of_one_with_too_few() -> None:
         "before it are at most 10 s apart",
     ]
     assert found([hour(0, [2]), nothing]) == [], "nothing is known of the link"
-    nights = [hour(n, every(0, HOUR)) if n % 24 < 12 else replace(empty(n * HOUR, (n + 1) * HOUR)) for n in range(96)]
+    nights = [
+        hour(n, every(0, HOUR)) if n % 24 < 12 else replace(empty(n * HOUR, (n + 1) * HOUR), rotated=True)
+        for n in range(96)
+    ]
     assert len(found(nights)) == 3, "the first hours of the first night"
+
+
+def test_what_a_person_declares_is_not_doubted() -> None:
+    assert found([replace(hour(0, every(0, 1200)), rotated=False)]) == []
 
 
 def test_pauses_within_the_tolerance_are_no_silence() -> None:

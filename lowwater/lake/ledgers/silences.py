@@ -64,6 +64,7 @@ def silences(captures: Sequence[Capture], settings: Link, start: int, end: int) 
     if not len(ordered):
         return []
     first, largest, lull = ordered.numbers("first", -1), ordered.numbers("largest", -1), ordered.numbers("lull", -1)
+    made_up = ordered.numbers("rotated") > 0  # what a person declares to be covered is, however silent
     known = (lull >= 0) | (first < 0)  # older ledgers know no lulls
     ends = _ends(ordered, first, largest, settings)
     lengths = ends[1::2] - ends[::2]
@@ -72,7 +73,7 @@ def silences(captures: Sequence[Capture], settings: Link, start: int, end: int) 
     found = []
     for side in (0, 1):
         since, until = ends[2 * side], ends[2 * side + 1]
-        for at in np.flatnonzero(known & (lengths[side] > least) & (since < end) & (until > start)).tolist():
+        for at in np.flatnonzero(made_up & known & (lengths[side] > least) & (since < end) & (until > start)).tolist():
             length, mine = int(lengths[side][at]), int(lull[at])
             before = max(0, at - BEFORE) + np.flatnonzero(known[max(0, at - BEFORE) : at])
             usual = np.sort(longest[before])[::-1]
