@@ -155,6 +155,8 @@ class Link(Section):
         anonymise: file with the key that replaces addresses.
         untimed: time of packets that have none, the simple packet blocks of a pcapng (T3): `malformed`: none; `file`:
             that of the packet before them in the file, or the begin of the time that the file is declared to cover.
+        resolution: unit of the times in its captures, for files that say another one than they have: `file`: as they
+            say; `microseconds` or `nanoseconds` (T3).
         kind: format of its files, or the tool that wrote them.
         protocol: protocol of its records, if they are no packets; None for the only one of `schemas`, or the one that
             queries name.
@@ -190,6 +192,7 @@ class Link(Section):
     duplicate_bytes: Literal["content", "packet"] = "content"
     anonymise: str | None = None
     untimed: Literal["malformed", "file"] = "malformed"
+    resolution: Literal["file", "microseconds", "nanoseconds"] = "file"
     kind: Kind = "pcap"
     protocol: str | None = None
     schemas: Names = ()
@@ -243,6 +246,8 @@ class Link(Section):
             raise ValueError('sampling and applications: are of a link of kind "pcap"')
         if self.untimed != "malformed":
             raise ValueError('untimed: is of a link of kind "pcap"')
+        if self.resolution != "file":
+            raise ValueError('resolution: is of a link of kind "pcap"')
 
     @model_validator(mode="after")
     def _consistent(self) -> Link:

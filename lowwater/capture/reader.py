@@ -8,6 +8,7 @@ independently.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -48,7 +49,7 @@ __all__ = [
     "read",
 ]
 
-_REVISION, _ENTRIES = 4, 21
+_REVISION, _ENTRIES = 5, 21
 """Revision 3 decoded 21 link types and tunnels. A change of the rows of one of them must raise the revision."""
 
 DECODER_VERSION: int = _REVISION + len(LINK_NAMES) + len(TUNNEL_NAMES) - _ENTRIES
@@ -89,10 +90,11 @@ class CaptureReader:
             self.header: CaptureFile = header
             self._window = FileWindow(source, max(chunk_bytes, FILE_HEADER), sha256 is None and unpacked is None)
             self._window.fill()
-        scanner = _SCANNERS[header.format](header)
+        read_as = replace(header, resolution=content.resolution or header.resolution)
+        scanner = _SCANNERS[header.format](read_as)
         self.untimed = content.untimed if isinstance(scanner, PcapngScanner) else None
         if isinstance(scanner, PcapngScanner):
-            scanner.untimed = self.untimed
+            scanner.untimed, scanner.resolution = self.untimed, content.resolution
         self.summary: CaptureSummary | None = None
         self._unpacked = unpacked
         self.malformed = MalformedRows(header.path)
@@ -203,7 +205,7 @@ def read(
             `sys.stdin.buffer` or `socket.makefile("rb")`. An object is read once to its end and not closed. If its
             compression is damaged, up to 64 KiB of stored bytes before the damage may be lost, because they cannot be
             read again.
-        max_jump: how far ahead of the median of its neighbours a timestamp may be, ns (SEMANTICS T3).
+        max_jump: how far ahead of the records around it a timestamp may be, ns (SEMANTICS T3).
         chunk_bytes: bytes read at a time.
         sha256: SHA-256 of the file, if known; None to compute it in a thread during decoding.
         content: content to retain besides the headers.

@@ -15,7 +15,7 @@ from lowwater.errors import LakeError
 from lowwater.lake.tables import create, safe_name
 from lowwater.plan.operators import Field
 from lowwater.plan.properties import schemas
-from lowwater.storage import paths
+from lowwater.storage import containment, paths
 from lowwater.storage.leases import Fence
 
 
@@ -255,6 +255,11 @@ class Lake:
     fence: Fence | None = field(default=None, compare=False)
     shared: PurePath | None = None
 
+    def __post_init__(self) -> None:
+        for folder in (self.root, self.shared):
+            if folder is not None:
+                containment.know(folder)
+
     @property
     def source(self) -> PurePath:
         """Folder with what was ingested."""
@@ -364,7 +369,9 @@ def lake_to_read(root: str | PurePath) -> Lake:
     path = paths.lake_path(root)
     if not paths.is_lake(path):
         raise LakeError(f"{path}: there is no lake", "name the folder of a lake, or its address s3://BUCKET/PREFIX")
-    return Lake(path)
+    lake = Lake(path)
+    containment.require_plain_folder(path)
+    return lake
 
 
 def open_lake(root: PurePath, make: bool = True, shared: PurePath | None = None) -> Lake:
@@ -382,6 +389,7 @@ def open_lake(root: PurePath, make: bool = True, shared: PurePath | None = None)
     lake = Lake(root, shared=shared)
     if not make and not paths.is_lake(root):
         raise LakeError(f"{root}: there is no lake", "make one with `lowwater ingest --lake DIR --link NAME FILE...`")
+    containment.require_plain_folder(root)
     try:
         unwritable = paths.make_folders(root, lake.work, lake.locks)
     except OSError as error:

@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lowwater.capture.doubts import subsecond_words
 from lowwater.config import Config, Link
 from lowwater.instants import SECOND, format_instant
 from lowwater.lake.layout import OUTCOMES, Lake
@@ -162,7 +163,7 @@ def _link(scope: AuditScope, scan: LinkScan, counts: Counts) -> Row:
         "latest_ns": pc.max(late.column("lateness")).as_py() or 0,
         "skew_ns": settings.skew,
         "violations": _violations(captures, late),
-        "offsets": _offsets(captures, malformed),
+        "offsets": _offsets(captures, malformed, read),
     }
 
 
@@ -300,13 +301,15 @@ def _misdated_places(misdated: Sequence[tuple[Capture, int]], settings: Link) ->
     return _abbreviated(places, len(places))
 
 
-def _offsets(captures: Sequence[Capture], malformed: pa.Table) -> str:
+def _offsets(captures: Sequence[Capture], malformed: pa.Table, read: int) -> str:
     names = {capture.attempt: Path(capture.path).name for capture in captures}
     places = [
         f"{names[row['attempt']]} at byte {row['offset']} ({row['reason']})"
         for row in malformed.slice(0, EXAMPLES).to_pylist()
     ]
-    return _abbreviated(places, malformed.num_rows)
+    parts = pc.sum(pc.equal(malformed.column("reason"), "sub-second")).as_py() or 0
+    doubt = subsecond_words(parts, read)
+    return _abbreviated(places, malformed.num_rows) + (f"; {doubt}" if doubt else "")
 
 
 def _abbreviated(texts: Sequence[str], total: int) -> str:

@@ -12,7 +12,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 
+import pyarrow.compute as pc
+
 from lowwater.capture.content.retention import ContentOptions
+from lowwater.capture.doubts import subsecond_words
 from lowwater.capture.formats.division import CaptureChunk
 from lowwater.capture.records.facts import CaptureSummary, InterfaceSummary
 from lowwater.capture.tables.reader import RECORD_KINDS, TableOptions
@@ -49,12 +52,14 @@ class IngestResult:
         state: `added`, `replaced` (another version of the file, or another decoder, max_jump, interfaces, coverage or
             stored content) or `known` (nothing was done).
         note: a note for the user, or an empty string.
+        doubt: of the note, what is doubtful about the times of the file.
     """
 
     path: Path
     captures: tuple[Capture, ...]
     state: str
     note: str = ""
+    doubt: str = ""
 
     @property
     def capture(self) -> Capture:
@@ -356,8 +361,10 @@ class Batch:
         if damage.num_rows:
             put_malformed(lake, damage, links, facts.sha256, work.attempt)
         replaced, note = self._ledger.put(file, self._settings, facts.unpacked)
-        notes = "; ".join(text for text in (note, note_kept, _note(file)) if text)
-        self.results[number] = IngestResult(survey.path, file.rows, "replaced" if replaced else "added", notes)
+        beyond = pc.sum(pc.equal(damage.column("reason"), "sub-second")).as_py() or 0
+        doubt = subsecond_words(beyond, file.packets + sum(row.malformed for row in file.rows))
+        notes = "; ".join(text for text in (note, note_kept, _note(file), doubt) if text)
+        self.results[number] = IngestResult(survey.path, file.rows, "replaced" if replaced else "added", notes, doubt)
 
 
 def _of_link(file: DataFile, link: str) -> DataFile:

@@ -21,7 +21,16 @@ from lowwater.instants import SECOND
 from lowwater.lake.datasets import pads
 from lowwater.lake.layout import CAPTURES, MALFORMED, Lake
 from lowwater.lake.opened import ValuesByState, cached_value
-from lowwater.lake.tables import append_rows, column_values, files_dataset, lake_errors, quote, read_rows, replace_rows
+from lowwater.lake.tables import (
+    append_rows,
+    column_values,
+    files_dataset,
+    files_of,
+    lake_errors,
+    quote,
+    read_rows,
+    replace_rows,
+)
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -401,7 +410,7 @@ def files_by_link(table: DeltaTable | None) -> dict[str, tuple[str, ...]]:
     """Names the files of each link of a table that is divided by links."""
     if table is None:
         return {}
-    files = pa.table(table.get_add_actions(flatten=True))
+    files = files_of(table)
     if not files.num_rows:
         return {}
     by_link: dict[str, list[str]] = {}
