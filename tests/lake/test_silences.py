@@ -27,8 +27,8 @@ def hour(number: int, records: Iterable[float], covers: tuple[float, float] | No
     lull = max((after - before for before, after in pairwise(times)), default=0)
     stamps = {name: at(each) for name, each in zip(("first", "last"), (times[0], times[-1]), strict=True)}
     return row(
-        begin, end, declared_from=at(begin), declared_to=at(end), rotated=True, lull=round(lull * SECOND), packets=len(times),
-        smallest=stamps["first"], largest=stamps["last"], **stamps,
+        begin, end, declared_from=at(begin), declared_to=at(end), rotated=True, lull=round(lull * SECOND),
+        packets=len(times), smallest=stamps["first"], largest=stamps["last"], **stamps,
     )  # fmt: skip
 
 
