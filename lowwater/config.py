@@ -171,6 +171,8 @@ class Link(Section):
         max_jump: largest lead of a timestamp over its neighbours, ns (T3); default is skew + 60 s.
         since: begin of its life, ns since the epoch (T5).
         until: end of its life, ns, exclusive (T5).
+        outside: what records outside of its life are: `missing`, so that the interval that they are charged to is
+            incomplete, or `accepted`, since they are left out on purpose (T6).
         gap_tolerance: longest pause between two captures that is no gap, ns (T5).
         policy: effect of a gap in its coverage on a run (T6).
         delay: by how much its promises come later than they could, ns; for experiments (T2).
@@ -206,6 +208,7 @@ class Link(Section):
     max_jump: Duration | None = None
     since: Instant | None = None
     until: Instant | None = None
+    outside: Literal["missing", "accepted"] = "missing"
     gap_tolerance: Duration = 2 * SECOND
     policy: Annotated[Literal["fail", "wait", "publish"], BeforeValidator(_policy)] = "fail"
     delay: Duration = 0

@@ -29,6 +29,7 @@ from lowwater.capture.headers.packet import BATCH
 from lowwater.capture.headers.tunnels import NAMES as TUNNEL_NAMES
 from lowwater.capture.records.batches import RecordSpan, decode_span, select_records, split_by_interface
 from lowwater.capture.records.facts import CaptureSummary, Interface, InterfaceSummary, Malformed
+from lowwater.capture.records.identity import Identity
 from lowwater.capture.records.malformed import MalformedRows
 from lowwater.capture.records.stream import RecordStream
 from lowwater.errors import CaptureError
@@ -84,6 +85,7 @@ class CaptureReader:
         sha256: str | None,
         content: ContentOptions = NOTHING,
         columns: Sequence[str] | None = None,
+        identified: bool = False,
     ) -> None:
         self._builder = ContentBuilder(content, columns)
         with open_with_header(capture, hashed=sha256 is None) as (header, source, unpacked):
@@ -100,6 +102,7 @@ class CaptureReader:
         self.malformed = MalformedRows(header.path)
         self._stream = RecordStream(self._window, scanner, max_jump, self.malformed)
         self._sha256 = sha256
+        self._identity = Identity() if identified else None
 
     @property
     def scanner(self) -> Scanner:
@@ -133,7 +136,10 @@ class CaptureReader:
     def spans(self) -> Generator[RecordSpan]:
         """Yields checked records without decoding them. The caller must add the sane ones to the tallies (`count`)."""
         try:
-            yield from self._stream
+            for span in self._stream:
+                if self._identity is not None:
+                    self._identity.add(span, len(self.interfaces))
+                yield span
             self._finish()
         except OSError as error:
             raise CaptureError(
@@ -184,6 +190,8 @@ class CaptureReader:
             skipped=skipped,
             damage=damage,
             blocks=self.scanner.blocks,
+            identity="" if self._identity is None else self._identity.digest(self.interfaces, self.malformed),
+            head="" if self._identity is None else self._identity.head(),
         )
 
 
@@ -194,6 +202,7 @@ def read(
     sha256: str | None = None,
     content: ContentOptions = NOTHING,
     columns: Sequence[str] | None = None,
+    identified: bool = False,
 ) -> CaptureReader:
     """Reads a capture in one pass and bounded memory: about four chunks, and the buffers of `compression`.
 
@@ -211,6 +220,7 @@ def read(
         content: content to retain besides the headers.
         columns: names and order of the returned columns, of `BATCH` and of retained content; None for all. Other
             columns are not decoded, except inputs of frames, texts and replaced addresses.
+        identified: whether to compute the identity of the capture.
 
     Returns:
         A reader to iterate once. It yields batches of `BATCH` (`catalog.packets.RECORD` without `capture`) and of
@@ -228,4 +238,4 @@ def read(
         >>> sum(batch.num_rows for batch in reader)  # doctest: +SKIP
         6770
     """
-    return CaptureReader(capture, max_jump, chunk_bytes, sha256, content, columns)
+    return CaptureReader(capture, max_jump, chunk_bytes, sha256, content, columns, identified)

@@ -18,6 +18,7 @@ from rich.table import Table
 
 from lowwater.errors import LowwaterError
 from lowwater.instants import format_instant
+from lowwater.lake.ledgers.outside import outside_lines
 from lowwater.replay.job import Job
 from lowwater.replay.schedule.backfill import WAITING, BackfillListener, IntervalResult, Order, backfill
 from lowwater.replay.schedule.due import Due, DueSelection, due, open_jobs, outdated_audits
@@ -66,6 +67,8 @@ def show_plan(selection: IntervalSelection, form: str) -> None:
         say("nothing is due")
     else:
         _show_table(work, _counted(jobs))
+    for line in outside_lines(jobs[0].lake, jobs[0].config):
+        say(line)
     for job in jobs:
         if others := outdated_audits(job, DueSelection(selection.start, selection.end)):
             where, first, last = (

@@ -88,7 +88,7 @@ def init_lake(given: Sequence[Path], lake: PurePath, queries: Sequence[Path], sa
         for link in proposal.links:
             record_options(config, link.named.link)
     paths.write(target, text.encode())
-    for line in _several(proposal.links):
+    for line in (*_several(proposal.links), *proposal.doubles):
         say(line)
     for link in proposal.links:
         read = f"{len(link.facts)} of {len(link.named.names)} files read, {_count(link)}"

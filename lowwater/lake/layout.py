@@ -30,7 +30,7 @@ PACKETS = pa.schema([*READABLE, _required("link", _TEXT), _required("hour", _INT
 CAPTURES = pa.schema(
     [
         _required("link", _TEXT),
-        _required("capture", _TEXT),  # sha256 of the file, hex
+        _required("capture", _TEXT),  # its identity (T5), hex; sha256 of the file where an older version read it
         _required("path", _TEXT),  # as given at ingest
         _required("bytes", _INT),
         _required("format", _TEXT),
@@ -71,6 +71,9 @@ CAPTURES = pa.schema(
         pa.field("file_first", _INT),  # first and largest timestamp of the file, over all of its interfaces
         pa.field("file_largest", _INT),
         pa.field("rotated", pa.bool_()),  # the end of its declared coverage was made up from a rotation
+        pa.field("sha256", _TEXT),  # of the file, hex; NULL where `capture` is it
+        pa.field("head", _TEXT),  # digest of its first records; NULL where there are few
+        pa.field("copies", _TEXT),  # other files with its records: {path: [sha256, bytes, when it was seen]}, JSON
     ]
 )
 """A row for every capture and link (T5, T7). A capture without rows here is not ingested, whatever files exist.

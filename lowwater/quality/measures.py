@@ -22,6 +22,7 @@ from lowwater.lake.ledgers.captures import Capture, Captures, malformed_between
 from lowwater.lake.ledgers.coverage import Gap, uncovered_text
 from lowwater.lake.ledgers.outside import OutsideCount, elsewhere, outside, outside_words
 from lowwater.lake.ledgers.runs import read_heartbeats, read_violations
+from lowwater.lake.ledgers.shared import shared_words
 from lowwater.lake.ledgers.silences import silence_text, silences
 from lowwater.lake.packets import PacketFiles
 from lowwater.quality.custom.row_checks import RuleResult
@@ -129,6 +130,7 @@ def _link(scope: AuditScope, scan: LinkScan, counts: Counts) -> Row:
     files = PacketFiles.of(scope.lake)
     apart = outside(files, link, captures, settings, scope.start, scope.end)
     unread = sum(count.unread for _, count in apart)
+    shared_with, shared = shared_words(link, scope.captures, scope.start, scope.end)
     misdated = elsewhere(files, link, captures, settings, scope.start, scope.end)
     read = malformed.num_rows + scan.violations.num_rows + scan.duplicates + scan.sane + unread
     unaccounted = _unaccounted_count(scan.sane - sane, scan.violations.num_rows - late.num_rows)
@@ -146,10 +148,13 @@ def _link(scope: AuditScope, scan: LinkScan, counts: Counts) -> Row:
         "duplicates": scan.duplicates,
         "sane": sane,
         "outside": unread,
+        "left_out": 0 if settings.outside == "accepted" else unread,
         "uncovered": sum(count.uncovered for _, count in apart),
         "places": _places(apart, settings),
         "misdated": sum(count for _, count in misdated),
         "elsewhere": _misdated_places(misdated, settings),
+        "shared": shared,
+        "shared_with": shared_with,
         "unaccounted": unaccounted,
         "strays": _abbreviated(strays := unaccounted_records(scope, scan, late), len(strays)) if unaccounted else "",
         "gap_ns": sum(gap.until - gap.since for gap in gaps),

@@ -278,7 +278,8 @@ class _Run:
         return last_published(self.job.lake, self.job.query_set, query, self.start, self.end)
 
     def _confirm(self, digests: dict[str, str], state: str, reason: str, folder: Path) -> Outcome:
-        """Confirms a published interval; a provisional one becomes done once its links have reported."""
+        """Confirms a published interval: a provisional one becomes done once its links have reported, an incomplete
+        one once nothing is missing or what is missing is accepted."""
         rows, outcome_state, why = {}, state, reason
         for query in digests:
             last = self._last(query)
@@ -286,7 +287,7 @@ class _Run:
             rows[query] = last.rows or 0
             if last.state == ROLLED_BACK:  # stands for these inputs, until somebody lifts it
                 outcome_state, why = ROLLED_BACK, last.reason
-            elif last.state == PROVISIONAL and state != PROVISIONAL:
+            elif last.state != state and state != PROVISIONAL:
                 accounting = json.loads(last.accounting)
                 self._record(PUBLISH, state, query, digests[query], last.rows, accounting, reason)
                 write_index(self.job.lake, folder)
@@ -535,10 +536,22 @@ def expected(job: Job, captures: Mapping[str, Captures]) -> StatusInputs:
     def lost(query: str, start: int, end: int) -> str:
         return job.inputs(start, end, captures).lost(queries[query])
 
+    def missing(start: int, end: int) -> list[str]:
+        return job.inputs(start, end, captures).missing()
+
     covered = occupied_intervals(PacketFiles.of(job.lake), captures, job.config, job.length)
     links = tuple(job.plan.links)
     arguments = digest, outdated, lacking, end_of_rows(job, captures), tuple(covered)
-    return StatusInputs(job.query_set, tuple(queries), links, job.length, *arguments, changed=changed, lost=lost)
+    return StatusInputs(
+        job.query_set,
+        tuple(queries),
+        links,
+        job.length,
+        *arguments,
+        changed=changed,
+        lost=lost,
+        missing=missing,
+    )
 
 
 def end_of_rows(job: Job, captures: Mapping[str, Captures]) -> int:

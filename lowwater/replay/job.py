@@ -25,7 +25,7 @@ from lowwater.lake.ingestion.replacement import version_of
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.captures import Capture, Captures, ingested_links, interface_links, read_captures
 from lowwater.lake.ledgers.coverage import Gap, at_edge, check, gap_error, gap_texts, unsettled
-from lowwater.lake.ledgers.outside import cut_off_lines
+from lowwater.lake.ledgers.outside import left_out
 from lowwater.lake.ledgers.runs import DONE, INCOMPLETE, PROVISIONAL, last_published
 from lowwater.lake.packets import PacketFiles
 from lowwater.lake.parts import Parts, inputs_parts
@@ -421,21 +421,14 @@ class IntervalInputs(LowInputs):
         gaps = [gap for gap in self.gaps() if not self.passes(gap)]
         return [*gap_texts(gaps, self.captures, self.why_needed), *self.outdated()]
 
-    def cut_off(self) -> list[str]:
-        """Records of the interval that only `since` and `until` of their link keep out of rows (T6): a line a link."""
+    def missing(self) -> list[str]:
+        """What is known to be missing of the interval, beside gaps (T6)."""
         files = PacketFiles.of(self.lake)
-        return [
-            line
-            for link in self.plan.links
-            for line in cut_off_lines(
-                files, link, self.captures.get(link, ()), self.config.link(link), self.start, self.end
-            )
-        ]
+        return left_out(files, self.captures, self.config, self.plan.links, self.start, self.end)
 
     def state(self, excluded: Sequence[Gap]) -> tuple[str, str]:
-        """The state of a publication now, and its reason: done, provisional or incomplete (T6): a gap was let pass, or
-        the life of a link cuts off records."""
-        if reasons := [*gap_texts(excluded, self.captures, self.why_needed), *self.cut_off()]:
+        """The state of a publication now, and its reason: done, provisional or incomplete (T6)."""
+        if reasons := [*gap_texts(excluded, self.captures, self.why_needed), *self.missing()]:
             return INCOMPLETE, "; ".join(reasons)
         open_links = unsettled(self.captures, self.config, dict.fromkeys(self.plan.links, self.start), self.end)
         if open_links:

@@ -25,10 +25,13 @@ LINK: dict[str, Any] = {
     "copies_elsewhere_share": None,
     "sane": 997,
     "outside": 0,
+    "left_out": 0,
     "uncovered": 0,
     "misdated": 0,
     "elsewhere": "",
     "places": "",
+    "shared": 0,
+    "shared_with": "",
     "unaccounted": 0,
     "strays": "",
     "gap_ns": 0,
@@ -175,6 +178,7 @@ CASES: dict[str, tuple[Case, ...]] = {
             "expect_link_records_to_lie_inside",
             {
                 "outside": 7,
+                "left_out": 7,
                 "sane": 990,
                 "uncovered": 2,
                 "places": "link 'main1': a.pcap: 7 before since = 2026",
@@ -190,6 +194,11 @@ CASES: dict[str, tuple[Case, ...]] = {
             "expect_link_captures_to_hold_records_to_their_ends",
             {"silent_ns": 2410 * SECOND, "silent": "a.pcap covers 2026-01-01T00:19:50Z to"},
             "2410s count as covered without a record, and the recorder may have been stopped: a.pcap covers 2026",
+        ),
+        Case(
+            "expect_link_captures_to_be_read_once",
+            {"shared": 1000, "shared_with": "a.pcap is a.pcap.gz of link 'copy'"},
+            "a query over both links counts up to 1,000 records twice: a.pcap is a.pcap.gz of link 'copy'",
         ),
         Case(
             "expect_link_violations_to_stay_within_limit/warning",

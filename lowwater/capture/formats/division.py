@@ -113,7 +113,7 @@ def indexing(
         CaptureError: as `read`.
     """
     times = ContentOptions(untimed=content.untimed, resolution=content.resolution)
-    reader = CaptureReader(path, max_jump, min(chunk_bytes, CHUNK_BYTES), sha256, times)
+    reader = CaptureReader(path, max_jump, min(chunk_bytes, CHUNK_BYTES), sha256, times, identified=True)
     builder, yielded = _ChunkBuilder(path, reader, chunk_bytes), 0
     for span in reader.spans():
         if not reader.header.compression:

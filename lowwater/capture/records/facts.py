@@ -132,6 +132,9 @@ class CaptureSummary:
         damage: reason why decompression stopped; empty if it did not.
         blocks: in a pcapng or ERF file, the kind and the number of blocks that are no packets, and of packet comments;
             in the log of a tool, the type and the number of the records that are left out.
+        identity: digest of the records, hex: equal in a compressed or rewritten copy (`records.identity`); empty if it
+            was not asked for.
+        head: digest of its first records, hex (`Identity.head`); empty if there are fewer, or it was not asked for.
     """
 
     sha256: str
@@ -148,6 +151,8 @@ class CaptureSummary:
     skipped: int
     damage: str
     blocks: tuple[tuple[str, int], ...] = ()
+    identity: str = ""
+    head: str = ""
 
     @property
     def packets(self) -> int:

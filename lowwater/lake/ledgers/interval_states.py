@@ -47,6 +47,7 @@ class StatusInputs:
         also: further intervals [start, end), ns, to report even without coverage or runs: with packets, or requested by
             the caller.
         changed: (query, start, end, accounting as JSON) -> how the inputs differ from those of the publication.
+        missing: (start, end) -> what is known to be missing of the interval; empty where nothing is.
         lost: (query, start, end) -> why an interval with unchanged inputs must run again: its state is gone; or empty.
     """
 
@@ -61,6 +62,7 @@ class StatusInputs:
     also: tuple[tuple[int, int], ...] = ()
     changed: Callable[[str, int, int, str], str] = lambda query, start, end, accounting: "its inputs have changed since"
     lost: Callable[[str, int, int], str] = lambda query, start, end: ""
+    missing: Callable[[int, int], Sequence[str]] = lambda start, end: ()
 
 
 @dataclass(frozen=True)
@@ -179,7 +181,10 @@ def _of_query(expected: StatusInputs, query: str, start: int, end: int, rows: Se
     for reason in (expected.lost(query, start, end), expected.outdated(start, end)):
         if reason:
             return STALE, reason
-    return published[-1].state, "" if published[-1].state == DONE else published[-1].reason
+    if published[-1].state == DONE:
+        missing = expected.missing(start, end)
+        return (INCOMPLETE, "; ".join(missing)) if missing else (DONE, "")
+    return published[-1].state, published[-1].reason
 
 
 def gravest(rows: Iterable[StatusRow]) -> StatusRow:

@@ -218,7 +218,8 @@ def _refuse_same_content(link: str, ingested: Sequence[IngestResult]) -> None:
         first = paths.setdefault(ingested_file.capture.capture, ingested_file.path)
         if first != ingested_file.path:
             message = (
-                f"--capture {link}={ingested_file.path}: has the same bytes as {first}, and a link reads a capture once"
+                f"--capture {link}={ingested_file.path}: has the same records as {first}, "
+                "and a link reads a capture once"
             )
             raise ConfigError(message, "leave one of them out, or give it to another link")
 

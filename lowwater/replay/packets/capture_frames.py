@@ -74,7 +74,7 @@ def frame_sources(
     Args:
         link: name of the link.
         captures: ledger rows of the link.
-        wanted: sha256 of a capture -> arrays of positions.
+        wanted: identity of a capture -> arrays of positions.
 
     Raises:
         LakeError: the addresses of a capture were replaced, or files are gone or have changed; the message names them.
@@ -105,6 +105,6 @@ def _fault(capture: Capture) -> str:
     try:
         if not path.is_file():
             return f"{path} (is gone)"
-        return "" if digest(path) == capture.capture else f"{path} (has changed)"
+        return "" if digest(path) == capture.file_digest else f"{path} (has changed)"
     except (OSError, LowwaterError):
         return f"{path} (cannot be read)"

@@ -38,7 +38,10 @@ from lowwater.replay.trial_changes import TrialChanges
 KINDS = (MISSING, FAILED, STALE)
 """Reasons for an interval to be due; a half-published one counts as missing."""
 
-MAY_RUN = (*KINDS, HALF, PROVISIONAL)
+TO_CONFIRM = (PROVISIONAL, INCOMPLETE)
+"""States of a publication that a run turns into `done` where nothing is open or missing any more."""
+
+MAY_RUN = (*KINDS, HALF, *TO_CONFIRM)
 """States of a query that make its interval due."""
 
 VISIBLE = (DONE, INCOMPLETE, PROVISIONAL, ROLLED_BACK)
@@ -56,7 +59,7 @@ class Due:
         query_set: name of the query set.
         start: first instant of the interval, ns since the epoch.
         end: end of the interval, ns since the epoch, exclusive.
-        state: missing, failed, stale or half published; provisional if its links have reported since.
+        state: missing, failed, stale or half published; provisional or incomplete if it would be done now.
         reasons: reasons, one line each, without duplicates.
         queries: queries that are in a due state.
         packets: number of packets that the run reads; 0 if it only confirms a publication.
@@ -265,16 +268,19 @@ def _all_of(job: Job, selection: DueSelection) -> tuple[tuple[int, int], ...]:
 def _due(inputs: IntervalInputs, rows: Sequence[StatusRow], guess: Estimate, files: PacketFiles) -> Due | None:
     first = gravest(rows)
     state = first.state
-    if state not in MAY_RUN or (state == PROVISIONAL and inputs.state(inputs.gaps())[0] != DONE):
+    if state not in MAY_RUN or (state in TO_CONFIRM and inputs.state(inputs.gaps())[0] != DONE):
         return None
-    mine = [row for row in rows if row.state in MAY_RUN]
-    texts = {PROVISIONAL: ("every link has reported to its end and the skew since",)}
+    mine = [row for row in rows if row.state in MAY_RUN and (row.state != INCOMPLETE or state == INCOMPLETE)]
+    texts = {
+        PROVISIONAL: ("every link has reported to its end and the skew since",),
+        INCOMPLETE: ("nothing is missing any more, or what is missing is accepted",),
+    }
     lines = [line for row in mine if row.state == state for line in row.reason.split("; ")]
     reasons = texts.get(state, tuple(dict.fromkeys(lines)))
     gaps = [gap for gap in inputs.gaps() if not inputs.passes(gap)] if first.lacking else []
     edge = bool(gaps) and not inputs.outdated() and all(inputs.at_edge(gap) for gap in gaps)
-    reads = PacketEstimate() if state == PROVISIONAL else packet_estimate(files, inputs)
-    seconds = 0.0 if state == PROVISIONAL else guess.seconds(reads.packets)
+    reads = PacketEstimate() if state in TO_CONFIRM else packet_estimate(files, inputs)
+    seconds = 0.0 if state in TO_CONFIRM else guess.seconds(reads.packets)
     return Due(
         inputs.query_set,
         inputs.start,
