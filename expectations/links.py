@@ -121,6 +121,21 @@ class ExpectLinkRecordsToLieInside(LinkRule):
         return "; ".join(reasons)
 
 
+class ExpectLinkCapturesToHoldRecordsToTheirEnds(LinkRule):
+    """No capture covers a time at one of its ends that is silent far beyond the lulls inside of it (SEMANTICS T5)."""
+
+    rule = "Captures hold records to the ends of what they cover"
+    measures = ("read", "silent_ns")
+    message_columns = ("interval", "captures", "silent")
+
+    def holds(self, row: Row) -> bool:
+        return bool(row["silent_ns"] == 0)
+
+    def reason(self, row: Row) -> str:
+        silent = f"{span(row['silent_ns'])} count as covered without a record"
+        return f"{silent}, and the recorder may have been stopped: {row['silent']}"
+
+
 class ExpectLinkCapturesToBeReadOnce(LinkRule):
     """No other link of the query set has the same records, in a copy of a capture, whole or cut (SEMANTICS T5)."""
 

@@ -43,7 +43,7 @@ CAPTURES = pa.schema(
         pa.field("smallest", _INT),
         pa.field("largest", _INT),
         pa.field("median", _INT),
-        _required("covers_from", _INT),  # coverage in force (T5); equal to covers_to if the capture covers nothing
+        _required("covers_from", _INT),  # what it covers by itself (T5); equal to covers_to if it covers nothing
         _required("covers_to", _INT),
         pa.field("declared_from", _INT),
         pa.field("declared_to", _INT),
@@ -68,6 +68,10 @@ CAPTURES = pa.schema(
         pa.field("by_hand", pa.bool_()),  # the coverage was declared by `ingest --covers`
         pa.field("left_out", pa.string()),  # in the log of a tool: {type of records left out: number}, JSON
         pa.field("source", _TEXT),  # link that the file was ingested for; `link` is it, or an interface of it
+        pa.field("lull", _INT),  # longest time between two arrivals in the file, ns; NULL without a record
+        pa.field("file_first", _INT),  # first and largest timestamp of the file, over all of its interfaces
+        pa.field("file_largest", _INT),
+        pa.field("rotated", pa.bool_()),  # the end of its declared coverage was made up from a rotation
         pa.field("sha256", _TEXT),  # of the file, hex; NULL where `capture` is it
         pa.field("head", _TEXT),  # digest of its first records; NULL where there are few
         pa.field("copies", _TEXT),  # other files with its records: {path: [sha256, bytes, when it was seen]}, JSON

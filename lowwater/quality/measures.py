@@ -23,6 +23,7 @@ from lowwater.lake.ledgers.coverage import Gap, uncovered_text, undeclared, unde
 from lowwater.lake.ledgers.outside import OutsideCount, elsewhere, outside, outside_words
 from lowwater.lake.ledgers.runs import read_heartbeats, read_violations
 from lowwater.lake.ledgers.shared import shared_words
+from lowwater.lake.ledgers.silences import silence_text, silences
 from lowwater.lake.packets import PacketFiles
 from lowwater.quality.custom.row_checks import RuleResult
 from lowwater.quality.links.packet_scan import MINUTE, LinkScan
@@ -134,6 +135,7 @@ def _link(scope: AuditScope, scan: LinkScan, counts: Counts) -> Row:
     read = malformed.num_rows + scan.violations.num_rows + scan.duplicates + scan.sane + unread
     unaccounted = _unaccounted_count(scan.sane - sane, scan.violations.num_rows - late.num_rows)
     limits = scope.config.limits(link)
+    silent = silences(captures, settings, scope.start, scope.end)
     gaps = [gap for gap in scope.gaps if gap.link == link]
     excluded = [gap for gap in scope.excluded if gap.link == link]
     return {
@@ -158,8 +160,10 @@ def _link(scope: AuditScope, scan: LinkScan, counts: Counts) -> Row:
         "gap_ns": sum(gap.until - gap.since for gap in gaps),
         "excluded_ns": sum(gap.until - gap.since for gap in excluded),
         "gaps": "; ".join(uncovered_text(gap, captures) for gap in (*gaps, *excluded)),
-        "undeclared": len(silent := undeclared(link, captures, settings, scope.start, scope.end)),
-        "undeclared_files": undeclared_text(silent),
+        "undeclared": len(absent := undeclared(link, captures, settings, scope.start, scope.end)),
+        "undeclared_files": undeclared_text(absent),
+        "silent_ns": sum(min(each.until, scope.end) - max(each.since, scope.start) for each in silent),
+        "silent": _abbreviated([silence_text(each) for each in silent[:EXAMPLES]], len(silent)),
         **_copies(scan),
         **_share("violating", late.num_rows, read, limits),
         **_share("malformed", malformed.num_rows, read, limits),

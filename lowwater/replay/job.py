@@ -403,6 +403,16 @@ class IntervalInputs(LowInputs):
         """The gaps in the coverage of the links over the read range (T5)."""
         return check(self.captures, self.config, self.link_starts(self.plan.queries), self.end)
 
+    def why_needed(self, gap: Gap) -> str:
+        """Says which query looks back into a gap that begins before the interval; empty for another gap."""
+        if gap.since >= self.start:
+            return ""
+        starts = {query.name: self.link_starts([query]).get(gap.link, self.start) for query in self.plan.queries}
+        name = min(starts, key=lambda query: (starts[query], query))
+        return (
+            f"query {name} looks back {format_duration(self.start - starts[name])}, to {format_instant(starts[name])}"
+        )
+
     def passes(self, gap: Gap) -> bool:
         """Whether a run accepts this gap of a link and becomes `incomplete` (T6)."""
         return self.config.link(gap.link).policy == "publish" or (self.through_end and self.at_edge(gap))
@@ -421,7 +431,7 @@ class IntervalInputs(LowInputs):
         gaps = self.gaps()
         for gap in gaps:
             if not self.passes(gap):
-                raise gap_error(gap, self.start, self.end, self.captures.get(gap.link, ()))
+                raise gap_error(gap, self.start, self.end, self.captures.get(gap.link, ()), self.why_needed(gap))
         self._require_states()
         for reason in self.outdated():
             raise LakeError(reason, "run `lowwater ingest` on the file: it replaces its packets")
@@ -463,7 +473,7 @@ class IntervalInputs(LowInputs):
         """The reasons why the interval cannot start: gaps that are not accepted, captures that must be ingested
         again."""
         gaps = [gap for gap in self.gaps() if not self.passes(gap)]
-        return [*gap_texts(gaps, self.captures), *self.outdated()]
+        return [*gap_texts(gaps, self.captures, self.why_needed), *self.outdated()]
 
     def missing(self) -> list[str]:
         """What is known to be missing of the interval, beside gaps (T6)."""
@@ -483,7 +493,7 @@ class IntervalInputs(LowInputs):
 
     def state(self, excluded: Sequence[Gap]) -> tuple[str, str]:
         """The state of a publication now, and its reason: done, provisional or incomplete (T6)."""
-        if reasons := [*gap_texts(excluded, self.captures), *self.missing()]:
+        if reasons := [*gap_texts(excluded, self.captures, self.why_needed), *self.missing()]:
             return INCOMPLETE, "; ".join(reasons)
         open_links = unsettled(self.captures, self.config, dict.fromkeys(self.plan.links, self.start), self.end)
         if open_links:

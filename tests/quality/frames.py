@@ -39,6 +39,8 @@ LINK: dict[str, Any] = {
     "gaps": "",
     "undeclared": 0,
     "undeclared_files": "",
+    "silent_ns": 0,
+    "silent": "",
     "violating_share": 0.002,
     "violating_warning": 0.01,
     "violating_critical": 0.1,
@@ -194,6 +196,11 @@ CASES: dict[str, tuple[Case, ...]] = {
             "declared coverage of their captures: link 'main1': a.pcap: 7 before since = 2026; 5 records of "
             "captures that are declared to cover this interval lie at other times: b.pcap (5 from "
             "2026-01-02T00:00:00Z to 2026-01-02T00:01:00Z)",
+        ),
+        Case(
+            "expect_link_captures_to_hold_records_to_their_ends",
+            {"silent_ns": 2410 * SECOND, "silent": "a.pcap covers 2026-01-01T00:19:50Z to"},
+            "2410s count as covered without a record, and the recorder may have been stopped: a.pcap covers 2026",
         ),
         Case(
             "expect_link_captures_to_be_read_once",

@@ -400,6 +400,8 @@ def test_links_and_lftas_from_the_ledgers(lake: Lake) -> None:
         "gaps": "",
         "undeclared": 0,
         "undeclared_files": "",
+        "silent_ns": 0,
+        "silent": "",
         "violating_share": 1 / 6,
         "violating_warning": 0.2,
         "violating_critical": 1.0,

@@ -16,6 +16,7 @@ from lowwater_review.app import HEADERS, create, inside
 from lowwater_review.calendar import covered
 from lowwater_review.drawing import history, lateness, waterfall
 from lowwater_review.pages import HERE, PAGES, addresses
+from lowwater_review.results.curve_drawing import draw_curves
 
 from lowwater.config import Config
 from lowwater.errors import LakeError
@@ -24,6 +25,7 @@ from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.captures import Captures
 from lowwater.lake.locks import hold_range
+from lowwater.lake.results.curves import Curve, Curves
 from lowwater.lake.tables import interval_label
 from tests.lake.support import BASE
 from tests.lake.test_interfaces import pcapng
@@ -279,6 +281,25 @@ def test_a_histogram_has_a_bar_a_tenth_of_a_decade() -> None:
     assert [mark.text for mark in plot.lines] == ["in force 1s"]
     assert all(bar.height > 0 and bar.width > 0 for bar in plot.bars)
     assert lateness([(0, 90)], {"in force": SECOND}) is None
+
+
+def test_what_is_not_covered_is_marked_and_not_drawn_as_zero() -> None:
+    bars = history([("1 Jan 00:00", 5.0, "done"), ("1 Jan 01:00", None, ""), ("1 Jan 02:00", 0.0, "done")], "rows")
+    assert bars is not None
+    assert [(bar.height, bar.kind) for bar in bars.bars] == [
+        (100, "done"),
+        (100, "absent"),
+        (0, "done"),
+    ]
+    assert bars.bars[1].text == "1 Jan 01:00: not covered"
+    assert history([("1 Jan 00:00", None, "")], "rows") is None
+    curve = Curve("n", (3.0, 0.0, 0.0, 4.0))
+    whole = draw_curves(Curves(START, HOUR, (curve,)), lambda start, end: "")
+    parted = draw_curves(Curves(START, HOUR, (curve,), absent={1: "not covered"}), lambda start, end: "")
+    assert whole is not None and parted is not None
+    assert (whole.lines[0].path.count("M"), parted.lines[0].path.count("M")) == (1, 2)
+    assert [slot.absent for slot in parted.slots] == [False, True, False, False]
+    assert parted.slots[1].text.endswith(": not covered") and parted.slots[2].text.endswith(": 0 in all, most n")
 
 
 def test_a_waterfall_begins_where_its_input_ends() -> None:

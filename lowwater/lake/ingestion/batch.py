@@ -23,6 +23,7 @@ from lowwater.capture.tables.reader import RECORD_KINDS, TableOptions
 from lowwater.config import Link
 from lowwater.errors import LowwaterError
 from lowwater.instants import format_instant
+from lowwater.lake.files.rotation import by_rotation
 from lowwater.lake.ingestion.handover import send
 from lowwater.lake.ingestion.interfaces import link_names, merge_summaries
 from lowwater.lake.ingestion.packing import FILE_ROWS, PackResult, PackTask, not_written
@@ -360,6 +361,9 @@ class Batch:
         now = self._clock()
         return self._growing or file_survey.grew or (declared is not None and declared[0] <= now < declared[1])
 
+    def _is_rotated(self, number: int) -> bool:
+        return by_rotation(self._settings, self._paths[number])
+
     def _redeclare(self, number: int, file_survey: Survey, old: LedgerFile) -> None:
         """Updates what the ledger says of a file whose records it has: declared coverage, place, and copies."""
         declared_now, keeps_declared = self._coverage[number], bool(old.row.by_hand) and not self._by_hand
@@ -379,12 +383,14 @@ class Batch:
         elif not is_path_of(file_survey.path, old) and not lies_there(old):
             note = f"it was {old.row.path}"
             here = old.at(file_survey.path)
-        new = here.covering(declared, growing, by_hand)
+        rotated = self._is_rotated(number) if declared == declared_now and not by_hand else old.row.rotated
+        new = here.covering(declared, growing, by_hand, rotated and not by_hand)
         covers_same = (
             new.covers == old.covers
             and new.row.declared == old.row.declared
             and new.row.growing == bool(old.row.growing)
             and bool(by_hand) == bool(old.row.by_hand)
+            and new.row.is_declared == old.row.is_declared
         )
         if covers_same:
             new = here
@@ -458,7 +464,8 @@ class Batch:
             count = len({each.interface.name for each in of_link})
             rows.append(_row(link, survey.path, work, facts, part, count, self._content_of(number), self._ledger.link))
         bare = LedgerFile(tuple(sorted(rows, key=lambda row: row.link)))
-        file, note_kept = bare.covering(self._coverage[number], work.growing, self._by_hand), ""
+        rotated = not self._by_hand and self._is_rotated(number)
+        file, note_kept = bare.covering(self._coverage[number], work.growing, self._by_hand, rotated), ""
         by_hand = None if self._by_hand else self._ledger.declared_by_hand(file, self._settings, facts.unpacked)
         if by_hand is not None:  # the user need not repeat it for a file that grew or was read again
             file, note_kept = bare.covering(by_hand, work.growing, True), _coverage_kept(by_hand)
@@ -535,6 +542,7 @@ def _row(
         smallest=part.smallest,
         largest=part.largest,
         median=part.median,
+        lull=part.lull,
         covers_from=0,
         covers_to=0,
         declared_from=None,
