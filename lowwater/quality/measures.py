@@ -19,6 +19,7 @@ from lowwater.instants import SECOND, format_instant
 from lowwater.lake.layout import OUTCOMES, Lake
 from lowwater.lake.ledgers.captures import Capture, Captures, malformed_between
 from lowwater.lake.ledgers.coverage import Gap, uncovered_text
+from lowwater.lake.ledgers.missing import Missing
 from lowwater.lake.ledgers.outside import OutsideCount, elsewhere, outside, outside_words
 from lowwater.lake.ledgers.runs import read_heartbeats, read_violations
 from lowwater.lake.packets import PacketFiles
@@ -52,6 +53,7 @@ class AuditScope:
         gaps: gaps in the coverage of the read range that should stop the run.
         excluded: gaps that the run passes over, by policy `publish` or because they lie before the first or after the
             last capture (T6).
+        missing: records in the read range that are known and that nobody reads (T6).
     """
 
     lake: Lake
@@ -63,6 +65,7 @@ class AuditScope:
     lftas: Sequence[tuple[str, str]]
     gaps: Sequence[Gap]
     excluded: Sequence[Gap] = ()
+    missing: Sequence[Missing] = ()
 
     @property
     def interval(self) -> str:
@@ -133,6 +136,7 @@ def _link(scope: AuditScope, scan: LinkScan, counts: Counts) -> Row:
     limits = scope.config.limits(link)
     gaps = [gap for gap in scope.gaps if gap.link == link]
     excluded = [gap for gap in scope.excluded if gap.link == link]
+    missing = list(dict.fromkeys(each.reason for each in scope.missing if each.link == link))
     return {
         "link": link,
         "interval": scope.interval,
@@ -152,6 +156,8 @@ def _link(scope: AuditScope, scan: LinkScan, counts: Counts) -> Row:
         "gap_ns": sum(gap.until - gap.since for gap in gaps),
         "excluded_ns": sum(gap.until - gap.since for gap in excluded),
         "gaps": "; ".join(uncovered_text(gap, captures) for gap in (*gaps, *excluded)),
+        "unread": len(missing),
+        "not_read": _abbreviated(missing, len(missing)),
         **_copies(scan),
         **_share("violating", late.num_rows, read, limits),
         **_share("malformed", malformed.num_rows, read, limits),

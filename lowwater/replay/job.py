@@ -25,6 +25,7 @@ from lowwater.lake.ingestion.replacement import version_of
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.captures import Capture, Captures, ingested_links, interface_links, read_captures
 from lowwater.lake.ledgers.coverage import Gap, at_edge, check, gap_error, gap_texts, unsettled
+from lowwater.lake.ledgers.missing import KnownMissing, Missing, missing_texts
 from lowwater.lake.ledgers.runs import DONE, INCOMPLETE, PROVISIONAL, last_published
 from lowwater.lake.parts import Parts, inputs_parts
 from lowwater.lake.results.states import FORM, state_folder
@@ -165,8 +166,14 @@ class Job:
         """The captures of the links that the set reads."""
         return read_captures(self.lake, self.plan.links)
 
-    def inputs(self, start: int, end: int, captures: Mapping[str, Sequence[Capture]]) -> IntervalInputs:
-        """The inputs of an interval as they are now."""
+    def known_missing(self) -> KnownMissing:
+        """What the ledgers know to be missing now."""
+        return KnownMissing(self.lake, self.config)
+
+    def inputs(
+        self, start: int, end: int, captures: Mapping[str, Sequence[Capture]], known: KnownMissing | None = None
+    ) -> IntervalInputs:
+        """The inputs of an interval as they are now; `known` is what `known_missing` has said for many intervals."""
         return IntervalInputs(
             self.lake,
             self.plan,
@@ -178,6 +185,7 @@ class Job:
             handed=True,
             query_set=self.query_set,
             through_end=self.through_end,
+            known=known or self.known_missing(),
         )
 
     def _ends(self, end: int, captures: Mapping[str, Sequence[Capture]]) -> dict[str, int]:
@@ -278,10 +286,12 @@ class IntervalInputs(LowInputs):
     Attributes:
         query_set: name of the query set.
         through_end: whether a gap before the first capture of a link, or after its last, is accepted.
+        known: what the ledgers know to be missing; no row and no digest depends on it.
     """
 
     query_set: str = ""
     through_end: bool = False
+    known: KnownMissing | None = field(default=None, compare=False, repr=False)
 
     def takes_up(self, query: QueryPlan) -> bool:
         """Whether a query continues the state of the interval before (I4)."""
@@ -354,6 +364,10 @@ class IntervalInputs(LowInputs):
         """The gaps in the coverage of the links over the read range (T5)."""
         return check(self.captures, self.config, self.link_starts(self.plan.queries), self.end)
 
+    def missing(self) -> list[Missing]:
+        """Records in the read range that are known and that nobody reads (T6)."""
+        return [] if self.known is None else self.known.of(self.link_starts(self.plan.queries), self.end)
+
     def passes(self, gap: Gap) -> bool:
         """Whether a run accepts this gap of a link and becomes `incomplete` (T6)."""
         return self.config.link(gap.link).policy == "publish" or (self.through_end and self.at_edge(gap))
@@ -411,8 +425,9 @@ class IntervalInputs(LowInputs):
 
     def state(self, excluded: Sequence[Gap]) -> tuple[str, str]:
         """The state of a publication now, and its reason: done, provisional or incomplete (T6)."""
-        if excluded:
-            return INCOMPLETE, "; ".join(gap_texts(excluded, self.captures))
+        reasons = [*gap_texts(excluded, self.captures), *missing_texts(self.missing())]
+        if reasons:
+            return INCOMPLETE, "; ".join(reasons)
         open_links = unsettled(self.captures, self.config, dict.fromkeys(self.plan.links, self.start), self.end)
         if open_links:
             names = ", ".join(sorted({gap.link for gap in open_links}))

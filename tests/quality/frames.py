@@ -34,6 +34,8 @@ LINK: dict[str, Any] = {
     "gap_ns": 0,
     "excluded_ns": 0,
     "gaps": "",
+    "unread": 0,
+    "not_read": "",
     "violating_share": 0.002,
     "violating_warning": 0.01,
     "violating_critical": 0.1,
@@ -162,6 +164,11 @@ CASES: dict[str, tuple[Case, ...]] = {
             "expect_link_to_exclude_nothing",
             {"excluded_ns": 20 * SECOND, "gaps": "2026-01-01T00:59:40Z to 2026-01-01T01:00:00Z"},
             "20s of traffic are missing, so the interval is incomplete: no capture covers 2026-01-01T00:59",
+        ),
+        Case(
+            "expect_link_to_have_nothing_unread",
+            {"unread": 1, "not_read": "a.pcap1 (no pattern claims it)"},
+            "traffic of the interval is known and not read, so the interval is incomplete: a.pcap1 (no pattern",
         ),
         Case(
             "expect_link_records_to_be_accounted_for",

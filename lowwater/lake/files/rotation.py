@@ -119,7 +119,8 @@ def _instant(moment: datetime) -> int:
     return (since.days * 86400 + since.seconds) * SECOND
 
 
-def _wildcard(pattern: str) -> str:
+def wildcard(pattern: str) -> str:
+    """Returns the pattern of `glob` that names at least the files of a pattern of the settings."""
     return "".join("*" if p[0] == "%" and p != "%%" else p.replace("%%", "%") for p in _pieces(pattern))
 
 
@@ -134,7 +135,7 @@ def files_of(link: Link, start: int, end: int) -> list[Path]:
     if link.captures is None:
         raise ConfigError("the link has no pattern of its files", "set captures in its section of lowwater.toml")
     dated = []
-    for path in dict.fromkeys(path for pattern in link.captures for path in captures_like(_wildcard(pattern))):
+    for path in dict.fromkeys(path for pattern in link.captures for path in captures_like(wildcard(pattern))):
         coverage = declared_coverage(link, path)
         if coverage is None and link.rotation is None:
             dated.append((0, str(path), path))

@@ -97,6 +97,7 @@ class Batch:
     Attributes:
         results: number of the file -> result.
         errors: errors of files that were not ingested.
+        refused: number of the file -> its error.
     """
 
     def __init__(
@@ -113,6 +114,7 @@ class Batch:
     ) -> None:
         self.results: dict[int, IngestResult] = {}
         self.errors: list[LowwaterError] = []
+        self.refused: dict[int, LowwaterError] = {}
         self._ledger = ledger
         self._settings = settings
         self._content = records or ContentOptions.of(settings)
@@ -137,7 +139,7 @@ class Batch:
         tasks = [self._survey_of(number) for number in range(len(self._paths))]
         for number, result in enumerate(surveyor(survey, tasks)):
             if isinstance(result, FailedTask):
-                self.errors.append(result.error)
+                self._refuse(number, result.error)
                 continue
             if self._update_known(number, result):
                 continue
@@ -200,7 +202,7 @@ class Batch:
         yield from self._parts(number, surveying)
         file_survey = surveying.result
         if isinstance(file_survey, FailedTask):
-            self.errors.append(file_survey.error)
+            self._refuse(number, file_survey.error)
         elif file_survey.index is None:
             yield from self._tasks_of(number, file_survey)
         elif self._is_packed(file_survey):  # it may have grown to the size of another file, or of a known one
@@ -268,7 +270,11 @@ class Batch:
         try:
             self._add(number, work, work.survey)
         except LowwaterError as error:
-            self.errors.append(error)
+            self._refuse(number, error)
+
+    def _refuse(self, number: int, error: LowwaterError) -> None:
+        self.errors.append(error)
+        self.refused[number] = error
 
     def _is_growing(self, number: int, file_survey: Survey) -> bool:
         declared = self._coverage[number]
@@ -303,7 +309,7 @@ class Batch:
         try:
             self._ledger.put(new, self._settings, 0)
         except LowwaterError as error:
-            self.errors.append(error)
+            self._refuse(number, error)
             return
         self.results[number] = IngestResult(file_survey.path, new.rows, "replaced", f"now covers {span(new.row)}")
 

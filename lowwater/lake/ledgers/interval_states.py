@@ -29,6 +29,7 @@ BLOCKED = "cannot start"
 GRAVEST = (FAILED, STALE, HALF, MISSING, ROLLED_BACK, PROVISIONAL, INCOMPLETE, DONE)
 """States of queries, the most important first: an interval shows the first one among its queries."""
 NEVER = "never run"
+NOTHING_MISSING = "what was missing is read or set aside since: the next run confirms its rows"
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,8 @@ class StatusInputs:
             the caller.
         changed: (query, start, end, accounting as JSON) -> how the inputs differ from those of the publication.
         lost: (query, start, end) -> why an interval with unchanged inputs must run again: its state is gone; or empty.
+        missing: (start, end) -> what is known to be missing now, although its coverage has no gap (T6).
+        gaps: (start, end) -> the gaps that its publication lets pass; None to take the reason that it gave.
     """
 
     name: str
@@ -61,6 +64,8 @@ class StatusInputs:
     also: tuple[tuple[int, int], ...] = ()
     changed: Callable[[str, int, int, str], str] = lambda query, start, end, accounting: "its inputs have changed since"
     lost: Callable[[str, int, int], str] = lambda query, start, end: ""
+    missing: Callable[[int, int], Sequence[str]] = lambda start, end: ()
+    gaps: Callable[[int, int], Sequence[str]] | None = None
 
 
 @dataclass(frozen=True)
@@ -179,7 +184,14 @@ def _of_query(expected: StatusInputs, query: str, start: int, end: int, rows: Se
     for reason in (expected.lost(query, start, end), expected.outdated(start, end)):
         if reason:
             return STALE, reason
-    return published[-1].state, "" if published[-1].state == DONE else published[-1].reason
+    state, reason = published[-1].state, published[-1].reason
+    # What is missing may have become known, or have been read or set aside, only after the publication.
+    missing = expected.missing(start, end) if state in (DONE, PROVISIONAL, INCOMPLETE) else ()
+    if state == INCOMPLETE and expected.gaps is not None:
+        return state, "; ".join([*expected.gaps(start, end), *missing]) or NOTHING_MISSING
+    if missing:
+        return INCOMPLETE, "; ".join(missing)
+    return state, "" if state == DONE else reason
 
 
 def gravest(rows: Iterable[StatusRow]) -> StatusRow:

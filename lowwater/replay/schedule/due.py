@@ -15,7 +15,7 @@ from pathlib import Path, PurePath
 from lowwater.config import FILE_NAME, load_config
 from lowwater.errors import ConfigError, LowwaterError
 from lowwater.lake.layout import open_lake
-from lowwater.lake.ledgers.interval_states import HALF, MISSING, STALE, StatusRow, gravest, status
+from lowwater.lake.ledgers.interval_states import HALF, MISSING, NOTHING_MISSING, STALE, StatusRow, gravest, status
 from lowwater.lake.ledgers.runs import (
     AUDIT,
     DONE,
@@ -38,11 +38,14 @@ from lowwater.replay.trial_changes import TrialChanges
 KINDS = (MISSING, FAILED, STALE)
 """Reasons for an interval to be due; a half-published one counts as missing."""
 
-MAY_RUN = (*KINDS, HALF, PROVISIONAL)
+MAY_RUN = (*KINDS, HALF, PROVISIONAL, INCOMPLETE)
 """States of a query that make its interval due."""
 
 VISIBLE = (DONE, INCOMPLETE, PROVISIONAL, ROLLED_BACK)
 """States in which a query need not run again."""
+
+CONFIRMED = (PROVISIONAL, INCOMPLETE)
+"""States that a run only confirms: nothing of the interval is read again."""
 
 CHANGES = "the state of the interval before changes"
 """Reason of an interval of a chained set that becomes stale when an earlier interval runs."""
@@ -56,7 +59,8 @@ class Due:
         query_set: name of the query set.
         start: first instant of the interval, ns since the epoch.
         end: end of the interval, ns since the epoch, exclusive.
-        state: missing, failed, stale or half published; provisional if its links have reported since.
+        state: missing, failed, stale or half published; provisional if its links have reported since, incomplete if
+            what was missing is read or set aside.
         reasons: reasons, one line each, without duplicates.
         queries: queries that are in a due state.
         packets: number of packets that the run reads; 0 if it only confirms a publication.
@@ -172,9 +176,9 @@ def due(job: Job, selection: DueSelection) -> list[Due]:
         groups[row.start, row.end].append(row)
     due_intervals: list[Due] = []
     chain = _Chain([query for query in job.plan.queries if hands_over(query.high)])
-    guess, files = estimate(job, captures, recent), PacketFiles.of(job.lake)
+    guess, files, known = estimate(job, captures, recent), PacketFiles.of(job.lake), job.known_missing()
     for (start, end), rows in sorted(groups.items()):
-        inputs = job.inputs(start, end, captures)
+        inputs = job.inputs(start, end, captures, known)
         interval = _due(inputs, chain.rows_then(inputs, rows), guess, files)
         if interval is not None and selection.wants(interval.state):
             due_intervals.append(interval)
@@ -265,16 +269,20 @@ def _all_of(job: Job, selection: DueSelection) -> tuple[tuple[int, int], ...]:
 def _due(inputs: IntervalInputs, rows: Sequence[StatusRow], guess: Estimate, files: PacketFiles) -> Due | None:
     first = gravest(rows)
     state = first.state
-    if state not in MAY_RUN or (state == PROVISIONAL and inputs.state(inputs.gaps())[0] != DONE):
+    confirms = state in CONFIRMED
+    if state not in MAY_RUN or (confirms and inputs.state(inputs.gaps())[0] != DONE):
         return None
     mine = [row for row in rows if row.state in MAY_RUN]
-    texts = {PROVISIONAL: ("every link has reported to its end and the skew since",)}
+    texts = {
+        PROVISIONAL: ("every link has reported to its end and the skew since",),
+        INCOMPLETE: (NOTHING_MISSING,),
+    }
     lines = [line for row in mine if row.state == state for line in row.reason.split("; ")]
     reasons = texts.get(state, tuple(dict.fromkeys(lines)))
     gaps = [gap for gap in inputs.gaps() if not inputs.passes(gap)] if first.lacking else []
     edge = bool(gaps) and not inputs.outdated() and all(inputs.at_edge(gap) for gap in gaps)
-    reads = PacketEstimate() if state == PROVISIONAL else packet_estimate(files, inputs)
-    seconds = 0.0 if state == PROVISIONAL else guess.seconds(reads.packets)
+    reads = PacketEstimate() if confirms else packet_estimate(files, inputs)
+    seconds = 0.0 if confirms else guess.seconds(reads.packets)
     return Due(
         inputs.query_set,
         inputs.start,

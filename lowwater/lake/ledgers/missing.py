@@ -1,0 +1,124 @@
+"""What is known to be missing of a link in a range of time: the one place that says why an interval is not `done`.
+
+Gaps in coverage are not here: they decide whether a run starts (`coverage`). What is here lets it start, and makes what
+it publishes `incomplete` (SEMANTICS T6). Runs, the states of intervals, plans and audits ask `missing`. A new kind of
+missing records is a function in SOURCES. Rows and digests depend on none of it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from lowwater.config import Config
+from lowwater.lake.layout import Lake
+from lowwater.lake.ledgers.seen import LONGEST, SeenFile, file_words, read_seen, seen_links
+from lowwater.lake.opened import cached_value
+from lowwater.plan.temporal import END_OF_TIME
+
+SHOWN = 3
+"""Most reasons of a link that a text lists."""
+
+
+@dataclass(frozen=True)
+class Missing:
+    """Records of a link that are known to lie in [since, until), ns, and that no run reads; `reason` names them."""
+
+    link: str
+    since: int
+    until: int
+    reason: str
+
+
+Finder = Callable[[str, int, int], Iterable[Missing]]
+"""(link, start, end) -> what is missing of the link in [start, end), ns."""
+
+Source = Callable[[Lake, Config], Finder]
+"""Reads a ledger once, and returns what finds records in it for as many intervals as are asked for."""
+
+
+class KnownMissing:
+    """What the ledgers know to be missing, at one moment.
+
+    Args:
+        lake: the lake.
+        config: settings of the lake.
+    """
+
+    def __init__(self, lake: Lake, config: Config) -> None:
+        self._finders = [source(lake, config) for source in SOURCES]
+
+    def of(self, read_from: Mapping[str, int], end: int) -> list[Missing]:
+        """Lists what is missing for a run that reads each link from `read_from[link]` to `end`, ns.
+
+        Args:
+            read_from: link -> first timestamp that the run reads, ns since the epoch.
+            end: end of the run's interval, ns since the epoch, exclusive.
+        """
+        return [
+            found
+            for link, start in sorted(read_from.items())
+            for find in self._finders
+            for found in find(link, start, end)
+        ]
+
+
+def missing_texts(found: Iterable[Missing]) -> list[str]:
+    """Describes what is missing, a text a link."""
+    by_link: dict[str, list[str]] = {}
+    for each in found:
+        by_link.setdefault(each.link, []).append(each.reason)
+    texts = []
+    for link, reasons in by_link.items():
+        shown = list(dict.fromkeys(reasons))
+        more = f", and {len(shown) - SHOWN:,} more" if len(shown) > SHOWN else ""
+        text = f"link {link!r}: not read: {', '.join(shown[:SHOWN])}{more}"
+        texts.append(text.replace("; ", ", "))  # reasons of an interval are parted by it
+    return texts
+
+
+class _Spans:
+    """Unread files of a link by the time in which their records may lie; a range is looked up in logarithmic time."""
+
+    def __init__(self, rows: Iterable[SeenFile]) -> None:
+        spans = [(span, row) for row in rows if (span := row.span) is not None]
+        self._spans = sorted(spans, key=lambda item: (item[0], item[1].path))
+        self._begins = [span[0] for span, _ in self._spans]
+        self._ends = list(accumulate((span[1] for span, _ in self._spans), max))  # the furthest end so far: it rises
+
+    def meeting(self, start: int, end: int) -> Iterator[tuple[int, int, SeenFile]]:
+        """Yields span and file of those that meet [start, end), ns."""
+        for at in range(bisect_left(self._ends, start + 1), bisect_left(self._begins, end)):
+            (since, until), row = self._spans[at]
+            if until > start:
+                yield since, until, row
+
+
+def unread_files(lake: Lake, config: Config) -> Finder:
+    """Finds the files that lie in the folders of a link, and are not read, within the life of the link."""
+    spans = cached_value(lake.files, "unread files", lambda table: {} if table is None else _unread(lake))
+
+    def find(link: str, start: int, end: int) -> Iterator[Missing]:
+        settings = config.link(link)
+        begin = max(start, settings.since or 0)
+        until = min(end, END_OF_TIME if settings.until is None else settings.until)
+        for name in dict.fromkeys(seen_links(link)):
+            if name in spans:
+                for since, to, row in spans[name].meeting(begin, until):
+                    cause = file_words(row).partition("\n")[0][:LONGEST]
+                    yield Missing(link, since, to, f"{row.name} ({cause})")
+
+    return find
+
+
+def _unread(lake: Lake) -> dict[str, _Spans]:
+    rows: dict[str, list[SeenFile]] = {}
+    for row in read_seen(lake).values():
+        for link in row.links if row.unread else ():
+            rows.setdefault(link, []).append(row)
+    return {link: _Spans(of_link) for link, of_link in rows.items()}
+
+
+SOURCES: Sequence[Source] = (unread_files,)
