@@ -6,7 +6,6 @@ import ast
 import re
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -161,19 +160,6 @@ def test_modules_stay_small() -> None:
     tests = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in (ROOT / "tests").rglob("*.py")}
     assert {path: n for path, n in lengths.items() if n > 600} == {}
     assert {path: n for path, n in tests.items() if n > 1000} == {}
-
-
-MOST_MODULES = 15
-A_MODULE_EACH = {Path("lowwater/cli/commands")}
-"""Folders in which every entry of a list has a module of its own."""
-
-
-def test_folders_stay_small() -> None:
-    folders = [PACKAGE, ROOT / "plugins" / "lowwater_airflow", ROOT / "review", ROOT / "expectations"]
-    modules = [path for folder in folders for path in folder.rglob("*.py") if path.name != "__init__.py"]
-    counted = Counter(path.parent.relative_to(ROOT) for path in modules)
-    assert counted[Path("lowwater/lake/ingestion")] > 0
-    assert {folder: n for folder, n in counted.items() if n > MOST_MODULES and folder not in A_MODULE_EACH} == {}
 
 
 def tracked_files() -> list[Path]:

@@ -173,7 +173,14 @@ class Job:
     def inputs(
         self, start: int, end: int, captures: Mapping[str, Sequence[Capture]], known: KnownMissing | None = None
     ) -> IntervalInputs:
-        """The inputs of an interval as they are now; `known` is what `known_missing` has said for many intervals."""
+        """The inputs of an interval as they are now.
+
+        Args:
+            start: first instant of the interval, ns since the epoch.
+            end: end of the interval, ns since the epoch, exclusive.
+            captures: link -> its captures, in the order of T1.
+            known: what `known_missing` has said for many intervals; None to ask it for this one.
+        """
         return IntervalInputs(
             self.lake,
             self.plan,

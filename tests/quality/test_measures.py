@@ -394,6 +394,8 @@ def test_links_and_lftas_from_the_ledgers(lake: Lake) -> None:
         "gap_ns": 0,
         "excluded_ns": 0,
         "gaps": "",
+        "unread": 0,
+        "not_read": "",
         "violating_share": 1 / 6,
         "violating_warning": 0.2,
         "violating_critical": 1.0,

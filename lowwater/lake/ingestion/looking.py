@@ -274,7 +274,7 @@ class _Look:
         self._before = read_seen(lake)
         self._reading = _Reading(config)
         self._taken: dict[str, list[_Taken]] = {}
-        self._sizes: dict[tuple[int, int], set[tuple[str, str]]] = {}
+        self._alike: dict[tuple[str, int, int], dict[str, str]] = {}  # family, size, first -> digest -> path
         self._digests: dict[str, set[str]] = {}
         self._firsts: set[int] = set()
         for link, captures in read_captures(lake, ingested_links(lake)).items():
@@ -295,7 +295,7 @@ class _Look:
             self._digests.setdefault(family, set()).add(sha256)
             if first is not None:
                 self._firsts.add(first)
-                self._sizes.setdefault((size, first), set()).add((sha256, path))
+                self._alike.setdefault((family, size, first), {})[sha256] = path
 
     def rows(self) -> list[SeenFile]:
         """Judges every file; returns their rows, those of folders with problems, and those of files that are gone."""
@@ -355,7 +355,7 @@ class _Look:
             facts = _Facts()  # its name tells
         else:
             facts = self._reading.facts(file.path, lacking[0], file.size)
-        growing = self._now - file.written < SETTLED or (
+        growing = 0 <= self._now - file.written < SETTLED or (
             declared[0] is not None and declared[1] is not None and declared[0] <= self._now < declared[1]
         )
         return replace(
@@ -366,14 +366,16 @@ class _Look:
         """Returns the capture of a link that holds a file as it is now; None without one."""
         family = link.partition("/")[0]
         for capture in self._taken.get(key, ()):
-            if capture.link == family and (
-                capture.growing or (capture.size == file.size and file.written <= capture.ingested_at)
-            ):
+            if capture.link == family and (capture.growing or self._is_whole(file, capture)):
                 return capture
         # It was known under another path, or written anew with the same bytes; the ingest that found so told it.
         if old is not None and old.state == READ and old.capture in self._digests.get(family, ()):
             return _Taken(family, file.size, 0, str(old.capture), False)
         return None
+
+    def _is_whole(self, file: FoundFile, capture: _Taken) -> bool:
+        """Whether nothing was written to a file since its ingest; a last write in the future tells nothing."""
+        return capture.size == file.size and not capture.ingested_at < file.written <= self._now
 
     def _of_unclaimed(self, file: FoundFile) -> SeenFile:
         key, links = key_of(self._lake, file.path), self._found.candidates(file)
@@ -383,7 +385,7 @@ class _Look:
         if old is not None and old.state == ASIDE and old.size == file.size:
             return replace(old, written=file.written)
         for capture in self._taken.get(key, ()):  # somebody named it
-            if capture.size == file.size and file.written <= capture.ingested_at:
+            if self._is_whole(file, capture):
                 return replace(bare, state=READ, capture=capture.sha256)
         if old is not None and old.state == REFUSED and (old.size, old.written) == (file.size, file.written):
             return old  # somebody named it
@@ -409,11 +411,22 @@ class _Look:
         """Whether what was found out about a file that has not changed is all that can be."""
         if old.state == READ:
             return any(old.capture in digests for digests in self._digests.values())
-        if old.state == UNCLAIMED and old.first is not None and old.packets is None:
-            return False
+        if old.state == UNCLAIMED and old.first is not None:
+            alike = self._like(old.links, old.size, old.first)
+            if old.packets is None or (alike and (old.capture is None or old.capture in alike)):
+                return False
         return old.state in (OTHER, EMPTY, UNCLAIMED) and not (
             old.reason.startswith("another name of ") and file.identity not in self._identities
         )
+
+    def _like(self, links: Sequence[str], size: int, first: int | None) -> dict[str, str]:
+        """Returns digest -> path of the captures of some links that may have the bytes of a file."""
+        families = {link.partition("/")[0] for link in links} if first is not None else ()
+        return {
+            sha256: path
+            for family in families
+            for sha256, path in self._alike.get((family, size, first or 0), {}).items()
+        }
 
     def _judged(self, links: Sequence[str]) -> str:
         """Returns the settings by which a file that no pattern claims is judged, as a text."""
@@ -462,9 +475,10 @@ class _Look:
         facts = self._reading.facts(file.path, links[0], file.size, whole)
         if facts.packets == 0 and not facts.malformed:
             return replace(bare, state=EMPTY, reason="without a record", links=bare.links)
-        for sha256, path in self._sizes.get((file.size, facts.first or -1), ()):
-            if digest(capture_path(file.path)) == sha256:
-                return replace(bare, state=READ, reason=f"the same bytes as {Path(path).name}", capture=sha256)
+        alike = self._like(bare.links, file.size, facts.first)
+        sha256 = digest(capture_path(file.path)) if alike else None
+        if sha256 in alike:
+            return replace(bare, state=READ, reason=f"the same bytes as {Path(alike[sha256]).name}", capture=sha256)
         return replace(
             bare,
             state=UNCLAIMED,
@@ -472,7 +486,7 @@ class _Look:
             first=facts.first,
             last=facts.last,
             packets=facts.packets,
-            links=bare.links,
+            capture=sha256,
         )
 
     def _carried(self, rows: dict[str, SeenFile]) -> dict[str, SeenFile]:

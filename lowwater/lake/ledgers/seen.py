@@ -275,6 +275,7 @@ def unread_lines(
     if hint and any(row.unread for row in rows):
         lines.append(
             "hint: an interval that such files fall into is not done; let a pattern of captures claim them, ingest "
-            f"them by name, or set them aside: lowwater set-aside --lake {shlex.quote(str(lake.root))} FILE --reason WHY"
+            "them by name, or set them aside: "
+            f"lowwater set-aside --lake {shlex.quote(str(lake.root))} FILE --reason WHY"
         )
     return lines
