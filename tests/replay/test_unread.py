@@ -31,7 +31,9 @@ def hour(folder: Path, number: int, part: int = 0, parts: int = 1) -> Path:
     folder.mkdir(exist_ok=True)
     name = f"cap_20260101{number:02}.pcap" + (str(part) if part else "")
     seconds = [3600 * number + 20 * at for at in range(180 * part // parts, 180 * (part + 1) // parts)]
-    (folder / name).write_bytes(pcap_bytes([(START + second * SECOND, udp(sport=40000)) for second in seconds]))
+    (folder / name).write_bytes(
+        pcap_bytes([(START + second * SECOND, udp("10.0.0.1", "10.0.0.2", 4000, 53)) for second in seconds])
+    )
     return folder / name
 
 
