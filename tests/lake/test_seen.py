@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import shutil
 import socket
@@ -201,6 +202,7 @@ def test_what_holds_no_traffic_poisons_nothing(lake: Lake, tmp_path: Path) -> No
     (folder / "latest.pcap").symlink_to(folder / "a_2027011508.pcap")
     (folder / "dangling.pcap").symlink_to(folder / "nothing")
     shutil.copy2(folder / "a_2027011508.pcap", folder / "a_2027011508.bak")
+    (folder / "a_2027011508.pcap.gz").write_bytes(gzip.compress((folder / "a_2027011508.pcap").read_bytes()))
     capture(folder / "empty.cap", [])
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(folder / "s"))
@@ -215,6 +217,7 @@ def test_what_holds_no_traffic_poisons_nothing(lake: Lake, tmp_path: Path) -> No
         "latest.pcap": OTHER,
         "dangling.pcap": OTHER,
         "a_2027011508.bak": READ,  # the same bytes
+        "a_2027011508.pcap.gz": READ,  # packed
         "empty.cap": EMPTY,
     }
     assert unread_lines(lake, config) == [] and lacking(lake, config, 0) == []

@@ -170,6 +170,10 @@ def _folders(found: Listing, pattern: str) -> Iterator[str]:
     fixed = next((at for at, part in enumerate(parts) if glob.has_magic(part)), len(parts))
     dated = _dated(parts[1:fixed])
     level = ["/".join(parts[: fixed - dated])]
+    if dated:
+        found.subfolders(level[0])
+        if level[0] in found.problems:
+            yield level[0]  # nobody can look for the folders in it
     for at in range(fixed - dated, len(parts)):
         if at == fixed:
             level = _with(level, "/".join(parts[:fixed]))

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from lowwater.capture.formats.header import open_capture
 from lowwater.capture.formats.scan import STAMP
 from lowwater.capture.inspect import CaptureFacts, inspect_times
-from lowwater.capture.reader import digest, read
+from lowwater.capture.reader import read
 from lowwater.capture.tables.facts import first_timestamp, inspect_records
 from lowwater.capture.tables.reader import TableOptions
 from lowwater.capture.tables.sniffing.logs import sniff_log
@@ -30,6 +30,7 @@ from lowwater.lake.files.rotation import declared_coverage, files_of
 from lowwater.lake.ingestion.batch import IngestResult
 from lowwater.lake.ingestion.folders import FoundFile, Listing, listing
 from lowwater.lake.ingestion.record_options import record_options
+from lowwater.lake.ingestion.survey import starts_with
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.captures import Capture, ingested_links, read_captures
 from lowwater.lake.ledgers.seen import (
@@ -76,12 +77,14 @@ _PACKED = re.compile(r"\.(?:gz|zst|zstd|xz|lz4|lzma|bz2)$", re.IGNORECASE)
 
 
 class _Facts(NamedTuple):
-    """Times (ns) and number of the sane records of a file, as far as it was read; malformed records beside them."""
+    """Times (ns) and number of the sane records of a file, as far as it was read; malformed records beside them, and
+    its decompressed size, bytes."""
 
     first: int | None = None
     last: int | None = None
     packets: int | None = None
     malformed: int = 0
+    unpacked: int = -1
 
 
 @dataclass(frozen=True)
@@ -249,9 +252,8 @@ def _of(facts: CaptureFacts) -> _Facts:
     smallest = [each.smallest for each in summaries if each.smallest is not None]
     largest = [each.largest for each in summaries if each.largest is not None]
     malformed = sum(each.malformed.total() for each in facts.interfaces)
-    return _Facts(
-        min(smallest, default=None), max(largest, default=None), sum(each.packets for each in summaries), malformed
-    )
+    packets, unpacked = sum(each.packets for each in summaries), facts.summary.unpacked
+    return _Facts(min(smallest, default=None), max(largest, default=None), packets, malformed, unpacked)
 
 
 class _Look:
@@ -274,7 +276,7 @@ class _Look:
         self._before = read_seen(lake)
         self._reading = _Reading(config)
         self._taken: dict[str, list[_Taken]] = {}
-        self._alike: dict[tuple[str, int, int], dict[str, str]] = {}  # family, size, first -> digest -> path
+        self._alike: dict[tuple[str, int], dict[str, tuple[int, str]]] = {}  # family, first -> digest -> size, path
         self._digests: dict[str, set[str]] = {}
         self._firsts: set[int] = set()
         for link, captures in read_captures(lake, ingested_links(lake)).items():
@@ -295,7 +297,7 @@ class _Look:
             self._digests.setdefault(family, set()).add(sha256)
             if first is not None:
                 self._firsts.add(first)
-                self._alike.setdefault((family, size, first), {})[sha256] = path
+                self._alike.setdefault((family, first), {})[sha256] = size, path
 
     def rows(self) -> list[SeenFile]:
         """Judges every file; returns their rows, those of folders with problems, and those of files that are gone."""
@@ -411,21 +413,20 @@ class _Look:
         """Whether what was found out about a file that has not changed is all that can be."""
         if old.state == READ:
             return any(old.capture in digests for digests in self._digests.values())
-        if old.state == UNCLAIMED and old.first is not None:
-            alike = self._like(old.links, old.size, old.first)
-            if old.packets is None or (alike and (old.capture is None or old.capture in alike)):
-                return False
+        compared = set((old.capture or "").split())
+        if old.first is not None and (old.packets is None or not set(self._like(old.links, old.first)) <= compared):
+            return False
         return old.state in (OTHER, EMPTY, UNCLAIMED) and not (
             old.reason.startswith("another name of ") and file.identity not in self._identities
         )
 
-    def _like(self, links: Sequence[str], size: int, first: int | None) -> dict[str, str]:
-        """Returns digest -> path of the captures of some links that may have the bytes of a file."""
+    def _like(self, links: Sequence[str], first: int | None) -> dict[str, tuple[int, str]]:
+        """Returns digest -> size and path of the captures of some links that begin as a file does."""
         families = {link.partition("/")[0] for link in links} if first is not None else ()
         return {
-            sha256: path
+            sha256: capture
             for family in families
-            for sha256, path in self._alike.get((family, size, first or 0), {}).items()
+            for sha256, capture in self._alike.get((family, first or 0), {}).items()
         }
 
     def _judged(self, links: Sequence[str]) -> str:
@@ -439,6 +440,11 @@ class _Look:
     def _sniffed(self, file: FoundFile, bare: SeenFile) -> SeenFile:
         """Looks into a file that no pattern claims: it may be traffic of a link of its folder."""
         path, why = capture_path(file.path), ""
+        try:
+            with path.open("rb") as opened:
+                opened.read(1)
+        except OSError as error:
+            return replace(bare, state=UNCLAIMED, reason=f"cannot be read: {error.strerror}", unread=True)
         of_packets = [link for link in bare.links if self._reading.options(link) is None]
         if of_packets:
             try:
@@ -447,8 +453,6 @@ class _Look:
                 why = _words(error)
                 if _CAPTURE.search(file.name) and not _is_empty(error):
                     return replace(bare, state=UNCLAIMED, reason=why, unread=True, links=tuple(of_packets))
-            except OSError as error:
-                return replace(bare, state=UNCLAIMED, reason=f"cannot be read: {error.strerror}", unread=True)
             else:
                 return self._of_traffic(file, bare, tuple(of_packets))
         for link in bare.links:
@@ -475,10 +479,10 @@ class _Look:
         facts = self._reading.facts(file.path, links[0], file.size, whole)
         if facts.packets == 0 and not facts.malformed:
             return replace(bare, state=EMPTY, reason="without a record", links=bare.links)
-        alike = self._like(bare.links, file.size, facts.first)
-        sha256 = digest(capture_path(file.path)) if alike else None
-        if sha256 in alike:
-            return replace(bare, state=READ, reason=f"the same bytes as {Path(alike[sha256]).name}", capture=sha256)
+        alike = self._like(bare.links, facts.first)
+        for sha256, (size, path) in alike.items():
+            if _has_bytes(file, facts.unpacked, sha256, size):
+                return replace(bare, state=READ, reason=f"the same bytes as {Path(path).name}", capture=sha256)
         return replace(
             bare,
             state=UNCLAIMED,
@@ -486,7 +490,7 @@ class _Look:
             first=facts.first,
             last=facts.last,
             packets=facts.packets,
-            capture=sha256,
+            capture=" ".join(sorted(alike)) or None,  # it was compared with these
         )
 
     def _carried(self, rows: dict[str, SeenFile]) -> dict[str, SeenFile]:
@@ -536,6 +540,17 @@ class _Look:
             reason = row.reason if row.state == REFUSED else row.state
             gone.append(replace(row, state=GONE, reason=reason, unread=unread))
         return gone
+
+
+def _has_bytes(file: FoundFile, unpacked: int, sha256: str, size: int) -> bool:
+    """Whether a file has the bytes of a capture, as it is or decompressed."""
+    path = capture_path(file.path)
+    try:
+        if file.size == size and starts_with(path, size, sha256, False):
+            return True
+        return unpacked == size != file.size and starts_with(path, size, sha256, True)
+    except CaptureError:
+        return False
 
 
 def _stated(path: str) -> FoundFile | None:

@@ -181,7 +181,7 @@ def seen_links(link: str) -> tuple[str, str]:
 def file_words(row: SeenFile) -> str:
     """Describes why a file is not read, without its name."""
     words = {
-        UNCLAIMED: "no pattern claims it",
+        UNCLAIMED: f"no pattern claims it: {row.reason}" if row.reason else "no pattern claims it",
         REFUSED: f"refused: {row.reason}",
         NEW: "not ingested yet",
         GROWING: "still being written, and nothing of it is read",
@@ -268,7 +268,8 @@ def unread_lines(
             lines.append(f"{_of(of)}: {many} set aside{by}, {count_words(members)}: {_named(members)}: {row.reason}")
         else:
             words = _LINES[state][len(members) > 1]
-            why = f": {members[0].reason[:LONGEST]}" if state == REFUSED else ""
+            told = next((row.reason for row in members if row.reason and state in (REFUSED, UNCLAIMED)), "")
+            why = f": {told[:LONGEST]}" if told else ""
             lines.append(
                 f"not read: {_of(of)}: {len(members):,} {words}, {count_words(members)}: {_named(members)}{why}"
             )
