@@ -18,7 +18,7 @@ from lowwater.lake.files.rotation import declared_coverage, files_of
 from lowwater.lake.ingestion.record_options import record_options
 from lowwater.lake.ingestion.replacement import LedgerFile, LedgerFiles
 from lowwater.lake.layout import Lake
-from lowwater.lake.ledgers.seen import ASIDE, key_of, read_seen
+from lowwater.lake.ledgers.seen import ASIDE, key_of, told_files
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.storage.captures import capture_path
 
@@ -90,7 +90,7 @@ def pattern_files(
 
 def without_aside(lake: Lake, files: Sequence[Path]) -> list[Path]:
     """Leaves out the files that somebody set aside, as long as they have the size that they had then."""
-    aside = {path: row.size for path, row in read_seen(lake).items() if row.state == ASIDE}
+    aside = {path: row.size for path, row in told_files(lake).items() if row.state == ASIDE}
     if not aside:
         return list(files)
     return [path for path in files if (key := key_of(lake, path)) not in aside or path.stat().st_size != aside[key]]

@@ -50,6 +50,7 @@ from lowwater.lake.ledgers.seen import (
     location,
     put_seen,
     read_seen,
+    told_files,
 )
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.storage.captures import StoredCapture, capture_path
@@ -142,9 +143,10 @@ def record(
     """
     errors = {path: error for path, error in refused.items() if not isinstance(error, LakeError)}
     taken = list(results)
-    before = read_seen(lake)
+    told = told_files(lake)
     named = link if link in config.links else link.partition("/")[0]
-    if not errors and not any(_is_news(before.get(key_of(lake, each.path)), each) for each in taken):
+    news = [each for each in taken if _is_news(lake, told.get(key_of(lake, each.path)), each)]
+    if not errors and not news:
         return
     reading = _Reading(config)
     with changing(lake):
@@ -154,10 +156,8 @@ def record(
             old, key = before.get(key_of(lake, path)), key_of(lake, path)
             links = {named, *(old.links if old is not None and old.state == REFUSED else ())}
             rows.append(_refused(key, path, tuple(sorted(links)), error, reading, named, config))
-        for result in taken:
+        for result in news:
             old, key = before.get(key_of(lake, result.path)), key_of(lake, result.path)
-            if not _is_news(old, result):
-                continue
             size, written = _looks(result.path)
             if size != result.capture.bytes and not result.capture.growing:
                 continue  # it has changed since: the next look says so
@@ -173,11 +173,14 @@ def record(
         put_seen(lake, rows)
 
 
-def _is_news(old: SeenFile | None, result: IngestResult) -> bool:
+def _is_news(lake: Lake, told: SeenFile | None, result: IngestResult) -> bool:
     """Whether the ledger must be told of a file that was taken: by itself a look knows it by path and size only."""
-    if old is not None:
-        return old.unread or old.state not in (READ, GROWING)
-    return result.state == "known" and str(result.path) != result.capture.path
+    if told is not None:
+        return True
+    if result.state != "known" or str(result.path) == result.capture.path:
+        return False
+    old = read_seen(lake).get(key_of(lake, result.path))
+    return old is None or old.state != READ or (old.size, old.written) != _looks(result.path)
 
 
 def _looks(path: Path) -> tuple[int, int]:

@@ -14,7 +14,7 @@ from itertools import accumulate
 
 from lowwater.config import Config
 from lowwater.lake.layout import Lake
-from lowwater.lake.ledgers.seen import LONGEST, SeenFile, file_words, read_seen, seen_links
+from lowwater.lake.ledgers.seen import LONGEST, SeenFile, file_words, seen_links, told_files
 from lowwater.lake.opened import cached_value
 from lowwater.plan.temporal import END_OF_TIME
 
@@ -115,7 +115,7 @@ def unread_files(lake: Lake, config: Config) -> Finder:
 
 def _unread(lake: Lake) -> dict[str, _Spans]:
     rows: dict[str, list[SeenFile]] = {}
-    for row in read_seen(lake).values():
+    for row in told_files(lake).values():
         for link in row.links if row.unread else ():
             rows.setdefault(link, []).append(row)
     return {link: _Spans(of_link) for link, of_link in rows.items()}

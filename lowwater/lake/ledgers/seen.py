@@ -14,7 +14,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lowwater.config import Config
 from lowwater.instants import format_instant
@@ -127,8 +129,20 @@ def read_seen(lake: Lake) -> Mapping[str, SeenFile]:
         return cached_value(lake.files, "seen files", lambda table: {} if table is None else _newest(lake))
 
 
-def _newest(lake: Lake) -> dict[str, SeenFile]:
-    rows = read_rows(lake.files, FILES).sort_by("seen_at")
+def told_files(lake: Lake) -> Mapping[str, SeenFile]:
+    """Reads the rows about files of which people are told: those that are unread or set aside, of a year of others."""
+    with lake_errors(f"{lake.files}: the table cannot be read"):
+        return cached_value(lake.files, "told files", lambda table: {} if table is None else _newest(lake, told=True))
+
+
+def _newest(lake: Lake, told: bool = False) -> dict[str, SeenFile]:
+    rows = read_rows(lake.files, FILES).sort_by("seen_at").combine_chunks()
+    paths = rows.column("path").combine_chunks().dictionary_encode()
+    newest = np.zeros(len(paths.dictionary), np.int64)
+    newest[paths.indices.to_numpy()] = np.arange(rows.num_rows)  # of equal paths the last one counts
+    rows = rows.take(pa.array(newest))
+    if told:
+        rows = rows.filter(pc.or_(rows.column("unread"), pc.equal(rows.column("state"), ASIDE)))
     pool: dict[int, int] = {}
     columns = [column_values(rows.column(name), pool) for name in NAMES]
     links = NAMES.index("links")
@@ -251,9 +265,8 @@ def unread_lines(
     wanted = None if links is None else {name for link in links for name in seen_links(link)}
     rows = [
         row
-        for row in read_seen(lake).values()
-        if (row.unread or row.state == ASIDE)
-        and row.state not in but
+        for row in told_files(lake).values()
+        if row.state not in but
         and (wanted is None or wanted & set(row.links))
         and (not config.links or any(set(seen_links(link)) & set(config.links) for link in row.links))
     ]
