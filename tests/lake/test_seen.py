@@ -27,7 +27,9 @@ from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.ingestion.looking import look
 from lowwater.lake.ingestion.setting_aside import set_aside, undo
 from lowwater.lake.layout import Lake, open_lake
+from lowwater.lake.ledgers.interval_states import NOTHING_MISSING, StatusInputs, interval_status
 from lowwater.lake.ledgers.missing import KnownMissing, missing_texts
+from lowwater.lake.ledgers.runs import PUBLISH, ReplayRow
 from lowwater.lake.ledgers.seen import (
     ASIDE,
     EMPTY,
@@ -46,6 +48,8 @@ from lowwater.lake.ledgers.seen import (
 from lowwater.lake.tables import open_table
 from tests.breadth import examples
 from tests.lake.support import BASE, at, capture
+
+pytestmark = pytest.mark.slow
 
 OLD = BASE - 2000 * HOUR
 """A last write that is long over. Records are of January 2027."""
@@ -400,7 +404,6 @@ KINDS = st.sampled_from(
 
 @given(files=st.lists(st.tuples(KINDS, st.integers(0, 4)), min_size=1, max_size=8), order=st.permutations(range(3)))
 @settings_of(max_examples=examples(20))
-@pytest.mark.slow
 def test_every_file_is_in_one_state_and_no_interval_is_whole_that_lacks_one(
     files: Sequence[tuple[str, int]], order: Sequence[int]
 ) -> None:
@@ -450,3 +453,28 @@ def thrown(folder: Path, kind: str, hour: int, number: int, claimed: set[int]) -
     else:
         path.write_bytes({"zeros": b"\0" * 64, "text": b"a text"}.get(kind, b""))
     return Counter()
+
+
+def test_the_state_of_an_interval_follows_what_is_missing_now() -> None:
+    """T6: neither a run nor a commit is needed to say that a published interval lacks a file, or no longer does."""
+
+    def state(published: str, missing: Sequence[str], gaps: Sequence[str] = (), digest: str = "d") -> tuple[str, str]:
+        inputs = StatusInputs(
+            "q",
+            ("q",),
+            ("a",),
+            HOUR,
+            lambda query, start, end: digest,
+            missing=lambda start, end: missing,
+            gaps=lambda start, end: gaps,
+        )
+        row = ReplayRow("q", "q", 0, HOUR, PUBLISH, published, 1, "of then", "d")
+        (found,) = interval_status(inputs, 0, HOUR, [row])
+        return found.state, found.reason
+
+    assert state("done", []) == ("done", "") and state("provisional", []) == ("provisional", "of then")
+    assert state("done", ["x"]) == state("provisional", ["x"]) == state("incomplete", ["x"]) == ("incomplete", "x")
+    assert state("incomplete", ["x"], ["gap"]) == ("incomplete", "gap; x")
+    assert state("incomplete", [], ["gap"]) == ("incomplete", "gap")
+    assert state("incomplete", []) == ("incomplete", NOTHING_MISSING)
+    assert state("rolled back", ["x"])[0] == "rolled back" and state("done", ["x"], digest="e")[0] == "stale"

@@ -209,7 +209,8 @@ def file_words(row: SeenFile) -> str:
 def count_words(rows: Sequence[SeenFile]) -> str:
     """Returns the number of the records of files as far as it is known, and where they begin."""
     known = [row.packets for row in rows if row.packets is not None]
-    counted = f"{sum(known):,} records" + ("" if len(known) == len(rows) else " or more") if known else ""
+    more = "" if len(known) == len(rows) else " or more"
+    counted = f"{sum(known):,} record{'' if sum(known) == 1 else 's'}{more}" if known else ""
     begins = min((row.span[0] for row in rows if row.span is not None), default=None)
     since = "at a time that nothing tells" if begins is None else f"from {format_instant(begins)}"
     return ", ".join(text for text in (counted, since) if text)
