@@ -61,7 +61,7 @@ def run(lake: Path, spark: SparkSession, first: int, last: int) -> list[tuple[st
 
 
 def packets(lake: Path) -> list[int]:
-    return [row[1] for row in table_rows(lake, "perhour", 0, 1 << 62)]
+    return [row[2] for row in table_rows(lake, "perhour", 0, 1 << 62)]
 
 
 @pytest.mark.spark
