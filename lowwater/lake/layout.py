@@ -91,9 +91,10 @@ FILES = pa.schema(
         pa.field("packets", _INT),  # sane records; NULL where it was not read to its end
         pa.field("declared_from", _INT),
         pa.field("declared_to", _INT),
-        pa.field("capture", _TEXT),  # sha256 of the capture in the lake that has its bytes, or of those that have not
+        pa.field("capture", _TEXT),  # sha256 of the capture in the lake that has its bytes
         pa.field("judged", _TEXT),  # by what settings a file that no pattern claims was judged
         pa.field("person", _TEXT),  # who set it aside
+        pa.field("digests", _TEXT),  # sha256 of an unread file that was read to its end, and of its decompressed bytes
         _required("seen_at", _INT),  # the newest row of a path counts
     ]
 )

@@ -288,6 +288,27 @@ def test_a_file_that_went_unread_is_missed_until_it_is_found(lake: Lake, tmp_pat
     assert states(lake) == {} and lacking(lake, config, 0) == []
 
 
+def test_a_twin_of_what_was_read_is_no_trace_of_a_file_that_is_gone(lake: Lake, tmp_path: Path) -> None:
+    """7-filesets, 15: both files of the hour begin and end at the same instants, with as many packets. A rename and a
+    packed copy are traces."""
+    folder = tmp_path / "cap"
+    good = capture(folder / "p_1.pcap", [1, 2, 3])
+    twin = folder / "p_2.pcap"
+    twin.write_bytes(good.read_bytes()[:-1] + b"x")
+    config = settings(folder, "p_*.pcap")
+    assert len(take(lake, config)) == 1 and states(lake) == {"p_1.pcap": READ, "p_2.pcap": REFUSED}
+    twin.unlink()
+    assert take(lake, config) == [] and states(lake) == {"p_1.pcap": READ, "p_2.pcap": GONE}
+    assert lacking(lake, config, 0)
+    packed = folder / "p_2.pcap.gz"
+    packed.write_bytes(gzip.compress(good.read_bytes()[:-1] + b"x"))
+    look(lake, config)
+    assert states(lake) == {"p_1.pcap": READ, "p_2.pcap.gz": UNCLAIMED}
+    packed.rename(folder / "q.gz")
+    look(lake, config)
+    assert states(lake) == {"p_1.pcap": READ, "q.gz": UNCLAIMED}
+
+
 def test_a_moved_tree_is_the_same_and_a_moved_folder_keeps_its_reasons(tmp_path: Path) -> None:
     root = tmp_path / "old"
     lake = open_lake(root / "lake")

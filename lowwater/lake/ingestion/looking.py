@@ -6,6 +6,7 @@ file falls. A file is opened only where its name, size and last write say that i
 
 from __future__ import annotations
 
+import hashlib
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,10 +16,12 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from lowwater.capture.formats.compression import DecompressedSource
 from lowwater.capture.formats.header import open_capture
 from lowwater.capture.formats.scan import STAMP
+from lowwater.capture.formats.sources import open_source
 from lowwater.capture.inspect import CaptureFacts, inspect_times
-from lowwater.capture.reader import read
+from lowwater.capture.reader import digest, read
 from lowwater.capture.tables.facts import first_timestamp, inspect_records
 from lowwater.capture.tables.reader import TableOptions
 from lowwater.capture.tables.sniffing.logs import sniff_log
@@ -30,9 +33,8 @@ from lowwater.lake.files.rotation import declared_coverage, files_of
 from lowwater.lake.ingestion.batch import IngestResult
 from lowwater.lake.ingestion.folders import FoundFile, Listing, listing
 from lowwater.lake.ingestion.record_options import record_options
-from lowwater.lake.ingestion.survey import starts_with
 from lowwater.lake.layout import Lake
-from lowwater.lake.ledgers.captures import Capture, ingested_links, read_captures
+from lowwater.lake.ledgers.captures import Captures, ingested_links, read_captures
 from lowwater.lake.ledgers.seen import (
     ASIDE,
     EMPTY,
@@ -70,7 +72,8 @@ _SMALL = 16 << 20
 """Bytes of a file that is read again and again while it is being written."""
 
 _CAPTURE = re.compile(
-    r"\.(?:pcap(?:ng)?|cap|ntar|snoop|erf|dmp|dump|trc?)[-_.]?\d*(?:\.(?:gz|zst|zstd|xz|lz4|bz2))?$", re.IGNORECASE
+    r"\.(?:pcap(?:ng)?|cap|ntar|snoop|erf|dmp|dump|trc?)[-_.]?\d*(?:\.(?:gz|zst|zstd|xz|lz4|bz2|zip|7z|rar))?$",
+    re.IGNORECASE,
 )
 """Names of captures: what has one and cannot be read may be damaged traffic."""
 
@@ -79,13 +82,13 @@ _PACKED = re.compile(r"\.(?:gz|zst|zstd|xz|lz4|lzma|bz2)$", re.IGNORECASE)
 
 class _Facts(NamedTuple):
     """Times (ns) and number of the sane records of a file, as far as it was read; malformed records beside them, and
-    its decompressed size, bytes."""
+    the digests of its bytes, as they are and decompressed."""
 
     first: int | None = None
     last: int | None = None
     packets: int | None = None
     malformed: int = 0
-    unpacked: int = -1
+    digests: str = ""
 
 
 @dataclass(frozen=True)
@@ -203,7 +206,8 @@ def _refused(
     declared = declared_coverage(config.link(link), path) or (None, None)
     state = EMPTY if size == 0 else REFUSED
     facts = reading.facts(str(path), link, max(size, 0)) if size > 0 else _Facts()
-    return SeenFile(key, state, _words(error), True, links, max(size, 0), written, *facts[:3], *declared)
+    row = SeenFile(key, state, _words(error), True, links, max(size, 0), written, *facts[:3], *declared)
+    return replace(row, digests=facts.digests or None)
 
 
 class _Reading:
@@ -255,8 +259,21 @@ def _of(facts: CaptureFacts) -> _Facts:
     smallest = [each.smallest for each in summaries if each.smallest is not None]
     largest = [each.largest for each in summaries if each.largest is not None]
     malformed = sum(each.malformed.total() for each in facts.interfaces)
-    packets, unpacked = sum(each.packets for each in summaries), facts.summary.unpacked
-    return _Facts(min(smallest, default=None), max(largest, default=None), packets, malformed, unpacked)
+    packets = sum(each.packets for each in summaries)
+    digests = _digests(facts.path, bool(facts.summary.compression))
+    return _Facts(min(smallest, default=None), max(largest, default=None), packets, malformed, digests)
+
+
+def _digests(path: Path, packed: bool) -> str:
+    """Returns the SHA-256 of a file, and of what it is decompressed, by which it is known under another name."""
+    found = [digest(path)]
+    if packed:
+        hashed, buffer = hashlib.sha256(), bytearray(1 << 20)
+        with closing(DecompressedSource(open_source(path)[1], False)) as source:
+            while count := source.readinto(memoryview(buffer)):
+                hashed.update(memoryview(buffer)[:count])
+        found.append(hashed.hexdigest())
+    return " ".join(found)
 
 
 class _Look:
@@ -279,9 +296,8 @@ class _Look:
         self._before = read_seen(lake)
         self._reading = _Reading(config)
         self._taken: dict[str, list[_Taken]] = {}
-        self._alike: dict[tuple[str, int], dict[str, tuple[int, str]]] = {}  # family, first -> digest -> size, path
-        self._digests: dict[str, set[str]] = {}
-        self._firsts: set[int] = set()
+        self._digests: dict[str, dict[str, str]] = {}  # link -> digest -> path
+        self._packed: set[tuple[str, int, int, int]] = set()  # of packed captures: link, first, packets, plain size
         for link, captures in read_captures(lake, ingested_links(lake)).items():
             self._take(link, captures)
         self._identities = {
@@ -290,17 +306,16 @@ class _Look:
             if (file := found.files.get(path)) is not None and file.identity is not None
         }
 
-    def _take(self, link: str, captures: Sequence[Capture]) -> None:
-        from lowwater.lake.ledgers.captures import Captures
-
-        ledger, family = Captures.of(captures), link.partition("/")[0]
-        names = ("path", "bytes", "ingested_at", "capture", "growing", "smallest")
-        for path, size, at, sha256, growing, first in zip(*(ledger.values(name) for name in names), strict=True):
+    def _take(self, link: str, captures: Captures) -> None:
+        family = link.partition("/")[0]
+        names = ("path", "bytes", "ingested_at", "capture", "growing", "smallest", "packets", "compression", "unpacked")
+        for path, size, at, sha256, growing, first, packets, packed, unpacked in zip(
+            *(captures.values(name) for name in names), strict=True
+        ):
             self._taken.setdefault(key_of(self._lake, path), []).append(_Taken(family, size, at, sha256, bool(growing)))
-            self._digests.setdefault(family, set()).add(sha256)
-            if first is not None:
-                self._firsts.add(first)
-                self._alike.setdefault((family, first), {})[sha256] = size, path
+            self._digests.setdefault(family, {})[sha256] = path
+            if packed and first is not None:
+                self._packed.add((family, first, packets, unpacked or 0))
 
     def rows(self) -> list[SeenFile]:
         """Judges every file; returns their rows, those of folders with problems, and those of files that are gone."""
@@ -355,7 +370,7 @@ class _Look:
         if not file.size:
             return replace(row, state=EMPTY)
         if same and old is not None and old.state in (NEW, GROWING) and old.unread:
-            facts = _Facts(old.first, old.last, old.packets)
+            facts = _Facts(old.first, old.last, old.packets, 0, old.digests or "")
         elif declared[0] is not None:
             facts = _Facts()  # its name tells
         else:
@@ -364,7 +379,12 @@ class _Look:
             declared[0] is not None and declared[1] is not None and declared[0] <= self._now < declared[1]
         )
         return replace(
-            row, state=GROWING if growing else NEW, first=facts.first, last=facts.last, packets=facts.packets
+            row,
+            state=GROWING if growing else NEW,
+            first=facts.first,
+            last=facts.last,
+            packets=facts.packets,
+            digests=facts.digests or None,
         )
 
     def _capture(self, key: str, file: FoundFile, link: str, old: SeenFile | None) -> _Taken | None:
@@ -416,21 +436,21 @@ class _Look:
         """Whether what was found out about a file that has not changed is all that can be."""
         if old.state == READ:
             return any(old.capture in digests for digests in self._digests.values())
-        compared = set((old.capture or "").split())
-        if old.first is not None and (old.packets is None or not set(self._like(old.links, old.first)) <= compared):
+        if old.first is not None and old.packets is None:
+            return False
+        if self._same_bytes(old.links, old.digests or ""):
             return False
         return old.state in (OTHER, EMPTY, UNCLAIMED) and not (
             old.reason.startswith("another name of ") and file.identity not in self._identities
         )
 
-    def _like(self, links: Sequence[str], first: int | None) -> dict[str, tuple[int, str]]:
-        """Returns digest -> size and path of the captures of some links that begin as a file does."""
-        families = {link.partition("/")[0] for link in links} if first is not None else ()
-        return {
-            sha256: capture
-            for family in families
-            for sha256, capture in self._alike.get((family, first or 0), {}).items()
-        }
+    def _same_bytes(self, links: Sequence[str], digests: str) -> tuple[str, str] | None:
+        """Returns digest and path of the capture of some links that has the bytes of a file; None without one."""
+        for family in {link.partition("/")[0] for link in links}:
+            for sha256 in digests.split():
+                if (path := self._digests.get(family, {}).get(sha256)) is not None:
+                    return sha256, path
+        return None
 
     def _judged(self, links: Sequence[str]) -> str:
         """Returns the settings by which a file that no pattern claims is judged, as a text."""
@@ -482,10 +502,8 @@ class _Look:
         facts = self._reading.facts(file.path, links[0], file.size, whole)
         if facts.packets == 0 and not facts.malformed:
             return replace(bare, state=EMPTY, reason="without a record", links=bare.links)
-        alike = self._like(bare.links, facts.first)
-        for sha256, (size, path) in alike.items():
-            if _has_bytes(file, facts.unpacked, sha256, size):
-                return replace(bare, state=READ, reason=f"the same bytes as {Path(path).name}", capture=sha256)
+        if (known := self._same_bytes(bare.links, facts.digests)) is not None:
+            return replace(bare, state=READ, reason=f"the same bytes as {Path(known[1]).name}", capture=known[0])
         return replace(
             bare,
             state=UNCLAIMED,
@@ -493,7 +511,7 @@ class _Look:
             first=facts.first,
             last=facts.last,
             packets=facts.packets,
-            capture=" ".join(sorted(alike)) or None,  # it was compared with these
+            digests=facts.digests or None,
         )
 
     def _carried(self, rows: dict[str, SeenFile]) -> dict[str, SeenFile]:
@@ -511,49 +529,41 @@ class _Look:
         }
 
     def _gone(self, rows: Mapping[str, SeenFile], problems: Mapping[str, str]) -> list[SeenFile]:
-        """Returns the rows of files that are no longer there. One that nobody read is still missing, unless a file with
-        the same records is there, or in the lake: then it was moved, or packed."""
-        left = [row for path, row in self._before.items() if path not in rows and row.state != GONE]
-        gone_before = [
-            row for path, row in self._before.items() if path not in rows and row.state == GONE and row.unread
-        ]
-        if not left and not gone_before:
+        """Returns the rows of files that are no longer there. One that nobody read is still missing, unless its bytes
+        are in another file, or in the lake: then it was moved."""
+        left = [row for path, row in self._before.items() if path not in rows and (row.state != GONE or row.unread)]
+        if not left:
             return []
-        firsts = self._firsts | {row.first for row in rows.values() if row.first is not None}
-        names = {(row.name, row.size) for row in rows.values()}
+        bytes_there = {sha256 for row in rows.values() for sha256 in (row.digests or "").split()}
+        new = {(row.size, row.written) for path, row in rows.items() if path not in self._before}
+        aside = {(row.name, row.size, row.written) for row in rows.values() if row.state == ASIDE}
         unseen = tuple(f"{folder}/" for folder in problems)
         gone = []
-        for row in (*left, *gone_before):
-            moved = row.first in firsts if row.first is not None else (row.name, row.size) in names
-            if row.state == ASIDE and not (moved and (row.name, row.size) in names):
-                continue  # its reason stays visible
+        for row in left:
+            own, place = set((row.digests or "").split()), location(self._lake, row.path)
+            moved = bool(own & bytes_there) or self._is_taken(row) if own else (row.size, row.written) in new
             if row.state == GONE:
                 if moved:
                     gone.append(replace(row, unread=False))
                 continue
-            place = location(self._lake, row.path)
+            if row.state == ASIDE and (row.name, row.size, row.written) not in aside:
+                continue  # its reason stays visible
             if row.state != FOLDER and place.startswith(unseen):
                 continue  # nobody could look
             outside = row.state != FOLDER and place.rpartition("/")[0] not in self._found.links
             there = outside and _stated(place) is not None
-            if there and row.state in (REFUSED, EMPTY, ASIDE):
+            if there and row.state in (REFUSED, EMPTY):
                 continue  # somebody named it
-            moved |= there  # its folder is no longer one of a link
-            unread = row.unread and row.state != FOLDER and not moved
+            # Where its folder is no longer one of a link, it is no longer missed.
+            unread = row.unread and row.state != FOLDER and not moved and not there
             reason = row.reason if row.state == REFUSED else row.state
             gone.append(replace(row, state=GONE, reason=reason, unread=unread))
         return gone
 
-
-def _has_bytes(file: FoundFile, unpacked: int, sha256: str, size: int) -> bool:
-    """Whether a file has the bytes of a capture, as it is or decompressed."""
-    path = capture_path(file.path)
-    try:
-        if file.size == size and starts_with(path, size, sha256, False):
-            return True
-        return unpacked == size != file.size and starts_with(path, size, sha256, True)
-    except CaptureError:
-        return False
+    def _is_taken(self, row: SeenFile) -> bool:
+        """Whether the lake has the bytes of a file that is gone, or what they were packed into."""
+        packed = {(link.partition("/")[0], row.first, row.packets, row.size) for link in row.links}
+        return self._same_bytes(row.links, row.digests or "") is not None or bool(packed & self._packed)
 
 
 def _stated(path: str) -> FoundFile | None:

@@ -71,6 +71,7 @@ class SeenFile:
     capture: str | None = None
     judged: str | None = None
     person: str | None = None
+    digests: str | None = None
     seen_at: int = 0
 
     @property
