@@ -392,6 +392,19 @@ def test_files_of_records_count_by_their_protocol(lake: Lake, tmp_path: Path) ->
     assert lacking(lake, config, 1) and not lacking(lake, config, 0)
 
 
+def test_a_file_falls_only_into_the_hours_of_its_records(lake: Lake, tmp_path: Path) -> None:
+    """A clock that began in 1970, and zeros at the end, make no year incomplete."""
+    folder = tmp_path / "cap"
+    hourly(folder, 0)
+    os.utime(
+        capture(folder / "odd.pcap1", [-BASE // 10**9, 3601, 3602, *range(14401, 14408), -BASE // 10**9]), ns=(OLD, OLD)
+    )
+    config = settings(folder)
+    assert take(lake, config) == []
+    assert [hour for hour in range(-3, 7) if lacking(lake, config, hour)] == [1, 4]
+    assert KnownMissing(lake, config).of({"a": 0}, HOUR)
+
+
 def test_what_is_outside_of_the_life_of_its_link_is_not_missed(lake: Lake, tmp_path: Path) -> None:
     folder = tmp_path / "cap"
     hourly(folder, 1), hourly(folder, 0, (5, 6), ".pcap1")

@@ -14,7 +14,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from lowwater.capture.formats.compression import DecompressedSource
 from lowwater.capture.formats.header import open_capture
@@ -30,6 +30,7 @@ from lowwater.config import Config
 from lowwater.errors import CaptureError, LakeError, LowwaterError
 from lowwater.instants import SECOND
 from lowwater.lake.files.rotation import declared_coverage, files_of
+from lowwater.lake.files.sample import earliest, largest
 from lowwater.lake.ingestion.batch import IngestResult
 from lowwater.lake.ingestion.folders import FoundFile, Listing, listing
 from lowwater.lake.ingestion.record_options import record_options
@@ -67,6 +68,9 @@ MOST_UNCLAIMED = 100_000
 SETTLED = 10 * SECOND
 """Time without a write after which a file counts as complete, ns."""
 
+SILENCE = 3600 * SECOND
+"""Shortest silence of a file, ns, for which it does not fall into the intervals within it."""
+
 _BEGINNING = 1 << 16
 _SMALL = 16 << 20
 """Bytes of a file that is read again and again while it is being written."""
@@ -82,13 +86,20 @@ _PACKED = re.compile(r"\.(?:gz|zst|zstd|xz|lz4|lzma|bz2)$", re.IGNORECASE)
 
 class _Facts(NamedTuple):
     """Times (ns) and number of the sane records of a file, as far as it was read; malformed records beside them, and
-    the digests of its bytes, as they are and decompressed."""
+    the digests of its bytes, as they are and decompressed, and its long silences, each as begin and end."""
 
     first: int | None = None
     last: int | None = None
     packets: int | None = None
     malformed: int = 0
     digests: str = ""
+    silences: tuple[int, ...] = ()
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """What the ledger keeps of them."""
+        known = {"first": self.first, "last": self.last, "packets": self.packets}
+        return {**known, "digests": self.digests or None, "silences": self.silences}
 
 
 @dataclass(frozen=True)
@@ -206,8 +217,8 @@ def _refused(
     declared = declared_coverage(config.link(link), path) or (None, None)
     state = EMPTY if size == 0 else REFUSED
     facts = reading.facts(str(path), link, max(size, 0)) if size > 0 else _Facts()
-    row = SeenFile(key, state, _words(error), True, links, max(size, 0), written, *facts[:3], *declared)
-    return replace(row, digests=facts.digests or None)
+    row = SeenFile(key, state, _words(error), True, links, max(size, 0), written, **facts.columns)
+    return replace(row, declared_from=declared[0], declared_to=declared[1])
 
 
 class _Reading:
@@ -244,8 +255,8 @@ class _Reading:
             if whole and (size <= self._left or self._left == MOST_READ):  # one file of any size is read
                 self._left -= size
                 if options is None:
-                    return _of(inspect_times(file, settings.jump, settings.skew))
-                return _of(inspect_records(file, options, settings.jump, settings.skew))
+                    return _of(inspect_times(file, settings.jump, settings.skew), settings.skew)
+                return _of(inspect_records(file, options, settings.jump, settings.skew), settings.skew)
             if options is not None:
                 return _Facts(first_timestamp(file, options, settings.jump))
             with closing(read(file, settings.jump, _BEGINNING, sha256="").spans()) as spans:
@@ -254,14 +265,16 @@ class _Reading:
             return _Facts()
 
 
-def _of(facts: CaptureFacts) -> _Facts:
+def _of(facts: CaptureFacts, skew: int) -> _Facts:
+    """Takes the facts of a file that was read; a record far behind the clock is of no time of its own (A1)."""
     summaries = [each.summary for each in facts.interfaces if each.summary is not None]
-    smallest = [each.smallest for each in summaries if each.smallest is not None]
-    largest = [each.largest for each in summaries if each.largest is not None]
     malformed = sum(each.malformed.total() for each in facts.interfaces)
     packets = sum(each.packets for each in summaries)
     digests = _digests(facts.path, bool(facts.summary.compression))
-    return _Facts(min(smallest, default=None), max(largest, default=None), packets, malformed, digests)
+    silences = facts.interfaces[0].gaps.longest() if len(facts.interfaces) == 1 else ()
+    spans = sorted((start, start + length) for start, length in silences if length >= SILENCE)
+    bounds = tuple(bound for span in spans for bound in span)
+    return _Facts(earliest(facts, skew), largest(facts), packets, malformed, digests, bounds)
 
 
 def _digests(path: Path, packed: bool) -> str:
@@ -370,7 +383,7 @@ class _Look:
         if not file.size:
             return replace(row, state=EMPTY)
         if same and old is not None and old.state in (NEW, GROWING) and old.unread:
-            facts = _Facts(old.first, old.last, old.packets, 0, old.digests or "")
+            facts = _Facts(old.first, old.last, old.packets, 0, old.digests or "", old.silences)
         elif declared[0] is not None:
             facts = _Facts()  # its name tells
         else:
@@ -378,14 +391,7 @@ class _Look:
         growing = 0 <= self._now - file.written < SETTLED or (
             declared[0] is not None and declared[1] is not None and declared[0] <= self._now < declared[1]
         )
-        return replace(
-            row,
-            state=GROWING if growing else NEW,
-            first=facts.first,
-            last=facts.last,
-            packets=facts.packets,
-            digests=facts.digests or None,
-        )
+        return replace(row, state=GROWING if growing else NEW, **facts.columns)
 
     def _capture(self, key: str, file: FoundFile, link: str, old: SeenFile | None) -> _Taken | None:
         """Returns the capture of a link that holds a file as it is now; None without one."""
@@ -504,15 +510,7 @@ class _Look:
             return replace(bare, state=EMPTY, reason="without a record", links=bare.links)
         if (known := self._same_bytes(bare.links, facts.digests)) is not None:
             return replace(bare, state=READ, reason=f"the same bytes as {Path(known[1]).name}", capture=known[0])
-        return replace(
-            bare,
-            state=UNCLAIMED,
-            unread=True,
-            first=facts.first,
-            last=facts.last,
-            packets=facts.packets,
-            digests=facts.digests or None,
-        )
+        return replace(bare, state=UNCLAIMED, unread=True, **facts.columns)
 
     def _carried(self, rows: dict[str, SeenFile]) -> dict[str, SeenFile]:
         """Hands on what a person said of a file that has been moved: by name, size and last write."""

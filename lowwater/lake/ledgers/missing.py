@@ -92,7 +92,7 @@ class _Spans:
         """Yields span and file of those that meet [start, end), ns."""
         for at in range(bisect_left(self._ends, start + 1), bisect_left(self._begins, end)):
             (since, until), row = self._spans[at]
-            if until > start:
+            if row.falls_into(start, end):
                 yield since, until, row
 
 

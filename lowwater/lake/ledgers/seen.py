@@ -72,6 +72,7 @@ class SeenFile:
     judged: str | None = None
     person: str | None = None
     digests: str | None = None
+    silences: tuple[int, ...] = ()
     seen_at: int = 0
 
     @property
@@ -90,6 +91,14 @@ class SeenFile:
         if self.declared_from is not None and self.declared_to is not None:
             return self.declared_from, self.declared_to
         return None
+
+    def falls_into(self, start: int, end: int) -> bool:
+        """Whether records of it may lie in [start, end), ns."""
+        if self.span is None or not (self.span[0] < end and self.span[1] > start):
+            return False
+        begin, until = max(start, self.span[0]), min(end, self.span[1])
+        silences = zip(self.silences[::2], self.silences[1::2], strict=True)
+        return not any(silent < begin and until <= heard for silent, heard in silences)
 
     def same_as(self, other: SeenFile) -> bool:
         """Whether the ledger says the same."""
@@ -146,8 +155,8 @@ def _newest(lake: Lake, told: bool = False) -> dict[str, SeenFile]:
         rows = rows.filter(pc.or_(rows.column("unread"), pc.equal(rows.column("state"), ASIDE)))
     pool: dict[int, int] = {}
     columns = [column_values(rows.column(name), pool) for name in NAMES]
-    links = NAMES.index("links")
-    columns[links] = [tuple(each) for each in columns[links]]
+    for place in (NAMES.index("links"), NAMES.index("silences")):
+        columns[place] = [tuple(each or ()) for each in columns[place]]
     return {row.path: row for values in zip(*columns, strict=True) for row in [SeenFile(*values)]}
 
 
