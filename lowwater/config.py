@@ -155,6 +155,8 @@ class Link(Section):
         anonymise: file with the key that replaces addresses.
         untimed: time of packets that have none, the simple packet blocks of a pcapng (T3): `malformed`: none; `file`:
             that of the packet before them in the file, or the begin of the time that the file is declared to cover.
+        resolution: unit of the times in its captures, for files that say another one than they have: `file`: as they
+            say; `microseconds` or `nanoseconds` (T3).
         kind: format of its files, or the tool that wrote them.
         protocol: protocol of its records, if they are no packets; None for the only one of `schemas`, or the one that
             queries name.
@@ -169,6 +171,8 @@ class Link(Section):
         max_jump: largest lead of a timestamp over its neighbours, ns (T3); default is skew + 60 s.
         since: begin of its life, ns since the epoch (T5).
         until: end of its life, ns, exclusive (T5).
+        outside: what records outside of its life are: `missing`, so that the interval that they are charged to is
+            incomplete, or `accepted`, since they are left out on purpose (T6).
         gap_tolerance: longest pause between two captures that is no gap, ns (T5).
         policy: effect of a gap in its coverage on a run (T6).
         delay: by how much its promises come later than they could, ns; for experiments (T2).
@@ -190,6 +194,7 @@ class Link(Section):
     duplicate_bytes: Literal["content", "packet"] = "content"
     anonymise: str | None = None
     untimed: Literal["malformed", "file"] = "malformed"
+    resolution: Literal["file", "microseconds", "nanoseconds"] = "file"
     kind: Kind = "pcap"
     protocol: str | None = None
     schemas: Names = ()
@@ -203,6 +208,7 @@ class Link(Section):
     max_jump: Duration | None = None
     since: Instant | None = None
     until: Instant | None = None
+    outside: Literal["missing", "accepted"] = "missing"
     gap_tolerance: Duration = 2 * SECOND
     policy: Annotated[Literal["fail", "wait", "publish"], BeforeValidator(_policy)] = "fail"
     delay: Duration = 0
@@ -243,6 +249,8 @@ class Link(Section):
             raise ValueError('sampling and applications: are of a link of kind "pcap"')
         if self.untimed != "malformed":
             raise ValueError('untimed: is of a link of kind "pcap"')
+        if self.resolution != "file":
+            raise ValueError('resolution: is of a link of kind "pcap"')
 
     @model_validator(mode="after")
     def _consistent(self) -> Link:

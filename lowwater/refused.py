@@ -33,6 +33,7 @@ EXAMPLES = {
     "links.*.skew": 'skew = "1s"',
     "links.*.skews": "skews = { sequence = 100 }",
     "links.*.group_skew": 'group_skew = { column = "vlan_id", values = { 7 = "5s" } }',
+    "links.*.resolution": 'resolution = "nanoseconds"',
     "links.*.max_jump": 'max_jump = "61s"',
     "links.*.since": 'since = "2026-01-31T13:00:00Z"',
     "links.*.until": 'until = "2026-02-28T13:00:00Z"',

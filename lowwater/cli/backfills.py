@@ -18,6 +18,7 @@ from rich.table import Table
 
 from lowwater.errors import LowwaterError
 from lowwater.instants import format_instant
+from lowwater.lake.ledgers.outside import outside_lines
 from lowwater.lake.ledgers.seen import unread_lines
 from lowwater.replay.job import Job
 from lowwater.replay.schedule.backfill import WAITING, BackfillListener, IntervalResult, Order, backfill
@@ -68,7 +69,7 @@ def show_plan(selection: IntervalSelection, form: str) -> None:
         say("nothing is due")
     else:
         _show_table(work, _counted(jobs))
-    for line in unread:
+    for line in (*outside_lines(jobs[0].lake, jobs[0].config), *unread):
         say(line)
     for job in jobs:
         if others := outdated_audits(job, DueSelection(selection.start, selection.end)):

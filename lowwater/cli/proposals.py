@@ -15,6 +15,7 @@ from os.path import relpath
 from pathlib import Path, PurePath
 from tempfile import TemporaryDirectory
 
+from lowwater.capture.doubts import doubts
 from lowwater.cli.proposed_records import SCHEMA, SCHEMA_HEAD, commented, record_settings, toml_text, undecided
 from lowwater.config import FILE_NAME, load_config, section_of
 from lowwater.errors import ConfigError
@@ -37,6 +38,9 @@ length = "{interval}"                        # of a run's data interval: results
 """
 
 MIXED = "its files overlap in time, but their names do not show which links they belong to"
+
+MOST_DOUBTS = 4
+"""Most lines about the times of the files of a link."""
 
 QUANTILES = (0.5, 0.99, 0.999)
 
@@ -84,12 +88,14 @@ def init_lake(given: Sequence[Path], lake: PurePath, queries: Sequence[Path], sa
         for link in proposal.links:
             record_options(config, link.named.link)
     paths.write(target, text.encode())
-    for line in _several(proposal.links):
+    for line in (*_several(proposal.links), *proposal.doubles):
         say(line)
     for link in proposal.links:
         read = f"{len(link.facts)} of {len(link.named.names)} files read, {_count(link)}"
         say(f"{link.named.link}: {link.named.pattern}, skew {format_duration(link.skew)}; {read}")
         for line in undecided(link.records) if link.records else ():
+            say(f"  {line}")
+        for line in _doubts(link):
             say(f"  {line}")
     for name, why in proposal.skipped.items():
         say(f"left out: {name}: {why}", err=True)
@@ -192,12 +198,32 @@ def _link(link: LinkProposal, folder: str, schemas: str) -> str:
         lines.append(f"# its captures have several interfaces, each a link {name}/NAME: {_comment(', '.join(inside))}")
     lines += record_settings(link, f"{schemas}{name}{SCHEMA}") if link.records else []
     lines.append(f"captures = {toml_text(_joined(folder, link.named.pattern))}")
-    lines += [*_rotation(link), *_skew(link), *_life(link)]
+    lines += [*_resolution(link), *_rotation(link), *_skew(link), *_life(link)]
     if link.tolerance:
         tolerance = f'gap_tolerance = "{format_duration(link.tolerance)}"'
         lines.append(commented(tolerance, "pauses between its files: silences inside the files are as long"))
     lines.append(commented('policy = "fail"', "what a gap in its captures does to a run: fail, wait or publish"))
     return "\n".join(lines) + "\n"
+
+
+def _doubts(link: LinkProposal) -> list[str]:
+    """Says what is doubtful about the times of its files."""
+    lines = [f"{facts.path.name}: {facts.doubted}" for facts in link.facts if facts.doubted]
+    lines += [f"{facts.path.name}: {doubt.words}" for facts in link.facts for doubt in doubts(facts)]
+    if len(lines) > MOST_DOUBTS:
+        lines[MOST_DOUBTS - 1 :] = [f"{len(lines) - MOST_DOUBTS + 1} more such lines"]
+    if len({facts.read_as for facts in link.facts if facts.summary.packets}) > 1:
+        lines.append("its files have times in different units: a link has one, so make two links of them")
+    return lines
+
+
+def _resolution(link: LinkProposal) -> list[str]:
+    """Returns the line `resolution`, where all files say a wrong unit, with what is doubtful about its times."""
+    lines = [f"# {_comment(line)}" for line in _doubts(link)]
+    units = {facts.read_as for facts in link.facts if facts.summary.packets}
+    if len(units) == 1 and units != {"file"}:
+        return [*lines, commented(f'resolution = "{units.pop()}"', "of the times, whatever the files say")]
+    return lines
 
 
 def _rotation(link: LinkProposal) -> list[str]:

@@ -26,6 +26,7 @@ from lowwater.lake.ledgers.runs import (
     replayed_sets,
 )
 from lowwater.lake.ledgers.seen import unread_lines
+from lowwater.lake.ledgers.shared import shared_lines
 from lowwater.quality.report_pages import HELD, INDEX
 from lowwater.quality.verdicts import IntervalAudit, Key, findings, interval_audits
 from lowwater.replay.interval import statuses
@@ -65,7 +66,8 @@ def show_report(root: PurePath, interval: int | None, queries: Path) -> None:
         else:
             _tell(list(together), states)
     config = load_config(root)
-    for line in (*outside_lines(lake, config), *tolerated_lines(lake, config), *unread_lines(lake, config)):
+    lines = *outside_lines(lake, config), *tolerated_lines(lake, config), *shared_lines(lake)
+    for line in (*lines, *unread_lines(lake, config)):
         say(line)
     say(f"all intervals: {lake.reports / INDEX}")
     if counted_rows := [states[key] for key in chosen if key in states]:

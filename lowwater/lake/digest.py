@@ -11,7 +11,14 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lowwater.capture.content.retention import ContentOptions, has_times_of_file, hash_of, kept_for_rows
+from lowwater.capture.content.retention import (
+    WITH_RESOLUTION,
+    ContentOptions,
+    has_times_of_file,
+    hash_of,
+    kept_for_rows,
+    resolution_of,
+)
 from lowwater.capture.tables.reader import RECORD_KINDS, TableOptions
 from lowwater.config import Link
 from lowwater.instants import format_duration
@@ -138,6 +145,8 @@ def outdated(
             lines.append(f"{capture.path} was judged by another max_jump: ingest it again")
         elif capture.format == "pcapng" and has_times_of_file(capture.kept) != (options.untimed is not None):
             lines.append(f"{capture.path} was read by another setting untimed of its link: ingest it again")
+        elif capture.format in WITH_RESOLUTION and resolution_of(capture.kept) != options.resolution:
+            lines.append(f"{capture.path} was read by another setting resolution of its link: ingest it again")
         elif options.compared and hash_of(capture.kept) != options.compared:
             lines.append(f"{capture.path} has no hashes by which copies are found: ingest it again")
         elif (capture.key or "") != key:

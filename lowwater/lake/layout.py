@@ -15,7 +15,7 @@ from lowwater.errors import LakeError
 from lowwater.lake.tables import create, safe_name
 from lowwater.plan.operators import Field
 from lowwater.plan.properties import schemas
-from lowwater.storage import paths
+from lowwater.storage import containment, paths
 from lowwater.storage.leases import Fence
 
 
@@ -30,7 +30,7 @@ PACKETS = pa.schema([*READABLE, _required("link", _TEXT), _required("hour", _INT
 CAPTURES = pa.schema(
     [
         _required("link", _TEXT),
-        _required("capture", _TEXT),  # sha256 of the file, hex
+        _required("capture", _TEXT),  # its identity (T5), hex; sha256 of the file where an older version read it
         _required("path", _TEXT),  # as given at ingest
         _required("bytes", _INT),
         _required("format", _TEXT),
@@ -67,6 +67,9 @@ CAPTURES = pa.schema(
         pa.field("late", _INT),  # sane records at or after its end
         pa.field("by_hand", pa.bool_()),  # the coverage was declared by `ingest --covers`
         pa.field("left_out", pa.string()),  # in the log of a tool: {type of records left out: number}, JSON
+        pa.field("sha256", _TEXT),  # of the file, hex; NULL where `capture` is it
+        pa.field("head", _TEXT),  # digest of its first records; NULL where there are few
+        pa.field("copies", _TEXT),  # other files with its records: {path: [sha256, bytes, when it was seen]}, JSON
     ]
 )
 """A row for every capture and link (T5, T7). A capture without rows here is not ingested, whatever files exist.
@@ -277,6 +280,11 @@ class Lake:
     fence: Fence | None = field(default=None, compare=False)
     shared: PurePath | None = None
 
+    def __post_init__(self) -> None:
+        for folder in (self.root, self.shared):
+            if folder is not None:
+                containment.know(folder)
+
     @property
     def source(self) -> PurePath:
         """Folder with what was ingested."""
@@ -390,7 +398,9 @@ def lake_to_read(root: str | PurePath) -> Lake:
     path = paths.lake_path(root)
     if not paths.is_lake(path):
         raise LakeError(f"{path}: there is no lake", "name the folder of a lake, or its address s3://BUCKET/PREFIX")
-    return Lake(path)
+    lake = Lake(path)
+    containment.require_plain_folder(path)
+    return lake
 
 
 def open_lake(root: PurePath, make: bool = True, shared: PurePath | None = None) -> Lake:
@@ -408,6 +418,7 @@ def open_lake(root: PurePath, make: bool = True, shared: PurePath | None = None)
     lake = Lake(root, shared=shared)
     if not make and not paths.is_lake(root):
         raise LakeError(f"{root}: there is no lake", "make one with `lowwater ingest --lake DIR --link NAME FILE...`")
+    containment.require_plain_folder(root)
     try:
         unwritable = paths.make_folders(root, lake.work, lake.locks)
     except OSError as error:

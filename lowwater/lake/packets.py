@@ -63,7 +63,7 @@ class CaptureRead:
     """The files of a capture.
 
     Attributes:
-        capture: sha256 of the capture, hex.
+        capture: identity of the capture, hex.
         clock: clock of the link before the capture, ns (T7).
         files: ordered by hour of arrival and chunk, so by position.
     """

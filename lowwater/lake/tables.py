@@ -26,6 +26,7 @@ from lowwater.errors import LakeError, OwnerError
 from lowwater.instants import HOUR, format_instant
 from lowwater.lake.opened import existing, forget, keep, newest
 from lowwater.storage import paths
+from lowwater.storage.containment import require_names
 from lowwater.storage.failures import StoreError, store_error
 from lowwater.storage.leases import Fence, LostError
 from lowwater.storage.locks import HeldError, hold_lock
@@ -419,8 +420,19 @@ def _noted(properties: CommitProperties, note: Mapping[str, str]) -> CommitPrope
 
 def live_files(table: DeltaTable) -> list[dict[str, Any]]:
     """Lists the files of a version: path, size_bytes, num_records, and `partition.X`, `min.X`, `max.X` of columns X."""
-    rows: list[dict[str, Any]] = pa.table(table.get_add_actions(flatten=True)).to_pylist()
+    rows: list[dict[str, Any]] = files_of(table).to_pylist()
     return rows
+
+
+def files_of(table: DeltaTable) -> pa.Table:
+    """Returns what `live_files` lists as a table.
+
+    Raises:
+        LakeError: the log names a file outside of the folder of the table.
+    """
+    files = pa.table(table.get_add_actions(flatten=True))
+    require_names(table.table_uri.removeprefix("file://").rstrip("/"), files.column("path").to_pylist())
+    return files
 
 
 def _partition(row: Mapping[str, Any]) -> dict[str, str | None]:
@@ -443,6 +455,7 @@ def table_dataset(path: PurePath, table: DeltaTable) -> pads.Dataset:
     The dataset reads by Arrow's own files. Delta's files are Python objects, which Arrow's threads may still hold when
     the interpreter is gone: the process would abort ("terminate called without an active exception").
     """
+    files_of(table)  # none lies elsewhere
     folder = fs.SubTreeFileSystem(str(paths.local_table(path, ())), fs.LocalFileSystem())
     return table.to_pyarrow_dataset(filesystem=folder)
 

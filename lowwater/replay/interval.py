@@ -522,7 +522,7 @@ def statuses(
 def expected(job: Job, captures: Mapping[str, Captures]) -> StatusInputs:
     """Collects what `status` needs to know of a query set, given the captures of its links."""
     queries = {query.name: query for query in job.plan.queries}
-    known = job.known_missing()
+    known = job.known_missing(captures)
 
     def digest(query: str, start: int, end: int) -> str:
         return job.inputs(start, end, captures, known).digest(queries[query])

@@ -166,9 +166,9 @@ class Job:
         """The captures of the links that the set reads."""
         return read_captures(self.lake, self.plan.links)
 
-    def known_missing(self) -> KnownMissing:
-        """What the ledgers know to be missing now."""
-        return KnownMissing(self.lake, self.config)
+    def known_missing(self, captures: Mapping[str, Sequence[Capture]]) -> KnownMissing:
+        """What the ledgers know to be missing now, given the captures of the links."""
+        return KnownMissing(self.lake, self.config, captures)
 
     def inputs(
         self, start: int, end: int, captures: Mapping[str, Sequence[Capture]], known: KnownMissing | None = None
@@ -192,7 +192,7 @@ class Job:
             handed=True,
             query_set=self.query_set,
             through_end=self.through_end,
-            known=known or self.known_missing(),
+            known=known or self.known_missing(captures),
         )
 
     def _ends(self, end: int, captures: Mapping[str, Sequence[Capture]]) -> dict[str, int]:
@@ -372,8 +372,8 @@ class IntervalInputs(LowInputs):
         return check(self.captures, self.config, self.link_starts(self.plan.queries), self.end)
 
     def missing(self) -> list[Missing]:
-        """Records in the read range that are known and that nobody reads (T6)."""
-        return [] if self.known is None else self.known.of(self.link_starts(self.plan.queries), self.end)
+        """What is known to be missing of the interval, beside gaps (T6)."""
+        return [] if self.known is None else self.known.of(self.link_starts(self.plan.queries), self.start, self.end)
 
     def passes(self, gap: Gap) -> bool:
         """Whether a run accepts this gap of a link and becomes `incomplete` (T6)."""

@@ -19,7 +19,7 @@ from lowwater.config import load_config
 from lowwater.errors import ConfigError, LowwaterError
 from lowwater.instants import SECOND, format_instant
 from lowwater.storage.captures import capture_path
-from lowwater.storage.paths import lake_path
+from lowwater.storage.paths import lake_path, private
 from lowwater_airflow.alerts import warned
 from lowwater_airflow.child import Child
 from lowwater_airflow.lineage import Lineage, tables
@@ -102,6 +102,7 @@ class IngestCapture(Lineage, BaseOperator):
         self.link = link
         self.path = path
 
+    @private()
     def execute(self, context: Context) -> dict[str, Any]:
         """Returns the result of the ingest, which is also the metadata of the event."""
         from lowwater.capture.tables.reader import RECORD_KINDS
@@ -121,7 +122,7 @@ class IngestCapture(Lineage, BaseOperator):
             "malformed": sum(capture.malformed for capture in result.captures),
             "from": format_instant(row.covers_from),
             "to": format_instant(row.covers_to),
-            "sha256": row.capture,
+            "sha256": row.file_digest,
         }
         self.log.info(
             "%s: %s, %s packets, %s malformed. %s",
@@ -228,6 +229,7 @@ class MaintainLake(BaseOperator):
         super().__init__(**kwargs)
         self.lake, self.queries = str(lake), str(queries)
 
+    @private()
     def execute(self, context: Context) -> dict[str, int]:
         """Returns the bytes removed, or written again, by each kind of maintenance."""
         from lowwater.lake.layout import open_lake

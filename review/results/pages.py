@@ -27,11 +27,12 @@ from lowwater.lake.results.curves import Curves, curves
 from lowwater.lake.results.exploring import DEEPEST, LAST, OPERATORS, ResultTable, result_table
 from lowwater.lake.tables import safe_name
 from lowwater.plan.queryset import QueryPlan
+from lowwater.replay.command.row_files import spreadsheet_rows
 from lowwater.replay.job import Job
 
 from ..board import Board, Snapshot
 from ..pages import fill_template
-from .answers import Answer, Answers, wait_for
+from .answers import Answer, Answers, BusyError, asked_by_person, person, wait_for
 from .asked import ROWS_SHOWN, Asked, numbers_of, parse_asked
 from .curve_drawing import draw_curves
 from .saved import LONGEST_TITLE, SavedPlot, as_plot, plots_file, read_plots, with_plot
@@ -83,6 +84,8 @@ def answer_of(
     try:
         chosen = choose(board, sees, *names)
         return page("There is no such page.", 404) if chosen is None else make(chosen)
+    except BusyError as error:
+        return page(str(error), 503)
     except LowwaterError as error:
         return page(str(error), 400)
 
@@ -101,6 +104,9 @@ def add_results(router: APIRouter, board: Board, permission: Any, page: Shown, h
     def answer(
         set_name: str, query: str, request: Request, sees: Any, make: Callable[[Chosen, ResultTable, Asked], Response]
     ) -> Response:
+        if not asked_by_person(request):
+            return page("Another site asked for this page, so nothing was computed. Open it from the pages.", 403)
+
         def made(chosen: Chosen) -> Response:
             table = result_table(chosen.snapshot.lake, chosen.query.name, _version(request))
             many = {name: request.query_params.getlist(name) for name in ("column", "op", "value")}
@@ -125,7 +131,7 @@ def add_results(router: APIRouter, board: Board, permission: Any, page: Shown, h
     @router.api_route("/results/{set_name}/{query}", methods=METHODS)
     def results(set_name: str, query: str, request: Request, sees: Any = permission) -> Response:
         def shown(chosen: Chosen, table: ResultTable, asked: Asked) -> Response:
-            return page(_page(chosen, table, asked, answers), 200)
+            return page(_page(chosen, table, asked, answers, person(request)), 200)
 
         return answer(set_name, query, request, sees, shown)
 
@@ -171,13 +177,13 @@ def _curves(table: ResultTable, chosen: Chosen, asked: Asked) -> Curves:
     return curves(table, asked.wish, asked.number, asked.key, grain=grain)
 
 
-def _page(chosen: Chosen, table: ResultTable, asked: Asked, answers: Answers) -> str:
+def _page(chosen: Chosen, table: ResultTable, asked: Asked, answers: Answers, who: Hashable) -> str:
     offset = (asked.page - 1) * ROWS_SHOWN
     wish, files = asked.wish, table.number_of_files(asked.wish)
     of = str(table.path), table.identity, table.version, wish
 
     def ask(what: Hashable, make: Callable[[ResultTable], Any]) -> Answer:
-        return answers.ask((*of, what), files, lambda watch: make(replace(table, watch=watch)))
+        return answers.ask((*of, what), files, lambda watch: make(replace(table, watch=watch)), who=who)
 
     first = ask(asked.page, lambda table: table.page(wish, offset, ROWS_SHOWN))
     counted = ask("count", lambda table: table.count(wish))
@@ -273,7 +279,7 @@ def _csv(columns: pa.Schema, batches: Iterator[pa.RecordBatch]) -> Iterator[byte
     out = io.BytesIO()
     writer = pcsv.CSVWriter(out, columns)
     for batch in batches:
-        writer.write_batch(batch.cast(columns))
+        writer.write_batch(spreadsheet_rows(batch.cast(columns)))
         yield out.getvalue()
         out.seek(0)
         out.truncate()

@@ -46,7 +46,7 @@ def test_find_keeps_the_ledger_of_files(plugins: None, tmp_path: Path, capsys: p
     ingest(lake, "a", [first], config)  # as the mapped task does, without another look
     states = {row.name: row.state for row in read_seen(lake).values()}
     assert states == {first.name: "read", spill.name: "unclaimed", later.name: "not ingested"}
-    known = KnownMissing(lake, config)
-    assert [len(known.of({"a": BASE + hour * HOUR}, BASE + (hour + 1) * HOUR)) for hour in range(3)] == [1, 1, 0]
+    known, begins = KnownMissing(lake, config, {}), [BASE + hour * HOUR for hour in range(3)]
+    assert [len(known.of({"a": begin}, begin, begin + HOUR)) for begin in begins] == [1, 1, 0]
     set_aside(lake, config, [later.name], "a test of the tap", "me")
     assert find(1) == []

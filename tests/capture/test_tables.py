@@ -185,6 +185,13 @@ def test_a_time_that_jumps_is_malformed(tmp_path: Path) -> None:
     assert [(line, reason) for line, _, _, reason in reasons(reader)] == [(51, "time-jump")]
 
 
+@pytest.mark.parametrize(("gap", "step"), [(10, 300), (70, 700), (600, 1500)])
+def test_good_records_before_a_step_back_stay_good(tmp_path: Path, gap: int, step: int) -> None:
+    rows = [{**row, "time": BEGIN + gap * at - step * (at >= 50)} for at, row in enumerate(flows(4, 100))]
+    got, reader = read(write(tmp_path / "file", as_json(rows)), options("json", BY_NAME), 61 * SECOND)
+    assert got == rows and reasons(reader) == []
+
+
 @pytest.mark.parametrize(
     ("access", "written", "value"),
     [

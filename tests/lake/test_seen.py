@@ -90,7 +90,8 @@ def states(lake: Lake) -> dict[str, str]:
 
 def lacking(lake: Lake, config: Config, hour: int, link: str = "a") -> list[str]:
     """What is known to be missing of an hour after BASE."""
-    return missing_texts(KnownMissing(lake, config).of({link: at(3600 * hour)}, at(3600 * (hour + 1))))
+    begin = at(3600 * hour)
+    return missing_texts(KnownMissing(lake, config, {}).of({link: begin}, begin, begin + HOUR))
 
 
 def version(lake: Lake) -> int:
@@ -402,7 +403,7 @@ def test_a_file_falls_only_into_the_hours_of_its_records(lake: Lake, tmp_path: P
     config = settings(folder)
     assert take(lake, config) == []
     assert [hour for hour in range(-3, 7) if lacking(lake, config, hour)] == [1, 4]
-    assert KnownMissing(lake, config).of({"a": 0}, HOUR)
+    assert KnownMissing(lake, config, {}).of({"a": 0}, 0, HOUR)
 
 
 def test_what_is_outside_of_the_life_of_its_link_is_not_missed(lake: Lake, tmp_path: Path) -> None:

@@ -25,10 +25,13 @@ LINK: dict[str, Any] = {
     "copies_elsewhere_share": None,
     "sane": 997,
     "outside": 0,
+    "left_out": 0,
     "uncovered": 0,
     "misdated": 0,
     "elsewhere": "",
     "places": "",
+    "shared": 0,
+    "shared_with": "",
     "unaccounted": 0,
     "strays": "",
     "gap_ns": 0,
@@ -180,6 +183,7 @@ CASES: dict[str, tuple[Case, ...]] = {
             "expect_link_records_to_lie_inside",
             {
                 "outside": 7,
+                "left_out": 7,
                 "sane": 990,
                 "uncovered": 2,
                 "places": "link 'main1': a.pcap: 7 before since = 2026",
@@ -190,6 +194,11 @@ CASES: dict[str, tuple[Case, ...]] = {
             "declared coverage of their captures: link 'main1': a.pcap: 7 before since = 2026; 5 records of "
             "captures that are declared to cover this interval lie at other times: b.pcap (5 from "
             "2026-01-02T00:00:00Z to 2026-01-02T00:01:00Z)",
+        ),
+        Case(
+            "expect_link_captures_to_be_read_once",
+            {"shared": 1000, "shared_with": "a.pcap is a.pcap.gz of link 'copy'"},
+            "a query over both links counts up to 1,000 records twice: a.pcap is a.pcap.gz of link 'copy'",
         ),
         Case(
             "expect_link_violations_to_stay_within_limit/warning",

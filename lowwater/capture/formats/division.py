@@ -107,13 +107,13 @@ def indexing(
         max_jump: as for `read`.
         chunk_bytes: approximate size of a chunk, bytes; a chunk ends between two records.
         sha256: as for `read`.
-        content: as for `read`; of it, only `untimed` matters here.
+        content: as for `read`; of it, only the times matter here.
 
     Raises:
         CaptureError: as `read`.
     """
-    untimed = ContentOptions(untimed=content.untimed)
-    reader = CaptureReader(path, max_jump, min(chunk_bytes, CHUNK_BYTES), sha256, untimed)
+    times = ContentOptions(untimed=content.untimed, resolution=content.resolution)
+    reader = CaptureReader(path, max_jump, min(chunk_bytes, CHUNK_BYTES), sha256, times, identified=True)
     builder, yielded = _ChunkBuilder(path, reader, chunk_bytes), 0
     for span in reader.spans():
         if not reader.header.compression:

@@ -36,6 +36,7 @@ class Malformed:
     Reasons for records whose bytes are whole:
 
     * `time-range`, `time-jump`: see SEMANTICS T3; also `time-range` for a pcapng time beyond 63 bits of ns.
+    * `sub-second`: in a pcap or snoop capture, a sub-second of two seconds or more.
     * `wire-length`: the length on the wire is 2^31 or more.
     * `no-time`: a simple packet block, which has no time. An invented time would decide the packet's interval.
     * `interface`: the packet's interface is not declared in its section, is beyond the 4,096th of the file, or beyond
@@ -120,8 +121,8 @@ class CaptureSummary:
         overhead: bytes of file headers, and of blocks that are no packets.
         ended_cleanly: whether the file ends between two records and decompresses to its end. Damage with records after
             it does not count: the capture covers the time it declares (SEMANTICS T5).
-        largest_ahead: largest lead of a sane record over its median (SEMANTICS T3), ns, at least 0.
-        smallest_jump: smallest lead of a time-jump over its median, ns; None without one. Any `max_jump` in
+        largest_ahead: largest lead of a sane record (SEMANTICS T3), ns, at least 0.
+        smallest_jump: smallest lead of a time-jump, ns; None without one. Any `max_jump` in
             [largest_ahead, smallest_jump) gives the same rows.
         compression: `gzip`, `zstd`, `xz` or `lz4`; empty for a plain file.
         unpacked: number of decompressed bytes; `bytes` for a plain file.
@@ -129,6 +130,9 @@ class CaptureSummary:
         damage: reason why decompression stopped; empty if it did not.
         blocks: in a pcapng or ERF file, the kind and the number of blocks that are no packets, and of packet comments;
             in the log of a tool, the type and the number of the records that are left out.
+        identity: digest of the records, hex: equal in a compressed or rewritten copy (`records.identity`); empty if it
+            was not asked for.
+        head: digest of its first records, hex (`Identity.head`); empty if there are fewer, or it was not asked for.
     """
 
     sha256: str
@@ -145,6 +149,8 @@ class CaptureSummary:
     skipped: int
     damage: str
     blocks: tuple[tuple[str, int], ...] = ()
+    identity: str = ""
+    head: str = ""
 
     @property
     def packets(self) -> int:

@@ -34,7 +34,7 @@ from lowwater.catalog.records import RecordLayout
 from lowwater.errors import CaptureError
 from lowwater.storage.failures import hint_of
 
-READER_VERSION = 1
+READER_VERSION = 2
 """Changes whenever the same file would be read to other rows (SEMANTICS T7)."""
 
 RECORD_KINDS = ("csv", "json", "parquet", *LOG_KINDS)
@@ -122,7 +122,7 @@ class RecordReader:
     Args:
         path: the file.
         options: how its records are read.
-        max_jump: how far ahead of the median of its neighbours a timestamp may be, ns (SEMANTICS T3).
+        max_jump: how far ahead of the records around it a timestamp may be, ns (SEMANTICS T3).
         sha256: digest of the file.
         growing: whether the file is still being written: a last line without an end is then cut, since it may go on.
         dictionaries: whether texts of a batch may stay in the dictionary in which the file has them.

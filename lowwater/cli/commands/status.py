@@ -24,6 +24,7 @@ def status(lake: PurePath, queries: Path) -> None:
     from lowwater.lake.ledgers.outside import outside_lines
     from lowwater.lake.ledgers.runs import FAILED
     from lowwater.lake.ledgers.seen import unread_lines
+    from lowwater.lake.ledgers.shared import shared_lines
     from lowwater.replay.interval import statuses
 
     table = Table("interval", "query set", "query", "state", "reason", box=None)
@@ -35,7 +36,8 @@ def status(lake: PurePath, queries: Path) -> None:
     if table.row_count or not unplanned:
         open_console().print(table if table.row_count else none)
     opened, config = open_lake(lake, make=False), load_config(lake)
-    for line in (*outside_lines(opened, config), *tolerated_lines(opened, config), *unread_lines(opened, config)):
+    lines = *outside_lines(opened, config), *tolerated_lines(opened, config), *shared_lines(opened)
+    for line in (*lines, *unread_lines(opened, config)):
         say(line)
     for problem in unplanned:
         say(problem, err=True)

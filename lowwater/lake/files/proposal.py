@@ -17,6 +17,7 @@ from lowwater.config import Link
 from lowwater.errors import ConfigError
 from lowwater.instants import HOUR, SECOND
 from lowwater.lake.files.dates import LENGTHS, NameDates, check_dates
+from lowwater.lake.files.doubles import doubles
 from lowwater.lake.files.logs import LogProposal
 from lowwater.lake.files.names import LinkFiles, NameGroup, group_names, name_links
 from lowwater.lake.files.parting import LinkGroup, overlap, pause, split_by_link
@@ -82,11 +83,13 @@ class Proposal:
         links: proposals in the order of the links' names.
         interval: length of an interval, ns.
         skipped: file that is no capture -> reason.
+        doubles: lines about links that have the same records.
     """
 
     links: tuple[LinkProposal, ...]
     interval: int
     skipped: dict[str, str] = field(default_factory=dict)
+    doubles: tuple[str, ...] = ()
 
 
 def propose(
@@ -130,7 +133,8 @@ def propose(
         )
     lengths = [length for link in links if (length := link.dates.rotation) in LENGTHS and length and length > HOUR]
     links.sort(key=lambda link: link.named.link)
-    return Proposal(tuple(links), max(lengths, default=HOUR), dict(sorted(read.skipped.items())))
+    same = doubles(read, {link.named.link: link.named.names for link in links})
+    return Proposal(tuple(links), max(lengths, default=HOUR), dict(sorted(read.skipped.items())), tuple(same))
 
 
 def files_below(folder: Path) -> list[str]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
+from lowwater.capture.doubts import doubts
 from lowwater.capture.formats.header import open_capture
 from lowwater.capture.formats.scan import STAMP
 from lowwater.capture.inspect import CaptureFacts, inspect_times
@@ -160,7 +161,7 @@ class Sample:
                 path = self.folder / name
                 return inspect_records(path, proposal.options, self._jump(proposal), Link().skew)
             open_capture(self.folder / name)
-            return inspect_times(self.folder / name, Link().jump, Link().skew)
+            return _as_it_looks(inspect_times(self.folder / name, Link().jump, Link().skew))
         except CaptureError as error:
             self.skipped.setdefault(name, error.message)
             return None
@@ -177,6 +178,16 @@ class Sample:
         """Returns the files with a record, in the order of their first timestamp."""
         firsts = {name: first for name in names if (first := self.first(name)) is not None}
         return sorted(firsts, key=lambda name: (firsts[name], name))
+
+
+def _as_it_looks(facts: CaptureFacts) -> CaptureFacts:
+    """Reads a capture again by another unit of its times, if the one that it says is impossible and that one is not."""
+    for doubt in doubts(facts):
+        if doubt.impossible and doubt.resolution:
+            other = inspect_times(facts.path, Link().jump, Link().skew, doubt.resolution)
+            if other.summary.packets and not any(later.impossible for later in doubts(other)):
+                return replace(other, doubted=doubt.words)
+    return facts
 
 
 def earliest(facts: CaptureFacts, skew: int) -> int | None:

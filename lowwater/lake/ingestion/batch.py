@@ -12,7 +12,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 
+import pyarrow.compute as pc
+
 from lowwater.capture.content.retention import ContentOptions
+from lowwater.capture.doubts import subsecond_words
 from lowwater.capture.formats.division import CaptureChunk
 from lowwater.capture.records.facts import CaptureSummary, InterfaceSummary
 from lowwater.capture.tables.reader import RECORD_KINDS, TableOptions
@@ -22,7 +25,15 @@ from lowwater.instants import format_instant
 from lowwater.lake.ingestion.handover import send
 from lowwater.lake.ingestion.interfaces import link_names, merge_summaries
 from lowwater.lake.ingestion.packing import FILE_ROWS, PackResult, PackTask, not_written
-from lowwater.lake.ingestion.replacement import Coverage, LedgerFile, LedgerFiles, is_path_of, span, version_of
+from lowwater.lake.ingestion.replacement import (
+    Coverage,
+    LedgerFile,
+    LedgerFiles,
+    is_path_of,
+    lies_there,
+    span,
+    version_of,
+)
 from lowwater.lake.ingestion.survey import FailedTask, Survey, SurveyRun, SurveyTask, survey
 from lowwater.lake.ingestion.tasks import Runner, on_threads
 from lowwater.lake.ledgers.captures import Capture, put_malformed
@@ -48,12 +59,14 @@ class IngestResult:
         state: `added`, `replaced` (another version of the file, or another decoder, max_jump, interfaces, coverage or
             stored content) or `known` (nothing was done).
         note: a note for the user, or an empty string.
+        doubt: of the note, what is doubtful about the times of the file.
     """
 
     path: Path
     captures: tuple[Capture, ...]
     state: str
     note: str = ""
+    doubt: str = ""
 
     @property
     def capture(self) -> Capture:
@@ -162,14 +175,23 @@ class Batch:
 
     def _update_known(self, number: int, file_survey: Survey) -> bool:
         """Returns whether the lake has the file as it would be packed now; if so, only its coverage is updated."""
-        same = self._ledger.same(file_survey.sha256, self._coverage[number])
+        same = self._ledger.same(file_survey.path, file_survey.sha256, file_survey.identity, self._coverage[number])
         if same is None or not same.fits(self._settings, self._content_of(number)):
+            return False
+        if file_survey.index is not None and not same.is_of(
+            self._links_of(file_survey.path, file_survey.index.summary)
+        ):
             return False
         cut = isinstance(self._content, TableOptions) and same.row.growing and not same.row.ended_cleanly
         if cut and not self._is_growing(number, file_survey):
             return False  # its last line has no end, and none comes
         self._redeclare(number, file_survey, same)
         return True
+
+    def _links_of(self, path: Path, facts: CaptureSummary) -> list[str]:
+        """Returns the link of each interface of a capture."""
+        names = [part.interface.name for part in facts.interfaces]
+        return link_names(self._ledger.link, names, path, self._settings.interfaces == "one")
 
     def _content_of(self, number: int) -> ContentOptions | TableOptions:
         """Returns what is stored of a file; packets without a time begin with the time that it is declared to cover."""
@@ -185,8 +207,12 @@ class Batch:
         return SurveyTask(path, jump, CHUNK_BYTES, content=content)
 
     def _is_packed(self, file_survey: Survey) -> bool:
-        """Whether another file of the batch has these bytes."""
-        return any(work.survey and work.survey.sha256 == file_survey.sha256 for work in self._works.values())
+        """Whether another file of the batch has these bytes, or these records."""
+        surveys = (work.survey for work in self._works.values() if work.survey is not None)
+        return any(
+            other.sha256 == file_survey.sha256 or (file_survey.identity and other.identity == file_survey.identity)
+            for other in surveys
+        )
 
     def _are_of_new_lengths(self) -> bool:
         """Whether no two files, here and in the link, have one size: then none is packed twice without its digest."""
@@ -214,7 +240,9 @@ class Batch:
         if file_survey.index is None:
             self._works[number] = work = _Work(uuid.uuid4().hex[:12], tasks=1)
             task = replace(self._task(number, work, None, 0), sha256=file_survey.sha256, bytes=file_survey.bytes)
-            tasks: Iterable[PackTask] = [replace(task, growing=self._is_growing(number, file_survey))]
+            tasks: Iterable[PackTask] = [
+                replace(task, identity=file_survey.identity, growing=self._is_growing(number, file_survey))
+            ]
         else:
             tasks = self._parts(number, file_survey.index.chunks)
         yield from tasks if self._shared is None else self._sent(tasks, file_survey, self._shared)
@@ -223,7 +251,7 @@ class Batch:
     def _sent(self, tasks: Iterable[PackTask], file_survey: Survey, folder: PurePath) -> Iterator[PackTask]:
         for task in tasks:
             try:
-                yield send(task, folder, file_survey.sha256)
+                yield send(replace(task, identity=file_survey.identity), folder, file_survey.sha256)
             except OSError as error:
                 work = self._works[task.file]
                 work.done.append(FailedTask(not_written(self._table, task.path, error), task.file))
@@ -282,7 +310,7 @@ class Batch:
         return self._growing or file_survey.grew or (declared is not None and declared[0] <= now < declared[1])
 
     def _redeclare(self, number: int, file_survey: Survey, old: LedgerFile) -> None:
-        """Updates the declared coverage of a file with unchanged records, if it differs."""
+        """Updates what the ledger says of a file whose records it has: declared coverage, place, and copies."""
         declared_now, keeps_declared = self._coverage[number], bool(old.row.by_hand) and not self._by_hand
         by_hand = self._by_hand or (old.row.by_hand if declared_now is None else keeps_declared)
         if self._by_hand:
@@ -291,27 +319,38 @@ class Batch:
             declared = old.declaring(declared_now)
         else:
             declared = old.row.declared if keeps_declared else declared_now or old.row.declared
-        new = old.covering(declared, self._is_growing(number, file_survey), by_hand)
-        if (
+        note = f"ingested already as {old.row.path}"
+        here, growing = old, self._is_growing(number, file_survey)
+        if old.row.file_digest != file_survey.sha256:
+            note = f"one capture with {old.row.path}, which has the same records"
+            here = old.with_copy(file_survey.path, file_survey.sha256, file_survey.bytes, time.time_ns())
+            growing = bool(old.row.growing)
+        elif not is_path_of(file_survey.path, old) and not lies_there(old):
+            note = f"it was {old.row.path}"
+            here = old.at(file_survey.path)
+        new = here.covering(declared, growing, by_hand)
+        covers_same = (
             new.covers == old.covers
             and new.row.declared == old.row.declared
             and new.row.growing == bool(old.row.growing)
             and bool(by_hand) == bool(old.row.by_hand)
-        ):
-            note_kept = (
-                f"; {_coverage_kept(declared)}" if keeps_declared and declared and declared != declared_now else ""
-            )
-            note = f"ingested already as {old.row.path}{note_kept}"
-            self.results[number] = IngestResult(file_survey.path, old.rows, "known", note)
-            return
-        packets = PacketFiles.of_table(self._table)
-        new = LedgerFile(tuple(_counted(row, attempt_paths(packets, row)) for row in new.rows))
-        try:
-            self._ledger.put(new, self._settings, 0)
-        except LowwaterError as error:
-            self._refuse(number, error)
-            return
-        self.results[number] = IngestResult(file_survey.path, new.rows, "replaced", f"now covers {span(new.row)}")
+        )
+        if covers_same:
+            new = here
+            note += f"; {_coverage_kept(declared)}" if keeps_declared and declared and declared != declared_now else ""
+        else:
+            note = f"now covers {span(new.row)}"
+        if new != old:
+            packets = PacketFiles.of_table(self._table)
+            if not covers_same:
+                new = LedgerFile(tuple(_counted(row, attempt_paths(packets, row)) for row in new.rows))
+            try:
+                self._ledger.put(new, self._settings, 0)
+            except LowwaterError as error:
+                self._refuse(number, error)
+                return
+        state = "known" if covers_same else "replaced"
+        self.results[number] = IngestResult(file_survey.path, new.rows, state, note)
 
     def _add(self, number: int, work: _Work, survey: Survey) -> None:
         failed = next((result for result in work.done if isinstance(result, FailedTask)), None)
@@ -327,14 +366,22 @@ class Batch:
             replace(interface, undecoded=sum(packed.undecoded.get(interface.interface.index, 0) for packed in done))
             for interface in facts.interfaces
         ]
+        identity = survey.identity or facts.identity
+        facts, links = replace(facts, identity=identity), self._links_of(survey.path, facts)
+        same = self._ledger.same(survey.path, facts.sha256, identity, self._coverage[number])
+        if (
+            same is not None
+            and same.row.file_digest != facts.sha256
+            and same.is_of(links)
+            and same.fits(self._settings, self._content_of(number))
+        ):
+            # A compressed capture is known by its records only now. What was packed is removed with the next cleaning.
+            self._redeclare(number, survey, same)
+            return
         try:
-            files = [
-                (at, packed_file.of(facts.sha256, self._table)) for packed in done for at, packed_file in packed.files
-            ]
+            files = [(at, packed_file.of(identity, self._table)) for packed in done for at, packed_file in packed.files]
         except OSError as error:
             raise not_written(self._table, survey.path, error) from error
-        names = [part.interface.name for part in parts]
-        links = link_names(self._ledger.link, names, survey.path, self._settings.interfaces == "one")
         if len(parts) > 1 and self._settings.interfaces == "one":
             joined = merge_summaries(parts, locals_of(self._table / data_file.path for _, data_file in files), damage)
             parts, damage = [joined.summary], joined.damage
@@ -353,10 +400,12 @@ class Batch:
             self._table, [_of_link(data_file, links[at]) for at, data_file in files], lambda table: [], fence=lake.fence
         )
         if damage.num_rows:
-            put_malformed(lake, damage, links, facts.sha256, work.attempt)
+            put_malformed(lake, damage, links, identity, work.attempt)
         replaced, note = self._ledger.put(file, self._settings, facts.unpacked)
-        notes = "; ".join(text for text in (note, note_kept, _note(file)) if text)
-        self.results[number] = IngestResult(survey.path, file.rows, "replaced" if replaced else "added", notes)
+        beyond = pc.sum(pc.equal(damage.column("reason"), "sub-second")).as_py() or 0
+        doubt = subsecond_words(beyond, file.packets + sum(row.malformed for row in file.rows))
+        notes = "; ".join(text for text in (note, note_kept, _note(file), doubt) if text)
+        self.results[number] = IngestResult(survey.path, file.rows, "replaced" if replaced else "added", notes, doubt)
 
 
 def _of_link(file: DataFile, link: str) -> DataFile:
@@ -405,7 +454,7 @@ def _row(
 ) -> Capture:
     return Capture(
         link=link,
-        capture=facts.sha256,
+        capture=facts.identity,
         path=str(path),
         bytes=facts.bytes,
         format=facts.format,
@@ -439,4 +488,6 @@ def _row(
         kept=str(content),
         key=content.key_digest,
         left_out=json.dumps(dict(facts.blocks)) if isinstance(content, TableOptions) and facts.blocks else None,
+        sha256=facts.sha256,
+        head=facts.head or None,
     )

@@ -26,6 +26,7 @@ from lowwater.lake.ingestion.record_options import record_options
 from lowwater.lake.ingestion.replacement import Coverage, LedgerFiles
 from lowwater.lake.ingestion.tasks import Runner, on_threads
 from lowwater.lake.layout import Lake, make_records_table
+from lowwater.lake.ledgers.shared import shared_notes
 from lowwater.lake.locks import handed_over, hold
 from lowwater.lake.tables import compact
 from lowwater.storage.captures import capture_path
@@ -50,7 +51,7 @@ def ingest(
     clock: Callable[[], int] = time.time_ns,
     records: TableOptions | None = None,
 ) -> list[IngestResult]:
-    """Ingests captures of a link; idempotent by (link, coverage, sha256).
+    """Ingests captures of a link; idempotent by (link, coverage, records).
 
     Equal bytes with packets are one capture of the link, whatever their declared coverage; an empty file is a capture
     for every coverage. A file whose records are there under the same coverage, decoder and effective max_jump adds
@@ -115,9 +116,19 @@ def ingest(
             compact(table)
     refused = {paths[number]: error for number, error in batch.refused.items()}
     record(lake, config, link, batch.results.values(), refused)
+    _tell_shared(lake, batch.results)
     if batch.errors:
         _raise(batch.errors, len(paths))
     return [batch.results[index] for index in range(len(paths))]
+
+
+def _tell_shared(lake: Lake, results: dict[int, IngestResult]) -> None:
+    """Adds to the notes of new captures which other links have their records too."""
+    new = {number: result for number, result in results.items() if result.state != "known"}
+    notes = shared_notes(lake, [row for result in new.values() for row in result.captures])
+    for number, result in new.items():
+        texts = {result.note: None, **{notes[row.attempt]: None for row in result.captures if row.attempt in notes}}
+        results[number] = replace(result, note="; ".join(text for text in texts if text))
 
 
 def _raise(errors: list[LowwaterError], files: int) -> None:

@@ -7,6 +7,7 @@ file falls. A file is opened only where its name, size and last write say that i
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -35,7 +36,7 @@ from lowwater.lake.ingestion.batch import IngestResult
 from lowwater.lake.ingestion.folders import FoundFile, Listing, listing
 from lowwater.lake.ingestion.record_options import record_options
 from lowwater.lake.layout import Lake
-from lowwater.lake.ledgers.captures import Captures, ingested_links, read_captures
+from lowwater.lake.ledgers.captures import Captures, CopiedFile, ingested_links, read_captures
 from lowwater.lake.ledgers.seen import (
     ASIDE,
     EMPTY,
@@ -173,7 +174,7 @@ def record(
         for result in news:
             old, key = before.get(key_of(lake, result.path)), key_of(lake, result.path)
             size, written = _looks(result.path)
-            if size != result.capture.bytes and not result.capture.growing:
+            if result.state != "known" and size != result.capture.bytes and not result.capture.growing:
                 continue  # it has changed since: the next look says so
             rest = (
                 tuple(each for each in old.links if each != named) if old is not None and old.state == REFUSED else ()
@@ -321,12 +322,18 @@ class _Look:
 
     def _take(self, link: str, captures: Captures) -> None:
         family = link.partition("/")[0]
-        names = ("path", "bytes", "ingested_at", "capture", "growing", "smallest", "packets", "compression", "unpacked")
-        for path, size, at, sha256, growing, first, packets, packed, unpacked in zip(
-            *(captures.values(name) for name in names), strict=True
+        names = ("path", "bytes", "ingested_at", "capture", "sha256", "copies", "growing")
+        facts = ("smallest", "packets", "compression", "unpacked")
+        for path, size, at, capture, sha256, copies, growing, first, packets, packed, unpacked in zip(
+            *(captures.values(name) for name in (*names, *facts)), strict=True
         ):
-            self._taken.setdefault(key_of(self._lake, path), []).append(_Taken(family, size, at, sha256, bool(growing)))
-            self._digests.setdefault(family, {})[sha256] = path
+            places = {path: CopiedFile(sha256 or capture, size, at)}
+            places |= {other: CopiedFile(*copy) for other, copy in json.loads(copies or "{}").items()}
+            for place, copy in places.items():
+                taken = _Taken(family, copy.bytes, copy.seen_at, capture, bool(growing))
+                self._taken.setdefault(key_of(self._lake, place), []).append(taken)
+                self._digests.setdefault(family, {})[copy.sha256] = place
+            self._digests[family].setdefault(capture, path)
             if packed and first is not None:
                 self._packed.add((family, first, packets, unpacked or 0))
 

@@ -75,6 +75,7 @@ class PackTask:
         chunks: successive chunks of a plain file; None for the whole of a compressed file.
         number: number of the first chunk.
         sha256: digest of a compressed file, and of every file that tasks on other machines read.
+        identity: identity of the capture where it is known before, with `sha256`.
         bytes: size of a compressed file.
         growing: whether the file is still being written; of other records, the last line is then left out if it has no
             end, since it may go on.
@@ -92,6 +93,7 @@ class PackTask:
     chunks: tuple[CaptureChunk, ...] | None
     number: int = 0
     sha256: str = ""
+    identity: str = ""
     bytes: int = 0
     growing: bool = False
     sent: SentPart | None = None
@@ -109,7 +111,7 @@ class PackTask:
 
 @dataclass(frozen=True)
 class PackedFile:
-    """A file of packets that lacks the digest of its capture.
+    """A file of packets that lacks the identity of its capture.
 
     Attributes:
         path: path relative to `packets/`.
@@ -123,19 +125,19 @@ class PackedFile:
     file: UnfinishedFile
     bounds: Mapping[str, tuple[int, int]]
 
-    def whole(self, sha256: str, packets: PurePath) -> RecordFile:
+    def whole(self, identity: str, packets: PurePath) -> RecordFile:
         """Does `of`, and returns what its commit needs."""
-        file = self.of(sha256, packets)
+        file = self.of(identity, packets)
         bounds = dict(file.smallest), dict(file.largest)
         return RecordFile(self.path, self.hour, file.rows, file.size, *bounds)
 
-    def of(self, sha256: str, packets: PurePath) -> DataFile:
-        """Adds the digest of the capture, finishes the file and puts it into the table.
+    def of(self, identity: str, packets: PurePath) -> DataFile:
+        """Adds the identity of the capture, finishes the file and puts it into the table.
 
         Raises:
             OSError: if it cannot be written.
         """
-        size = self.file.finish({"capture": sha256})
+        size = self.file.finish({"capture": identity})
         paths.place(packets / self.path)
         smallest, largest = ({name: ends[side] for name, ends in self.bounds.items()} for side in (0, 1))
         return DataFile(self.path, size, self.file.rows, {"hour": str(self.hour)}, smallest, largest)
@@ -180,7 +182,8 @@ def _pack_sent(task: PackTask) -> PackResult:
     finally:
         if file is not None:
             file.unlink(missing_ok=True)
-    whole = tuple((at, packed.whole(task.sha256, task.packets)) for at, packed in result.files)
+    identity = task.identity or (result.summary.identity if result.summary else "")
+    whole = tuple((at, packed.whole(identity, task.packets)) for at, packed in result.files)
     return replace(result, files=whole)
 
 
@@ -195,7 +198,7 @@ def _pack(task: PackTask) -> PackResult:
         return _pack_records(task, task.content)
     writer = _TaskWriter(task, task.content)
     if task.chunks is None:
-        reader = read(task.path, task.max_jump, sha256=task.sha256, content=task.content)
+        reader = read(task.path, task.max_jump, sha256=task.sha256, content=task.content, identified=True)
         writer.write(reader.by_interface(), -1)
     else:
         # Batches of interfaces that become one must stay until they are merged.
@@ -213,7 +216,8 @@ def _pack(task: PackTask) -> PackResult:
 
 def _pack_records(task: PackTask, options: TableOptions) -> PackResult:
     name = f"link={safe_name(task.link)}/hour={{hour}}/000000-{{number:06}}-{task.attempt}.parquet"
-    written = write_records(task.path, options, task.max_jump, task.sha256, task.packets, name, task.growing)
+    digests = task.sha256, task.identity
+    written = write_records(task.path, options, task.max_jump, digests, task.packets, name, task.growing)
     if written.summary.bytes != task.bytes:
         raise CaptureError(f"{task.path}: changed while it was read", "ingest it again")
     return PackResult(task.file, tuple((0, file) for file in written.files), {}, written.summary, written.damage)

@@ -5,8 +5,9 @@ Used by ingest, under its lock. A file is the rows of one attempt: one row, or a
 
 from __future__ import annotations
 
+import json
 import shlex
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from lowwater.instants import format_duration, format_instant
 from lowwater.lake.files.rotation import covers_key
 from lowwater.lake.ingestion.survey import starts_with
 from lowwater.lake.layout import Lake
-from lowwater.lake.ledgers.captures import Capture, family_captures, put_captures
+from lowwater.lake.ledgers.captures import Capture, CopiedFile, family_captures, put_captures
 from lowwater.storage.captures import capture_path
 
 Coverage = tuple[int, int]
@@ -40,6 +41,11 @@ class LedgerFile:
     def packets(self) -> int:
         """Number of sane records of the file."""
         return sum(row.packets for row in self.rows)
+
+    @property
+    def copies(self) -> Collection[CopiedFile]:
+        """Other files with its records."""
+        return self.row.copied_to.values() if self.row.copies else ()
 
     @property
     def covers(self) -> Coverage:
@@ -67,6 +73,22 @@ class LedgerFile:
             and self.row.decoder_version == version_of(content)
             and self.row.admits(settings)
         )
+
+    def is_of(self, links: Sequence[str]) -> bool:
+        """Whether its records belong to these links."""
+        return {row.link for row in self.rows} == set(links)
+
+    def at(self, path: Path) -> LedgerFile:
+        """Returns the file at another path."""
+        return LedgerFile(tuple(replace(row, path=str(path)) for row in self.rows))
+
+    def with_copy(self, path: Path, sha256: str, size: int, seen_at: int) -> LedgerFile:
+        """Returns the file with another file that has its records and lies beside it."""
+        known = self.row.copied_to.get(str(path))
+        if known is not None and known.sha256 == sha256:
+            return self
+        copies = json.dumps({**self.row.copied_to, str(path): CopiedFile(sha256, size, seen_at)})
+        return LedgerFile(tuple(replace(row, copies=copies) for row in self.rows))
 
     def declaring(self, declared: Coverage | None) -> Coverage | None:
         """Returns the declared coverage, given what the settings declare for its path.
@@ -141,11 +163,18 @@ class LedgerFiles:
         """Attempts whose packets are visible."""
         return {file.row.attempt for file in self.all}
 
-    def same(self, sha256: str, declared: Coverage | None) -> LedgerFile | None:
-        """Returns the file with these bytes. An empty file may stand for many hours: its coverage must agree (T5)."""
+    def same(self, path: Path, sha256: str, identity: str, declared: Coverage | None) -> LedgerFile | None:
+        """Returns the file with these bytes, or with these records in a file of its own that still lies there.
+
+        An empty file may stand for many hours: its coverage must agree (T5).
+        """
         for file in self._own_files():
-            if file.row.capture == sha256 and (file.packets or file.row.declared == declared):
-                return file
+            if file.packets or file.row.declared == declared:
+                if file.row.file_digest == sha256:
+                    return file
+                equal = file.row.capture == identity or any(copy.sha256 == sha256 for copy in file.copies)
+                if equal and not is_path_of(path, file) and lies_there(file):
+                    return file
         return None
 
     def declared_by_hand(self, new: LedgerFile, settings: Link, unpacked: int) -> Coverage | None:
@@ -186,11 +215,15 @@ class LedgerFiles:
     def _replaces(self, new: LedgerFile, old: LedgerFile, settings: Link, unpacked: int) -> str | None:
         """Returns why a file replaces another, for the user; None if it does not."""
         same_path = is_path_of(new.row.path, old)
-        if new.row.capture == old.row.capture:
+        same_bytes = new.row.file_digest == old.row.file_digest
+        if same_bytes or new.row.capture == old.row.capture:
             # An empty file stands for many hours, and replaces another only if the settings now say otherwise of that.
             undeclared = not new.row.by_hand and old.row.by_hand is False and same_path
             stands_for = bool(new.packets) or new.row.declared == old.row.declared or undeclared
-            return "read again: a setting of the link, or the decoder, has changed" if stands_for else None
+            why = "read again: a setting of the link, or the decoder, has changed"
+            if not same_bytes:
+                why = f"it has the same records as {old.row.path}, which it replaces"
+            return why if stands_for else None
         if _begins_alike(new, old, same_path) and _is_prefix(new.row, old.row, unpacked):
             grown = "" if not same_path else ": it has grown"
             return f"it begins with all {old.row.bytes:,} bytes of {old.row.path}, which it replaces{grown}"
@@ -202,6 +235,14 @@ class LedgerFiles:
 def is_path_of(path: str | Path, file: LedgerFile) -> bool:
     """Whether a file was ingested from this path."""
     return capture_path(path).absolute() == capture_path(file.row.path).absolute()
+
+
+def lies_there(file: LedgerFile) -> bool:
+    """Whether a file lies at the path from which it was ingested, as long as it was."""
+    try:
+        return capture_path(file.row.path).stat().st_size == file.row.bytes
+    except OSError:
+        return False
 
 
 def _declared_alike(new: LedgerFile, old: LedgerFile) -> bool:
@@ -221,10 +262,10 @@ def _begins_alike(new: LedgerFile, old: LedgerFile, same_path: bool) -> bool:
 def _is_prefix(new: Capture, old: Capture, unpacked: int) -> bool:
     """Whether a file, stored or decompressed, begins with all bytes of another file."""
     path = capture_path(new.path)
-    if old.bytes < new.bytes and starts_with(path, old.bytes, old.capture, False):
+    if old.bytes < new.bytes and starts_with(path, old.bytes, old.file_digest, False):
         return True
     packed = bool(new.compression) and not old.compression and old.bytes <= unpacked
-    return packed and starts_with(path, old.bytes, old.capture, True)
+    return packed and starts_with(path, old.bytes, old.file_digest, True)
 
 
 def _overlap(row: Capture, other: Capture) -> int:
@@ -251,6 +292,9 @@ def _refuse(row: Capture, other: Capture, overlap: int, settings: Link) -> None:
         why = f": both have their coverage from the line {key!r} of {section}"
         hint = "write a line for each file; where a name fits several, the first counts"
     elif row.first is not None and row.first == other.first:
+        if row.head and row.head == other.head:
+            beside, why = False, ": they begin with the same packets, so one is a part or another version of the other"
+            hint = "move the one with fewer packets out of the files of the link"
         hint = f"if they are two versions of one file, ingest the right one under the name of the other; else {hint}"
     first, second = (f"{capture.path} ({span(capture)})" for capture in (row, other))
     raise OverlapError(

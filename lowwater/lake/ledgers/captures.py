@@ -9,7 +9,7 @@ import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +20,16 @@ from lowwater.config import Link
 from lowwater.lake.datasets import pads
 from lowwater.lake.layout import CAPTURES, MALFORMED, Lake
 from lowwater.lake.opened import ValuesByState, cached_value
-from lowwater.lake.tables import append_rows, column_values, files_dataset, lake_errors, quote, read_rows, replace_rows
+from lowwater.lake.tables import (
+    append_rows,
+    column_values,
+    files_dataset,
+    files_of,
+    lake_errors,
+    quote,
+    read_rows,
+    replace_rows,
+)
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -41,6 +50,14 @@ def left_out_words(counts: Mapping[str, int]) -> str:
     if len(types) > _SHOWN_TYPES:
         words.append(f"{len(types) - _SHOWN_TYPES} more types {sum(counts[name] for name in types[_SHOWN_TYPES:]):,}")
     return f"records of other types are left out: {', '.join(words)}" if words else ""
+
+
+class CopiedFile(NamedTuple):
+    """A file with the records of a capture: its sha256, its size (bytes), and when it was seen (ns)."""
+
+    sha256: str
+    bytes: int
+    seen_at: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +102,19 @@ class Capture:
     late: int | None = None
     by_hand: bool | None = None
     left_out: str | None = None
+    sha256: str | None = None
+    head: str | None = None
+    copies: str | None = None
+
+    @property
+    def file_digest(self) -> str:
+        """sha256 of the file, hex."""
+        return self.sha256 or self.capture
+
+    @property
+    def copied_to(self) -> dict[str, CopiedFile]:
+        """Other files with the same records that lay beside it, by path."""
+        return {path: CopiedFile(*facts) for path, facts in json.loads(self.copies or "{}").items()}
 
     @property
     def left_out_counts(self) -> dict[str, int]:
@@ -105,7 +135,7 @@ class Capture:
 
     @property
     def order(self) -> tuple[int, str, int]:
-        """Sort key of a link's captures (T1): declared start, else median, then sha256."""
+        """Sort key of a link's captures (T1): declared start, else median, then identity."""
         start = self.declared_from
         if start is None:
             start = self.covers_from if self.median is None else self.median
@@ -252,6 +282,24 @@ class Captures(Sequence[Capture]):
         """Whether the capture with the latest coverage is whole."""
         return bool(np.any(self._well & (self._coverage[1] == (self.end or 0))))
 
+    def beyond(self, start: int, end: int) -> NDArray[np.int64]:
+        """Returns the captures with records before `start`, or at or after `end`, ns.
+
+        Returns:
+            shape (3, n): index of each, and the first and the last arrival that a record of it may have, ns.
+        """
+        if (start, end) not in self._beyond:
+            smallest, largest = self._records
+            places = np.flatnonzero((largest >= 0) & ((smallest < start) | (largest >= end)))
+            clocks = np.array(self.clocks, np.int64)[places]
+            arrivals = (np.maximum(stamps[places], clocks) for stamps in (self.numbers("first"), largest))
+            self._beyond[start, end] = np.vstack([places, *arrivals])
+        return self._beyond[start, end]
+
+    @cached_property
+    def _beyond(self) -> dict[tuple[int, int], NDArray[np.int64]]:
+        return {}
+
     @cached_property
     def _joined(self) -> dict[int, list[tuple[int, int]]]:
         return {}
@@ -352,7 +400,7 @@ def files_by_link(table: DeltaTable | None) -> dict[str, tuple[str, ...]]:
     """Names the files of each link of a table that is divided by links."""
     if table is None:
         return {}
-    files = pa.table(table.get_add_actions(flatten=True))
+    files = files_of(table)
     if not files.num_rows:
         return {}
     by_link: dict[str, list[str]] = {}
@@ -416,20 +464,20 @@ def put_captures(lake: Lake, rows: Sequence[Capture], replaced: Sequence[Capture
     replace_rows(lake.captures, table, f"link IN ({links}) AND attempt IN ({attempts})", lake.fence)
 
 
-def put_malformed(lake: Lake, damage: pa.Table, links: Sequence[str], sha256: str, attempt: str) -> None:
+def put_malformed(lake: Lake, damage: pa.Table, links: Sequence[str], identity: str, attempt: str) -> None:
     """Appends the malformed rows of a capture, under the links of their interfaces.
 
     Args:
         lake: the open lake.
         damage: rows of the schema `survey.DAMAGE`, or `capture.tables.reader.DAMAGE`.
         links: links of the interfaces, by interface number.
-        sha256: digest of the capture, its name in the ledger.
+        identity: identity of the capture, its name in the ledger.
         attempt: name of the ingest attempt.
     """
     size = damage.num_rows
     constants = {
         "link": pa.array(links, pa.string()).take(damage.column("interface")),
-        "capture": pa.repeat(pa.scalar(sha256), size),
+        "capture": pa.repeat(pa.scalar(identity), size),
         "attempt": pa.repeat(pa.scalar(attempt), size),
     }
     if "line" not in damage.schema.names:

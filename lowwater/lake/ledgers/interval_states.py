@@ -29,7 +29,7 @@ BLOCKED = "cannot start"
 GRAVEST = (FAILED, STALE, HALF, MISSING, ROLLED_BACK, PROVISIONAL, INCOMPLETE, DONE)
 """States of queries, the most important first: an interval shows the first one among its queries."""
 NEVER = "never run"
-NOTHING_MISSING = "what was missing is read or set aside since: the next run confirms its rows"
+NOTHING_MISSING = "nothing is missing any more, or what is missing is accepted"
 
 
 @dataclass(frozen=True)

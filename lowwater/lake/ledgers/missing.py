@@ -14,28 +14,43 @@ from itertools import accumulate
 
 from lowwater.config import Config
 from lowwater.lake.layout import Lake
+from lowwater.lake.ledgers.captures import Capture
+from lowwater.lake.ledgers.outside import left_out
 from lowwater.lake.ledgers.seen import LONGEST, SeenFile, file_words, seen_links, told_files
 from lowwater.lake.opened import cached_value
+from lowwater.lake.packets import PacketFiles
 from lowwater.plan.temporal import END_OF_TIME
 
 SHOWN = 3
 """Most reasons of a link that a text lists."""
 
 
+FILE, OUTSIDE = "file", "outside"
+"""Kinds of what is missing: files that nobody reads, and records that `since` or `until` leaves out."""
+
+
 @dataclass(frozen=True)
 class Missing:
-    """Records of a link that are known to lie in [since, until), ns, and that no run reads; `reason` names them."""
+    """Records of a link that are known and are in no row of an interval.
+
+    Attributes:
+        link: name of the link.
+        kind: FILE or OUTSIDE.
+        reason: a sentence that names them and the cause.
+        files: number of the files.
+    """
 
     link: str
-    since: int
-    until: int
+    kind: str
     reason: str
+    files: int = 1
 
 
-Finder = Callable[[str, int, int], Iterable[Missing]]
-"""(link, start, end) -> what is missing of the link in [start, end), ns."""
+Finder = Callable[[str, int, int, int], Iterable[Missing]]
+"""(link, read_from, start, end) -> what is missing of the link for a run of [start, end), ns, that reads it from
+`read_from`."""
 
-Source = Callable[[Lake, Config], Finder]
+Source = Callable[[Lake, Config, Mapping[str, Sequence[Capture]]], Finder]
 """Reads a ledger once, and returns what finds records in it for as many intervals as are asked for."""
 
 
@@ -45,38 +60,31 @@ class KnownMissing:
     Args:
         lake: the lake.
         config: settings of the lake.
+        captures: link -> its captures, in the order of T1.
     """
 
-    def __init__(self, lake: Lake, config: Config) -> None:
-        self._finders = [source(lake, config) for source in SOURCES]
+    def __init__(self, lake: Lake, config: Config, captures: Mapping[str, Sequence[Capture]]) -> None:
+        self._finders = [source(lake, config, captures) for source in SOURCES]
 
-    def of(self, read_from: Mapping[str, int], end: int) -> list[Missing]:
-        """Lists what is missing for a run that reads each link from `read_from[link]` to `end`, ns.
+    def of(self, read_from: Mapping[str, int], start: int, end: int) -> list[Missing]:
+        """Lists what is missing for a run of [start, end), ns, that reads each link from `read_from[link]`.
 
         Args:
             read_from: link -> first timestamp that the run reads, ns since the epoch.
-            end: end of the run's interval, ns since the epoch, exclusive.
+            start: first instant of the interval, ns since the epoch.
+            end: end of the interval, ns since the epoch, exclusive.
         """
         return [
             found
-            for link, start in sorted(read_from.items())
+            for link, begin in sorted(read_from.items())
             for find in self._finders
-            for found in find(link, start, end)
+            for found in find(link, begin, start, end)
         ]
 
 
 def missing_texts(found: Iterable[Missing]) -> list[str]:
-    """Describes what is missing, a text a link."""
-    by_link: dict[str, list[str]] = {}
-    for each in found:
-        by_link.setdefault(each.link, []).append(each.reason)
-    texts = []
-    for link, reasons in by_link.items():
-        shown = list(dict.fromkeys(reasons))
-        more = f", and {len(shown) - SHOWN:,} more" if len(shown) > SHOWN else ""
-        text = f"link {link!r}: not read: {', '.join(shown[:SHOWN])}{more}"
-        texts.append(text.replace("; ", ", "))  # reasons of an interval are parted by it
-    return texts
+    """Describes what is missing, each text once."""
+    return list(dict.fromkeys(each.reason for each in found))
 
 
 class _Spans:
@@ -96,19 +104,31 @@ class _Spans:
                 yield since, until, row
 
 
-def unread_files(lake: Lake, config: Config) -> Finder:
-    """Finds the files that lie in the folders of a link, and are not read, within the life of the link."""
+def unread_files(lake: Lake, config: Config, captures: Mapping[str, Sequence[Capture]]) -> Finder:
+    """Finds the files that lie in the folders of a link, and are not read, within the life of the link (T9)."""
     spans = cached_value(lake.files, "unread files", lambda table: {} if table is None else _unread(lake))
 
-    def find(link: str, start: int, end: int) -> Iterator[Missing]:
+    def find(link: str, read_from: int, start: int, end: int) -> Iterator[Missing]:
         settings = config.link(link)
-        begin = max(start, settings.since or 0)
+        begin = max(read_from, settings.since or 0)
         until = min(end, END_OF_TIME if settings.until is None else settings.until)
-        for name in dict.fromkeys(seen_links(link)):
-            if name in spans:
-                for since, to, row in spans[name].meeting(begin, until):
-                    cause = file_words(row).partition("\n")[0][:LONGEST]
-                    yield Missing(link, since, to, f"{row.name} ({cause})")
+        named = [name for name in dict.fromkeys(seen_links(link)) if name in spans]
+        rows = [row for name in named for _, _, row in spans[name].meeting(begin, until)]
+        if rows:
+            words = [(row.name, file_words(row).partition("\n")[0][:LONGEST]) for row in rows[:SHOWN]]
+            more = f", and {len(rows) - SHOWN:,} more" if len(rows) > SHOWN else ""
+            text = f"link {link!r}: not read: {', '.join(f'{name} ({cause})' for name, cause in words)}{more}"
+            yield Missing(link, FILE, text.replace("; ", ", "), len(rows))  # it parts the reasons of an interval
+
+    return find
+
+
+def left_out_records(lake: Lake, config: Config, captures: Mapping[str, Sequence[Capture]]) -> Finder:
+    """Finds the records that arrive in an interval, and that `since` or `until` of their link leaves out."""
+    files = PacketFiles.of(lake)
+
+    def find(link: str, read_from: int, start: int, end: int) -> Iterator[Missing]:
+        yield from (Missing(link, OUTSIDE, text) for text in left_out(files, captures, config, [link], start, end))
 
     return find
 
@@ -121,4 +141,4 @@ def _unread(lake: Lake) -> dict[str, _Spans]:
     return {link: _Spans(of_link) for link, of_link in rows.items()}
 
 
-SOURCES: Sequence[Source] = (unread_files,)
+SOURCES: Sequence[Source] = (left_out_records, unread_files)

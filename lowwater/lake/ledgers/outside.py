@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import PurePath
 from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
 
-from lowwater.config import Config, Link
+from lowwater.config import FILE_NAME, Config, Link, section_of
 from lowwater.instants import format_instant
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.captures import Capture, Captures, ingested_links, read_captures
@@ -77,7 +78,7 @@ def outside(
     Raises:
         LakeError: if a file cannot be read.
     """
-    life = settings.since or 0, END_OF_TIME if settings.until is None else settings.until
+    life = _life(settings)
     counts = []
     for capture, clock in _crossing(Captures.of(captures), settings.longest_skew, life, start):
         declared = 0, END_OF_TIME
@@ -89,6 +90,79 @@ def outside(
         if count != OutsideCount():
             counts.append((capture, count))
     return counts
+
+
+def left_out(
+    files: PacketFiles,
+    captures: Mapping[str, Sequence[Capture]],
+    config: Config,
+    links: Iterable[str],
+    start: int,
+    end: int,
+) -> list[str]:
+    """Describes the records that arrive in [start, end), ns, and that `since` or `until` of their link leaves out (T6).
+
+    Links whose records outside are accepted have none. A record that is later than the skew is none of them, where its
+    file has others: it would be in no row with another `since` either. Only files that cross a bound are read.
+
+    Args:
+        files: the files of the lake.
+        captures: link -> all captures, in the order of T1.
+        config: settings of the lake.
+        links: names of the links.
+        start: first instant of arrival, ns since the epoch.
+        end: end of the arrivals, ns, exclusive.
+
+    Returns:
+        A text for each setting that leaves records out; it names the line to change.
+    """
+    texts = []
+    for link in sorted(links):
+        settings = config.link(link)
+        if settings.outside == "accepted":
+            continue
+        ordered, life = Captures.of(captures.get(link, ())), _life(settings)
+        places, firsts, lasts = ordered.beyond(*life)
+        counts = []
+        for at in places[(firsts < end) & (lasts >= start)].tolist():
+            arrivals, count = (start, end, ordered.clocks[at]), OutsideCount()
+            for row in _rows(files, link, ordered[at].attempt):
+                whole_time = 0, END_OF_TIME
+                count += _of_file(PacketFiles.path(row), link, row, life, whole_time, arrivals, settings.longest_skew)
+            counts.append((ordered[at], count))
+        if early := [(capture, count.early) for capture, count in counts if count.early]:
+            begin, cut = min(capture.smallest or 0 for capture, _ in early), settings.since or 0
+            last = max(min(capture.largest or 0, cut - 1) for capture, _ in early)
+            texts.append(_left_out_words(link, settings, "since", cut, early, begin, last, begin))
+        if late := [(capture, count.late) for capture, count in counts if count.late]:
+            last, cut = max(capture.largest or 0 for capture, _ in late), settings.until or 0
+            begin = min(max(capture.smallest or 0, cut) for capture, _ in late)
+            texts.append(_left_out_words(link, settings, "until", cut, late, begin, last, last + 1))
+    return texts
+
+
+def _left_out_words(
+    link: str,
+    settings: Link,
+    name: str,
+    cut: int,
+    counts: Sequence[tuple[Capture, int]],
+    first: int,
+    last: int,
+    better: int,
+) -> str:
+    total, (worst, _) = sum(count for _, count in counts), max(counts, key=itemgetter(1))
+    more = f" and {len(counts) - 1} more" if len(counts) > 1 else ""
+    kind = "packet" if settings.kind == "pcap" else "record"
+    return (
+        f"{section_of(link)} {name} = {format_instant(cut)} of {FILE_NAME} leaves out {total:,} {kind}"
+        f"{'' if total == 1 else 's'} of {worst.path.rpartition('/')[2]}{more}, from {format_instant(first)} to "
+        f'{format_instant(last)}: set {name} = "{format_instant(better)}", or outside = "accepted" if nothing is missed'
+    )
+
+
+def _life(settings: Link) -> tuple[int, int]:
+    return settings.since or 0, END_OF_TIME if settings.until is None else settings.until
 
 
 def _crossing(captures: Captures, skew: int, life: tuple[int, int], start: int) -> Iterator[tuple[Capture, int]]:
@@ -145,7 +219,9 @@ def _of_file(
     life: tuple[int, int],
     declared: tuple[int, int],
     arrivals: tuple[int, int, int],
+    skew: int = END_OF_TIME,
 ) -> OutsideCount:
+    """Counts the records of a file that are not later than a skew, where some records of the file are inside."""
     start, end, clock = arrivals
     least, most = row["min.timestamp"], row["max.timestamp"]
     first, last = max(row["min.arrival"], clock), max(row["max.arrival"], clock)
@@ -160,7 +236,7 @@ def _of_file(
         table = pq.read_table(local(path), columns=["timestamp", "arrival"], partitioning=None)
     stamps, clocks = (table.column(name).to_numpy() for name in ("timestamp", "arrival"))
     clocks = np.maximum(clocks, clock)
-    stamps = stamps[(clocks >= start) & (clocks < end)]
+    stamps = stamps[(clocks >= start) & (clocks < end) & (clocks - stamps <= skew)]
     early, late = stamps < life[0], stamps >= life[1]
     strays = ((stamps < declared[0]) | (stamps >= declared[1])) & ~early & ~late
     return OutsideCount(*(int(marks.sum()) for marks in (early, late, strays)))
@@ -242,6 +318,7 @@ def outside_lines(lake: Lake, config: Config) -> list[str]:
             total = sum((count for _, count in counts), OutsideCount())
             capture, count = max(counts, key=lambda item: item[1].all)
             text = f"{capture.path.rpartition('/')[2]}: {outside_words(capture, count, settings)}"
+            text += ", accepted" if total.unread and settings.outside == "accepted" else ""
             more = f"; and {len(counts) - 1} more captures" if len(counts) > 1 else ""
             lines.append(f"link {link!r}: {total.all:,} records outside: {text}{more}")
     return lines

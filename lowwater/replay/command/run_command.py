@@ -160,9 +160,10 @@ def run(request: RunRequest, progress: Progress, spark: Session | None = None) -
         sessions = Sessions("lowwater run", progress, spark) if request.engine == "spark" else None
         if sessions is not None:  # it starts while captures are read
             sessions.begin(starts_quickly())
-        captures = _ingest(request, lake, progress)
+        captures, notes = _ingest(request, lake, progress)
         request = _planned_anew(request, captures)
         run_results = run_intervals(request, lake, captures, folder, progress, sessions)
+        run_results.notes.update(dict.fromkeys(notes))
     finally:
         remove_folder(folder)
     for note in run_results.notes:
@@ -189,10 +190,12 @@ def _require_captures(request: RunRequest) -> None:
         raise ConfigError(message, f"give {options}, or name other links in FROM")
 
 
-def _ingest(request: RunRequest, lake: Lake, progress: Progress) -> dict[str, Captures]:
+def _ingest(request: RunRequest, lake: Lake, progress: Progress) -> tuple[dict[str, Captures], list[str]]:
+    """Ingests the captures. Returns them, and the doubts about their times."""
     links = sorted({link for link, _ in request.captures})
     config = _keeping_what_is_read(request, links)
     tables = {link: planned_options(config, request.plan, link) for link in links}
+    notes: list[str] = []
     for link in links:
         planned_skews(config, request.plan, link)  # its errors come before anything starts
     with progress.stage("ingest", f"of {len(request.captures)} capture{'s' if len(request.captures) > 1 else ''}"):
@@ -200,8 +203,10 @@ def _ingest(request: RunRequest, lake: Lake, progress: Progress) -> dict[str, Ca
             if tables[link] is None and config.link(link).kind != "pcap":
                 continue  # no query says what its records are
             files = [path for name, path in request.captures if name == link]
-            _refuse_same_content(link, ingest(lake, link, files, config, records=tables[link]))
-    return read_captures(lake, ingested_links(lake))
+            results = ingest(lake, link, files, config, records=tables[link])
+            _refuse_same_content(link, results)
+            notes += [f"{result.path}: {result.doubt}" for result in results if result.doubt]
+    return read_captures(lake, ingested_links(lake)), notes
 
 
 def _refuse_same_content(link: str, ingested: Sequence[IngestResult]) -> None:
@@ -213,7 +218,8 @@ def _refuse_same_content(link: str, ingested: Sequence[IngestResult]) -> None:
         first = paths.setdefault(ingested_file.capture.capture, ingested_file.path)
         if first != ingested_file.path:
             message = (
-                f"--capture {link}={ingested_file.path}: has the same bytes as {first}, and a link reads a capture once"
+                f"--capture {link}={ingested_file.path}: has the same records as {first}, "
+                "and a link reads a capture once"
             )
             raise ConfigError(message, "leave one of them out, or give it to another link")
 

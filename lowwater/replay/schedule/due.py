@@ -38,14 +38,14 @@ from lowwater.replay.trial_changes import TrialChanges
 KINDS = (MISSING, FAILED, STALE)
 """Reasons for an interval to be due; a half-published one counts as missing."""
 
-MAY_RUN = (*KINDS, HALF, PROVISIONAL, INCOMPLETE)
+TO_CONFIRM = (PROVISIONAL, INCOMPLETE)
+"""States of a publication that a run turns into `done` where nothing is open or missing any more."""
+
+MAY_RUN = (*KINDS, HALF, *TO_CONFIRM)
 """States of a query that make its interval due."""
 
 VISIBLE = (DONE, INCOMPLETE, PROVISIONAL, ROLLED_BACK)
 """States in which a query need not run again."""
-
-CONFIRMED = (PROVISIONAL, INCOMPLETE)
-"""States that a run only confirms: nothing of the interval is read again."""
 
 CHANGES = "the state of the interval before changes"
 """Reason of an interval of a chained set that becomes stale when an earlier interval runs."""
@@ -59,8 +59,7 @@ class Due:
         query_set: name of the query set.
         start: first instant of the interval, ns since the epoch.
         end: end of the interval, ns since the epoch, exclusive.
-        state: missing, failed, stale or half published; provisional if its links have reported since, incomplete if
-            what was missing is read or set aside.
+        state: missing, failed, stale or half published; provisional or incomplete if it would be done now.
         reasons: reasons, one line each, without duplicates.
         queries: queries that are in a due state.
         packets: number of packets that the run reads; 0 if it only confirms a publication.
@@ -176,7 +175,7 @@ def due(job: Job, selection: DueSelection) -> list[Due]:
         groups[row.start, row.end].append(row)
     due_intervals: list[Due] = []
     chain = _Chain([query for query in job.plan.queries if hands_over(query.high)])
-    guess, files, known = estimate(job, captures, recent), PacketFiles.of(job.lake), job.known_missing()
+    guess, files, known = estimate(job, captures, recent), PacketFiles.of(job.lake), job.known_missing(captures)
     for (start, end), rows in sorted(groups.items()):
         inputs = job.inputs(start, end, captures, known)
         interval = _due(inputs, chain.rows_then(inputs, rows), guess, files)
@@ -269,10 +268,9 @@ def _all_of(job: Job, selection: DueSelection) -> tuple[tuple[int, int], ...]:
 def _due(inputs: IntervalInputs, rows: Sequence[StatusRow], guess: Estimate, files: PacketFiles) -> Due | None:
     first = gravest(rows)
     state = first.state
-    confirms = state in CONFIRMED
-    if state not in MAY_RUN or (confirms and inputs.state(inputs.gaps())[0] != DONE):
+    if state not in MAY_RUN or (state in TO_CONFIRM and inputs.state(inputs.gaps())[0] != DONE):
         return None
-    mine = [row for row in rows if row.state in MAY_RUN]
+    mine = [row for row in rows if row.state in MAY_RUN and (row.state != INCOMPLETE or state == INCOMPLETE)]
     texts = {
         PROVISIONAL: ("every link has reported to its end and the skew since",),
         INCOMPLETE: (NOTHING_MISSING,),
@@ -281,8 +279,8 @@ def _due(inputs: IntervalInputs, rows: Sequence[StatusRow], guess: Estimate, fil
     reasons = texts.get(state, tuple(dict.fromkeys(lines)))
     gaps = [gap for gap in inputs.gaps() if not inputs.passes(gap)] if first.lacking else []
     edge = bool(gaps) and not inputs.outdated() and all(inputs.at_edge(gap) for gap in gaps)
-    reads = PacketEstimate() if confirms else packet_estimate(files, inputs)
-    seconds = 0.0 if confirms else guess.seconds(reads.packets)
+    reads = PacketEstimate() if state in TO_CONFIRM else packet_estimate(files, inputs)
+    seconds = 0.0 if state in TO_CONFIRM else guess.seconds(reads.packets)
     return Due(
         inputs.query_set,
         inputs.start,

@@ -29,6 +29,7 @@ COUNTED = (
 """Kinds that `CaptureSummary.blocks` counts; comments are options of packet blocks."""
 
 _COMMENT, _NAME, _RESOLUTION, _OFFSET, _END = 1, 2, 9, 14, 0
+_CODES = {"us": 6, "ns": 9}
 _LONGEST_NAME = 255
 _PER_SECOND = 1_000_000_000
 _LARGEST = (1 << 63) - 1
@@ -60,12 +61,13 @@ class Description:
     most: int
 
 
-def describe(block: bytes, big: bool) -> Description:
+def describe(block: bytes, big: bool, resolution: str = "") -> Description:
     """Parses an interface description block.
 
     Args:
         block: the whole block, at least 20 bytes.
         big: whether its section is big endian.
+        resolution: `us` or `ns` in the place of its own resolution; empty for its own.
     """
     link, snaplen = struct.unpack_from(">HxxI" if big else "<HxxI", block, 8)
     name, code, seconds = "", 6, 0
@@ -76,7 +78,7 @@ def describe(block: bytes, big: bool) -> Description:
             code = value[0]
         elif option == _OFFSET and len(value) == 8:
             seconds = int.from_bytes(value, "big" if big else "little", signed=True)
-    kind, factor, resolution = _resolution(code)
+    kind, factor, resolution = _resolution(_CODES.get(resolution, code))
     offset = seconds * _PER_SECOND
     if not -_FARTHEST < offset < _FARTHEST:
         return Description(name, link, snaplen, resolution, kind, factor, 0, -1)

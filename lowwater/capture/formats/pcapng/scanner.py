@@ -55,6 +55,7 @@ class PcapngScanner:
     Attributes:
         untimed: time (ns) that the next simple packet block takes: that of the last packet with one; -1 before the
             first one. None: simple packet blocks have no time, and are malformed.
+        resolution: `us` or `ns` in the place of those of the interfaces; empty for theirs.
     """
 
     start = 0
@@ -62,6 +63,7 @@ class PcapngScanner:
 
     def __init__(self, big: bool) -> None:
         self.untimed: int | None = None
+        self.resolution = ""
         self._interfaces: list[Interface] = []
         self._interface_tuple: tuple[Interface, ...] = ()
         self._numbers: dict[tuple[str, int], int] = {}
@@ -131,7 +133,7 @@ class PcapngScanner:
         index = self._index(offset)
         state = self._past[index] if index >= 0 else self._now
         other = PcapngScanner(state.big)
-        other.untimed = self.untimed
+        other.untimed, other.resolution = self.untimed, self.resolution
         other._interfaces, other._numbers = self._interfaces, self._numbers
         if state.interfaces < len(self._interfaces):
             other._interfaces = self._interfaces[: state.interfaces]
@@ -175,7 +177,7 @@ class PcapngScanner:
         now, row = self._now, self._now.declared
         if row == MOST_DECLARED:
             return
-        description = describe(block, now.big)
+        description = describe(block, now.big, self.resolution)
         name = description.name or str(row)
         number = self._numbers.get((name, description.link), len(self._interfaces))
         if number == MOST_INTERFACES:

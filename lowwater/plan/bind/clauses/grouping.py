@@ -41,15 +41,29 @@ class _Parts:
 
     Attributes:
         taken: names in use, in lower case; a new aggregate gets another name.
+        columns: (aggregate without a name, whether it is of supergroups) -> its column.
         aggregates: aggregates over groups.
         supers: superaggregates, over supergroups.
         states: stateful functions.
     """
 
     taken: set[str]
+    columns: dict[tuple[Aggregate, bool], Column] = field(default_factory=dict)
     aggregates: list[Aggregate] = field(default_factory=list)
     supers: list[Aggregate] = field(default_factory=list)
     states: list[StateFunction] = field(default_factory=list)
+
+    def column(self, aggregate: Aggregate, over: bool) -> Column:
+        """Returns the column of an aggregate; equal ones have one. Superaggregates (`over`) are listed separately."""
+        if (aggregate, over) not in self.columns:
+            aggregates, prefix = (self.supers, "super") if over else (self.aggregates, "agg")
+            number = len(aggregates)
+            while f"{prefix}{number}" in self.taken:
+                number += 1
+            self.taken.add(f"{prefix}{number}")
+            aggregates.append(replace(aggregate, name=f"{prefix}{number}"))
+            self.columns[aggregate, over] = Column(aggregate.type, f"{prefix}{number}")
+        return self.columns[aggregate, over]
 
     def state(self, function: StateFunction) -> None:
         if function not in self.states:
@@ -210,8 +224,7 @@ def _results(rows: Scope, keys: Sequence[Item], visible: dict[str, Expr], parts:
 
     def on_aggregate(call: syntax.Call, overloads: Sequence[AggregateFunction]) -> Expr:
         aggregate = bind_aggregate(call, overloads, replace(rows, where="another aggregate"))
-        # A superaggregate aggregates the rows of a supergroup, so the plan lists it separately.
-        column = _named(aggregate, parts.supers if call.over else parts.aggregates, parts.taken, call.over)
+        column = parts.column(aggregate, call.over)
         native = aggregate.native
         if native is not None and native.picks and aggregate.argument is not None:
             unit = unit_in(aggregate.argument, rows.units)
@@ -221,18 +234,6 @@ def _results(rows: Scope, keys: Sequence[Item], visible: dict[str, Expr], parts:
     shown = {key.name: Column(key.expr.type, key.name) for key in keys}
     names = {**visible, **shown}
     return Scope(rows.text, {}, names, on_aggregate, "this clause", rows.names, on_state=parts.state, units=units)
-
-
-def _named(aggregate: Aggregate, aggregates: list[Aggregate], taken: set[str], over: bool) -> Column:
-    for other in aggregates:
-        if replace(aggregate, name=other.name) == other:
-            return Column(other.type, other.name)
-    prefix, number = ("super" if over else "agg"), len(aggregates)
-    while f"{prefix}{number}" in taken:
-        number += 1
-    taken.add(f"{prefix}{number}")
-    aggregates.append(replace(aggregate, name=f"{prefix}{number}"))
-    return Column(aggregate.type, f"{prefix}{number}")
 
 
 def _over_groups(
