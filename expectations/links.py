@@ -68,6 +68,20 @@ class ExpectLinkInterfaceToBeDeclared(LinkRule):
         )
 
 
+class ExpectLinkToHaveNothingUnread(LinkRule):
+    """No file that lies in the folders of the link, and is not read, falls into the interval (SEMANTICS T6, T9)."""
+
+    rule = "Everything that lies in the folders of the link is read"
+    measures = ("unread",)
+    message_columns = ("interval", "captures", "not_read")
+
+    def holds(self, row: Row) -> bool:
+        return bool(row["unread"] == 0)
+
+    def reason(self, row: Row) -> str:
+        return f"traffic of the interval is known and not read, so the interval is incomplete: {row['not_read']}"
+
+
 class ExpectLinkRecordsToBeAccountedFor(LinkRule):
     """Read = malformed + violating + duplicates + sane + outside, counted from the table (SEMANTICS A1)."""
 

@@ -84,6 +84,32 @@ A capture of several interfaces has a row for each, with the same attempt and th
 lakes lack are nullable here.
 """
 
+FILES = pa.schema(
+    [
+        _required(
+            "path", _TEXT
+        ),  # from the folder of the lake where both are on this machine, so that they move together
+        _required("state", _TEXT),
+        _required("reason", _TEXT),
+        _required("unread", pa.bool_()),  # whether it may hold records that are in no interval
+        _required("links", pa.list_(_TEXT)),  # the links that have it, or lack it
+        _required("size", _INT),
+        _required("written", _INT),  # last write, ns
+        pa.field("first", _INT),  # smallest and largest timestamp of its sane records, ns; NULL where unknown
+        pa.field("last", _INT),
+        pa.field("packets", _INT),  # sane records; NULL where it was not read to its end
+        pa.field("declared_from", _INT),
+        pa.field("declared_to", _INT),
+        pa.field("capture", _TEXT),  # sha256 of the capture in the lake that has its bytes
+        pa.field("judged", _TEXT),  # by what settings a file that no pattern claims was judged
+        pa.field("person", _TEXT),  # who set it aside
+        pa.field("digests", _TEXT),  # sha256 of an unread file that was read to its end, and of its decompressed bytes
+        pa.field("silences", pa.list_(_INT)),  # begin and end of each long silence in it, ns
+        _required("seen_at", _INT),  # the newest row of a path counts
+    ]
+)
+"""Every file that was seen in the folders of the links. The table is made when the first file is seen."""
+
 MALFORMED = pa.schema(
     [
         _required("link", _TEXT),
@@ -289,6 +315,10 @@ class Lake:
     @property
     def captures(self) -> PurePath:
         return self.source / "captures"
+
+    @property
+    def files(self) -> PurePath:
+        return self.source / "files"
 
     @property
     def malformed(self) -> PurePath:

@@ -144,6 +144,23 @@ def _two_words(desk: Desk) -> Said:
     return _ingest(desk, _cut(desk, "a.pcap", 0), _cut(desk, "b.pcap", 60))
 
 
+def _aside(desk: Desk, name: str, *more: object) -> Said:
+    return desk.run("set-aside", "--lake", desk.lake, name, *(more or ("--reason", "a test of the tap")))
+
+
+def _beside_the_pattern(desk: Desk) -> None:
+    """A lake, and two files beside the one that a pattern claims."""
+    for number, name in enumerate(("a.pcap", "b.pcap1", "c.pcap1")):
+        _cut(desk, f"captures/{name}", 5 * number)
+    desk.settle('captures = "../captures/a.pcap"', ingest=False)
+    assert desk.run("ingest", "--lake", desk.lake).code == 0
+
+
+def _aside_of(desk: Desk, name: str) -> Said:
+    _beside_the_pattern(desk)
+    return _aside(desk, name)
+
+
 def _each_its_link(desk: Desk) -> Said:
     said = desk.run("init", desk.folder / "captures", "--lake", desk.folder / "NEW")
     assert said.code == 0, said
@@ -618,6 +635,24 @@ CASES = [
         lambda desk: _beside(desk, ["p_1.pcap", "p_2.pcap"]),
         "one recorder: set skew = ",
         _longer_skew,
+    ),
+    Case(
+        "set aside what nobody saw",
+        lambda desk: _aside_of(desk, "b.pcap2"),
+        "not read are b.pcap1, c.pcap1",
+        lambda desk: _aside(desk, "b.pcap1"),
+    ),
+    Case(
+        "set aside where all is read",
+        lambda desk: desk.settle() and _aside(desk, "b.pcap1"),
+        "`lowwater status` names the files that are not read",
+        lambda desk: desk.run("status", "--lake", desk.lake),
+    ),
+    Case(
+        "set aside what is read",
+        lambda desk: _aside_of(desk, "a.pcap"),
+        "`lowwater status` lists the files that are not read",
+        lambda desk: desk.run("status", "--lake", desk.lake),
     ),
     Case("a line of covers for two files", _one_line, "write a line for each file", _line_each),
     Case("two files that are declared to overlap", _two_words, "say what each covers, by --covers", _line_each),

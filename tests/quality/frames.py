@@ -41,6 +41,8 @@ LINK: dict[str, Any] = {
     "undeclared_files": "",
     "silent_ns": 0,
     "silent": "",
+    "unread": 0,
+    "not_read": "",
     "violating_share": 0.002,
     "violating_warning": 0.01,
     "violating_critical": 0.1,
@@ -174,6 +176,11 @@ CASES: dict[str, tuple[Case, ...]] = {
             "expect_link_interface_to_be_declared",
             {"undeclared": 1, "undeclared_files": "b.pcapng (2026-01-01T00:00:00Z to 2026-01-01T01:00:00Z)"},
             "the interface is not declared by 1 capture, so nothing was seen of it there: b.pcapng (2026-01-01T00:00",
+        ),
+        Case(
+            "expect_link_to_have_nothing_unread",
+            {"unread": 1, "not_read": "a.pcap1 (no pattern claims it)"},
+            "traffic of the interval is known and not read, so the interval is incomplete: a.pcap1 (no pattern",
         ),
         Case(
             "expect_link_records_to_be_accounted_for",

@@ -402,6 +402,8 @@ def test_links_and_lftas_from_the_ledgers(lake: Lake) -> None:
         "undeclared_files": "",
         "silent_ns": 0,
         "silent": "",
+        "unread": 0,
+        "not_read": "",
         "violating_share": 1 / 6,
         "violating_warning": 0.2,
         "violating_critical": 1.0,

@@ -24,6 +24,7 @@ from lowwater.instants import HOUR, SECOND
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.captures import Captures
+from lowwater.lake.ledgers.seen import UNCLAIMED, SeenFile, changing, put_seen
 from lowwater.lake.locks import hold_range
 from lowwater.lake.results.curves import Curve, Curves
 from lowwater.lake.tables import interval_label
@@ -478,3 +479,19 @@ def test_a_lake_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     answer = ask(create(Board(tmp_path / "absent", tmp_path / "queries")), "/index.html")
     assert answer.status == 503 and "there is no lake" in answer.text
     assert answer.headers["content-security-policy"] == HEADERS["Content-Security-Policy"]
+
+
+@pytest.mark.slow
+def test_the_overview_lists_the_files_that_nobody_reads(tmp_path: Path) -> None:
+    """Rule T9; an interval that such a file falls into is incomplete, although it was published as done (T6)."""
+    root, queries = make(tmp_path, 2, frozenset())
+    lake, board = open_lake(root), Board(root, queries)
+    assert "Files that are not read" not in (render(board.now(), "index.html") or "")
+    (link, *_) = sorted(link for job in board.now().jobs.values() for link in job.plan.links)
+    row = SeenFile("<b>spill", UNCLAIMED, "", True, (link,), 1, 0, START + HOUR, START + HOUR, 7)
+    with changing(lake):
+        put_seen(lake, [row])
+    page = render(board.now(), "index.html") or ""
+    assert "Files that are not read" in page and "&lt;b&gt;spill" in page and "<b>spill" not in page
+    known = board.now().part(START, START + 2 * HOUR)
+    assert [each.state for each in known.intervals if each.query_set == "q"][1] == "incomplete"

@@ -139,6 +139,7 @@ class Batch:
     Attributes:
         results: number of the file -> result.
         errors: errors of files that were not ingested.
+        refused: number of the file -> its error.
     """
 
     def __init__(
@@ -155,6 +156,7 @@ class Batch:
     ) -> None:
         self.results: dict[int, IngestResult] = {}
         self.errors: list[LowwaterError] = []
+        self.refused: dict[int, LowwaterError] = {}
         self._ledger = ledger
         self._settings = settings
         self._content = records or ContentOptions.of(settings)
@@ -181,7 +183,7 @@ class Batch:
         tasks = [self._survey_of(number) for number in range(len(self._paths))]
         for number, result in enumerate(surveyor(survey, tasks)):
             if isinstance(result, FailedTask):
-                self.errors.append(result.error)
+                self._refuse(number, result.error)
                 continue
             if self._update_known(number, result):
                 continue
@@ -258,7 +260,7 @@ class Batch:
         yield from self._parts(number, surveying)
         file_survey = surveying.result
         if isinstance(file_survey, FailedTask):
-            self.errors.append(file_survey.error)
+            self._refuse(number, file_survey.error)
         elif file_survey.index is None:
             yield from self._tasks_of(number, file_survey)
         elif self._is_packed(file_survey):  # it may have grown to the size of another file, or of a known one
@@ -330,9 +332,13 @@ class Batch:
         try:
             self._add(number, work, work.survey)
         except LowwaterError as error:
-            self.errors.append(error)
+            self._refuse(number, error)
         if self._portion.is_full:
             self.commit()
+
+    def _refuse(self, number: int, error: LowwaterError) -> None:
+        self.errors.append(error)
+        self.refused[number] = error
 
     def commit(self) -> None:
         """Makes the waiting files visible: their packets, then their malformed rows, then their rows of the ledger.
@@ -352,7 +358,8 @@ class Batch:
             self._ledger.commit()
         except LowwaterError as error:
             self._ledger.undo()
-            self.errors += [error] * len(portion.results)
+            for number in portion.results:
+                self._refuse(number, error)
             return
         self.results |= portion.results
 
@@ -411,7 +418,7 @@ class Batch:
         try:
             self._ledger.put(new, self._settings, 0)
         except LowwaterError as error:
-            self.errors.append(error)
+            self._refuse(number, error)
             return
         self._portion.results[number] = replace(result, captures=new.rows)
 

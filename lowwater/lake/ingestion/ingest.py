@@ -19,6 +19,7 @@ from lowwater.errors import ConfigError, LowwaterError, OverlapError
 from lowwater.lake.files.rotation import declared_coverage
 from lowwater.lake.ingestion.batch import Batch, IngestResult
 from lowwater.lake.ingestion.cleaning import clean
+from lowwater.lake.ingestion.looking import record
 from lowwater.lake.ingestion.packing import pack
 from lowwater.lake.ingestion.record_options import record_options
 from lowwater.lake.ingestion.replacement import Coverage, LedgerFiles
@@ -116,6 +117,8 @@ def ingest(
         clean(lake, family, ledger.attempts)
         for table in (lake.captures, lake.malformed):
             compact(table)
+    refused = {paths[number]: error for number, error in batch.refused.items()}
+    record(lake, config, link, batch.results.values(), refused)
     _tell_shared(lake, batch.results)
     if batch.errors:
         _raise(batch.errors, len(paths))

@@ -408,7 +408,7 @@ def _extent(file: LedgerFile) -> Coverage:
 
 
 def _hull(file: LedgerFile) -> Coverage:
-    """Returns a range, ns, that holds the records and the coverage of a file, so that files apart overlap in neither."""
+    """Returns a range, ns, that holds the records and the coverage of a file, so that files apart do not overlap."""
     begin, end = _extent(file)
     covers = [file.covers, *([file.row.declared] if file.row.declared else [])]
     return min(begin, *(low for low, _ in covers)), max(end + 1, *(high for _, high in covers))

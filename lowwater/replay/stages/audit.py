@@ -139,7 +139,10 @@ def _scope(job: Job, inputs: IntervalInputs) -> AuditScope:
     passing = [gap for gap in gaps if inputs.passes(gap)]
     failing = [gap for gap in gaps if not inputs.passes(gap)]
     bounds = inputs.start, inputs.end
-    return AuditScope(job.lake, job.config, job.query_set, *bounds, inputs.captures, instances, failing, passing)
+    missing = inputs.missing()
+    return AuditScope(
+        job.lake, job.config, job.query_set, *bounds, inputs.captures, instances, failing, passing, missing
+    )
 
 
 def _queries(
