@@ -6,7 +6,7 @@ The command line and the tasks of Airflow open it; `interval` runs it.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 from types import MappingProxyType

@@ -27,7 +27,7 @@ from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.ingestion.looking import look
 from lowwater.lake.ingestion.setting_aside import set_aside, undo
 from lowwater.lake.layout import Lake, open_lake
-from lowwater.lake.ledgers.interval_states import NOTHING_MISSING, StatusInputs, interval_status
+from lowwater.lake.ledgers.interval_states import NOTHING_MISSING, StatusInputs, set_status
 from lowwater.lake.ledgers.missing import KnownMissing, missing_texts
 from lowwater.lake.ledgers.runs import PUBLISH, ReplayRow
 from lowwater.lake.ledgers.seen import (
@@ -45,6 +45,7 @@ from lowwater.lake.ledgers.seen import (
     read_seen,
     unread_lines,
 )
+from lowwater.lake.ledgers.timetable import Timetable
 from lowwater.lake.tables import open_table
 from tests.breadth import examples
 from tests.lake.support import BASE, at, capture
@@ -497,14 +498,13 @@ def test_the_state_of_an_interval_follows_what_is_missing_now() -> None:
         inputs = StatusInputs(
             "q",
             ("q",),
-            ("a",),
-            HOUR,
+            Timetable(HOUR, (0, 1), ((0, 1),)),
             lambda query, start, end: digest,
             missing=lambda start, end: missing,
             gaps=lambda start, end: gaps,
         )
         row = ReplayRow("q", "q", 0, HOUR, PUBLISH, published, 1, "of then", "d")
-        (found,) = interval_status(inputs, 0, HOUR, [row])
+        (found,) = set_status(inputs, [row])
         return found.state, found.reason
 
     assert state("done", []) == ("done", "") and state("provisional", []) == ("provisional", "of then")
