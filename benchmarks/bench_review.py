@@ -136,7 +136,7 @@ def pages(hours: int, rows: int) -> list[str]:
 
 def measure(folder: Path, addresses: list[str]) -> dict[str, object]:
     """Asks a server for every page twice; returns seconds by page, and the most memory of the server."""
-    command = [sys.executable, "-m", "lowwater.cli.main", "serve", "--lake", folder / "lake"]
+    command = [sys.executable, "-m", "lowwater.cli.main", "serve", "--no-login", "--lake", folder / "lake"]
     command += ["--queries", folder / "queries", "--port", "0"]
     rows = []
     with subprocess.Popen([*map(str, command)], cwd=ROOT, stderr=subprocess.PIPE, text=True) as server:

@@ -8,7 +8,9 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import secrets
+import shlex
 import socket
+import stat
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -35,6 +37,12 @@ WARM = ("index.html", "skew/index.html", "trends/index.html")
 """Pages that are made once before the server answers: they compute what is kept as long as no ledger changes."""
 NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
 """Names of loopback in the header `Host`."""
+OTHERS = stat.S_IRWXO | stat.S_IWGRP
+"""Rights that no token file may give. A group may read it: so secrets come into the containers of a cluster."""
+HEADERS = 64 << 10
+"""Most bytes of a request line and headers that are waited for."""
+AT_ONCE = 200
+"""Most requests at a time; a further one is refused."""
 SHORTEST = 16
 """Fewest characters of a token."""
 
@@ -52,24 +60,36 @@ class Access:
     hosts: frozenset[str] | None
 
 
-def access(host: str, token_file: Path | None) -> Access:
+def access(host: str, token_file: Path | None, login: bool = True) -> Access:
     """Decides who may read the pages that listen on a host.
 
     Args:
         host: name or address to listen on.
-        token_file: file with the token; None for a new token beyond loopback, and no token on loopback.
+        token_file: file with the token; None for a new token.
+        login: whether a token is asked for; without, every user of this machine can read the pages.
 
     Raises:
-        LowwaterError: the file cannot be read, or its token is too short.
+        LowwaterError: the file cannot be read, others may read it, its token is too short, or everybody beyond this
+            machine could read the pages.
     """
     local = is_loopback(host)
     hosts = NAMES | {f"[{host}]" if ":" in host else host.lower()} if local else None
+    if not login and not local:
+        raise LowwaterError(f"--no-login: others reach --host {host}", "leave one of the two options out")
+    if not login:
+        return Access(None, hosts)
     if token_file is None:
-        return Access(None if local else secrets.token_urlsafe(32), hosts)
+        return Access(secrets.token_urlsafe(32), hosts)
     try:
         token = token_file.read_text(encoding="utf-8").strip()
+        mode = token_file.stat().st_mode
     except (OSError, UnicodeDecodeError) as error:
         raise LowwaterError(f"--token-file {token_file}: cannot be read: {error}", "name a text file") from error
+    if mode & OTHERS:
+        raise LowwaterError(
+            f"--token-file {token_file}: other users of this machine can read or change it",
+            f"chmod o-rwx,g-w {shlex.quote(str(token_file))}",
+        )
     if len(token) < SHORTEST:
         raise LowwaterError(
             f"--token-file {token_file}: the token has {len(token)} characters, and {SHORTEST} are the fewest",
@@ -113,7 +133,13 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def serve(
-    root: PurePath, queries: Path, host: str, port: int, token_file: Path | None, tell: Callable[[str], None]
+    root: PurePath,
+    queries: Path,
+    host: str,
+    port: int,
+    token_file: Path | None,
+    tell: Callable[[str], None],
+    login: bool = True,
 ) -> None:
     """Serves the pages until the process is interrupted.
 
@@ -123,26 +149,35 @@ def serve(
         host: name or address to listen on.
         port: port to listen on; 0 for a free one.
         token_file: see `access`.
-        tell: gets the address, and the token if one was made.
+        tell: gets the address; one that logs in, if a token was made.
+        login: see `access`.
 
     Raises:
         LowwaterError: there is no lake, the address cannot be listened on, or the token is not usable.
     """
     import uvicorn
 
-    allowed = access(host, token_file)
+    allowed = access(host, token_file, login)
     spare_memory()
     board = Board(root, queries)
     config = uvicorn.Config(
-        guarded(board, allowed), log_level="warning", server_header=False, proxy_headers=False, ws="none"
+        guarded(board, allowed),
+        log_level="warning",
+        server_header=False,
+        proxy_headers=False,
+        ws="none",
+        # Its parser bounds what is taken into memory before the door sees a request; the faster one does not.
+        http="h11",
+        h11_max_incomplete_event_size=HEADERS,
+        limit_concurrency=AT_ONCE,
     )
     with listen(host, port) as opened:
 
         def ready() -> None:
             name = f"[{host}]" if ":" in host else host
-            tell(f"http://{name}:{opened.getsockname()[1]}/")
-            if allowed.token is not None and token_file is None:
-                tell(f"token: {allowed.token}")
+            address = f"http://{name}:{opened.getsockname()[1]}/"
+            made = allowed.token is not None and token_file is None
+            tell(f"{address}login?token={allowed.token}" if made else address)
 
         asyncio.run(_answer(uvicorn.Server(config), board, opened, ready))
 

@@ -7,37 +7,32 @@ page does the same by its form. Nothing is written, and no file of the machine a
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 
-from lowwater.editor.checking import Checked, Problem, check_scripts, make_script
-from lowwater.editor.knowledge import learn
 from lowwater.errors import LowwaterError
 from lowwater.instants import HOUR, SECOND, format_instant, parse_instant
-from lowwater.plan.explain import explain
 from lowwater.replay.preview.evaluation import MOST_PACKETS, MOST_ROWS, Preview, PreviewRequest, lake_of
 from lowwater.replay.preview.process import Limits, run_preview
-from lowwater.replay.preview.texts import FILE, LONGEST, preview_context
+from lowwater.replay.preview.texts import LONGEST
 
 from .board import Board, Snapshot
+from .checking import Checker
 from .pages import fill_template
+from .results.answers import asked_by_person
 from .results.pages import METHODS, Shown
 
 LENGTHS = {"1 minute": 60 * SECOND, "5 minutes": 300 * SECOND, "15 minutes": 900 * SECOND, "1 hour": HOUR}
 NEWEST = 30
 """Captures among which the hour to try is looked for."""
-LONGEST_PLAN = 40_000
-"""Most characters of an explained plan."""
 EXAMPLE = (
     "SELECT tb*60 AS begin, srcIP, count(*) AS packets, sum(len) AS bytes\nFROM {}.TCP\nGROUP BY time/60 AS tb, srcIP\n"
 )
 SCRIPTED = "script-src 'self'; connect-src 'self'; form-action 'self'"
-OWN_SITE = ("", "same-origin", "none")
-"""Values of `Sec-Fetch-Site` of requests that no other site has made."""
 
 
 @dataclass(frozen=True)
@@ -49,29 +44,25 @@ class Written:
         query_set: the query set whose protocols, functions and parameters it uses; empty for none.
         start: first instant of the range to try, ISO 8601, as written.
         length: name of the length of the range, of LENGTHS.
-        error: why nothing was checked; empty if it was.
-        problems: mistakes and notes.
-        explained: the plan as text; empty if there is none.
-        queries: name -> (column, type, progress) of the queries that could be bound.
+        known: what `Checker.check` says.
     """
 
     text: str
     query_set: str
     start: str
     length: str
-    error: str
-    problems: tuple[Problem, ...]
-    explained: str
-    queries: Mapping[str, tuple[tuple[str, str, str], ...]]
+    known: Mapping[str, Any]
 
-    def document(self) -> dict[str, Any]:
-        """What the script of the page gets."""
-        return {
-            "error": self.error,
-            "problems": [_shown(self.text, each) for each in self.problems],
-            "explained": self.explained,
-            "queries": [{"name": name, "columns": columns} for name, columns in self.queries.items()],
-        }
+    @property
+    def error(self) -> str:
+        """Why nothing was checked; empty if it was."""
+        return str(self.known["error"])
+
+    @property
+    def problems(self) -> Sequence[Mapping[str, Any]]:
+        """Mistakes and notes."""
+        found: Sequence[Mapping[str, Any]] = self.known["problems"]
+        return found
 
 
 def add_write(router: APIRouter, board: Board, permission: Any, page: Shown, headers: dict[str, str]) -> None:
@@ -86,7 +77,7 @@ def add_write(router: APIRouter, board: Board, permission: Any, page: Shown, hea
     """
     policy = headers["Content-Security-Policy"].replace("form-action 'none'", SCRIPTED)
     own = headers | {"Content-Security-Policy": policy}
-    alone = threading.BoundedSemaphore(1)
+    alone, checker = threading.BoundedSemaphore(1), Checker()
 
     @router.api_route("/write/index.html", methods=METHODS)
     def write(request: Request, sees: Any = permission) -> Response:
@@ -94,7 +85,7 @@ def add_write(router: APIRouter, board: Board, permission: Any, page: Shown, hea
             snapshot = board.now().only(sees)
         except LowwaterError as error:
             return page(str(error), 503)
-        written = _written(snapshot, request.query_params)
+        written = _written(snapshot, request.query_params, checker if asked_by_person(request) else None)
         values: dict[str, Any] = {"preview": None, "refused": ""}
         if request.query_params.get("action") == "try" and not written.error and request.method == "GET":
             values |= _tried(snapshot, written, request, alone)
@@ -106,10 +97,12 @@ def add_write(router: APIRouter, board: Board, permission: Any, page: Shown, hea
             snapshot = board.now().only(sees)
         except LowwaterError as error:
             return JSONResponse({"error": str(error)}, 503, headers)
-        return JSONResponse(_written(snapshot, request.query_params).document(), headers=headers)
+        written = _written(snapshot, request.query_params, checker if asked_by_person(request) else None)
+        return JSONResponse(dict(written.known), 403 if not asked_by_person(request) else 200, headers)
 
 
-def _written(snapshot: Snapshot, given: Mapping[str, str]) -> Written:
+def _written(snapshot: Snapshot, given: Mapping[str, str], checker: Checker | None) -> Written:
+    """Reads what was sent, and checks it; without a checker it is only read."""
     links = sorted(snapshot.captures)
     text = given.get("text", EXAMPLE.format(links[0] if links else "main1")).replace("\r\n", "\n").replace("\r", "\n")
     query_set, start = given.get("set", ""), given.get("from", "") or format_instant(_newest_hour(snapshot))
@@ -121,45 +114,13 @@ def _written(snapshot: Snapshot, given: Mapping[str, str]) -> Written:
         text = text[:LONGEST]
     elif query_set and query_set not in snapshot.jobs:
         query_set, error = "", "There is no such query set."
-    if error:
-        return Written(text, query_set, start, length, error, (), "", {})
-    try:
-        context = preview_context(snapshot.lake, snapshot.config, query_set, links)
-        scripts = [make_script(FILE, text)]
-        checked = check_scripts(scripts, context, snapshot.config, libraries=False)
-        streams = learn(scripts, context, libraries=False).streams
-    except LowwaterError as refused:
-        return Written(text, query_set, start, length, str(refused), (), "", {})
-    queries = {
-        name: tuple((facts.name, facts.type, facts.progress.replace("`", "")) for facts in columns)
-        for name, columns in streams.items()
-    }
-    return Written(text, query_set, start, length, "", checked.problems, _explained(checked), queries)
-
-
-def _explained(checked: Checked) -> str:
-    if checked.plan is None:
-        return "No plan while there is a mistake."
-    text = explain(checked.plan).replace(FILE, "this text")
-    return text if len(text) <= LONGEST_PLAN else f"{text[:LONGEST_PLAN]}\n... `lowwater explain` has the rest"
-
-
-def _shown(text: str, problem: Problem) -> dict[str, Any]:
-    """A problem with its place: line and column from 1, and offsets as a browser counts them."""
-    before = text[: problem.start]
-    return {
-        "line": before.count("\n") + 1,
-        "column": problem.start - (before.rfind("\n") + 1) + 1,
-        "start": _units(before),
-        "end": _units(text[: problem.end]),
-        "message": problem.message,
-        "hint": problem.hint,
-        "kind": problem.kind,
-    }
-
-
-def _units(text: str) -> int:
-    return len(text) + sum(ord(char) > 0xFFFF for char in text)
+    elif checker is None:
+        error = "Another site sent this text. Press the button to check it."
+    if error or checker is None:
+        known: Mapping[str, Any] = {"error": error, "problems": (), "explained": "", "queries": ()}
+    else:
+        known = checker.check(snapshot.lake.root, text, query_set, links)
+    return Written(text, query_set, start, length, known)
 
 
 def _newest_hour(snapshot: Snapshot) -> int:
@@ -172,9 +133,7 @@ def _newest_hour(snapshot: Snapshot) -> int:
 
 def _tried(snapshot: Snapshot, written: Written, request: Request, alone: threading.BoundedSemaphore) -> dict[str, Any]:
     """The result of a preview, or why there is none."""
-    if request.headers.get("sec-fetch-site", "") not in OWN_SITE:
-        return {"refused": "Another site asked for this preview. Press the button to try the query."}
-    if any(problem.kind == "error" for problem in written.problems):
+    if any(problem["kind"] == "error" for problem in written.problems):
         return {"refused": "The text has mistakes; they are listed above."}
     try:
         start = parse_instant(written.start)
@@ -198,7 +157,7 @@ def _page(snapshot: Snapshot, written: Written, values: Mapping[str, Any]) -> st
     filled = {
         **values,
         "written": written,
-        "problems": [_shown(written.text, each) for each in written.problems],
+        "problems": written.problems,
         "sets": sorted(snapshot.jobs),
         "lengths": LENGTHS,
         "longest": LONGEST,

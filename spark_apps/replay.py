@@ -63,6 +63,7 @@ def reached_by_workers() -> None:
 
 
 if __name__ == "__main__":
-    code = main()
+    with paths.private():
+        code = main()
     gc.freeze()  # else Python looks for garbage once more when it ends, for half a second
     sys.exit(code)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from lowwater.catalog.functions import Function, StateFunction
@@ -46,6 +47,15 @@ class Expr:
 
     def children(self) -> tuple[Expr, ...]:
         return ()
+
+    @cached_property
+    def size(self) -> int:
+        """Number of nodes of the tree, where one that stands in several places counts in each."""
+        return 1 + sum(child.size for child in self.children())
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Equal expressions are equal bytes, whether somebody has asked for their size or not.
+        return {name: value for name, value in self.__dict__.items() if name != "size"}
 
 
 @dataclass(frozen=True)

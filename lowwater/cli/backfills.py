@@ -18,6 +18,9 @@ from rich.table import Table
 
 from lowwater.errors import LowwaterError
 from lowwater.instants import format_instant
+from lowwater.lake.ledgers.outside import outside_lines
+from lowwater.lake.ledgers.seen import unread_lines
+from lowwater.lake.ledgers.timetable import range_words
 from lowwater.replay.job import Job
 from lowwater.replay.schedule.backfill import WAITING, BackfillListener, IntervalResult, Order, backfill
 from lowwater.replay.schedule.due import Due, DueSelection, due, open_jobs, outdated_audits
@@ -59,13 +62,16 @@ class IntervalSelection:
 def show_plan(selection: IntervalSelection, form: str) -> None:
     """Prints the intervals that are due, as `text` or `json`."""
     jobs, work, _ = _due(selection)
+    unread = _unread(jobs)
     if form == "json":
-        say(_as_json(work))
+        say(_as_json(work, unread))
         return
     if not work:
         say("nothing is due")
     else:
         _show_table(work, _counted(jobs))
+    for line in (*outside_lines(jobs[0].lake, jobs[0].config), *unread):
+        say(line)
     for job in jobs:
         if others := outdated_audits(job, DueSelection(selection.start, selection.end)):
             where, first, last = (
@@ -80,6 +86,12 @@ def show_plan(selection: IntervalSelection, form: str) -> None:
             )
 
 
+def _unread(jobs: Sequence[Job]) -> list[str]:
+    """Says which files that lie in the folders of the links of query sets are not read."""
+    links = {link for job in jobs for link in job.plan.links}
+    return unread_lines(jobs[0].lake, jobs[0].config, links) if jobs else []
+
+
 def _counted(jobs: Sequence[Job]) -> str:
     """Names what the links of query sets hold: packets, or records where some links hold others."""
     kinds = {job.config.link(link).kind for job in jobs for link in job.plan.links}
@@ -91,7 +103,7 @@ def _show_table(work: Sequence[Due], counted: str) -> None:
     for interval in work:
         seconds = "?" if interval.seconds is None else f"{interval.seconds:,.1f}"
         cells = (
-            format_instant(interval.start),
+            range_words(interval.start, interval.end, interval.intervals),
             interval.query_set,
             interval.state,
             _packets(interval.packets, interval.exact),
@@ -103,13 +115,13 @@ def _show_table(work: Sequence[Due], counted: str) -> None:
     say(_total(work, counted))
 
 
-def _as_json(work: Sequence[Due]) -> str:
-    """Formats intervals as JSON, one object each, with bounds in ns and as text."""
+def _as_json(work: Sequence[Due], unread: Sequence[str]) -> str:
+    """Formats intervals as JSON, one object each, with bounds in ns and as text, and the lines about unread files."""
     rows = [
         {**asdict(interval), "from": format_instant(interval.start), "to": format_instant(interval.end)}
         for interval in work
     ]
-    return json.dumps({"intervals": rows}, indent=2, ensure_ascii=False)
+    return json.dumps({"intervals": rows, "files": list(unread)}, indent=2, ensure_ascii=False)
 
 
 def _due(selection: IntervalSelection) -> tuple[list[Job], list[Due], bool]:
@@ -154,7 +166,7 @@ def _left_out(work: Sequence[Due], counted: str) -> str:
         return ""
     packets = _packets(sum(interval.packets for interval in edges), all(interval.exact for interval in edges))
     return (
-        f"; not run: {_intervals(len(edges))}, {packets} {counted}, in which captures begin or end: "
+        f"; not run: {_intervals(_number(edges))}, {packets} {counted}, in which captures begin or end: "
         "add since and until to the links, or --through-end"
     )
 
@@ -168,10 +180,19 @@ def _total(work: Sequence[Due], counted: str) -> str:
     spent += f", {unknown} of them unknown" if durations and unknown else ""
     written = [interval.bytes for interval in startable if interval.bytes is not None]
     spent += f", about {_bytes(sum(written))} between the stages" if sum(written) else ""
-    waiting = len(work) - len(startable)
-    rest = f"; {waiting} cannot start" if waiting else ""
+    waiting = _number(work) - _number(startable)
+    rest = f"; {waiting:,} cannot start" if waiting else ""
     rest += _left_out([interval for interval in work if interval.blocked], counted)
-    return f"{_intervals(len(startable))} to run, {packets} {counted}, {spent}{rest}"
+    return f"{_intervals(_number(startable))} to run{_in_runs(startable)}, {packets} {counted}, {spent}{rest}"
+
+
+def _number(work: Sequence[Due]) -> int:
+    return sum(interval.intervals for interval in work)
+
+
+def _in_runs(work: Sequence[Due]) -> str:
+    """Says in how many runs intervals are run, where stretches of them run as one."""
+    return "" if _number(work) == len(work) else f" in {len(work):,} run{'' if len(work) == 1 else 's'}"
 
 
 def _bytes(count: int) -> str:
@@ -276,7 +297,7 @@ class _Clock:
 
 
 def _name(interval: Due) -> str:
-    return f"{interval.query_set} {format_instant(interval.start)}"
+    return f"{interval.query_set} {range_words(interval.start, interval.end, interval.intervals)}"
 
 
 def _intervals(count: int) -> str:

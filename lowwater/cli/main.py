@@ -16,6 +16,7 @@ import click
 
 from lowwater.cli.commands import CommandFolder
 from lowwater.errors import LowwaterError
+from lowwater.storage.paths import private
 from lowwater.terminal import say, say_refused
 
 
@@ -61,7 +62,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point: runs a command and turns known errors into one message and an exit code."""
     # Imports make many objects and next to no garbage: looking for it takes a tenth of their time.
     gc.set_threshold(50_000, 20, 50)
-    code = _guarded(lambda: cli.main(args=arguments, prog_name="lowwater", standalone_mode=False))
+    with private():
+        code = _guarded(lambda: cli.main(args=arguments, prog_name="lowwater", standalone_mode=False))
     if arguments is None:  # a process of its own, which ends now
         # Else Python looks for garbage among all objects once more: half a second after Great Expectations.
         gc.freeze()

@@ -159,7 +159,7 @@ class Script:
 
     @cached_property
     def statements(self) -> tuple[Outline, ...]:
-        """The statements, and what stands behind the last semicolon."""
+        """The statements, and what stands behind the last semicolon; a semicolon alone ends nothing."""
         parts: list[Outline] = []
         held: list[Word] = []
         braces = 0
@@ -167,7 +167,8 @@ class Script:
             braces = max(0, braces + (word.text == "{") - (word.text == "}"))
             held.append(word)
             if word.text == ";" and not braces:
-                parts.append(self._outline(len(parts), held))
+                if len(held) > 1:
+                    parts.append(self._outline(len(parts), held))
                 held = []
         if held:
             parts.append(self._outline(len(parts), held))

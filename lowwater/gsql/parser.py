@@ -91,7 +91,8 @@ def _segments(tokens: Sequence[Token]) -> Iterator[list[Token]]:
         braces += (token.type == "LBRACE") - (token.type == "RBRACE")
         segment.append(token)
         if token.type == "SEMICOLON" and braces <= 0:
-            yield [*segment, Token("$END", "", line=token.end_line, column=token.end_column)]
+            if len(segment) > 1:
+                yield [*segment, Token("$END", "", line=token.end_line, column=token.end_column)]
             segment, braces = [], 0
     if len(segment) > 1:
         yield segment

@@ -172,6 +172,8 @@ def _options(settings: SessionSettings, home: Path) -> dict[str, str]:
         "spark.executor.defaultJavaOptions": f"{_QUICK if settings.quick_start else ''} {_archived()}".strip(),
         "spark.driver.bindAddress": _host(),
         "spark.driver.host": _host(),
+        # Python workers import nothing of the folder in which they, or this process, were started.
+        "spark.executorEnv.PYTHONSAFEPATH": "1",
         "spark.authenticate": str(_authenticated(_master(settings))).lower(),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",

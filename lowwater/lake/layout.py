@@ -15,7 +15,7 @@ from lowwater.errors import LakeError
 from lowwater.lake.tables import create, safe_name
 from lowwater.plan.operators import Field
 from lowwater.plan.properties import schemas
-from lowwater.storage import paths
+from lowwater.storage import containment, paths
 from lowwater.storage.leases import Fence
 
 
@@ -30,7 +30,7 @@ PACKETS = pa.schema([*READABLE, _required("link", _TEXT), _required("hour", _INT
 CAPTURES = pa.schema(
     [
         _required("link", _TEXT),
-        _required("capture", _TEXT),  # sha256 of the file, hex
+        _required("capture", _TEXT),  # its identity (T5), hex; sha256 of the file where an older version read it
         _required("path", _TEXT),  # as given at ingest
         _required("bytes", _INT),
         _required("format", _TEXT),
@@ -43,7 +43,7 @@ CAPTURES = pa.schema(
         pa.field("smallest", _INT),
         pa.field("largest", _INT),
         pa.field("median", _INT),
-        _required("covers_from", _INT),  # coverage in force (T5); equal to covers_to if the capture covers nothing
+        _required("covers_from", _INT),  # what it covers by itself (T5); equal to covers_to if it covers nothing
         _required("covers_to", _INT),
         pa.field("declared_from", _INT),
         pa.field("declared_to", _INT),
@@ -53,8 +53,8 @@ CAPTURES = pa.schema(
         _required("decoder_version", _INT),
         _required("ingested_at", _INT),
         _required("attempt", _TEXT),  # names the files of packets/ and the rows of malformed that belong to it
-        pa.field("interface", _TEXT),  # name in the file; NULL without one, and if several interfaces are one link
-        pa.field("interfaces", _INT),  # number of interfaces of the file that the row stands for
+        pa.field("interface", _TEXT),  # name (link_names); NULL without one, and if several names are one link
+        pa.field("interfaces", _INT),  # number of names of interfaces that the row stands for
         pa.field("growing", pa.bool_()),  # the file was still being written: its coverage ends at its clock
         pa.field("compression", _TEXT),  # empty where plain
         pa.field("record_bytes", _INT),  # bytes of sane records with headers; this and the next three are of the file
@@ -67,6 +67,15 @@ CAPTURES = pa.schema(
         pa.field("late", _INT),  # sane records at or after its end
         pa.field("by_hand", pa.bool_()),  # the coverage was declared by `ingest --covers`
         pa.field("left_out", pa.string()),  # in the log of a tool: {type of records left out: number}, JSON
+        pa.field("source", _TEXT),  # link that the file was ingested for; `link` is it, or an interface of it
+        pa.field("lull", _INT),  # longest time between two arrivals in the file, ns; NULL without a record
+        pa.field("file_first", _INT),  # first and largest timestamp of the file, over all of its interfaces
+        pa.field("file_largest", _INT),
+        pa.field("rotated", pa.bool_()),  # the end of its declared coverage was made up from a rotation
+        pa.field("sha256", _TEXT),  # of the file, hex; NULL where `capture` is it
+        pa.field("head", _TEXT),  # digest of its first records; NULL where there are few
+        pa.field("copies", _TEXT),  # other files with its records: {path: [sha256, bytes, when it was seen]}, JSON
+        pa.field("absent", pa.string()),  # [fields that the file lacks, its columns that no field reads], JSON; or NULL
     ]
 )
 """A row for every capture and link (T5, T7). A capture without rows here is not ingested, whatever files exist.
@@ -74,6 +83,32 @@ CAPTURES = pa.schema(
 A capture of several interfaces has a row for each, with the same attempt and the same coverage. Columns that older
 lakes lack are nullable here.
 """
+
+FILES = pa.schema(
+    [
+        _required(
+            "path", _TEXT
+        ),  # from the folder of the lake where both are on this machine, so that they move together
+        _required("state", _TEXT),
+        _required("reason", _TEXT),
+        _required("unread", pa.bool_()),  # whether it may hold records that are in no interval
+        _required("links", pa.list_(_TEXT)),  # the links that have it, or lack it
+        _required("size", _INT),
+        _required("written", _INT),  # last write, ns
+        pa.field("first", _INT),  # smallest and largest timestamp of its sane records, ns; NULL where unknown
+        pa.field("last", _INT),
+        pa.field("packets", _INT),  # sane records; NULL where it was not read to its end
+        pa.field("declared_from", _INT),
+        pa.field("declared_to", _INT),
+        pa.field("capture", _TEXT),  # sha256 of the capture in the lake that has its bytes
+        pa.field("judged", _TEXT),  # by what settings a file that no pattern claims was judged
+        pa.field("person", _TEXT),  # who set it aside
+        pa.field("digests", _TEXT),  # sha256 of an unread file that was read to its end, and of its decompressed bytes
+        pa.field("silences", pa.list_(_INT)),  # begin and end of each long silence in it, ns
+        _required("seen_at", _INT),  # the newest row of a path counts
+    ]
+)
+"""Every file that was seen in the folders of the links. The table is made when the first file is seen."""
 
 MALFORMED = pa.schema(
     [
@@ -251,6 +286,11 @@ class Lake:
     fence: Fence | None = field(default=None, compare=False)
     shared: PurePath | None = None
 
+    def __post_init__(self) -> None:
+        for folder in (self.root, self.shared):
+            if folder is not None:
+                containment.know(folder)
+
     @property
     def source(self) -> PurePath:
         """Folder with what was ingested."""
@@ -275,6 +315,10 @@ class Lake:
     @property
     def captures(self) -> PurePath:
         return self.source / "captures"
+
+    @property
+    def files(self) -> PurePath:
+        return self.source / "files"
 
     @property
     def malformed(self) -> PurePath:
@@ -360,7 +404,9 @@ def lake_to_read(root: str | PurePath) -> Lake:
     path = paths.lake_path(root)
     if not paths.is_lake(path):
         raise LakeError(f"{path}: there is no lake", "name the folder of a lake, or its address s3://BUCKET/PREFIX")
-    return Lake(path)
+    lake = Lake(path)
+    containment.require_plain_folder(path)
+    return lake
 
 
 def open_lake(root: PurePath, make: bool = True, shared: PurePath | None = None) -> Lake:
@@ -378,6 +424,7 @@ def open_lake(root: PurePath, make: bool = True, shared: PurePath | None = None)
     lake = Lake(root, shared=shared)
     if not make and not paths.is_lake(root):
         raise LakeError(f"{root}: there is no lake", "make one with `lowwater ingest --lake DIR --link NAME FILE...`")
+    containment.require_plain_folder(root)
     try:
         unwritable = paths.make_folders(root, lake.work, lake.locks)
     except OSError as error:

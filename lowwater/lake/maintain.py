@@ -31,6 +31,7 @@ from lowwater.lake.tables import (
     swap_files,
 )
 from lowwater.storage import paths
+from lowwater.storage.containment import require_folder, require_names
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ def maintain(
 
 def _tables(lake: Lake) -> list[PurePath]:
     """Lists every Delta table except `packets/`, whose files may be hours old before their commit."""
-    ledgers = [lake.captures, lake.malformed, lake.violations, lake.heartbeats, lake.replays, lake.quality]
+    ledgers = [lake.captures, lake.files, lake.malformed, lake.violations, lake.heartbeats, lake.replays, lake.quality]
     folders = [folder for name in ("tables", "streams", "sums") for folder in paths.folders(lake.root / name)]
     folders += [folder for query_set in paths.folders(lake.root / "lfta") for folder in paths.folders(query_set)]
     return [*ledgers, lake.quarantine, *sorted(folders)]
@@ -178,7 +179,10 @@ def _vacuum(lake: Lake, path: PurePath, versions: int, dry_run: bool) -> Iterato
     retention_hours = -(-versions // HOUR)
     with lake_errors(f"{path}: old files cannot be removed"):
         names = table.vacuum(retention_hours, dry_run=True, enforce_retention_duration=False, full=True)
+        require_names(path, names)
         files = [path / name for name in names]
+        for file in files:
+            require_folder(file.parent)
         step = UpkeepStep("removed files", _relative(lake, path), len(files), sum(map(_size, files)))
         if names and not dry_run:
             table.vacuum(retention_hours, dry_run=False, enforce_retention_duration=False, full=True)

@@ -15,6 +15,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from lowwater.storage import paths
+from lowwater.storage.containment import require_plain_folder
 from lowwater.storage.object_paths import ObjectPath
 
 if TYPE_CHECKING:
@@ -87,6 +88,9 @@ def newest(path: PurePath) -> DeltaTable | None:
     from deltalake.exceptions import TableNotFoundError
 
     opened = _OPEN.tables.pop(path, None)
+    if opened is None:
+        require_plain_folder(path)
+        require_plain_folder(path / "_delta_log")
     if opened is None or not _is_same(path, opened):
         try:
             table = DeltaTable(str(path), storage_options=paths.storage_options(path))

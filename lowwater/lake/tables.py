@@ -14,6 +14,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path, PurePath
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,7 @@ from lowwater.errors import LakeError, OwnerError
 from lowwater.instants import HOUR, format_instant
 from lowwater.lake.opened import existing, forget, keep, newest
 from lowwater.storage import paths
+from lowwater.storage.containment import require_names
 from lowwater.storage.failures import StoreError, store_error
 from lowwater.storage.leases import Fence, LostError
 from lowwater.storage.locks import HeldError, hold_lock
@@ -75,12 +77,23 @@ class DataFile:
 
 
 def safe_name(text: str) -> str:
-    """Makes a path component of a name. Delta percent-encodes other characters, some readers even twice.
+    """Makes a path component of a name; two links never have one. Delta percent-encodes other characters, some readers
+    even twice.
+
     Example:
-        >>> safe_name("main1/eth0")
-        'main1@eth0'
+        >>> safe_name("main1/eth0"), safe_name("pc/以太网")
+        ('main1@eth0', 'pc@___.2d4c6e2e5a326b15')
     """
-    return re.sub(r"[^A-Za-z0-9_.@-]", "_", text.replace("/", "@"))
+    family, mark, interface = text.partition("/")
+    plain = re.sub(r"[^A-Za-z0-9_.@-]", "_", f"{family}{mark and '@'}{interface[:_SHOWN]}")
+    if not mark or (_PLAIN.fullmatch(interface) and not _DIGEST.search(interface)):
+        return plain
+    return f"{plain}.{sha256(text.encode()).hexdigest()[:16]}"
+
+
+_SHOWN = 64
+_PLAIN, _DIGEST = re.compile(r"[A-Za-z0-9_.-]{1,64}"), re.compile(r"\.[0-9a-f]{16}$")
+"""Interfaces whose name stands in a path as it is; but those that look like another one with its digest."""
 
 
 def interval_label(start: int, end: int) -> str:
@@ -330,8 +343,8 @@ def claim(path: PurePath, fence: Fence) -> None:
         commit(path, fenced, fence)
 
 
-def replace_rows(path: PurePath, rows: pa.Table, predicate: str, fence: Fence | None = None) -> None:
-    """Replaces the rows that satisfy an SQL predicate, in one commit.
+def replace_rows(path: PurePath, rows: pa.Table, predicate: str | None, fence: Fence | None = None) -> None:
+    """Replaces the rows that satisfy an SQL predicate, or all rows without one, in one commit.
 
     Args:
         path: directory of the table.
@@ -419,8 +432,19 @@ def _noted(properties: CommitProperties, note: Mapping[str, str]) -> CommitPrope
 
 def live_files(table: DeltaTable) -> list[dict[str, Any]]:
     """Lists the files of a version: path, size_bytes, num_records, and `partition.X`, `min.X`, `max.X` of columns X."""
-    rows: list[dict[str, Any]] = pa.table(table.get_add_actions(flatten=True)).to_pylist()
+    rows: list[dict[str, Any]] = files_of(table).to_pylist()
     return rows
+
+
+def files_of(table: DeltaTable) -> pa.Table:
+    """Returns what `live_files` lists as a table.
+
+    Raises:
+        LakeError: the log names a file outside of the folder of the table.
+    """
+    files = pa.table(table.get_add_actions(flatten=True))
+    require_names(table.table_uri.removeprefix("file://").rstrip("/"), files.column("path").to_pylist())
+    return files
 
 
 def _partition(row: Mapping[str, Any]) -> dict[str, str | None]:
@@ -443,6 +467,7 @@ def table_dataset(path: PurePath, table: DeltaTable) -> pads.Dataset:
     The dataset reads by Arrow's own files. Delta's files are Python objects, which Arrow's threads may still hold when
     the interpreter is gone: the process would abort ("terminate called without an active exception").
     """
+    files_of(table)  # none lies elsewhere
     folder = fs.SubTreeFileSystem(str(paths.local_table(path, ())), fs.LocalFileSystem())
     return table.to_pyarrow_dataset(filesystem=folder)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from lowwater.catalog.expr import Expr, Type
 from lowwater.plan.temporal import Temporal, infer
@@ -78,3 +78,26 @@ def off_clock(fields: Sequence[Field]) -> str:
 def one_origin(origins: Sequence[str]) -> str:
     """Returns the first origin if no attribute has the packet clock, an empty origin; else an empty text."""
     return origins[0] if origins and all(origins) else ""
+
+
+@dataclass
+class UniqueNames:
+    """Names of columns that differ in any case: a name that is taken gets 1, 2, ... appended.
+
+    Attributes:
+        taken: names in use, in lower case.
+    """
+
+    taken: set[str] = field(default_factory=set)
+    # Of a name that thousands of columns ask for, each number is tried once.
+    _tried: dict[str, int] = field(default_factory=dict)
+
+    def unique(self, name: str) -> str:
+        """Returns the name, or the first one with a number that is free, and takes it."""
+        free, count = name, self._tried.get(name, 0)
+        while free.lower() in self.taken:
+            count += 1
+            free = f"{name}{count}"
+        self._tried[name] = count
+        self.taken.add(free.lower())
+        return free

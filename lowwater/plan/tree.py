@@ -5,7 +5,7 @@ Beside `plan.operators`. Spark's Python workers load this module for every query
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 
 from lowwater.catalog.expr import Column, Expr, rewrite
 from lowwater.errors import LawError
@@ -36,6 +36,17 @@ def walk(*roots: Node, done: Container[int] = ()) -> Iterator[Node]:
             seen.add(id(node))
             stack.append((node, True))
             stack += [(below, False) for below in reversed(node.inputs())]
+
+
+LARGEST = 4_000
+"""Nodes that rules may make of smaller expressions, by putting definitions in place of columns. A chain of queries that
+each read a column twice doubles it with every step, so beyond it two operators stay two."""
+
+
+def outgrows(after: Iterable[Expr], before: Iterable[Expr]) -> bool:
+    """Whether expressions are larger than those of which a rule made them, and than LARGEST."""
+    nodes = sum(expr.size for expr in after)
+    return nodes > LARGEST and nodes > sum(expr.size for expr in before)
 
 
 def substitute(expr: Expr, items: Sequence[Item]) -> Expr:

@@ -23,10 +23,13 @@ from lowwater.instants import format_instant
 from lowwater.lake.ingestion.tasks import on_threads
 from lowwater.lake.layout import open_lake, result_schema, stream_schema
 from lowwater.lake.ledgers.captures import Captures
+from lowwater.lake.ledgers.coverage import gap_texts
 from lowwater.lake.ledgers.interval_states import StatusInputs, StatusRow, status
+from lowwater.lake.ledgers.missing import missing_texts
 from lowwater.lake.ledgers.outside import occupied_intervals
 from lowwater.lake.ledgers.runs import (
     AUDIT,
+    DONE,
     FAILED,
     HIGH,
     LOW,
@@ -40,6 +43,7 @@ from lowwater.lake.ledgers.runs import (
     record_replays,
     record_violations,
 )
+from lowwater.lake.ledgers.timetable import Timetable, timetable
 from lowwater.lake.locks import handed_over, run_attempt
 from lowwater.lake.packets import PacketFiles
 from lowwater.lake.parts import changes
@@ -53,7 +57,6 @@ from lowwater.plan.temporal import END_OF_TIME
 from lowwater.quality.custom.suites import suite_digest
 from lowwater.quality.outputs.query_measures import WrittenStream
 from lowwater.quality.report_pages import write_index
-from lowwater.replay.checks.missing_columns import missing_column_notes
 from lowwater.replay.command.summary import Accounts
 from lowwater.replay.job import IntervalInputs, Job
 from lowwater.replay.progress import Progress
@@ -278,7 +281,8 @@ class _Run:
         return last_published(self.job.lake, self.job.query_set, query, self.start, self.end)
 
     def _confirm(self, digests: dict[str, str], state: str, reason: str, folder: Path) -> Outcome:
-        """Confirms a published interval; a provisional one becomes done once its links have reported."""
+        """Confirms a published interval; a provisional one becomes done once its links have reported, an incomplete one
+        once what was missing is read or set aside."""
         rows, outcome_state, why = {}, state, reason
         for query in digests:
             last = self._last(query)
@@ -286,7 +290,7 @@ class _Run:
             rows[query] = last.rows or 0
             if last.state == ROLLED_BACK:  # stands for these inputs, until somebody lifts it
                 outcome_state, why = ROLLED_BACK, last.reason
-            elif last.state == PROVISIONAL and state != PROVISIONAL:
+            elif last.state != state and not (last.state == DONE and state == PROVISIONAL):
                 accounting = json.loads(last.accounting)
                 self._record(PUBLISH, state, query, digests[query], last.rows, accounting, reason)
                 write_index(self.job.lake, folder)
@@ -299,8 +303,6 @@ class _Run:
         job = self.job
         self.warm = on_cluster() and self.sessions.has_executors()
         runner = low_runner(inputs.packets, lambda: self.sessions.spark, self.warm)
-        for note in missing_column_notes(inputs):
-            self.progress.say(note)
         tunings = job.tunings()
         rows_folder = folder if self.shared is None or runner is on_threads else self.shared / "low"
         result = low_stage(inputs, job.low_settings(tunings), rows_folder, runner, tunings, self.progress.say)
@@ -518,27 +520,58 @@ def statuses(
 def expected(job: Job, captures: Mapping[str, Captures]) -> StatusInputs:
     """Collects what `status` needs to know of a query set, given the captures of its links."""
     queries = {query.name: query for query in job.plan.queries}
+    known = job.known_missing(captures)
 
     def digest(query: str, start: int, end: int) -> str:
-        return job.inputs(start, end, captures).digest(queries[query])
+        return job.inputs(start, end, captures, known).digest(queries[query])
 
     def changed(query: str, start: int, end: int, accounting: str) -> str:
         before = json.loads(accounting).get("inputs", {})
-        return "; ".join(changes(before, job.inputs(start, end, captures).parts(queries[query]), captures))
+        return "; ".join(changes(before, job.inputs(start, end, captures, known).parts(queries[query]), captures))
 
     def outdated(start: int, end: int) -> str:
-        return "; ".join(job.inputs(start, end, captures).outdated())
+        return "; ".join(job.inputs(start, end, captures, known).outdated())
 
     def lacking(start: int, end: int) -> list[str]:
-        return job.inputs(start, end, captures).lacking()
+        return job.inputs(start, end, captures, known).lacking()
 
     def lost(query: str, start: int, end: int) -> str:
-        return job.inputs(start, end, captures).lost(queries[query])
+        return job.inputs(start, end, captures, known).lost(queries[query])
 
-    covered = occupied_intervals(PacketFiles.of(job.lake), captures, job.config, job.length)
-    links = tuple(job.plan.links)
-    arguments = digest, outdated, lacking, end_of_rows(job, captures), tuple(covered)
-    return StatusInputs(job.query_set, tuple(queries), links, job.length, *arguments, changed=changed, lost=lost)
+    def missing(start: int, end: int) -> list[str]:
+        return missing_texts(job.inputs(start, end, captures, known).missing())
+
+    def gaps(start: int, end: int) -> list[str]:
+        inputs = job.inputs(start, end, captures, known)
+        return gap_texts(inputs.gaps(), captures, inputs.why_needed)
+
+    return StatusInputs(
+        job.query_set,
+        tuple(queries),
+        times_of(job, captures),
+        digest,
+        outdated,
+        lacking,
+        changed=changed,
+        lost=lost,
+        missing=missing,
+        gaps=gaps,
+    )
+
+
+def times_of(job: Job, captures: Mapping[str, Captures]) -> Timetable:
+    """The intervals of a query set, given the captures of its links."""
+    rows = {link: Captures.of(captures.get(link, ())) for link in job.plan.links}
+    at = max((each.end or 0 for each in rows.values()), default=0) // job.length * job.length
+    starts = job.inputs(at, at + job.length, captures).link_starts(job.plan.queries)
+    return timetable(
+        rows,
+        {link: job.config.link(link) for link in rows},
+        job.length,
+        occupied_intervals(PacketFiles.of(job.lake), rows, job.config, job.length),
+        end_of_rows(job, captures),
+        at - min(starts.values(), default=at),
+    )
 
 
 def end_of_rows(job: Job, captures: Mapping[str, Captures]) -> int:

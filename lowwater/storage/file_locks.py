@@ -5,15 +5,24 @@ Below `lake.locks`, which makes the messages of errors.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
+import re
+import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from lowwater.errors import LakeError
+from lowwater.storage.containment import require_folder
+
 PAUSE = 0.02
 """Seconds between two looks at a lock that another process holds."""
+
+_BOUNDS = re.compile(r"(-?[0-9]{1,20})_(-?[0-9]{1,20})")
+"""Name of the file of a range."""
 
 Range = tuple[int, int]
 
@@ -97,20 +106,42 @@ def held_ranges(folder: Path) -> dict[Range, str]:
     """Returns the locked ranges with their processes; removes the files of processes that have ended."""
     ranges = {}
     for path in folder.glob("*_*.lock"):
-        first, _, last = path.stem.partition("_")
+        bounds = _BOUNDS.fullmatch(path.stem)
+        if bounds is None:
+            continue
         handle = _open(path)
         try:
             if _free(handle):
                 path.unlink(missing_ok=True)
             else:
-                ranges[int(first), int(last)] = _holder(handle)
+                ranges[int(bounds[1]), int(bounds[2])] = _holder(handle)
         finally:
             os.close(handle)
     return ranges
 
 
 def _open(path: Path) -> int:
-    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    """Opens the file of a lock, or makes it. The number of the process is written into it, so it is never a link.
+
+    Raises:
+        LakeError: it is a link or no plain file, or a folder above it is a link that leads out of the lake.
+        OSError: it cannot be made.
+    """
+    require_folder(path.parent)
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO, errno.EISDIR):
+            raise _no_lock(path) from None
+        raise
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise _no_lock(path)
+    return handle
+
+
+def _no_lock(path: Path) -> LakeError:
+    return LakeError(f"{path}: is no plain file, so it cannot be a lock", "remove it; the next command makes it")
 
 
 def _free(handle: int) -> bool:
@@ -132,4 +163,5 @@ def _acquire(handle: int) -> bool:
 
 
 def _holder(handle: int) -> str:
-    return os.pread(handle, 32, 0).decode() or "unknown"
+    number = os.pread(handle, 32, 0)
+    return number.decode() if number.isdigit() else "unknown"

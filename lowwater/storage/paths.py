@@ -9,18 +9,37 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path, PurePath
 
 from lowwater.storage import objects
+from lowwater.storage.containment import require_folder, require_inside
 from lowwater.storage.file_cache import file_cache
 from lowwater.storage.object_paths import ObjectPath, parse
 
+OTHERS = stat.S_IRWXO | stat.S_IWGRP
+"""Rights that no new file gives."""
 WHOLE = "_whole"
 """Name of the object that says that all others of a folder are there: a store shows them one by one."""
 
 FileState = tuple[int, int, int] | str
 """Inode, time of change (ns) and size of a file, or version of an object."""
+
+
+@contextmanager
+def private() -> Iterator[None]:
+    """Makes new files and folders of this process such that other users cannot read and the group cannot change them.
+
+    What Lowwater writes holds traffic. A stricter umask stays as it is.
+    """
+    before = os.umask(0o077)
+    os.umask(before | OTHERS)
+    try:
+        yield
+    finally:
+        os.umask(before)
 
 
 def lake_path(text: str | PurePath) -> PurePath:
@@ -63,6 +82,7 @@ def local(path: PurePath) -> Path:
     Raises:
         OSError: if there is no such file, or it cannot be read.
     """
+    require_inside(path)
     return file_cache().fetch(path) if isinstance(path, ObjectPath) else Path(path)
 
 
@@ -93,6 +113,7 @@ def draft(path: PurePath) -> Path:
 
     The folder of the draft exists. The name of a new file is used once, so that no reader sees a part of it.
     """
+    require_inside(path)
     target = file_cache().place_of(path) if isinstance(path, ObjectPath) else Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     return target
@@ -124,6 +145,7 @@ def take(source: PurePath, target: PurePath) -> None:
         objects.upload(target, source)
         file_cache().keep(target, source)
         return
+    require_inside(target)
     Path(target).parent.mkdir(parents=True, exist_ok=True)
     os.replace(source, target)
 
@@ -162,6 +184,7 @@ def copy(source: PurePath, target: PurePath) -> None:
     if isinstance(source, ObjectPath) and isinstance(target, ObjectPath):
         objects.copy(source, target)
         return
+    require_inside(target)
     Path(target).parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(source, target)
 
@@ -173,6 +196,7 @@ def take_folder(source: Path, target: PurePath) -> None:
             objects.upload(target / file.name, file)
         objects.write(target / WHOLE, b"")
         return
+    require_inside(target)
     Path(target).parent.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(target, ignore_errors=True)
     os.replace(source, target)
@@ -216,6 +240,7 @@ def read(path: PurePath, most: int = -1) -> bytes:
     if isinstance(path, ObjectPath):
         data = objects.read(path)[0]
         return data if most < 0 else data[:most]
+    require_inside(path)
     with Path(path).open("rb") as file:
         return file.read(most)
 
@@ -234,6 +259,7 @@ def write(path: PurePath, data: bytes, scratch: Path | None = None) -> None:
     if isinstance(path, ObjectPath):
         objects.write(path, data)
         return
+    require_inside(path)
     folder = scratch or Path(path).parent
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     folder.mkdir(parents=True, exist_ok=True)
@@ -249,6 +275,7 @@ def remove(*paths: PurePath) -> None:
             objects.delete([path])
             file_cache().drop(path)
         else:
+            require_folder(path.parent)  # a link itself may go
             Path(path).unlink(missing_ok=True)
 
 
@@ -258,6 +285,7 @@ def remove_tree(path: PurePath) -> None:
         objects.delete([path / WHOLE])  # first, so that no part of it counts as the whole
         objects.delete(objects.below(path))
     else:
+        require_inside(path)
         shutil.rmtree(path, ignore_errors=True)
 
 

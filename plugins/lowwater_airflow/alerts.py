@@ -14,12 +14,14 @@ from collections.abc import Mapping
 from html import escape
 from pathlib import PurePath
 from typing import Any
-from urllib.request import Request, urlopen
+from urllib.error import HTTPError
+from urllib.request import Request
 
 from airflow.sdk import BaseOperator, Connection, Context
 
 from lowwater.config import Notify
 from lowwater_airflow.settings import Settings
+from lowwater_airflow.straight import send
 
 log = logging.getLogger(__name__)
 TIMEOUT = 10.0
@@ -157,8 +159,11 @@ def _post(request: Request | None, alert: Mapping[str, str]) -> None:
         return
     request.data = json.dumps(alert).encode()
     try:
-        with urlopen(request, timeout=TIMEOUT):
+        with send(request, TIMEOUT):
             pass
+    except HTTPError as error:
+        moved = "; it names another address, which gets no token: write that one" if 300 <= error.code < 400 else ""
+        log.error("the webhook of [notify] refuses the alert: %s %s%s", error.code, error.reason, moved)
     except OSError as error:
         log.error("the webhook of [notify] cannot be reached: %s", error)
 

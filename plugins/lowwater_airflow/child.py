@@ -68,7 +68,9 @@ class Child:
     """A child process: `run` starts it and waits, `stop` ends it from another thread or a signal handler."""
 
     def __init__(self, app: str, arguments: Sequence[str], environment: dict[str, str] | None = None) -> None:
-        self._command = [sys.executable, str(shared("spark_apps") / f"{app}.py"), *arguments]
+        self._app = app
+        # -P: nothing beside the entry point is imported by its folder.
+        self._command = [sys.executable, "-P", str(shared("spark_apps") / f"{app}.py"), *arguments]
         in_store = any("://" in word for word in arguments)
         self._environment = {**passed(os.environ, in_store), **(environment or {})}
         self._process: subprocess.Popen[str] | None = None
@@ -101,7 +103,7 @@ class Child:
             code = process.returncode
             if not outcome.exists():
                 cause = signal.Signals(-code).name if code < 0 else f"exit code {code}"
-                raise ChildDied(f"{Path(self._command[1]).name} ended without an outcome: {cause}; see its lines above")
+                raise ChildDied(f"{self._app}.py ended without an outcome: {cause}; see its lines above")
             report = json.loads(outcome.read_text(encoding="utf-8"))
         return outcome_of(report)
 

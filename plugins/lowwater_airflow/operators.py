@@ -19,7 +19,7 @@ from lowwater.config import load_config
 from lowwater.errors import ConfigError, LowwaterError
 from lowwater.instants import SECOND, format_instant
 from lowwater.storage.captures import capture_path
-from lowwater.storage.paths import lake_path
+from lowwater.storage.paths import lake_path, private
 from lowwater_airflow.alerts import warned
 from lowwater_airflow.child import Child
 from lowwater_airflow.lineage import Lineage, tables
@@ -71,11 +71,18 @@ class FindCaptures(BaseOperator):
 
     def execute(self, context: Context) -> list[dict[str, str]]:
         """Returns link and path of each file."""
-        from lowwater.lake.ingestion.arrivals import pattern_files
+        from lowwater.lake.ingestion.arrivals import pattern_files, without_aside
+        from lowwater.lake.ingestion.looking import look
+        from lowwater.lake.layout import open_lake
+        from lowwater.lake.ledgers.seen import GROWING, NEW, unread_lines
 
         start, end = interval_of(context)
         config = load_config(lake_path(self.lake))
-        files = pattern_files(config, None, start, end)
+        lake = open_lake(lake_path(self.lake))
+        look(lake, config)
+        for line in unread_lines(lake, config, hint=False, but=(NEW, GROWING)):
+            self.log.warning("%s", line)
+        files = {name: without_aside(lake, paths) for name, paths in pattern_files(config, None, start, end).items()}
         for name, link in sorted(config.links.items()):
             if name not in files:
                 self.log.info("link %s has no pattern of files: ingest its captures by hand", name)
@@ -95,6 +102,7 @@ class IngestCapture(Lineage, BaseOperator):
         self.link = link
         self.path = path
 
+    @private()
     def execute(self, context: Context) -> dict[str, Any]:
         """Returns the result of the ingest, which is also the metadata of the event."""
         from lowwater.capture.tables.reader import RECORD_KINDS
@@ -114,7 +122,7 @@ class IngestCapture(Lineage, BaseOperator):
             "malformed": sum(capture.malformed for capture in result.captures),
             "from": format_instant(row.covers_from),
             "to": format_instant(row.covers_to),
-            "sha256": row.capture,
+            "sha256": row.file_digest,
         }
         self.log.info(
             "%s: %s, %s packets, %s malformed. %s",
@@ -221,6 +229,7 @@ class MaintainLake(BaseOperator):
         super().__init__(**kwargs)
         self.lake, self.queries = str(lake), str(queries)
 
+    @private()
     def execute(self, context: Context) -> dict[str, int]:
         """Returns the bytes removed, or written again, by each kind of maintenance."""
         from lowwater.lake.layout import open_lake

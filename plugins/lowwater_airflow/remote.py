@@ -23,6 +23,7 @@ from typing import Any
 from lowwater.places import shared
 from lowwater.storage import paths
 from lowwater_airflow.child import ChildDied, outcome_of, passed
+from lowwater_airflow.straight import send
 
 log = logging.getLogger(__name__)
 RUNNER = "org.apache.spark.deploy.PythonRunner"
@@ -118,7 +119,11 @@ class Driver:
                 "appResource": f"file:{resource}",
                 "mainClass": RUNNER,
                 "appArgs": [self._script, "", *self._arguments],
-                "environmentVariables": {**self._environment, "PYSPARK_PYTHON": sys.executable},
+                "environmentVariables": {
+                    **self._environment,
+                    "PYSPARK_PYTHON": sys.executable,
+                    "PYTHONSAFEPATH": "1",  # nothing of the folder in which the driver is started is imported
+                },
                 "sparkProperties": properties,
             },
         )
@@ -156,7 +161,7 @@ class Driver:
                 f"{self._rest}/v1/submissions/{path}", data, {"Content-Type": "application/json;charset=UTF-8"}
             )
             try:
-                with urllib.request.urlopen(request, timeout=ANSWER) as answer:
+                with send(request, ANSWER) as answer:
                     found: dict[str, Any] = json.load(answer)
                     return found
             except urllib.error.HTTPError as error:

@@ -7,7 +7,7 @@ user. So another site cannot send it, and what is done is what was shown.
 from __future__ import annotations
 
 import hmac
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -19,7 +19,7 @@ from lowwater.lake.results.exploring import instant_of
 
 from ..board import Board, Snapshot, kept_by_snapshot
 from ..pages import fill_template
-from ..results.answers import Answer, Answers, wait_for
+from ..results.answers import Answer, Answers, BusyError, asked_by_person, person, wait_for
 from ..results.pages import METHODS, Shown
 from .effects import ACTS, BACKFILL, SHOWN, SKEW, Act, CommandHost, Host, after, make_act
 
@@ -81,12 +81,18 @@ def add_acts(
     user_host, form = Depends(host), Depends(sent_form)
 
     def answer(
-        kind: str, name: str, given: dict[str, str], sees: Any, acting: Host, act_on: Callable[[Act], tuple[str, str]]
+        kind: str,
+        name: str,
+        given: dict[str, str],
+        sees: Any,
+        acting: Host,
+        act_on: Callable[[Act], tuple[str, str]],
+        who: Hashable,
     ) -> Response:
         try:
             snapshot = board.now().only(sees)
             if kind in (BACKFILL, SKEW) and act_on is _nothing:
-                shown = _shown(snapshot, board, kind, name, given)
+                shown = _shown(snapshot, board, kind, name, given, who)
                 if not shown.ready:
                     return page(fill_template(snapshot, "act_waits.html", "", "../../", {"name": name}, True), 200)
                 act = shown.value
@@ -108,12 +114,16 @@ def add_acts(
             }
             status = 403 if wrong or (refusal and act_on is not _nothing) else 200
             return page(fill_template(snapshot, "act.html", "", "../../", values, True), status)
+        except BusyError as error:
+            return page(str(error), 503)
         except LowwaterError as error:
             return page(str(error), 400)
 
     @router.api_route("/act/{kind}/{name}", methods=METHODS)
     def show(kind: str, name: str, request: Request, sees: Any = permission, acting: Any = user_host) -> Response:
-        return answer(kind, name, dict(request.query_params), sees, acting, _nothing)
+        if not asked_by_person(request):
+            return page("Another site asked for this page, so nothing was computed. Open it from the pages.", 403)
+        return answer(kind, name, dict(request.query_params), sees, acting, _nothing, person(request))
 
     @router.api_route("/act/{kind}/{name}", methods=["POST"])
     def do(
@@ -129,14 +139,17 @@ def add_acts(
             except LowwaterError as error:
                 return "", str(error)
 
-        return answer(kind, name, given, sees, acting, confirmed)
+        return answer(kind, name, given, sees, acting, confirmed, person(request))
 
 
-def _shown(snapshot: Snapshot, board: Board, kind: str, name: str, given: dict[str, str]) -> Answer:
+def _shown(snapshot: Snapshot, board: Board, kind: str, name: str, given: dict[str, str], who: Hashable) -> Answer:
     """Computes an act that is only shown, behind the page if need be: that of a skew looks at all that is published."""
     key = kind, name, tuple(sorted(given.items()))
-    answer = _answers(snapshot).ask(key, 1, lambda watch: make_act(board, snapshot, kind, name, given), FRESH)
-    wait_for(_intervals(snapshot, kind, given), answer)
+    intervals = _intervals(snapshot, kind, given)
+    answer = _answers(snapshot).ask(
+        key, intervals, lambda watch: make_act(board, snapshot, kind, name, given), FRESH, who
+    )
+    wait_for(intervals, answer)
     return answer
 
 

@@ -1,17 +1,19 @@
 """Answers that may take longer than a page: work goes on behind the page, and what is ready is shown at once.
 
 A plot over a year with a filter reads every row of the year, and a skew concerns every interval. The page waits a
-moment, then shows how far the work is, and a link to look again.
+moment, then shows how far the work is, and a link to look again. Few answers are worked on at a time and few wait, of
+one person and in all; a further one is refused at once.
 """
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Hashable
-from contextlib import nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from math import inf
 from typing import Any
 
@@ -19,22 +21,81 @@ from lowwater.errors import LakeError, LowwaterError
 
 from ..memory import give_back
 
+log = logging.getLogger(__name__)
+
 WAIT = 0.5
 """Seconds that a page waits for all of its answers together, where they read much."""
 PATIENT = 30.0
 """Seconds that a page waits where they read little, which takes that long only if the machine has much else to do."""
 MUCH = 200
 """Files, or intervals, of which more are much."""
-AT_WORK = 1
-"""Most answers with much to read that are worked on at a time; more wait."""
+AT_WORK, AT_WORK_SMALL = 1, 3
+"""Most answers with much to read, and with little, that are worked on at a time; more wait."""
+WAITING, WAITING_OF_ONE = 48, 12
+"""Most answers that are worked on or wait, in all and of one person. A page asks for three."""
+OWN_SITE = ("", "same-origin", "none")
+"""Values of `Sec-Fetch-Site` of requests that no other site has made."""
 KEPT = 64
 """Answers that are kept."""
 FORGOTTEN = 120.0
 """Seconds after which work ends for which nobody has asked again."""
 
 
+class BusyError(LowwaterError):
+    """Too many answers wait already."""
+
+
 class _AbandonedError(Exception):
     """Nobody wants the answer any more, or the process ends."""
+
+
+class Desk:
+    """Works on tasks in their order, a few at a time; refuses a task where too many wait.
+
+    Args:
+        at_once: most tasks at a time.
+    """
+
+    def __init__(self, at_once: int) -> None:
+        self._lock = threading.Lock()
+        self._at_once, self._threads = at_once, 0
+        self._tasks: deque[tuple[Hashable, Callable[[], None]]] = deque()
+        self._of: Counter[Hashable] = Counter()
+
+    def put(self, who: Hashable, task: Callable[[], None]) -> None:
+        """Takes a task of somebody.
+
+        Raises:
+            BusyError: too many of all, or of this person, are worked on or wait.
+        """
+        with self._lock:
+            if self._of.total() >= WAITING or self._of[who] >= WAITING_OF_ONE:
+                raise BusyError("the server works on other answers, and this one was not begun", "ask again later")
+            self._of[who] += 1
+            self._tasks.append((who, task))
+            if self._threads < self._at_once:
+                self._threads += 1
+                threading.Thread(target=self._work, name="answers", daemon=True).start()
+
+    def _work(self) -> None:
+        while True:
+            with self._lock:
+                if not self._tasks:
+                    self._threads -= 1
+                    return
+                who, task = self._tasks.popleft()
+            try:
+                task()
+            except Exception:
+                log.exception("an answer of the pages could not be computed")  # the next one may be
+            finally:
+                with self._lock:
+                    self._of[who] -= 1
+                    self._of += Counter()  # without those who have nothing here
+
+
+_LARGE, _SMALL = Desk(AT_WORK), Desk(AT_WORK_SMALL)
+"""The desks of the process: pages of all lakes and of all kinds share them."""
 
 
 @dataclass(eq=False)
@@ -45,11 +106,13 @@ class Answer:
         value: the answer, once it is `ready`.
         error: why there is none; None as long as nothing is wrong.
         share: how much of the work is done, 0 to 1.
+        begun: whether it is worked on, or was.
     """
 
     value: Any = None
     error: LowwaterError | None = None
     share: float = 0.0
+    begun: bool = False
     asked_at: float = field(default_factory=time.monotonic)
     ready_at: float = inf
     done: threading.Event = field(default_factory=threading.Event)
@@ -72,10 +135,14 @@ class Answers:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._kept: OrderedDict[Hashable, Answer] = OrderedDict()
-        self._places = threading.Semaphore(AT_WORK)
 
     def ask(
-        self, key: Hashable, files: int, make: Callable[[Callable[[int], None]], Any], fresh: float = inf
+        self,
+        key: Hashable,
+        files: int,
+        make: Callable[[Callable[[int], None]], Any],
+        fresh: float = inf,
+        who: Hashable = "",
     ) -> Answer:
         """Returns the answer of a key, which is begun if nobody has asked for it.
 
@@ -84,6 +151,10 @@ class Answers:
             files: number of files that may have to be read.
             make: computes the answer; gets a function that it tells the number of files it has read.
             fresh: seconds after which an answer is computed again.
+            who: the person who asks.
+
+        Raises:
+            BusyError: too many answers wait.
         """
         with self._lock:
             answer = self._kept.get(key)
@@ -92,10 +163,12 @@ class Answers:
                 answer.asked_at = now
                 self._kept.move_to_end(key)
                 return answer
-            answer = self._kept[key] = Answer()
+            answer = Answer()
+            task = partial(self._work, key, answer, max(1, files), make)
+            (_LARGE if files > MUCH else _SMALL).put(who, task)
+            self._kept[key] = answer
             while len(self._kept) > KEPT:
                 self._kept.popitem(last=False)
-        threading.Thread(target=self._work, args=(key, answer, max(1, files), make), name="answer").start()
         return answer
 
     def _work(self, key: Hashable, answer: Answer, files: int, make: Callable[[Callable[[int], None]], Any]) -> None:
@@ -109,11 +182,11 @@ class Answers:
                 raise _AbandonedError
 
         try:
-            with self._places if files > MUCH else nullcontext():
-                watch(0)
-                if files > MUCH:
-                    give_back()  # what other pages have left
-                answer.value = make(watch)
+            watch(0)
+            answer.begun = True
+            if files > MUCH:
+                give_back()  # what other pages have left
+            answer.value = make(watch)
         except _AbandonedError:
             with self._lock:
                 if self._kept.get(key) is answer:
@@ -133,10 +206,34 @@ class Answers:
 def wait_for(number: int, *answers: Answer) -> None:
     """Waits until answers are ready.
 
+    A page has a thread of the server while it waits, so it waits long only for an answer that is worked on.
+
     Args:
         number: number of files or intervals that they look at.
         answers: the answers.
     """
-    until = time.monotonic() + (WAIT if number > MUCH else PATIENT)
+    begin = time.monotonic()
     for answer in answers:
-        answer.done.wait(max(0.0, until - time.monotonic()))
+        answer.done.wait(max(0.0, begin + WAIT - time.monotonic()))
+    if number <= MUCH:
+        for answer in answers:
+            while answer.begun and time.monotonic() < begin + PATIENT and not answer.done.wait(WAIT):
+                pass
+
+
+def person(request: Any) -> Hashable:
+    """Whose request it is: by the login that it brings, else by the address that it comes from."""
+    login = request.headers.get("authorization", ""), request.headers.get("cookie", "")
+    return hash(login) if any(login) else request.client and request.client.host
+
+
+def asked_by_person(request: Any) -> bool:
+    """Whether a person asked for a page, on this site or by a link to it; and no other site made a browser ask.
+
+    What costs much is computed for people only. Programs that are no browsers do not send these headers.
+    """
+    headers = request.headers
+    if headers.get("sec-fetch-site", "") in OWN_SITE:
+        return True
+    followed = headers.get("sec-fetch-mode"), headers.get("sec-fetch-dest"), headers.get("sec-fetch-user")
+    return followed == ("navigate", "document", "?1")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import json
 import tempfile
+from bisect import bisect_left
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -22,16 +23,19 @@ from fastapi.responses import HTMLResponse, JSONResponse, Response, StreamingRes
 
 from lowwater.errors import LowwaterError
 from lowwater.instants import format_instant
+from lowwater.lake.ledgers.coverage import any_covers
+from lowwater.lake.ledgers.runs import FAILED, PUBLISH
 from lowwater.lake.opened import has_table
 from lowwater.lake.results.curves import Curves, curves
 from lowwater.lake.results.exploring import DEEPEST, LAST, OPERATORS, ResultTable, result_table
 from lowwater.lake.tables import safe_name
 from lowwater.plan.queryset import QueryPlan
+from lowwater.replay.command.row_files import spreadsheet_rows
 from lowwater.replay.job import Job
 
 from ..board import Board, Snapshot
 from ..pages import fill_template
-from .answers import Answer, Answers, wait_for
+from .answers import Answer, Answers, BusyError, asked_by_person, person, wait_for
 from .asked import ROWS_SHOWN, Asked, numbers_of, parse_asked
 from .curve_drawing import draw_curves
 from .saved import LONGEST_TITLE, SavedPlot, as_plot, plots_file, read_plots, with_plot
@@ -83,6 +87,8 @@ def answer_of(
     try:
         chosen = choose(board, sees, *names)
         return page("There is no such page.", 404) if chosen is None else make(chosen)
+    except BusyError as error:
+        return page(str(error), 503)
     except LowwaterError as error:
         return page(str(error), 400)
 
@@ -101,6 +107,9 @@ def add_results(router: APIRouter, board: Board, permission: Any, page: Shown, h
     def answer(
         set_name: str, query: str, request: Request, sees: Any, make: Callable[[Chosen, ResultTable, Asked], Response]
     ) -> Response:
+        if not asked_by_person(request):
+            return page("Another site asked for this page, so nothing was computed. Open it from the pages.", 403)
+
         def made(chosen: Chosen) -> Response:
             table = result_table(chosen.snapshot.lake, chosen.query.name, _version(request))
             many = {name: request.query_params.getlist(name) for name in ("column", "op", "value")}
@@ -125,7 +134,7 @@ def add_results(router: APIRouter, board: Board, permission: Any, page: Shown, h
     @router.api_route("/results/{set_name}/{query}", methods=METHODS)
     def results(set_name: str, query: str, request: Request, sees: Any = permission) -> Response:
         def shown(chosen: Chosen, table: ResultTable, asked: Asked) -> Response:
-            return page(_page(chosen, table, asked, answers), 200)
+            return page(_page(chosen, table, asked, answers, person(request)), 200)
 
         return answer(set_name, query, request, sees, shown)
 
@@ -168,16 +177,43 @@ def _version(request: Request) -> int | None:
 def _curves(table: ResultTable, chosen: Chosen, asked: Asked) -> Curves:
     clocks = [field.temporal for field in chosen.query.logical.fields if field.temporal and not field.temporal.origin]
     grain = max([1, *(abs(clock.first(3) - clock.first(2)) for clock in clocks)])
-    return curves(table, asked.wish, asked.number, asked.key, grain=grain)
+    summed = curves(table, asked.wish, asked.number, asked.key, grain=grain)
+    return replace(summed, absent=_absent(chosen, summed))
 
 
-def _page(chosen: Chosen, table: ResultTable, asked: Asked, answers: Answers) -> str:
+def _absent(chosen: Chosen, summed: Curves) -> dict[int, str]:
+    """Returns the parts of time without rows in which no interval is published, or that no link covers: their number
+    and why. There is no row, but not none to find."""
+    published = sorted(
+        {
+            (record.interval_start, record.interval_end)
+            for record in chosen.snapshot.records
+            if (record.query_set, record.query) == (chosen.job.query_set, chosen.query.name)
+            and record.stage == PUBLISH
+            and record.state != FAILED
+        }
+    )
+    begins, absent = [start for start, _ in published], {}
+    for at in range(max((len(curve.values) for curve in summed.curves), default=0)):
+        begin = summed.start + at * summed.step
+        end = begin + summed.step
+        if any(curve.values[at] for curve in summed.curves):
+            continue
+        last = bisect_left(begins, end) - 1
+        if last < 0 or published[last][1] <= begin:
+            absent[at] = "not published"
+        elif not any_covers(chosen.snapshot.captures, chosen.snapshot.config, chosen.query.links, begin, end):
+            absent[at] = "not covered"
+    return absent
+
+
+def _page(chosen: Chosen, table: ResultTable, asked: Asked, answers: Answers, who: Hashable) -> str:
     offset = (asked.page - 1) * ROWS_SHOWN
     wish, files = asked.wish, table.number_of_files(asked.wish)
     of = str(table.path), table.identity, table.version, wish
 
     def ask(what: Hashable, make: Callable[[ResultTable], Any]) -> Answer:
-        return answers.ask((*of, what), files, lambda watch: make(replace(table, watch=watch)))
+        return answers.ask((*of, what), files, lambda watch: make(replace(table, watch=watch)), who=who)
 
     first = ask(asked.page, lambda table: table.page(wish, offset, ROWS_SHOWN))
     counted = ask("count", lambda table: table.count(wish))
@@ -236,6 +272,7 @@ def vega(chosen: Chosen, table: ResultTable, asked: Asked) -> dict[str, Any]:
         {"time": format_instant(summed.start + at * summed.step), "value": value, "series": curve.name}
         for curve in summed.curves
         for at, value in enumerate(curve.values)
+        if at not in summed.absent
     ]
     return {
         "$schema": "https://vega.github.io/schema/vega-lite/v6.json",
@@ -273,7 +310,7 @@ def _csv(columns: pa.Schema, batches: Iterator[pa.RecordBatch]) -> Iterator[byte
     out = io.BytesIO()
     writer = pcsv.CSVWriter(out, columns)
     for batch in batches:
-        writer.write_batch(batch.cast(columns))
+        writer.write_batch(spreadsheet_rows(batch.cast(columns)))
         yield out.getvalue()
         out.seek(0)
         out.truncate()

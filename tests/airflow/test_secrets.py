@@ -14,11 +14,14 @@ from pathlib import Path
 from socketserver import StreamRequestHandler, ThreadingTCPServer
 from threading import Event, Thread
 from typing import Any
+from urllib.error import HTTPError
+from urllib.request import Request
 
 import pytest
 
 from lowwater.config import load_config
 from lowwater.errors import ConfigError, LakeError
+from lowwater_airflow.straight import send
 from tests.airflow.conftest import wait
 from tests.replay.support import QUERIES, ROOT
 
@@ -117,7 +120,17 @@ def hook() -> Any:
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             told.append((self.path, self.headers.get("Authorization", ""), body))
-            self.send_response(204)
+            self._answer()
+
+        def do_GET(self) -> None:  # what a client that follows a redirect sends
+            told.append((self.path, self.headers.get("Authorization", ""), {}))
+            self._answer()
+
+        def _answer(self) -> None:
+            code = int(self.path[1:]) if self.path[1:].isdigit() else 204
+            self.send_response(code)
+            if code != 204:
+                self.send_header("Location", f"http://localhost:{self.server.server_address[1]}/elsewhere")
             self.end_headers()
 
         def log_message(self, *_: object) -> None:
@@ -217,6 +230,16 @@ def test_the_token_of_the_webhook_comes_from_a_connection(tmp_path: Path, hook: 
         assert done.returncode == 0, done.stderr
         assert [each[:2] for each in told] == [(path, token)] * 3
         assert [each[2]["kind"] for each in told] == ["failed", "deadline", "warning"]
+
+
+@pytest.mark.parametrize("code", [301, 302, 303, 307, 308])
+def test_no_token_goes_to_the_address_that_an_answer_names(code: int, hook: Any) -> None:
+    address, told = hook
+    request = Request(f"{address}/{code}", b"{}", {"Authorization": "Bearer token"})
+    with pytest.raises(HTTPError) as refused:
+        send(request, 10)
+    refused.value.close()
+    assert refused.value.code == code and [each[0] for each in told] == [f"/{code}"]
 
 
 def test_the_webhook_is_named_once(tmp_path: Path) -> None:

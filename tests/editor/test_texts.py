@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from cProfile import Profile
 from pathlib import Path
+from pstats import Stats
 
 import pytest
 from hypothesis import example, given, settings
@@ -120,3 +122,30 @@ def test_sources_are_found_in_every_form() -> None:
         ("ETH", ("main1",), "ETH", ""),
     ]
     assert ("query", (), "Q", "lib") in found and ("b", (), "C", "") in found and ("d", (), "W", "") in found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("item", ["len", "len + {}", "sum(len + {})"])
+def test_work_grows_with_the_text_and_not_with_its_square(item: str) -> None:
+    """Calls of Python, counted; a text of twice the size may have 2.5 times as many."""
+    calls = []
+    for count in (1000, 2000):
+        items = ", ".join(item.format(number) for number in range(count))
+        groups = " GROUP BY time/60" if "sum" in item else ""
+        script = make_script("q.gsql", f"SELECT time/60, {items} FROM main1.TCP{groups};")
+        counted = Profile()
+        counted.runcall(check_scripts, [script], CONTEXT, Config())
+        calls.append(sum(row[1] for row in counted_calls(counted)))
+    assert calls[1] < 2.5 * calls[0]
+
+
+def counted_calls(profile: Profile) -> list[tuple[int, int]]:
+    """(calls without recursion, calls) of every function."""
+    return [(row[0], row[1]) for row in vars(Stats(profile))["stats"].values()]
+
+
+def test_semicolons_alone_are_no_statements() -> None:
+    script = make_script("q.gsql", ";;; SELECT time FROM main1.TCP;;;-- end\n;")
+    assert [statement.number for statement in script.statements] == [0, 1]
+    assert check_scripts([script], CONTEXT, Config()).problems == ()
+    assert formatted(script) == "SELECT time\nFROM main1.TCP;\n\n-- end\n;\n"

@@ -6,10 +6,12 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psutil
+import pyarrow as pa
 import pytest
 
 from lowwater.errors import LowwaterError
@@ -117,6 +119,15 @@ def test_an_archive_that_was_cut_is_taken_for_missing(archive: Path, tmp_path: P
     with cut.open("r+b") as file:
         file.truncate(archive.stat().st_size - 1)
     assert class_archive(tmp_path) is None
+
+
+@pytest.mark.spark
+def test_workers_import_nothing_of_the_folder_in_which_they_are_started(spark: SparkSession) -> None:
+    def flags(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield pa.record_batch({"safe": pa.array([sys.flags.safe_path] * len(batch))})
+
+    assert spark.range(1).mapInArrow(flags, "safe boolean").toArrow().column("safe").to_pylist() == [True]
 
 
 @pytest.mark.spark

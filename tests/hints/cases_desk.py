@@ -74,10 +74,11 @@ def _unkept(desk: Desk, gone: bool) -> Said:
     return desk.run("export", "--lake", desk.lake, "--out", desk.folder / "out.pcap")
 
 
-def _token(desk: Desk, text: str | None) -> None:
+def _token(desk: Desk, text: str | None, mode: int = 0o600) -> None:
     path = desk.folder / "token.txt"
     if text is not None:
         path.write_text(text)
+        path.chmod(mode)
     access("127.0.0.1", path)
 
 
@@ -209,6 +210,18 @@ CASES = [
         lambda desk: _token(desk, "short"),
         "leave --token-file out, and a token is made",
         lambda desk: access("0.0.0.0", None).token and None,
+    ),
+    Case(
+        "a token file that others can read",
+        lambda desk: _token(desk, "a token of some length", 0o644),
+        "chmod o-rwx,g-w",
+        lambda desk: _token(desk, "a token of some length", 0o640),
+    ),
+    Case(
+        "no login beyond this machine",
+        lambda desk: access("0.0.0.0", None, login=False) and None,
+        "leave one of the two options out",
+        lambda desk: access("127.0.0.1", None, login=False) and None,
     ),
     Case(
         "a port of the pages that is taken",

@@ -248,7 +248,8 @@ def check_serve(place: Installation) -> None:
         line = next((line for line in server.stdout if "http://" in line), "")
         address = re.search(r"http://127\.0\.0\.1:\d+\S*", line)
         assert address, line
-        with urllib.request.urlopen(address[0].rstrip("."), timeout=60) as answer:
+        browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())  # the address logs in
+        with browser.open(address[0].rstrip("."), timeout=60) as answer:
             assert "main1" in answer.read().decode()
 
 

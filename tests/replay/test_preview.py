@@ -46,6 +46,16 @@ def test_rows_are_those_that_a_run_publishes(root: Path, request_: PreviewReques
     assert {path: path.stat().st_mtime_ns for path in root.rglob("*")} == before, "nothing is written"
 
 
+def test_nothing_of_the_folder_of_the_server_is_imported(
+    request_: PreviewRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("resource", "signal", "json", "lowwater"):
+        (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'run')!r}, 'w').close()")
+    monkeypatch.chdir(tmp_path)
+    assert run_preview(request_).queries
+    assert not (tmp_path / "run").exists()
+
+
 def test_a_range_is_cut_where_enough_packets_are_read(request_: PreviewRequest) -> None:
     """The rows are those of a request for that part, with every group of it."""
     text = "SELECT tb, count(*) AS n FROM main1.ETH GROUP BY time/60 AS tb"

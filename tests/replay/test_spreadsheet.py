@@ -6,11 +6,13 @@ import csv
 import io
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from lowwater_review.results.pages import _csv
 
-from lowwater.replay.command.row_files import FORMULA, spreadsheet_cell
+from lowwater.replay.command.row_files import FORMULA, spreadsheet_cell, spreadsheet_rows
 from tests import capturemaker as maker
 from tests.replay.support import lowwater
 
@@ -76,3 +78,18 @@ def test_what_a_document_says_is_for_a_spreadsheet_uses_the_option() -> None:
     for page in (root / "docs").rglob("*.md"):
         for line in page.read_text(encoding="utf-8").splitlines():
             assert "for a spreadsheet" not in line or "--spreadsheet" in line, f"{page}: {line}"
+
+
+def test_rows_and_downloads_have_no_formula(tmp_path: Path) -> None:
+    batch = pa.record_batch({"text": [*PAYLOADS, None], "number": [-1] * (len(PAYLOADS) + 1)})
+    safe = spreadsheet_rows(batch)
+    assert safe.schema == batch.schema
+    assert safe.column("text").to_pylist() == [*SHOWN, None] and safe.column("number") == batch.column("number")
+    downloaded = b"".join(_csv(batch.schema, iter([batch]))).decode()
+    assert [row[0] for row in csv.reader(io.StringIO(downloaded))] == ["text", *SHOWN, ""]
+
+
+@pytest.mark.parametrize("command", [("rows", "q"), ("tail", "q"), ("export", "--out", "x")])
+def test_every_command_that_writes_csv_has_the_option(command: tuple[str, ...], tmp_path: Path) -> None:
+    said = lowwater(*command, "--lake", tmp_path, "--format", "json", "--spreadsheet")
+    assert said.code in (1, 2) and "No such option" not in said.err

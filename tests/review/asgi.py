@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
@@ -17,10 +18,13 @@ class Answer:
     text: str
 
 
-def ask(
-    app: Any, path: str, method: str = "GET", query: str = "", headers: dict[str, str] | None = None, body: bytes = b""
-) -> Answer:
-    """One request; `path` is percent-encoded."""
+Message = dict[str, Any]
+
+
+def request(
+    path: str, headers: dict[str, str], method: str = "GET", query: str = "", body: bytes = b""
+) -> tuple[Message, Callable[[], Awaitable[Message]], list[Message], Callable[[Message], Awaitable[None]]]:
+    """A request as an app gets it, the list of what it answers, and what it answers by; `path` is percent-encoded."""
     scope = {
         "type": "http",
         "asgi": {"version": "3.0"},
@@ -33,20 +37,27 @@ def ask(
         "path": unquote(path),
         "raw_path": path.encode(),
         "query_string": query.encode(),
-        "headers": [(name.lower().encode(), value.encode()) for name, value in (headers or {}).items()],
+        "headers": [(name.lower().encode(), value.encode()) for name, value in headers.items()],
     }
-    sent: list[dict[str, Any]] = []
-
+    sent: list[Message] = []
     told = iter([{"type": "http.request", "body": body, "more_body": False}])
 
-    async def receive() -> dict[str, Any]:
+    async def receive() -> Message:
         for message in told:
             return message
         return await asyncio.Future()  # the client stays; whoever waits for its end is cancelled
 
-    async def send(message: dict[str, Any]) -> None:
+    async def send(message: Message) -> None:
         sent.append(message)
 
+    return scope, receive, sent, send
+
+
+def ask(
+    app: Any, path: str, method: str = "GET", query: str = "", headers: dict[str, str] | None = None, body: bytes = b""
+) -> Answer:
+    """One request; `path` is percent-encoded."""
+    scope, receive, sent, send = request(path, headers or {}, method, query, body)
     asyncio.run(app(scope, receive, send))
     start = next(each for each in sent if each["type"] == "http.response.start")
     body = b"".join(each.get("body", b"") for each in sent if each["type"] == "http.response.body")

@@ -5,13 +5,14 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from lowwater_review import Board
 from lowwater_review.app import create
 from lowwater_review.results import answers
-from lowwater_review.results.answers import Answer, Answers, wait_for
+from lowwater_review.results.answers import WAITING, WAITING_OF_ONE, Answer, Answers, BusyError, wait_for
 
 from lowwater.errors import LakeError
 from lowwater.lake.results.exploring import ResultTable
@@ -82,3 +83,68 @@ def test_a_page_shows_what_is_ready_and_the_rest_when_it_is_looked_at_again(
     assert "Look again" not in whole and "The rows whose" not in whole and "<svg" in whole
     wrong = ask(app, address, query=f"{HOUR}&column=cnt&op=%3D&value=many")
     assert wrong.status == 400 and "is no value of column" in wrong.text
+
+
+def test_few_answers_wait_of_one_person_and_in_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sixty people ask for a year each: the first are worked on in turn, the others hear it at once; none is lost."""
+    goes_on, worked = threading.Event(), []
+    monkeypatch.setattr(answers, "_LARGE", answers.Desk(1))
+    monkeypatch.setattr(answers, "give_back", lambda: None)
+
+    def make(number: int) -> Callable[[Callable[[int], None]], int]:
+        def made(watch: Callable[[int], None]) -> int:
+            goes_on.wait(60)
+            worked.append(number)
+            return number
+
+        return made
+
+    kept, taken = Answers(), []
+    for number in range(60):
+        with suppress(BusyError):
+            taken.append(kept.ask(number, 10_000, make(number), who=number))
+    assert len(taken) == WAITING
+    for number in range(3):
+        begin = time.monotonic()
+        with pytest.raises(BusyError, match="works on other answers"):
+            kept.ask(f"more {number}", 10_000, make(0), who="x")
+        assert not kept._kept.get(f"more {number}")
+        wait_for(0, taken[-1])  # nobody waits long for what is not begun
+        assert time.monotonic() - begin < answers.PATIENT / 2
+    goes_on.set()
+    assert all(answer.done.wait(60) for answer in taken)
+    assert [answer.value for answer in taken] == worked == list(range(WAITING))
+    mine = Answers()
+    goes_on.clear()
+    of_one = [mine.ask(number, 10_000, make(number), who="me") for number in range(WAITING_OF_ONE)]
+    with pytest.raises(BusyError):
+        mine.ask("one more", 10_000, make(0), who="me")
+    other = mine.ask("of another", 10_000, make(-1), who="you")
+    goes_on.set()
+    assert all(answer.done.wait(60) and answer.ready for answer in [*of_one, other]) and other.value == -1
+
+
+@pytest.mark.slow
+def test_another_site_makes_nothing_be_computed_and_a_link_does(tmp_path: Path) -> None:
+    app = create(Board(*make_results(tmp_path)))
+    followed = {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document", "Sec-Fetch-User": "?1"}
+    for address in ("/results/q/flows", "/results/q/flows/rows.csv", "/results/q/flows/plot.json", "/act/backfill/q"):
+        query = f"{HOUR}&start=2026-01-01T00:00:00Z&end=2026-01-01T01:00:00Z"
+        assert ask(app, address, query=query, headers={"Sec-Fetch-Site": "cross-site"}).status == 403, address
+        frame = {"Sec-Fetch-Site": "cross-site", **followed, "Sec-Fetch-Dest": "iframe"}
+        assert ask(app, address, query=query, headers=frame).status == 403, address
+        for site in ({"Sec-Fetch-Site": "cross-site", **followed}, {"Sec-Fetch-Site": "same-origin"}, {}):
+            assert ask(app, address, query=query, headers=site).status == 200, address
+
+
+def test_a_task_that_fails_takes_no_place_of_others() -> None:
+    """More tasks than there are threads fail in a way that nobody foresaw; the next one is worked on."""
+    desk, done = answers.Desk(2), threading.Event()
+
+    def fails() -> None:
+        raise RuntimeError("unforeseen")
+
+    for _ in range(6):
+        desk.put("me", fails)
+    desk.put("me", done.set)
+    assert done.wait(60)

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
+import socket
 import subprocess
 import sys
 import urllib.request
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
+from urllib.parse import urlsplit
 
 import pytest
 from lowwater_review import Board
 from lowwater_review.app import create
-from lowwater_review.login import Door
+from lowwater_review.login import GUESSING, IDLE, LASTS, Door, Sessions
 from lowwater_review.serving import Access, access, guarded, is_loopback
 
+from lowwater.errors import LowwaterError
 from tests.replay.support import ROOT
-from tests.review.asgi import ask
+from tests.review.asgi import ask, request
 from tests.review.ledgers import make
 
 TOKEN = "a token of some length"
@@ -66,12 +71,90 @@ def test_a_login_gives_a_cookie_for_the_pages(lake: tuple[Path, Path]) -> None:
 
 
 def test_on_loopback_only_its_own_names_are_answered(lake: tuple[Path, Path]) -> None:
-    allowed = access("127.0.0.1", None)
+    allowed = access("127.0.0.1", None, login=False)
     assert allowed.token is None and access("0.0.0.0", None).token is not None and access("0.0.0.0", None).hosts is None
     app = guarded(Board(*lake), allowed)
     for host, status in {"127.0.0.1:1": 200, "localhost": 200, "[::1]:80": 200, "evil.example:1": 421, "": 421}.items():
         assert ask(app, "/index.html", headers={"Host": host}).status == status, host
     assert not is_loopback("evil.example") and not is_loopback("10.0.0.1")
+
+
+def test_a_session_ends_by_itself_by_a_logout_and_with_the_server(lake: tuple[Path, Path]) -> None:
+    now = 0.0
+    pages = guarded(Board(*lake), Access(None, None))
+    app = Door(pages, TOKEN, None, 0, Sessions(lambda: now))
+
+    def logged_in() -> dict[str, str]:
+        answer = ask(app, "/login", query=f"token={TOKEN.replace(' ', '+')}")
+        assert answer.status == 303 and answer.headers["location"] == "/index.html"
+        return {"Cookie": answer.headers["set-cookie"].partition(";")[0]}
+
+    first, second = logged_in(), logged_in()
+    assert first != second
+    for _ in range(3):
+        now += IDLE - 1
+        assert ask(app, "/index.html", headers=first).status == 200
+    assert ask(app, "/index.html", headers=second).status == 401, "nobody used it"
+    now += LASTS
+    assert ask(app, "/index.html", headers=first).status == 401
+    third = logged_in()
+    assert ask(app, "/logout", headers=third).status == 404, "a link ends nothing"
+    assert ask(app, "/logout", "POST", headers=third).status == 303
+    assert ask(app, "/index.html", headers=third).status == 401
+    fourth = logged_in()
+    assert ask(Door(pages, TOKEN, None, 0), "/index.html", headers=fourth).status == 401, "another server"
+
+
+@pytest.mark.parametrize(("headers", "secure"), [({}, False), ({"X-Forwarded-Proto": "http, https"}, True)])
+def test_a_cookie_that_came_by_tls_goes_by_tls_alone(
+    lake: tuple[Path, Path], headers: dict[str, str], secure: bool
+) -> None:
+    app = Door(guarded(Board(*lake), Access(None, None)), "t" * 20, None, pause=0)
+    answer = ask(app, "/login", query=f"token={'t' * 20}", headers=headers)
+    assert ("; Secure" in answer.headers["set-cookie"]) == secure
+
+
+def test_headers_are_bounded_before_anything_reads_them(lake: tuple[Path, Path]) -> None:
+    app = Door(guarded(Board(*lake), Access(None, None)), TOKEN, None, pause=0)
+    for headers in (
+        {"Cookie": "\\" * 64_000},
+        {"Authorization": "Bearer " + "x" * 10_000},
+        {f"X-{number}": "x" * 8_000 for number in range(9)},
+    ):
+        assert ask(app, "/index.html", headers=headers).status == 431
+    quoted = {"Cookie": 'a="' + "\\" * 8_000 + "; " + "b=" + ";" * 100}
+    assert ask(app, "/index.html", headers=quoted).status == 401
+
+
+def test_guesses_take_turns_and_few_of_them_wait(lake: tuple[Path, Path]) -> None:
+    """Forty at once: the right one among those that wait is let in, whoever else guesses."""
+    app = Door(guarded(Board(*lake), Access(None, None)), TOKEN, None, pause=0.001)
+
+    async def one(number: int) -> int:
+        token = TOKEN if number == 20 else number
+        scope, receive, sent, send = request("/index.html", {"Authorization": f"Bearer {token}"})
+        await app(scope, receive, send)
+        return int(sent[0]["status"])
+
+    async def together() -> list[int]:
+        return await asyncio.gather(*(one(number) for number in range(40)))
+
+    statuses = asyncio.run(together())
+    assert statuses == [200 if number == 20 else 401 if number < GUESSING else 429 for number in range(40)]
+
+
+def test_a_token_that_others_can_read_is_none(tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text(TOKEN)
+    for mode, fits in ((0o600, True), (0o440, True), (0o640, True), (0o644, False), (0o660, False), (0o604, False)):
+        token.chmod(mode)
+        if fits:
+            assert access("127.0.0.1", token).token == TOKEN
+        else:
+            with pytest.raises(LowwaterError, match="other users of this machine"):
+                access("127.0.0.1", token)
+    with pytest.raises(LowwaterError, match="others reach"):
+        access("0.0.0.0", None, login=False)
 
 
 @pytest.mark.slow
@@ -81,8 +164,20 @@ def test_a_server_answers_and_ends(lake: tuple[Path, Path]) -> None:
         assert server.stderr is not None
         address = server.stderr.readline().strip()
         assert address.startswith("http://127.0.0.1:")
-        with urllib.request.urlopen(f"{address}index.html", timeout=300) as answer:
+        opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+        with opener.open(address, timeout=300) as answer:
             assert answer.status == 200 and b"January 2025" in answer.read()
+            assert answer.url.endswith("/index.html") and "token" not in answer.url
             assert "server" not in {name.lower() for name in answer.headers}
+        parts = urlsplit(address)
+        with pytest.raises(HTTPError, match="401") as refused:
+            urllib.request.urlopen(f"http://{parts.netloc}/index.html", timeout=300)
+        refused.value.close()
+        with socket.create_connection((str(parts.hostname), parts.port), timeout=300) as flood:
+            flood.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n")
+            sent = 0
+            with pytest.raises(OSError):  # it takes no more, long before the end
+                while sent < 64 << 20:
+                    sent += flood.send(b"X-Long: " + b"x" * 8_000 + b"\r\n")
         server.terminate()
         server.wait(120)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -13,9 +15,11 @@ import pytest
 from fastapi import FastAPI
 from lowwater_review import Board
 from lowwater_review.app import create
+from lowwater_review.checking import WAITING, Checker
 
 from lowwater.replay.preview.texts import LONGEST
 from tests.browser import chromium, served
+from tests.plan.test_shared_expressions import chain
 from tests.review.asgi import Answer, ask
 from tests.review.ledgers import HOSTILE
 from tests.review.resultlake import make_results
@@ -123,7 +127,7 @@ def test_who_sees_no_query_set_reads_no_packets(made: tuple[Path, Path]) -> None
 
 def test_other_sites_start_no_preview_and_nothing_is_posted(app: FastAPI) -> None:
     answer = write(app, TEXT, {"Sec-Fetch-Site": "cross-site"}, action="try", **RANGE)
-    assert "Another site asked for this preview" in answer.text and "<td>" not in answer.text
+    assert "Another site sent this text" in answer.text and "<td>" not in answer.text
     for path in ("/write/index.html", "/write/check"):
         for method in ("POST", "PUT", "DELETE", "PATCH"):
             assert ask(app, path, method, query=urlencode({"text": TEXT, "action": "try"})).status == 405
@@ -181,3 +185,32 @@ def test_in_a_browser_by_the_keyboard_alone(address: str) -> None:
             page.set_viewport_size({"width": width, "height": 900})
             assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert wrong == []
+
+
+def test_a_text_that_takes_long_is_given_up_and_the_next_one_is_checked(made: tuple[Path, Path]) -> None:
+    """A process that answers nothing, one that ends, and the real one; no other text waits for ever."""
+    lake = made[0]
+    for program in ("import time; time.sleep(60)", "pass"):
+        checker = Checker(0.5, [sys.executable, "-c", program])
+        assert "takes too long" in checker.check(lake, TEXT, "q", ["main1"])["error"]
+        assert checker._process is None
+    checker = Checker()
+    texts = [f"SELECT time, len + {number} AS x FROM main1.TCP" for number in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda text: checker.check(lake, text, "q", ["main1"]), texts))
+    busy = [each for each in found if "Other texts are being checked" in each["error"]]
+    assert len(busy) == 8 - (WAITING + 1) and all(each["queries"] for each in found if each not in busy)
+    checker.end()
+
+
+def test_another_site_makes_the_server_check_nothing(app: FastAPI) -> None:
+    for site in ("cross-site", "same-site"):
+        headers = {"Sec-Fetch-Site": site}
+        answer = ask(app, "/write/check", query=urlencode({"text": TEXT}), headers=headers)
+        assert answer.status == 403 and "Another site" in answer.text
+        answer = write(app, TEXT, headers)
+        assert answer.status == 200 and "Another site" in answer.text and "GROUP BY" in answer.text
+
+
+def test_a_chain_that_doubles_is_checked(app: FastAPI) -> None:
+    assert check(app, chain("items", 60))["problems"] == []

@@ -39,6 +39,7 @@ CAPTURES, TABLES = ("pcap", "pcapng"), ("csv", "json", "parquet")
     help="Default: as the name ends, else pcap for one interface, pcapng for several; csv for records.",
 )
 @click.option("--force", is_flag=True, help="Replace a file that is there.")
+@options.SPREADSHEET
 def export(
     lake: PurePath,
     out: Path,
@@ -49,6 +50,7 @@ def export(
     protocol: str | None,
     form: str | None,
     force: bool,
+    spreadsheet: bool,
 ) -> None:
     """Gives back a capture of the packets that a condition selects, with the bytes that ingest kept of them.
 
@@ -61,7 +63,7 @@ def export(
     """
     if start is not None and end is not None and start >= end:
         raise click.UsageError("--to must be after --from")
-    _export(lake, out, links, start, end, where, protocol, form, force)
+    _export(lake, out, links, start, end, where, protocol, form, force, spreadsheet)
 
 
 def _export(
@@ -74,6 +76,7 @@ def _export(
     protocol: str | None,
     form: str | None,
     force: bool,
+    spreadsheet: bool,
 ) -> None:
     """Writes the selected packets or records to a file or to standard output, and prints their number.
 
@@ -87,6 +90,7 @@ def _export(
         protocol: protocol of the packets and of the columns in `where`; None for ETH.
         form: one of CAPTURES and TABLES; None to choose by the name of the file.
         force: whether to replace an existing file.
+        spreadsheet: whether texts in CSV are made safe for a spreadsheet.
 
     Raises:
         LowwaterError: the file exists already, or cannot be written; see also `select` and `write_selection`.
@@ -103,8 +107,10 @@ def _export(
     until = END_OF_TIME if end is None else end
     if config.link(links[0]).kind != "pcap":
         _check_records(links[0], form, protocol)
-        _export_records(lake, config, links[0], where, start or 0, until, form, out)
+        _export_records(lake, config, links[0], where, start or 0, until, form, out, spreadsheet)
         return
+    if spreadsheet:
+        raise click.UsageError("--spreadsheet goes with --format csv, of links whose records are no packets")
     if form in TABLES:
         raise LowwaterError(f"--format {form}: link {links[0]!r} has packets", "give --format pcap or pcapng")
     predicate = read_predicate(where, protocol or "ETH")
@@ -150,7 +156,15 @@ def _check_records(link: str, form: str | None, protocol: str | None) -> None:
 
 
 def _export_records(
-    lake: Lake, config: Config, link: str, where: str | None, start: int, end: int, form: str | None, out: Path
+    lake: Lake,
+    config: Config,
+    link: str,
+    where: str | None,
+    start: int,
+    end: int,
+    form: str | None,
+    out: Path,
+    spreadsheet: bool,
 ) -> None:
     """Writes the selected records of a link, and prints how many there are.
 
@@ -169,12 +183,16 @@ def _export_records(
     selection = select_records(lake, config, link, where, start, end)
     suffix = {"jsonl": "json", "ndjson": "json"}.get(out.suffix[1:].lower(), out.suffix[1:].lower())
     chosen = form or (suffix if suffix in TABLES else "csv")
+    if spreadsheet and chosen != "csv":
+        raise click.UsageError("--spreadsheet goes with --format csv")
     count = 0
     with Terminal(stderr=True).working("writing records") as working:
 
         def write(file: IO[bytes]) -> None:
             nonlocal count
-            count = write_records(selection, chosen, file, lambda records: working(f"writing records: {records:,}"))
+            count = write_records(
+                selection, chosen, file, lambda records: working(f"writing records: {records:,}"), spreadsheet
+            )
 
         _write(out, write)
     say(f"{'1 record' if count == 1 else f'{count:,} records'} to {_shown(out)}", err=True)

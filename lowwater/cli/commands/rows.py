@@ -41,8 +41,16 @@ NOTES = 5
     show_default=True,
 )
 @options.INSTANTS
+@options.SPREADSHEET
 def rows(
-    query: str, lake: PurePath, start: int | None, end: int | None, limit: int | None, form: str, instants: bool
+    query: str,
+    lake: PurePath,
+    start: int | None,
+    end: int | None,
+    limit: int | None,
+    form: str,
+    instants: bool,
+    spreadsheet: bool,
 ) -> None:
     """Shows the published rows of a query, in the order of time.
 
@@ -54,14 +62,19 @@ def rows(
     """
     from lowwater.lake.layout import open_lake
     from lowwater.lake.results.visible import published_rows
-    from lowwater.replay.command.row_files import with_texts
+    from lowwater.replay.command.row_files import spreadsheet_rows, with_texts
 
     if start is not None and end is not None and start >= end:
         raise click.UsageError("--to must be after --from")
+    if spreadsheet and form != "csv":
+        raise click.UsageError("--spreadsheet goes with --format csv")
     published = published_rows(open_lake(lake, make=False), query, start, end, instants)
     if limit is None and form == "table":
         limit = SHOWN
-    _FORMATS[form]((*published.columns, *published.instants), map(with_texts, published.batches(limit)))
+    batches = map(with_texts, published.batches(limit))
+    _FORMATS[form](
+        (*published.columns, *published.instants), map(spreadsheet_rows, batches) if spreadsheet else batches
+    )
     count = published.rows if limit is None else min(limit, published.rows)
     if count < published.rows:
         say(f"{count:,} of {published.rows:,} rows; --limit gives more", err=True)

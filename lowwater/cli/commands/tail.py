@@ -35,7 +35,10 @@ CONTROL = ("_kind", "_last", "_until", "_version")
 @click.option(
     "--every", default="1s", type=options.DURATION, help="Time between two looks at the log.", show_default=True
 )
-def tail(stream: str, lake: PurePath, start: int | None, follow: bool, form: str, every: int) -> None:
+@options.SPREADSHEET
+def tail(
+    stream: str, lake: PurePath, start: int | None, follow: bool, form: str, every: int, spreadsheet: bool
+) -> None:
     """Prints the rows of a published stream, and what is promised after each interval.
 
     \b
@@ -49,9 +52,13 @@ def tail(stream: str, lake: PurePath, start: int | None, follow: bool, form: str
 
     if every <= 0:
         raise click.BadParameter("--every must be above 0")
+    if spreadsheet and form != "csv":
+        raise click.UsageError("--spreadsheet goes with --format csv")
     begin = newest_begin(lake, stream) if start is None else start
     with subscribe(lake, stream, since=begin, wait=every / 1e9) as subscription, until_stopped(subscription.stop):
-        write: Callable[[Change], None] = (_Csv if form == "csv" else _Json)(subscription.columns)
+        write: Callable[[Change], None] = (
+            _Csv(subscription.columns, spreadsheet) if form == "csv" else _Json(subscription.columns)
+        )
         changes = iter(subscription) if follow else iter(subscription.poll, None)
         for change in changes:
             write(change)
@@ -59,16 +66,19 @@ def tail(stream: str, lake: PurePath, start: int | None, follow: bool, form: str
 
 
 class _Csv:
-    """Writes changes as CSV."""
+    """Writes changes as CSV, also such that no text is a formula of a spreadsheet."""
 
-    def __init__(self, columns: tuple[str, ...]) -> None:
+    def __init__(self, columns: tuple[str, ...], spreadsheet: bool) -> None:
+        from lowwater.replay.command.row_files import spreadsheet_rows
+
+        self._rows = spreadsheet_rows if spreadsheet else None
         self._columns, self._writer = columns, csv.writer(sys.stdout, lineterminator="\n")
         self._writer.writerow([*columns, *CONTROL])
 
     def __call__(self, change: Change) -> None:
         if change.late:
             self._control("restated", change, {}, change.start, change.end)
-        for batch in change.batches():
+        for batch in map(self._rows, change.batches()) if self._rows else change.batches():
             for values in zip(*(_values(column) for column in batch.columns), strict=True):
                 cells = [_safe(value) if isinstance(value, str) else value for value in values[:-1]]
                 self._writer.writerow([*cells, "row", values[-1], "", change.version])

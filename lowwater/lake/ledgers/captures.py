@@ -6,10 +6,11 @@ Written by ingest; read by coverage, the digest, the packet reader and status.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 import pyarrow as pa
@@ -17,10 +18,21 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lowwater.config import Link
+from lowwater.instants import SECOND
 from lowwater.lake.datasets import pads
 from lowwater.lake.layout import CAPTURES, MALFORMED, Lake
 from lowwater.lake.opened import ValuesByState, cached_value
-from lowwater.lake.tables import append_rows, column_values, files_dataset, lake_errors, quote, read_rows, replace_rows
+from lowwater.lake.tables import (
+    append_rows,
+    column_values,
+    files_dataset,
+    files_of,
+    lake_errors,
+    quote,
+    read_rows,
+    replace_rows,
+)
+from lowwater.link_names import family_of
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -41,6 +53,14 @@ def left_out_words(counts: Mapping[str, int]) -> str:
     if len(types) > _SHOWN_TYPES:
         words.append(f"{len(types) - _SHOWN_TYPES} more types {sum(counts[name] for name in types[_SHOWN_TYPES:]):,}")
     return f"records of other types are left out: {', '.join(words)}" if words else ""
+
+
+class CopiedFile(NamedTuple):
+    """A file with the records of a capture: its sha256, its size (bytes), and when it was seen (ns)."""
+
+    sha256: str
+    bytes: int
+    seen_at: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +105,25 @@ class Capture:
     late: int | None = None
     by_hand: bool | None = None
     left_out: str | None = None
+    source: str | None = None
+    lull: int | None = None
+    file_first: int | None = None
+    file_largest: int | None = None
+    rotated: bool | None = None
+    sha256: str | None = None
+    head: str | None = None
+    copies: str | None = None
+    absent: str | None = None
+
+    @property
+    def file_digest(self) -> str:
+        """sha256 of the file, hex."""
+        return self.sha256 or self.capture
+
+    @property
+    def copied_to(self) -> dict[str, CopiedFile]:
+        """Other files with the same records that lay beside it, by path."""
+        return {path: CopiedFile(*facts) for path, facts in json.loads(self.copies or "{}").items()}
 
     @property
     def left_out_counts(self) -> dict[str, int]:
@@ -93,23 +132,50 @@ class Capture:
         return counts
 
     @property
+    def absent_fields(self) -> list[str]:
+        """Fields of the protocol that the file lacks, where it has columns that no field reads."""
+        fields: list[str] = json.loads(self.absent or "[[], []]")[0]
+        return fields
+
+    @property
+    def unknown_columns(self) -> list[str]:
+        """Columns of the file that no field reads, where it lacks fields."""
+        columns: list[str] = json.loads(self.absent or "[[], []]")[1]
+        return columns
+
+    @property
+    def renamed(self) -> bool:
+        """Whether it was ingested when single interfaces, and those with unusual names, had other links than now."""
+        if self.source is not None:
+            return False
+        name, tail = self.interface or "", self.link.partition("/")[2]
+        if not tail:  # an interface without a name had its number
+            return self.interfaces in (None, 1) and name not in ("", "0")
+        return name != "" and (name != tail or name.isdigit() or "\ufffd" in name)
+
+    @property
     def declared(self) -> tuple[int, int] | None:
         """Declared coverage [from, to), ns; None without a declaration."""
         if self.declared_from is None or self.declared_to is None:
             return None
         return self.declared_from, self.declared_to
 
+    @property
+    def is_declared(self) -> bool:
+        """Whether a person declared its coverage, by `--covers` or a line of `covers`: a rotation makes up its end. An
+        older ledger tells only the first."""
+        return self.declared is not None and bool(self.by_hand if self.rotated is None else not self.rotated)
+
     def claims(self, start: int, end: int) -> bool:
         """Whether its declared coverage meets [start, end), ns."""
         return self.declared is not None and self.declared[0] < end and self.declared[1] > start
 
     @property
-    def order(self) -> tuple[int, str, int]:
-        """Sort key of a link's captures (T1): declared start, else median, then sha256."""
-        start = self.declared_from
-        if start is None:
-            start = self.covers_from if self.median is None else self.median
-        return start, self.capture, self.covers_from
+    def order(self) -> tuple[int, int, str, int]:
+        """Sort key of a link's captures (T1): declared start, else median; then median; then identity."""
+        median = self.covers_from if self.median is None else self.median
+        start = median if self.declared_from is None else self.declared_from
+        return start, median, self.capture, self.covers_from
 
     def admits(self, link: Link) -> bool:
         """Whether the current max_jump flags the same records as at ingest (T3)."""
@@ -132,7 +198,13 @@ class Captures(Sequence[Capture]):
 
     Args:
         rows: the captures, in order.
+
+    Attributes:
+        beside: the other files of the link, which do not declare this interface of it: they cover it too (T5). A row of
+            another interface stands for each.
     """
+
+    beside: Sequence[Capture] = ()
 
     def __init__(self, rows: Iterable[Capture] = ()) -> None:
         self._rows: tuple[Capture, ...] | None = tuple(rows)
@@ -142,12 +214,14 @@ class Captures(Sequence[Capture]):
 
     @staticmethod
     def of_ledger(rows: pa.Table) -> Captures:
-        """Takes the rows of a link as the ledger has them, in any order."""
-        start = pc.coalesce(rows.column("declared_from"), rows.column("median"), rows.column("covers_from"))
-        keys = [("start", "ascending"), ("capture", "ascending"), ("covers_from", "ascending")]
-        ordered = rows.take(pc.sort_indices(rows.append_column("start", start), sort_keys=keys))
+        """Takes the rows of a link as the ledger has them, in any order, with the coverage in force (T5)."""
+        median = pc.coalesce(rows.column("median"), rows.column("covers_from"))
+        keyed = rows.append_column("start", pc.coalesce(rows.column("declared_from"), median))
+        keyed = keyed.append_column("middle", median)
+        keys = [(name, "ascending") for name in ("start", "middle", "capture", "covers_from")]
+        ordered = rows.take(pc.sort_indices(keyed, sort_keys=keys))
         captures = Captures()
-        captures._rows, captures._size, captures._columns = None, rows.num_rows, _packed(ordered)
+        captures._rows, captures._size, captures._columns = None, rows.num_rows, _packed(in_force(ordered))
         return captures
 
     @staticmethod
@@ -222,9 +296,9 @@ class Captures(Sequence[Capture]):
         if tolerance not in self._joined:
             stretches: list[tuple[int, int]] = []
             ended_well = False  # whether the capture at the end of the last range ended cleanly
-            begins, ends = self._coverage
+            begins, ends, whole = self._covered
             order = np.lexsort((ends, begins))
-            well = self._well[order].tolist()
+            well = (whole[order] > 0).tolist()
             for begin, end, ends_well in zip(begins[order].tolist(), ends[order].tolist(), well, strict=True):
                 if end <= begin:
                     continue
@@ -240,17 +314,35 @@ class Captures(Sequence[Capture]):
     @cached_property
     def begin(self) -> int | None:
         """Begin of the earliest coverage, ns; None without a capture."""
-        return int(self._coverage[0].min()) if self._size else None
+        return int(self._covered[0].min()) if self._size else None
 
     @cached_property
     def end(self) -> int | None:
         """End of the latest coverage, ns; None without a capture."""
-        return int(self._coverage[1].max()) if self._size else None
+        return int(self._covered[1].max()) if self._size else None
 
     @cached_property
     def ends_well(self) -> bool:
         """Whether the capture with the latest coverage is whole."""
-        return bool(np.any(self._well & (self._coverage[1] == (self.end or 0))))
+        return bool(np.any((self._covered[2] > 0) & (self._covered[1] == (self.end or 0))))
+
+    def beyond(self, start: int, end: int) -> NDArray[np.int64]:
+        """Returns the captures with records before `start`, or at or after `end`, ns.
+
+        Returns:
+            shape (3, n): index of each, and the first and the last arrival that a record of it may have, ns.
+        """
+        if (start, end) not in self._beyond:
+            smallest, largest = self._records
+            places = np.flatnonzero((largest >= 0) & ((smallest < start) | (largest >= end)))
+            clocks = np.array(self.clocks, np.int64)[places]
+            arrivals = (np.maximum(stamps[places], clocks) for stamps in (self.numbers("first"), largest))
+            self._beyond[start, end] = np.vstack([places, *arrivals])
+        return self._beyond[start, end]
+
+    @cached_property
+    def _beyond(self) -> dict[tuple[int, int], NDArray[np.int64]]:
+        return {}
 
     @cached_property
     def _joined(self) -> dict[int, list[tuple[int, int]]]:
@@ -275,6 +367,15 @@ class Captures(Sequence[Capture]):
         places: list[int] = np.flatnonzero((smallest < end) & (largest >= start)).tolist()
         return places
 
+    def arriving(self, read_from: int, start: int, end: int) -> list[int]:
+        """Returns the indices of captures with records of [read_from, end), ns, or that may arrive in [start, end)."""
+        (smallest, largest), clocks = self._records, np.array(self.clocks, np.int64)
+        some = smallest < NEVER[0]
+        read = (smallest < end) & (largest >= read_from)
+        arrive = (clocks < end) & (np.maximum(largest, clocks) >= start)
+        places: list[int] = np.flatnonzero(some & (read | arrive)).tolist()
+        return places
+
     def covering(self, start: int, end: int) -> list[int]:
         """Returns the indices of captures whose coverage, or records, meet [start, end), ns."""
         (covers_from, covers_to), (smallest, largest) = self._coverage, self._records
@@ -288,8 +389,9 @@ class Captures(Sequence[Capture]):
         return places
 
     def ending(self, at: int) -> list[Capture]:
-        """Returns the captures whose coverage ends at an instant, ns."""
-        return [self[index] for index in np.flatnonzero(self._coverage[1] == at).tolist()]
+        """Returns the captures, also those beside them, whose coverage ends at an instant, ns."""
+        own = [self[index] for index in np.flatnonzero(self._coverage[1] == at).tolist()]
+        return [*own, *(Captures.of(self.beside).ending(at) if self.beside else ())]
 
     def damaged(self) -> NDArray[np.int64]:
         """Returns where the coverage of captures begins (ns) that are cut, or have malformed records."""
@@ -302,9 +404,11 @@ class Captures(Sequence[Capture]):
         return np.vstack([self.numbers("covers_from"), self.numbers("covers_to")])
 
     @cached_property
-    def _well(self) -> NDArray[np.bool_]:
-        well: NDArray[np.bool_] = (self.numbers("ended_cleanly") > 0) & (self.numbers("growing") == 0)
-        return well
+    def _covered(self) -> NDArray[np.int64]:
+        """Begin and end of the coverage of these captures and of those beside them, and whether each ends well."""
+        well = (self.numbers("ended_cleanly") > 0) & (self.numbers("growing") == 0)
+        own = np.vstack([self._coverage, well])
+        return np.hstack([own, Captures.of(self.beside)._covered]) if self.beside else own
 
     @cached_property
     def _records(self) -> NDArray[np.int64]:
@@ -313,6 +417,43 @@ class Captures(Sequence[Capture]):
         return np.vstack([np.where(without, NEVER[0], smallest), np.where(without, NEVER[1], largest)])
 
 
+def in_force(rows: pa.Table) -> pa.Table:
+    """Returns the captures of a link with the coverage that is in force beside one another (T5).
+
+    A rotation says when a file should end, not that the recorder recorded until then. So a file whose coverage is made
+    up from a rotation ends at its last record if another one begins inside of it. Files of one instant in their names
+    follow one another in the order of their records, and all but the first begin at their first record.
+
+    Args:
+        rows: the captures as the ledger has them, in the order of T1.
+    """
+    if rows.num_rows < 2:
+        return rows
+    of = {name: rows.column(name) for name in rows.column_names}
+    by_hand, declares = pc.fill_null(of["by_hand"], False), pc.is_valid(of["declared_from"])
+    rotated = _array(pc.and_(declares, pc.coalesce(of["rotated"], pc.invert(by_hand))))  # older ledgers do not say
+    first = _array(pc.fill_null(pc.coalesce(of["file_first"], of["first"]), -1))
+    largest = _array(pc.fill_null(pc.coalesce(of["file_largest"], of["largest"]), -1))
+    begins, ends = _array(of["covers_from"]).copy(), _array(of["covers_to"]).copy()
+    again = np.zeros(len(begins), bool)
+    again[1:] = rotated[1:] & (begins[1:] == begins[:-1]) & (first[1:] >= 0)
+    begins = np.where(again, np.clip(first, begins, ends), begins)
+    ordered = np.append(np.unique(begins), np.iinfo(np.int64).max)
+    following = ordered[np.searchsorted(ordered, begins, side="right")]
+    ends = np.where(rotated & (following < ends - NAMED_TO), np.clip(largest, begins, ends), ends)
+    for name, values in (("covers_from", begins), ("covers_to", ends)):
+        at = rows.schema.get_field_index(name)
+        rows = rows.set_column(at, rows.schema.field(at), pa.array(values, pa.int64()))
+    return rows
+
+
+def _array(column: pa.ChunkedArray) -> NDArray[Any]:
+    array: NDArray[Any] = column.to_numpy()
+    return array
+
+
+NAMED_TO = SECOND
+"""Names of files tell their begin to a second: one that begins so little before the end of another follows it."""
 NEVER = int(np.iinfo(np.int64).max), -1
 """Smallest and largest instant of a capture without a sane record, where captures of a range are looked for."""
 MOST_MADE = 4_096
@@ -344,15 +485,19 @@ def read_captures(lake: Lake, links: Iterable[str]) -> dict[str, Captures]:
     A link is read again only if files of it have come or gone.
     """
     with lake_errors(f"{lake.captures}: the table cannot be read"):
-        known = cached_value(lake.captures, "capture files", files_by_link)
-        return {link: _link_captures(lake, link, known.get(link, ())) for link in sorted(set(links))}
+        asked, known = sorted(set(links)), cached_value(lake.captures, "capture files", files_by_link)
+        families: dict[str, list[tuple[str, str]]] = {}
+        for link, files in known.items():
+            families.setdefault(family_of(link), []).extend((link, name) for name in files)
+        read = {name: _family_captures(lake, name, families.get(name, [])) for name in set(map(family_of, asked))}
+        return {link: read[family_of(link)].get(link) or Captures() for link in asked}
 
 
 def files_by_link(table: DeltaTable | None) -> dict[str, tuple[str, ...]]:
     """Names the files of each link of a table that is divided by links."""
     if table is None:
         return {}
-    files = pa.table(table.get_add_actions(flatten=True))
+    files = files_of(table)
     if not files.num_rows:
         return {}
     by_link: dict[str, list[str]] = {}
@@ -365,12 +510,53 @@ _READ = ValuesByState(512)
 """Captures of links of all lakes of the process."""
 
 
-def _link_captures(lake: Lake, link: str, files: tuple[str, ...]) -> Captures:
-    def read() -> Captures:
-        parts = [(name, pads.field("link") == link) for name in files]
-        return Captures.of_ledger(files_dataset(lake.captures, parts, CAPTURES).to_table())
+def _family_captures(lake: Lake, family: str, files: Sequence[tuple[str, str]]) -> dict[str, Captures]:
+    """Reads the captures of a link and its interfaces, by link; `files` are (link, file of the ledger)."""
 
-    return _READ.get((lake.captures, link), files, read)  # names of files are unique
+    def read() -> dict[str, Captures]:
+        parts = [(name, pads.field("link") == link) for link, name in files]
+        return by_interface(files_dataset(lake.captures, parts, CAPTURES).to_table())
+
+    return _READ.get((lake.captures, family), tuple(name for _, name in files), read)  # names of files are unique
+
+
+def by_interface(rows: pa.Table) -> dict[str, Captures]:
+    """Divides the rows of a link and its interfaces by link, each with the files beside it (T5).
+
+    Args:
+        rows: rows of the ledger, in any order.
+    """
+    links = rows.column("link")
+    captures = {link: Captures.of_ledger(rows.filter(pc.equal(links, link))) for link in pc.unique(links).to_pylist()}
+    if len(captures) < 2:
+        return captures
+    sources, attempts = rows.column("source").to_pylist(), rows.column("attempt").to_pylist()
+    several = {attempt for attempt, count in Counter(attempts).items() if count > 1}
+    files: dict[str, dict[str, int]] = {}
+    for at, (link, source, attempt) in enumerate(zip(links.to_pylist(), sources, attempts, strict=True)):
+        files.setdefault(source or source_of(link, attempt in several), {}).setdefault(attempt, at)
+    for own in captures.values():
+        declaring = set(own.values("attempt"))
+        beside = [
+            at
+            for of_source in files.values()
+            if not declaring.isdisjoint(of_source)
+            for attempt, at in of_source.items()
+            if attempt not in declaring
+        ]
+        if beside:
+            own.beside = Captures.of_ledger(rows.take(pa.array(beside)))
+    return captures
+
+
+def source_of(link: str, several: bool) -> str:
+    """Returns the link that a file was ingested for, where an old ledger does not say.
+
+    Args:
+        link: link of a row of the file.
+        several: whether the file has several rows.
+    """
+    return family_of(link) if several else link
 
 
 def _values(column: Any, size: int, pool: dict[int, int]) -> list[Any]:
@@ -393,49 +579,60 @@ def family_captures(lake: Lake, link: str) -> list[Capture]:
 
 
 def interface_links(links: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """Finds links that stand for their interfaces (T1): they have no captures, but links below them are in `links`.
+    """Finds links that stand for their interfaces (T1): links below them are in `links`, and perhaps they themselves.
 
     Example:
-        >>> interface_links(["a/eth0", "a/eth1", "b", "b/eth0"])
-        {'a': ('a/eth0', 'a/eth1')}
+        >>> interface_links(["a/eth0", "a/eth1", "b", "b/eth0", "c"])
+        {'a': ('a/eth0', 'a/eth1'), 'b': ('b', 'b/eth0')}
     """
-    names = set(links)
-    parents = {link.partition("/")[0] for link in names} - names
-    return {
-        parent: tuple(sorted(link for link in names if link.startswith(f"{parent}/"))) for parent in sorted(parents)
-    }
+    families: dict[str, list[str]] = {}
+    for link in sorted(set(links)):
+        families.setdefault(family_of(link), []).append(link)
+    return {family: tuple(members) for family, members in families.items() if members != [family]}
+
+
+def standing_for(name: str, links: Sequence[str]) -> list[str]:
+    """Returns the links that a name stands for: the link, and those of its interfaces; none without captures.
+
+    Example:
+        >>> standing_for("a", ["a/eth0", "a/eth1", "b"]), standing_for("c", ["b"])
+        (['a/eth0', 'a/eth1'], [])
+    """
+    return [link for link in links if link == name or link.startswith(f"{name}/")]
 
 
 def put_captures(lake: Lake, rows: Sequence[Capture], replaced: Sequence[Capture] = ()) -> None:
-    """Writes ledger rows in the place of others, in one commit."""
-    both = [*rows, *replaced]
-    links, attempts = (", ".join(quote(text) for text in sorted({getattr(row, name) for row in both})) for name in _KEY)
+    """Writes ledger rows in the place of others, in one commit. Without others, no row of the ledger is read."""
     columns = [pa.array([getattr(row, column.name) for row in rows], column.type) for column in CAPTURES]
     table = pa.Table.from_arrays(columns, schema=CAPTURES)
+    if not replaced:
+        append_rows(lake.captures, table, lake.fence)
+        return
+    both = [*rows, *replaced]
+    links, attempts = (", ".join(quote(text) for text in sorted({getattr(row, name) for row in both})) for name in _KEY)
     # The rows satisfy the predicate by their own attempt, as Delta demands.
     replace_rows(lake.captures, table, f"link IN ({links}) AND attempt IN ({attempts})", lake.fence)
 
 
-def put_malformed(lake: Lake, damage: pa.Table, links: Sequence[str], sha256: str, attempt: str) -> None:
-    """Appends the malformed rows of a capture, under the links of their interfaces.
+def malformed_rows(damage: pa.Table, links: Sequence[str], identity: str, attempt: str) -> pa.Table:
+    """Returns the malformed rows of a capture as the lake has them, under the links of their interfaces.
 
     Args:
-        lake: the open lake.
         damage: rows of the schema `survey.DAMAGE`, or `capture.tables.reader.DAMAGE`.
         links: links of the interfaces, by interface number.
-        sha256: digest of the capture, its name in the ledger.
+        identity: identity of the capture, its name in the ledger.
         attempt: name of the ingest attempt.
     """
     size = damage.num_rows
     constants = {
         "link": pa.array(links, pa.string()).take(damage.column("interface")),
-        "capture": pa.repeat(pa.scalar(sha256), size),
+        "capture": pa.repeat(pa.scalar(identity), size),
         "attempt": pa.repeat(pa.scalar(attempt), size),
     }
     if "line" not in damage.schema.names:
         constants["line"] = pa.nulls(size, pa.int64())
     columns = [constants[name] if name in constants else damage.column(name) for name in MALFORMED.names]
-    append_rows(lake.malformed, pa.Table.from_arrays(columns, schema=MALFORMED), lake.fence)
+    return pa.Table.from_arrays(columns, schema=MALFORMED)
 
 
 def malformed_between(lake: Lake, link: str, captures: Sequence[Capture], start: int, end: int) -> pa.Table:

@@ -23,7 +23,7 @@ from lowwater.lake.layout import Lake
 from lowwater.lake.opened import at_version, cached_value, existing, newest
 from lowwater.lake.results.sums import ALL, is_key, read_sums
 from lowwater.lake.results.visible import of_query, plain_type
-from lowwater.lake.tables import files_dataset, lake_errors
+from lowwater.lake.tables import files_dataset, files_of, lake_errors
 from lowwater.plan.text import nearest
 from lowwater.storage import paths
 
@@ -369,7 +369,7 @@ def result_table(lake: Lake, query: str, version: int | None = None) -> ResultTa
 def _open(path: PurePath, query: str, version: int, latest: int | None) -> ResultTable:
     """Reads the log of a table up to a version; without `latest` the version is the newest one."""
     table = at_version(path, version)
-    files = pa.table(table.get_add_actions(flatten=True))
+    files = files_of(table)
     gone = [name for name in files.column("path").to_pylist() if latest is not None and not paths.has_file(path / name)]
     if gone:
         raise LakeError(

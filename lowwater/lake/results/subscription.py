@@ -27,6 +27,7 @@ from lowwater.lake.results.visible import of_query
 from lowwater.lake.tables import lake_errors, live_files, open_table
 from lowwater.plan.text import nearest
 from lowwater.storage import paths
+from lowwater.storage.containment import require_names
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -225,7 +226,8 @@ class Subscription:
         start = publication.start if self._at.since is None else max(publication.start, self._at.since)
         if start >= publication.end:
             return None
-        files = [self._path / _inside(self._path, name) for name in entry.added]
+        require_names(self._path, entry.added)
+        files = [self._path / unquote(name) for name in entry.added]
         return Change(
             self.stream,
             entry.version,
@@ -277,7 +279,7 @@ class Subscription:
         files: dict[int, list[PurePath]] = {}
         for row in sorted(live_files(self._snapshot()), key=lambda row: (row.get("min._last") or 0, row["path"])):
             if (int(row["partition._hour"]) + 1) * HOUR > within:
-                path = self._path / _inside(self._path, row["path"])
+                path = self._path / unquote(row["path"])
                 files.setdefault(int(row["partition._hour"]), []).append(path)
         return sorted(files.items())
 
@@ -312,18 +314,6 @@ class Subscription:
                     "that were replaced long ago",
                     f"{AGAIN}, and read more often than every [retention] versions",
                 ) from None
-
-
-def _inside(folder: PurePath, name: str) -> str:
-    """Returns the path of a file below the folder of its table.
-
-    Raises:
-        LakeError: it is not below.
-    """
-    path = unquote(name)
-    if path.startswith("/") or "://" in path or ".." in path.split("/"):
-        raise LakeError(f"{folder}: its log names a file outside of the table: {name}", "restore the log of the table")
-    return path
 
 
 def subscribe(

@@ -19,7 +19,7 @@ from lowwater.instants import HOUR, format_instant
 from lowwater.lake.datasets import pads
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.runs import DONE, FAILED, PUBLISH, ReplayRow, read_replays
-from lowwater.lake.tables import files_dataset, lake_errors, open_table
+from lowwater.lake.tables import files_dataset, files_of, lake_errors, open_table
 from lowwater.plan.properties.instant_columns import is_instant
 from lowwater.plan.text import nearest
 from lowwater.storage import paths
@@ -217,7 +217,7 @@ def _within(begin: int, until: int) -> Any:
 
 def _files_between(path: PurePath, table: DeltaTable, start: int, end: int) -> tuple[pads.Dataset, list[int]]:
     """Returns the files of the hours of [start, end), ns, as a dataset, and these hours."""
-    files = pa.table(table.get_add_actions(flatten=True))
+    files = files_of(table)
     names: list[str] = []
     hours: list[int] = []
     if files.num_rows:  # else the log does not name the partition

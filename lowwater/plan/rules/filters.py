@@ -11,7 +11,7 @@ from dataclasses import replace
 from lowwater.catalog.expr import Column, Expr, columns_of, conjunction, conjuncts, rewrite
 from lowwater.plan.operators import Group, Item, Map, Node, Running, Union
 from lowwater.plan.rules.setting import Setting
-from lowwater.plan.tree import substitute
+from lowwater.plan.tree import outgrows, substitute
 
 
 def push_filter(node: Node, setting: Setting) -> Node | None:
@@ -30,13 +30,14 @@ def push_filter(node: Node, setting: Setting) -> Node | None:
     return _into_group(node, below, node.predicate) if isinstance(below, Group) else None
 
 
-def _through_map(node: Map, below: Map) -> Map:
-    """Merges two selections and projections; the result has the names and fields of the upper one."""
+def _through_map(node: Map, below: Map) -> Map | None:
+    """Merges two selections and projections; the names and fields are those of the upper one. None if too large."""
     parts = conjuncts(below.predicate)
     if node.predicate is not None:
         parts += conjuncts(substitute(node.predicate, below.items))
     items = tuple(Item(item.name, substitute(item.expr, below.items)) for item in node.items)
-    return replace(node, input=below.input, predicate=conjunction(parts), items=items)
+    merged = replace(node, input=below.input, predicate=conjunction(parts), items=items)
+    return None if outgrows(merged.exprs(), [*node.exprs(), *below.exprs()]) else merged
 
 
 def _filtered(below: Union, predicate: Expr, setting: Setting) -> Union:
@@ -50,7 +51,8 @@ def _filtered(below: Union, predicate: Expr, setting: Setting) -> Union:
         filtered = Map(query, branch.fields, branch, substitute(predicate, names), keep)
         # A selection of the same query adds the predicate to its own predicate.
         same_query = isinstance(branch, Map) and branch.query == below.query
-        branches.append(_through_map(filtered, branch) if same_query and isinstance(branch, Map) else filtered)
+        merged = _through_map(filtered, branch) if same_query and isinstance(branch, Map) else None
+        branches.append(filtered if merged is None else merged)
     return replace(below, branches=tuple(branches))
 
 
@@ -61,7 +63,8 @@ def _into_group(node: Map, below: Group, predicate: Expr) -> Map | None:
     stay: list[tuple[Expr, Expr]] = []
     for part in conjuncts(predicate):
         over_groups = rewrite(part, lambda e: outputs.get(e.name, e) if isinstance(e, Column) else e)
-        (down if set(columns_of(over_groups)) <= keys.keys() else stay).append((part, over_groups))
+        moves = set(columns_of(over_groups)) <= keys.keys() and not outgrows([over_groups], [part, *outputs.values()])
+        (down if moves else stay).append((part, over_groups))
     if not down:
         return None
     having = conjunction([*conjuncts(below.having), *(over for _, over in down)])

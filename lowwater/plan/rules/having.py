@@ -11,6 +11,7 @@ from dataclasses import replace
 from lowwater.catalog.expr import Column, columns_of, conjunction, conjuncts, rewrite
 from lowwater.plan.operators import Bucket, Group, Node
 from lowwater.plan.rules.setting import Setting
+from lowwater.plan.tree import outgrows
 
 
 def having_to_where(node: Node, setting: Setting) -> Node | None:
@@ -20,10 +21,15 @@ def having_to_where(node: Node, setting: Setting) -> Node | None:
     tagged = {node.input.name} if isinstance(node.input, Bucket) else set()
     keys = {key.name: key.expr for key in node.keys if tagged.isdisjoint(columns_of(key.expr))}
     parts = conjuncts(node.having)
-    moved = [part for part in parts if columns_of(part) and set(columns_of(part)) <= keys.keys()]
+    moved, before = [], []
+    for part in parts:
+        if columns_of(part) and set(columns_of(part)) <= keys.keys():
+            over_rows = rewrite(part, lambda e: keys[e.name] if isinstance(e, Column) else e)
+            if not outgrows([over_rows], [part, *keys.values()]):
+                moved.append(part)
+                before.append(over_rows)
     if not moved:
         return None
-    before = [rewrite(part, lambda e: keys[e.name] if isinstance(e, Column) else e) for part in moved]
     return replace(
         node,
         predicate=conjunction([*conjuncts(node.predicate), *before]),

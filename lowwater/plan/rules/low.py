@@ -21,7 +21,7 @@ from lowwater.catalog.expr import (
 )
 from lowwater.catalog.protocols import ALIASES
 from lowwater.catalog.records import field_name
-from lowwater.plan.fields import ROWS, make_fields, temporals
+from lowwater.plan.fields import ROWS, UniqueNames, make_fields, temporals
 from lowwater.plan.operators import Field, Item, Lfta, LftaInput, Partial, Source
 from lowwater.plan.properties.cost import safe
 from lowwater.plan.properties.state import ROW, TIMESTAMP
@@ -47,6 +47,8 @@ class Selection:
     threshold: int
     arrival: bool = False
     items: list[Item] = field(default_factory=list)
+    _columns: dict[Expr, str] = field(default_factory=dict)
+    _names: UniqueNames = field(default_factory=UniqueNames)
 
     @property
     def whole(self) -> bool:
@@ -70,17 +72,11 @@ class Selection:
             expr: LFTA-safe expression over packet columns.
             name: name of a new column; empty for the name of the expression.
         """
-        for item in self.items:
-            if item.expr == expr:
-                return Column(expr.type, item.name, place_of(expr))
-        name = name or (self._own_name(expr.name) if isinstance(expr, Column) else "_value")
-        taken = {item.name.lower() for item in self.items}
-        unique, count = name, 0
-        while unique.lower() in taken:
-            count += 1
-            unique = f"{name}{count}"
-        self.items.append(Item(unique, expr))
-        return Column(expr.type, unique, place_of(expr))
+        if expr not in self._columns:
+            name = name or (self._own_name(expr.name) if isinstance(expr, Column) else "_value")
+            self._columns[expr] = self._names.unique(name)
+            self.items.append(Item(self._columns[expr], expr))
+        return Column(expr.type, self._columns[expr], place_of(expr))
 
     def _own_name(self, name: str) -> str:
         # Queries name the payload by its protocol.

@@ -11,7 +11,7 @@ from dataclasses import replace
 from lowwater.catalog.expr import Expr, conjunction, conjuncts
 from lowwater.plan.operators import Aggregate, Aggregation, Item, Map, Node, Sampling
 from lowwater.plan.rules.setting import Setting
-from lowwater.plan.tree import substitute
+from lowwater.plan.tree import outgrows, substitute
 
 
 def absorb_selection(node: Node, setting: Setting) -> Node | None:
@@ -37,5 +37,5 @@ def absorb_selection(node: Node, setting: Setting) -> Node | None:
         aggregates=tuple(moved(aggregate) for aggregate in node.aggregates),
     )
     if isinstance(merged, Sampling) and isinstance(node, Sampling):
-        return replace(merged, supers=tuple(moved(super_aggregate) for super_aggregate in node.supers))
-    return merged
+        merged = replace(merged, supers=tuple(moved(super_aggregate) for super_aggregate in node.supers))
+    return None if outgrows(merged.exprs(), [*node.exprs(), *below.exprs()]) else merged

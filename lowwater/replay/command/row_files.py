@@ -141,6 +141,15 @@ def write_csv(table: pa.Table, path: Path, spreadsheet: bool = False) -> None:
             out.write(_lines(zip(*columns, strict=True)))
 
 
+def spreadsheet_rows(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Returns a batch with texts that no spreadsheet takes for formulas."""
+    columns = [
+        pa.array(_harmless(column, column.to_pylist()), pa.string()) if pa.types.is_string(column.type) else column
+        for column in batch.columns
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+
+
 def _lines(rows: Iterable[Iterable[object]]) -> bytes:
     """Formats rows as lines of CSV."""
     text = io.StringIO()

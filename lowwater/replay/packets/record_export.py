@@ -30,6 +30,7 @@ from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.packets import read_packets
 from lowwater.plan.context import Links
 from lowwater.plan.definitions import make_context
+from lowwater.replay.command.row_files import spreadsheet_rows
 from lowwater.replay.packets.predicate import Predicate, read_predicate
 
 FORMATS = ("csv", "json", "parquet")
@@ -115,7 +116,11 @@ def select_records(lake: Lake, config: Config, link: str, where: str | None, sta
 
 
 def write_records(
-    selection: RecordSelection, form: str, out: IO[bytes], progress: Callable[[int], None] = lambda records: None
+    selection: RecordSelection,
+    form: str,
+    out: IO[bytes],
+    progress: Callable[[int], None] = lambda records: None,
+    spreadsheet: bool = False,
 ) -> int:
     """Writes the selected records. Returns their number.
 
@@ -124,6 +129,7 @@ def write_records(
         form: one of FORMATS.
         out: the file, opened for bytes.
         progress: called with the number of records so far.
+        spreadsheet: whether texts are changed that a spreadsheet would take for formulas.
 
     Raises:
         LakeError: files must be ingested again, or cannot be read.
@@ -131,7 +137,7 @@ def write_records(
     """
     write, close = _writer(selection.schema, form, out)
     count = 0
-    for batch in selection.batches():
+    for batch in map(spreadsheet_rows, selection.batches()) if spreadsheet else selection.batches():
         write(batch)
         count += batch.num_rows
         progress(count)

@@ -53,7 +53,8 @@ def run_preview(request: PreviewRequest, limits: Limits | None = None) -> Previe
         LowwaterError: the text, the range or the lake is wrong, or the preview exceeds a bound.
     """
     bounds = limits or Limits()
-    command = [sys.executable, "-m", "lowwater.replay.preview"]
+    # -P: nothing of the folder in which the server was started is imported.
+    command = [sys.executable, "-P", "-m", "lowwater.replay.preview"]
     given = json.dumps(asdict(request) | asdict(bounds)).encode()
     passed = passed_environment(os.environ, "://" in request.lake)
     with subprocess.Popen(
@@ -98,7 +99,7 @@ def _watched(child: subprocess.Popen[bytes], given: bytes, bounds: Limits) -> tu
         talk.join(LOOK)
         if time.monotonic() > until:
             why = f"it took longer than {bounds.seconds} s"
-        elif _resident(child.pid) > bounds.megabytes << 20:
+        elif resident(child.pid) > bounds.megabytes << 20:
             why = f"it took more than {bounds.megabytes} MiB of memory"
     if why:
         child.kill()
@@ -106,7 +107,7 @@ def _watched(child: subprocess.Popen[bytes], given: bytes, bounds: Limits) -> tu
     return (output[0] if output else b""), why
 
 
-def _resident(pid: int) -> int:
+def resident(pid: int) -> int:
     """Resident memory of a process, bytes; 0 if it has ended."""
     try:
         return int(psutil.Process(pid).memory_info().rss)

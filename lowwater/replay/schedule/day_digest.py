@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from lowwater.instants import HOUR, spoken_instant
 from lowwater.lake.ledgers.runs import FAILED, PUBLISH, read_replays
+from lowwater.lake.ledgers.seen import unread_lines
 from lowwater.replay.job import Job
 from lowwater.replay.schedule.due import DueSelection, due
 
@@ -31,10 +32,13 @@ def day_digest(jobs: Iterable[Job], unplanned: Mapping[str, str], now: int) -> l
     Raises:
         LakeError: a ledger cannot be read.
     """
-    lines = []
+    lines: list[str] = []
+    unread: list[str] = []
     for job in jobs:
         lines += _published(job, now)
         lines += _due(job, now)
+        unread += unread_lines(job.lake, job.config, job.plan.links, hint=False)
+    lines += dict.fromkeys(unread)
     return lines + [f"{name} cannot be planned: {why.partition(chr(10))[0]}" for name, why in unplanned.items()]
 
 
@@ -54,11 +58,16 @@ def _due(job: Job, now: int) -> list[str]:
     work = due(job, DueSelection(begin, None))
     if not work:
         return []
-    blocked = sum(bool(each.blocked) for each in work)
-    counts = Counter(each.state for each in work)
+    number = sum(each.intervals for each in work)
+    blocked = sum(each.intervals for each in work if each.blocked)
+    counts: Counter[str] = Counter()
+    for each in work:
+        counts[each.state] += each.intervals
     kinds = ", ".join(f"{count:,} {state}" for state, count in sorted(counts.items()))
-    lines = [f"{job.query_set}: {len(work):,} due ({kinds})" + (f", {blocked:,} cannot start" if blocked else "")]
+    lines = [f"{job.query_set}: {number:,} due ({kinds})" + (f", {blocked:,} cannot start" if blocked else "")]
     for each in work[:NAMED]:
         why = f"cannot start: {each.blocked}" if each.blocked else "; ".join(each.reasons)
-        lines.append(f"  {spoken_instant(each.start)}, {each.state}: {why[:300]}")
-    return lines + ([f"  and {len(work) - NAMED:,} more"] if len(work) > NAMED else [])
+        until = f" to {spoken_instant(each.end)}" if each.intervals > 1 else ""
+        lines.append(f"  {spoken_instant(each.start)}{until}, {each.state}: {why[:300]}")
+    more = sum(each.intervals for each in work[NAMED:])
+    return lines + ([f"  and {more:,} more"] if more else [])

@@ -16,7 +16,7 @@ from lowwater.catalog.records import field_name
 from lowwater.gsql import nodes as syntax
 from lowwater.plan.bind.expressions.durations import units_of
 from lowwater.plan.bind.expressions.scope import Scope
-from lowwater.plan.fields import make_fields, temporals
+from lowwater.plan.fields import UniqueNames, make_fields, temporals
 from lowwater.plan.operators import Bucket, Field, Item, Join, Map, Node, Source
 from lowwater.plan.temporal import CLOCK, Step, Temporal
 from lowwater.plan.text import Text, place_of
@@ -150,17 +150,12 @@ def name_items(written: Sequence[syntax.SelectItem], bound: Sequence[Expr], text
     A name that is taken, in any case, gets 1, 2, ... appended.
     """
     items: list[Item] = []
-    taken: set[str] = set()
+    names = UniqueNames()
     for position, (item, expr) in enumerate(zip(written, bound, strict=True)):
         name = item.alias or default_name(item.expression, position)
         if name.startswith("_"):
             raise text.error(place_of(item), f"{name}: names that begin with _ are Lowwater's own")
-        unique, count = name, 0
-        while unique.lower() in taken:
-            count += 1
-            unique = f"{name}{count}"
-        taken.add(unique.lower())
-        items.append(Item(unique, expr))
+        items.append(Item(names.unique(name), expr))
     return items
 
 

@@ -1,0 +1,216 @@
+"""Checks and explains query texts in a process of its own, so that no text holds the server up.
+
+Below `write_page`. The process begins with the first text, answers one text after another, and is ended when one takes
+too long or too much memory, or nobody has asked for a while. It reads the settings and ledgers of the lake, no packets.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import select
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import PurePath
+from typing import Any
+
+from lowwater.errors import LowwaterError
+from lowwater.replay.preview.process import passed_environment, resident
+
+LONGEST = 10.0
+"""Seconds that a text may take."""
+MEMORY = 1 << 30
+"""Most bytes of resident memory of the process."""
+LOOK = 0.1
+"""Seconds between two looks at the process."""
+IDLE = 300.0
+"""Seconds after which the process ends if nobody has asked."""
+WAITING = 4
+"""Most texts that wait; a further one is refused at once."""
+LONGEST_PLAN = 40_000
+"""Most characters of an explained plan."""
+
+
+class Checker:
+    """Answers what is known of a text: its mistakes, columns and plan, as JSON.
+
+    Args:
+        longest: seconds that a text may take.
+        command: the program; None for this module.
+    """
+
+    def __init__(self, longest: float = LONGEST, command: Sequence[str] | None = None) -> None:
+        self._longest = longest
+        # -P: nothing of the folder in which the server was started is imported.
+        self._command = command or [sys.executable, "-P", "-m", __name__]
+        self._places, self._turn = threading.BoundedSemaphore(WAITING + 1), threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._timer: threading.Timer | None = None
+
+    def check(self, lake: PurePath, text: str, query_set: str, links: Sequence[str]) -> dict[str, Any]:
+        """Checks a text.
+
+        Args:
+            lake: the lake, whose settings say what a query may name.
+            text: the query text.
+            query_set: the query set whose protocols, functions and parameters it uses; empty for none.
+            links: the links that it may read.
+
+        Returns:
+            `error`: why nothing was checked; `problems`, each with `line` and `column` from 1, the offsets `start` and
+            `end` in UTF-16 units, `message`, `hint` and `kind`; `explained`; `queries` with their columns.
+        """
+        if not self._places.acquire(blocking=False):
+            return _nothing("Other texts are being checked. Try again in some seconds.")
+        try:
+            with self._turn:
+                asked = {"lake": str(lake), "text": text, "set": query_set, "links": list(links)}
+                return self._ask(json.dumps(asked).encode() + b"\n", "://" in str(lake))
+        finally:
+            self._places.release()
+
+    def _ask(self, line: bytes, in_store: bool) -> dict[str, Any]:
+        process = self._running(in_store)
+        assert process.stdin is not None and process.stdout is not None
+        try:
+            process.stdin.write(line)
+            process.stdin.flush()
+            answer = self._answer(process)
+        except OSError:
+            answer = b""
+        if not answer.endswith(b"\n"):
+            self.end()
+            return _nothing("The text takes too long to check, or too much memory: make it smaller.")
+        found: dict[str, Any] = json.loads(answer)
+        return found
+
+    def _answer(self, process: subprocess.Popen[bytes]) -> bytes:
+        """Reads a line; less than one if it does not come in time."""
+        assert process.stdout is not None
+        until, answer = time.monotonic() + self._longest, b""
+        while not answer.endswith(b"\n"):
+            if time.monotonic() > until or resident(process.pid) > MEMORY:
+                break
+            if not select.select([process.stdout], [], [], LOOK)[0]:
+                continue
+            piece = os.read(process.stdout.fileno(), 1 << 16)
+            if not piece:
+                break
+            answer += piece
+        return answer
+
+    def _running(self, in_store: bool) -> subprocess.Popen[bytes]:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = threading.Timer(IDLE, self._retire)
+        self._timer.daemon = True
+        self._timer.start()
+        if self._process is None or self._process.poll() is not None:
+            self.end()
+            environment = passed_environment(os.environ, in_store)
+            self._process = subprocess.Popen(
+                self._command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env=environment,
+            )
+        return self._process
+
+    def _retire(self) -> None:
+        with self._turn:
+            self.end()
+
+    def end(self) -> None:
+        """Ends the process, if there is one."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.kill()
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                with suppress(OSError):  # of what was not written yet
+                    pipe.close()
+        process.wait()
+
+
+def _nothing(error: str) -> dict[str, Any]:
+    return {"error": error, "problems": [], "explained": "", "queries": []}
+
+
+def known_of(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Checks and explains a text in this process; the answer of `Checker.check`."""
+    from lowwater.config import load_config
+    from lowwater.editor.checking import check_scripts, make_script
+    from lowwater.editor.knowledge import learn
+    from lowwater.lake.layout import lake_to_read
+    from lowwater.plan.explain import explain
+    from lowwater.replay.preview.texts import FILE, preview_context
+
+    try:
+        lake = lake_to_read(asked["lake"])
+        config = load_config(lake.root)
+        context = preview_context(lake, config, asked["set"], asked["links"])
+        scripts = [make_script(FILE, asked["text"])]
+        checked = check_scripts(scripts, context, config, libraries=False)
+        streams = learn(scripts, context, libraries=False).streams
+    except LowwaterError as refused:
+        return _nothing(str(refused))
+    explained = "No plan while there is a mistake."
+    if checked.plan is not None:
+        explained = explain(checked.plan).replace(FILE, "this text")
+        if len(explained) > LONGEST_PLAN:
+            explained = f"{explained[:LONGEST_PLAN]}\n... `lowwater explain` has the rest"
+    return {
+        "error": "",
+        "problems": [_shown(asked["text"], each) for each in checked.problems],
+        "explained": explained,
+        "queries": [
+            {
+                "name": name,
+                "columns": [(facts.name, facts.type, facts.progress.replace("`", "")) for facts in columns],
+            }
+            for name, columns in streams.items()
+        ],
+    }
+
+
+def _shown(text: str, problem: Any) -> dict[str, Any]:
+    """A problem with its place: line and column from 1, and offsets as a browser counts them."""
+    before = text[: problem.start]
+    return {
+        "line": before.count("\n") + 1,
+        "column": problem.start - (before.rfind("\n") + 1) + 1,
+        "start": _units(before),
+        "end": _units(text[: problem.end]),
+        "message": problem.message,
+        "hint": problem.hint,
+        "kind": problem.kind,
+    }
+
+
+def _units(text: str) -> int:
+    return len(text) + sum(ord(char) > 0xFFFF for char in text)
+
+
+def main() -> None:
+    """Answers texts, a line of JSON each, until there are no more."""
+    resource.setrlimit(resource.RLIMIT_DATA, (4 * MEMORY, 4 * MEMORY))  # the parent counts exactly
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    os.chdir("/")
+    for line in sys.stdin:
+        try:
+            found = known_of(json.loads(line))
+        except (MemoryError, RecursionError):
+            found = _nothing("The text takes too much memory to check: make it smaller.")
+        print(json.dumps(found), file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    main()

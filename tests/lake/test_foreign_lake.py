@@ -1,0 +1,170 @@
+"""A lake that somebody hands over: nothing outside of it is read as its part, written or removed, whatever it names.
+
+Each case is a way out of the lake; every command is driven with each, and what lies outside stays as it was.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from lowwater.instants import format_instant
+from lowwater.lake.opened import _OPEN
+from lowwater.storage import containment
+from tests.cli.hostile import clean
+from tests.review.resultlake import START, make_results
+
+pytestmark = pytest.mark.slow
+HOUR = format_instant(START)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("honest")
+    make_results(folder)
+    return folder
+
+
+def outside(lake: Path) -> Path:
+    """The folder that no command may touch: a file of parquet, one that looks like staging, and a text."""
+    return lake.parent / "outside"
+
+
+def link(name: str) -> Callable[[Path], None]:
+    """A folder or file of the lake lies outside, and a link to it in its place."""
+
+    def change(lake: Path) -> None:
+        path, target = lake / name, outside(lake) / "moved"
+        if path.exists():
+            shutil.move(path, target)
+        else:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            target.mkdir(parents=True)
+            (target / "old.parquet").write_bytes(b"PAR1")
+            os.utime(target / "old.parquet", (0, 0))
+        path.symlink_to(target)
+
+    return change
+
+
+def lock(name: str) -> Callable[[Path], None]:
+    """A lock is a link to a text outside."""
+
+    def change(lake: Path) -> None:
+        (lake / "_locks").mkdir(exist_ok=True)
+        (lake / "_locks" / name).unlink(missing_ok=True)
+        (lake / "_locks" / name).symlink_to(outside(lake) / "text")
+
+    return change
+
+
+def logged(table: str, action: str, path: str) -> Callable[[Path], None]:
+    """One more commit in the log of a table, which names a file outside."""
+
+    def change(lake: Path) -> None:
+        log = lake / table / "_delta_log"
+        entries = sorted(log.glob("*.json"))
+        lines = [json.loads(line) for entry in entries for line in entry.read_text().splitlines()]
+        like = next(line["add"] for line in reversed(lines) if "add" in line)
+        named = {
+            **like,
+            "path": path.format(outside=outside(lake), victim=os.path.relpath(outside(lake), lake / table)),
+        }
+        if action == "remove":
+            kept = ("path", "partitionValues", "size")
+            named = {**{key: named[key] for key in kept}, "deletionTimestamp": 1, "dataChange": True}
+            named["extendedFileMetadata"] = True
+        entry = log / f"{int(entries[-1].stem) + 1:020d}.json"
+        entry.write_text(json.dumps({"commitInfo": {"timestamp": 1}}) + "\n" + json.dumps({action: named}) + "\n")
+
+    return change
+
+
+CASES = {
+    "lock of ingest": lock("ingest_of_main1.lock"),
+    "lock of maintenance": lock("maintenance.lock"),
+    "folder of locks": link("_locks"),
+    "folder of staging": link("_work"),
+    "staging of a dead run": link("_work/run"),
+    "table": link("tables/flows"),
+    "folder of tables": link("tables"),
+    "hour of a table": link(f"tables/flows/_hour={START // 3_600_000_000_000}"),
+    "old files of a table": link("tables/flows/old"),
+    "packets": link("packets"),
+    "ledger": link("replays"),
+    "reports": link("reports"),
+    "added by a parent": logged("tables/flows", "add", "{victim}/part.parquet"),
+    "added by an absolute path": logged("tables/flows", "add", "{outside}/part.parquet"),
+    "added by an address": logged("tables/flows", "add", "file://{outside}/part.parquet"),
+    "added by a store": logged("tables/flows", "add", "s3://bucket/part.parquet"),
+    "added by signs": logged("tables/flows", "add", "..%2F..%2F..%2Foutside%2Fpart.parquet"),
+    "removed": logged("tables/flows", "remove", "{victim}/part.parquet"),
+    "capture of the ledger": logged("captures", "add", "{victim}/part.parquet"),
+    "packet file": logged("packets", "add", "{victim}/part.parquet"),
+}
+
+
+@pytest.fixture
+def lake(made: Path, tmp_path: Path) -> Iterator[Path]:
+    for name in ("lake", "queries", "captures"):
+        shutil.copytree(made / name, tmp_path / name)
+    folder = outside(tmp_path / "lake")
+    folder.mkdir()
+    (folder / "text").write_text("a text that stays\n")
+    shutil.copy(next((tmp_path / "lake" / "tables" / "flows").rglob("*.parquet")), folder / "part.parquet")
+    yield tmp_path / "lake"
+    _OPEN.tables.clear()
+    containment._real.cache_clear()
+
+
+def state(folder: Path) -> dict[str, tuple[bytes, int]]:
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    return {str(path.relative_to(folder)): (path.read_bytes(), path.stat().st_mtime_ns) for path in files}
+
+
+def commands(lake: Path) -> list[list[object]]:
+    queries = ["--queries", lake.parent / "queries"]
+    capture = next((lake.parent / "captures" / "main1").rglob("*.pcap*"))
+    return [
+        ["plan", "--lake", lake, *queries],
+        ["status", "--lake", lake, *queries],
+        ["report", "--lake", lake],
+        ["streams", "--lake", lake],
+        ["rows", "flows", "--lake", lake],
+        ["diff", "flows", "--lake", lake, "--from", "0"],
+        ["skew", "--lake", lake],
+        ["metrics", "--lake", lake, *queries],
+        ["export", "--lake", lake, "--link", "main1", "--out", lake.parent / "x.pcap"],
+        ["ingest", "--lake", lake, "--link", "main1", capture],
+        ["maintain", "--lake", lake],
+    ]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_nothing_outside_of_a_lake_is_touched(name: str, lake: Path) -> None:
+    CASES[name](lake)
+    settings = lake / "lowwater.toml"
+    settings.write_text('[retention]\nversions = "1h"\n' + settings.read_text())
+    before = state(outside(lake))
+    refused = []
+    for command in commands(lake):
+        said = clean(*command, code=None)
+        assert said.code in (0, 1, 2, 3), (command, said)
+        assert said.code != 0 or not said.err.startswith("error"), (command, said)
+        if "leads out of the lake" in said.err or "outside of the table" in said.err or "cannot be a lock" in said.err:
+            refused.append(str(command[0]))
+            assert said.err.count("error:") <= 1 and "hint:" in said.err, said
+    assert state(outside(lake)) == before
+    assert refused, "no command says what is wrong"
+
+
+def test_a_lake_below_links_and_with_links_inside_is_as_good_as_any(lake: Path) -> None:
+    (lake.parent / "elsewhere").symlink_to(lake.parent)
+    root = lake.parent / "elsewhere" / "lake"
+    assert clean("rows", "flows", "--lake", root).out == clean("rows", "flows", "--lake", lake).out
+    assert clean("maintain", "--lake", root).code == 0

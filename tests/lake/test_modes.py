@@ -1,0 +1,46 @@
+"""Who may read and change a lake: its user and group, whatever the umask of the user allows beyond that."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lowwater.storage.paths import private
+from tests.lake.support import capture
+from tests.replay.support import lowwater
+
+
+@pytest.fixture(params=[0o000, 0o022, 0o077])
+def umask(request: pytest.FixtureRequest) -> Iterator[int]:
+    before = os.umask(request.param)
+    yield int(request.param)
+    os.umask(before)
+
+
+@pytest.mark.slow
+def test_nobody_else_reads_a_lake(tmp_path: Path, umask: int) -> None:
+    lake, query = tmp_path / "lake", tmp_path / "q.gsql"
+    capture(tmp_path / "captures" / "main1.pcap", range(20))
+    query.write_text("SELECT tb, count(*) FROM main1.ETH GROUP BY time/60 AS tb")
+    for command in (
+        ["init", tmp_path / "captures", "--lake", lake, "--query", query],
+        ["ingest", "--lake", lake],
+        ["maintain", "--lake", lake],
+    ):
+        said = lowwater(*command)
+        assert said.code == 0, said
+    made = [lake, *lake.rglob("*")]
+    assert len(made) > 20
+    widest = {path: path.stat().st_mode & 0o777 for path in made}
+    assert {path: oct(mode) for path, mode in widest.items() if mode & (0o027 | umask)} == {}
+    assert os.umask(umask) == umask, "the umask of the process is as it was"
+
+
+def test_a_stricter_umask_stays() -> None:
+    before = os.umask(0o177)
+    with private():
+        assert os.umask(0o177) == 0o177
+    os.umask(before)
