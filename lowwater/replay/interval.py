@@ -545,10 +545,18 @@ def expected(job: Job, captures: Mapping[str, Captures]) -> StatusInputs:
         inputs = job.inputs(start, end, captures, known)
         return gap_texts(inputs.gaps(), captures, inputs.why_needed)
 
+    def unsettled(start: int, end: int) -> str:
+        # Of a year of intervals few end where coverage does.
+        return job.inputs(start, end, captures, known).open() if times.in_gap(end, end + longest) else ""
+
+    times, longest = (
+        times_of(job, captures),
+        max((job.config.link(link).longest_skew for link in job.plan.links), default=0),
+    )
     return StatusInputs(
         job.query_set,
         tuple(queries),
-        times_of(job, captures),
+        times,
         digest,
         outdated,
         lacking,
@@ -556,6 +564,7 @@ def expected(job: Job, captures: Mapping[str, Captures]) -> StatusInputs:
         lost=lost,
         missing=missing,
         gaps=gaps,
+        unsettled=unsettled,
     )
 
 

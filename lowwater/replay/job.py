@@ -507,8 +507,12 @@ class IntervalInputs(LowInputs):
         """The state of a publication now, and its reason: done, provisional or incomplete (T6)."""
         if reasons := [*gap_texts(excluded, self.captures, self.why_needed), *missing_texts(self.missing())]:
             return INCOMPLETE, "; ".join(reasons)
-        open_links = unsettled(self.captures, self.config, dict.fromkeys(self.plan.links, self.start), self.end)
-        if open_links:
-            names = ", ".join(sorted({gap.link for gap in open_links}))
-            return PROVISIONAL, f"not yet reported to the interval's end and their skew: {names}"
+        if reason := self.open():
+            return PROVISIONAL, reason
         return DONE, ""
+
+    def open(self) -> str:
+        """Says which links have not reported to the end of the interval and their skew; empty where all have (T6)."""
+        begins = dict.fromkeys(self.plan.links, self.start)
+        names = ", ".join(sorted({gap.link for gap in unsettled(self.captures, self.config, begins, self.end)}))
+        return names and f"not yet reported to the interval's end and their skew: {names}"

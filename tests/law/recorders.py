@@ -1,7 +1,7 @@
 """Random worlds of recorders: the files that they leave in a folder, and what was written into each.
 
-What `worlds` is for packets, this is for files: names, rotation, spill, restarts, clocks that step, interfaces that come
-and go, copies, late files, files that nobody claims. The oracle is what was drawn, not read back.
+What `worlds` is for packets, this is for files: names, rotation, spill, restarts, clocks that step, interfaces that
+come and go, copies, late files, files that nobody claims. The oracle is what was drawn, not read back.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NAMES = ("eth0", "eth1", "以太网", "无线网", "wlan 0")
 
 @dataclass(frozen=True)
 class Record:
-    """A packet that a recorder wrote: its timestamp, ns, the name of its interface, and a number that makes it unique."""
+    """A packet that a recorder wrote: its timestamp, ns, the name of its interface, and a number of its own."""
 
     stamp: int
     interface: str
@@ -133,9 +133,7 @@ class _Recorder:
             world.notes.append(f"unplugged in {len(world.files)}")
         elif random.random() < 0.2:
             declared = tuple(reversed(declared))
-        event = random.choices(
-            ("none", "spill", "step", "zeros", "cut", "empty", "silent"), (12, 1, 1, 1, 1, 1, 1)
-        )[0]
+        event = random.choices(("none", "spill", "step", "zeros", "cut", "empty", "silent"), (12, 1, 1, 1, 1, 1, 1))[0]
         if event == "empty":
             self.add(File(self.name(begin), [], declared))
         elif event == "spill" and not declared:
@@ -161,7 +159,8 @@ class _Recorder:
             world.notes.append(f"{event} in {len(world.files) - 1}")
 
     def add(self, file: File) -> None:
-        self.world.files.append(file)
+        # A clock that was put back names a file as an earlier one, which the recorder overwrites.
+        self.world.files = [each for each in self.world.files if each.name != file.name] + [file]
 
     def run(self) -> None:
         """Some hours, with a restart or a clock that is put back between two files."""
@@ -188,7 +187,7 @@ def draw(random: Random) -> World:
     _Recorder(random, world).run()
     for each in list(world.files):
         if random.random() < 0.08 and each.records and not each.cut:
-            stem, dot, ending = each.name.partition(".")
+            stem, _, ending = each.name.partition(".")
             zipped = random.random() < 0.5
             name = f"{each.name}.gz" if zipped else f"{stem}-copy.{ending}"
             world.files.append(File(name, each.records, each.interfaces, "gzip" if zipped else "pcap"))
@@ -197,7 +196,7 @@ def draw(random: Random) -> World:
     if random.random() < 0.2:
         number, at = 1 << 20, BASE + random.randint(0, 4 * HOUR)
         made = [Record(at + part * SECOND, "", number + part) for part in range(20)]
-        world.files.append(File(random.choice(("old.pcap", "test-1.cap", "cap.bak", "sub/x.pcapng")), made))
+        world.files.append(File(random.choice(("old.pcap", "test-1.cap", "cap.bak", "x.pcapng")), made))
         world.notes.append("a foreign file")
     late = random.randint(2, len(world.files)) if len(world.files) > 2 else len(world.files)
     for number, each in enumerate(world.files):

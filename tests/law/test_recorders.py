@@ -1,4 +1,4 @@
-"""Every packet that lies in the folders of the links is in a row or in a named number, whatever recorders do (A1, T1 to T6).
+"""Every packet in the folders of the links is in a row or in a named number, whatever recorders do (A1, T1 to T9).
 
 Drawn worlds of `recorders`. An interval that is `done` lacks no packet which lies there, and the order of ingest, the
 portions and the backfills between them change neither rows nor states.
@@ -17,7 +17,9 @@ import pytest
 
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.captures import ingested_links, read_captures
+from lowwater.lake.ledgers.interval_states import BLOCKED
 from lowwater.lake.ledgers.runs import DONE
+from lowwater.lake.ledgers.seen import GONE, location, read_seen
 from lowwater.lake.tables import open_table
 from lowwater.replay.interval import statuses
 from lowwater.replay.job import Job
@@ -30,7 +32,7 @@ from tests.replay.support import lowwater
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-QUERY = "SELECT tb, srcIP, srcPort, count(*) as cnt FROM [all].TCP GROUP BY time/60 as tb, srcIP, srcPort"
+QUERY = "SELECT tb, srcIP, srcPort, count(*) as cnt FROM TCP GROUP BY time/60 as tb, srcIP, srcPort"
 WORLDS = int(os.environ.get("LOWWATER_WORLDS", "0"))
 FIRST = int(os.environ.get("LOWWATER_FIRST_WORLD", "0"))
 
@@ -60,7 +62,13 @@ def rows(lake: Path) -> Counter[tuple[int, str, int]]:
 
 def states(lake: Path, queries: Path) -> dict[int, tuple[str, str]]:
     """Begin of an interval, ns -> its state and reason, of all that packets or captures touch."""
-    return {row.start: (row.state, row.why) for row in statuses(lake, queries)}
+    return {row.start: (row.shown, row.why) for row in statuses(lake, queries)}
+
+
+def of_hour(counted: Counter[tuple[int, str, int]], start: int) -> Counter[tuple[int, str, int]]:
+    """The rows of an hour."""
+    hour = range(start // (60 * SECOND), (start + HOUR) // (60 * SECOND))
+    return Counter({row: count for row, count in counted.items() if row[0] in hour})
 
 
 def violations(lake: Path) -> Counter[int]:
@@ -85,15 +93,18 @@ def check(world: World, lake: Path, folder: Path, queries: Path) -> None:
     lies = Counter(each.stamp // HOUR * HOUR for each in world.distinct())
     for start, (state, why) in states(lake, queries).items():  # 2: `done` lacks nothing
         if state == DONE:
-            counted = sum(count for (minute, _, _), count in published.items() if start <= minute * 60 * SECOND < start + HOUR)
+            counted = of_hour(published, start).total()
             lates = sum(count for stamp, count in late.items() if start <= stamp < start + HOUR)
             assert counted + lates >= lies[start], f"{start}: {counted} + {lates} of {lies[start]}; {why}"
             assert counted <= lies[start], f"{start}: {counted} of {lies[start]}"
 
 
 def named(lake: Path, folder: Path, file: File) -> bool:
-    """Whether the ledger of files names a file."""
-    return False
+    """Whether the ledger of files names a file, and says why nobody reads it."""
+    opened = open_lake(lake)
+    rows = {location(opened, row.path): row for row in read_seen(opened).values()}
+    row = rows.get(str(folder / file.name))
+    return row is not None and row.state != GONE
 
 
 def follow(world: World, tmp_path: Path, spark: SparkSession) -> None:
@@ -105,7 +116,12 @@ def follow(world: World, tmp_path: Path, spark: SparkSession) -> None:
     assert said.code == 0, said.err
     settings = (lake / "lowwater.toml").read_bytes()
     run(lake, queries, spark)
-    check(World([each for each in world.files if not world.looks[each.name]], world.looks, world.twins), lake, folder, queries)
+    check(
+        World([each for each in world.files if not world.looks[each.name]], world.looks, world.twins),
+        lake,
+        folder,
+        queries,
+    )
     for look in (1, 2):
         put(world, folder, [look])
         run(lake, queries, spark)
@@ -113,8 +129,12 @@ def follow(world: World, tmp_path: Path, spark: SparkSession) -> None:
     said = lowwater("init", folder, "--lake", other, "--query", tmp_path / "per_minute.gsql")
     (other / "lowwater.toml").write_bytes(settings)
     run(other, queries, spark)
-    assert rows(other) == rows(lake), "3: rows of another order"
-    assert states(other, queries) == states(lake, queries), "3: states of another order"
+    # 3: what was published before a file showed that something is missing stays visible, and is stale.
+    found, other_states = states(lake, queries), states(other, queries)
+    assert {at: shown for at, (shown, _) in found.items()} == {at: shown for at, (shown, _) in other_states.items()}
+    settled = [start for start, (shown, _) in found.items() if shown != BLOCKED]
+    for start in settled:
+        assert of_hour(rows(other), start) == of_hour(rows(lake), start), f"rows of {start} in another order"
 
 
 @pytest.mark.slow

@@ -44,6 +44,9 @@ MOST_SKEW = 10 * SECOND
 BEARABLE = 0.001
 """Largest share of the records that a proposed skew may refuse."""
 
+NO_DISORDER = 24 * 3600 * SECOND
+"""Lateness (ns) that no skew is proposed for: records of another day are of a clock that was not set."""
+
 SAID = 5
 """Most files that are named for one reason."""
 
@@ -353,4 +356,4 @@ def _skew(interfaces: Sequence[InterfaceFacts]) -> int:
 
 
 def _usual(lateness: int) -> int:
-    return next((skew for skew in SKEWS if skew >= lateness), lateness)
+    return next((skew for skew in SKEWS if skew >= lateness), lateness if lateness <= NO_DISORDER else SKEWS[-1])

@@ -54,6 +54,7 @@ class StatusInputs:
         lost: (query, start, end) -> why an interval with unchanged inputs must run again: its state is gone; or empty.
         missing: (start, end) -> what is known to be missing now, although its coverage has no gap (T6).
         gaps: (start, end) -> the gaps that its publication lets pass; None to take the reason that it gave.
+        unsettled: (start, end) -> which links have not reported to its end and their skew; empty where all have.
     """
 
     name: str
@@ -66,6 +67,7 @@ class StatusInputs:
     lost: Callable[[str, int, int], str] = lambda query, start, end: ""
     missing: Callable[[int, int], Sequence[str]] = lambda start, end: ()
     gaps: Callable[[int, int], Sequence[str]] | None = None
+    unsettled: Callable[[int, int], str] = lambda start, end: ""
 
 
 @dataclass(frozen=True)
@@ -213,6 +215,9 @@ def _of_query(expected: StatusInputs, query: str, start: int, end: int, rows: Se
         return state, "; ".join([*expected.gaps(start, end), *missing]) or NOTHING_MISSING
     if missing:
         return INCOMPLETE, "; ".join(missing)
+    # A capture that came later may have shown that the coverage behind the interval ends sooner (T5).
+    if state == DONE and (waits := expected.unsettled(start, end)):
+        return PROVISIONAL, waits
     return state, "" if state == DONE else reason
 
 
