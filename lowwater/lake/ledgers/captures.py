@@ -5,7 +5,6 @@ Written by ingest; read by coverage, the digest, the packet reader and status.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -17,6 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lowwater.config import Link
+from lowwater.documents import stored_object
 from lowwater.lake.datasets import pads
 from lowwater.lake.layout import CAPTURES, MALFORMED, Lake
 from lowwater.lake.opened import ValuesByState, cached_value
@@ -98,7 +98,7 @@ class Capture:
     @property
     def left_out_counts(self) -> dict[str, int]:
         """In the log of a tool, the number of the records of each other type."""
-        counts: dict[str, int] = json.loads(self.left_out or "{}")
+        counts: dict[str, int] = stored_object(self.left_out or "{}")
         return counts
 
     @property

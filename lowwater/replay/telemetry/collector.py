@@ -5,7 +5,6 @@ Uses the official client, of the extra `metrics`. Reading the lake changes nothi
 
 from __future__ import annotations
 
-import json
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
 
+from lowwater.documents import stored_object
 from lowwater.errors import LakeError, LowwaterError
 from lowwater.instants import SECOND
 from lowwater.lake.layout import OUTCOMES, Lake, open_lake
@@ -181,11 +181,11 @@ def _runs(replays: list[ReplayRow]) -> Iterator[Sample]:
     for row in replays:
         newest[row.query_set, row.interval_start, row.interval_end] = row
         finished[row.query_set] = max(row.finished_at, finished.get(row.query_set, 0))
-        seconds = json.loads(row.timings).get(row.stage)
+        seconds = stored_object(row.timings).get(row.stage)
         if seconds is not None:
             stages[row.query_set, row.stage] = row.finished_at, seconds
         if row.stage in (LOW, HIGH) and row.state != FAILED:
-            account = json.loads(row.accounting)
+            account = stored_object(row.accounting)
             lost[row.query_set, row.stage] = len(account.get("lost", ()))
             if "tasks" in account:
                 spread[row.query_set] = sum(task["tries"] > 1 for task in account["tasks"])

@@ -1,0 +1,71 @@
+"""JSON and TOML that somebody else may have written: what costs too much to read is refused, with a ValueError.
+
+Below every stage, like `errors`. Parsers follow nesting by recursion, and the one of TOML takes the square of the parts
+of a dotted key.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from typing import Any
+
+from lowwater.errors import LakeError
+
+LARGEST_SETTINGS = 1 << 20
+"""Most bytes of a settings file."""
+LARGEST_STATE = 1 << 24
+"""Most bytes of a small file of a lake, such as pins and positions."""
+DEEPEST_KEY = 64
+"""Most parts of a dotted key."""
+
+_PART = r"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')"""
+_DEEP_KEY = re.compile(rf"(?<![\w-]){_PART}(?:[ \t]*+\.[ \t]*+{_PART}){{{DEEPEST_KEY},}}")
+
+
+def json_value(text: str | bytes) -> Any:
+    """Parses JSON.
+
+    Raises:
+        ValueError: it is no JSON, or nested too deeply.
+    """
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def toml_table(text: str) -> dict[str, Any]:
+    """Parses TOML.
+
+    Raises:
+        ValueError: it is no TOML, too large, or nested too deeply.
+    """
+    if len(text) > LARGEST_SETTINGS:
+        raise ValueError(f"it has more than {LARGEST_SETTINGS:,} bytes")
+    if found := _DEEP_KEY.search(text):
+        line = text.count("\n", 0, found.start()) + 1
+        raise ValueError(f"a key has more than {DEEPEST_KEY} parts (at line {line})")
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def stored_object(text: str) -> dict[str, Any]:
+    """Parses a JSON object in a column of a ledger.
+
+    Raises:
+        LakeError: it is none.
+    """
+    try:
+        value = json_value(text)
+        if isinstance(value, dict):
+            return value
+    except ValueError:
+        pass
+    raise LakeError(
+        f"a ledger of the lake holds a text that is no JSON object: {text[:60]!a}",
+        "another program wrote it: restore the ledger, or do not use the lake",
+    )
