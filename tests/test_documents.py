@@ -23,7 +23,7 @@ SETTINGS = {
     "brackets": "x = " + "[" * MANY,
     "tables in tables": "x = " + "{a=" * MANY,
     "a deep key": ".".join("a" * MANY) + " = 1",
-    "a deep key with quotes": ' . '.join(["'a'", '"b"'] * MANY) + " = 1",
+    "a deep key with quotes": " . ".join(["'a'", '"b"'] * MANY) + " = 1",
     "a deep section": "[" + ".".join("a" * MANY) + "]",
     "keys": "".join(f"k{at} = 1\n" for at in range(MANY)),
     "quotes": "\"'" * MANY,
@@ -38,7 +38,7 @@ def test_settings_of_any_size_and_depth_are_refused_at_once(name: str, tmp_path:
     file = tmp_path / "lowwater.toml"
     file.write_text(SETTINGS[name])
     before = time.process_time()
-    with pytest.raises(ConfigError, match="lowwater.toml: ") as refused:
+    with pytest.raises(ConfigError, match=r"lowwater\.toml: ") as refused:
         load_config(tmp_path)
     assert len(str(refused.value)) < 1000
     assert time.process_time() - before < 3

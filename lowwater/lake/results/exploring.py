@@ -432,7 +432,7 @@ def _value(asked: Filter, kind: pa.DataType) -> pa.Scalar:
             value = float(text)
         return pa.scalar(value, kind)
     except (ValueError, KeyError, OverflowError, TypeError):  # Arrow's own errors are among them
-        raise LakeError(f"{asked.value!r} is no value of column {asked.column!r}", f"its type is {kind}") from None
+        raise LakeError(f"{asked.value[:60]!r} is no value of column {asked.column!r}", f"its type is {kind}") from None
 
 
 def instant_of(text: str, name: str) -> int:
