@@ -19,7 +19,7 @@ export PIP_INDEX_URL := $(UV_DEFAULT_INDEX)
 endif
 
 .DELETE_ON_ERROR:
-.PHONY: test-chart test-image help setup docs demo up down test test-fast test-packages lint types fuzz goldens bench bench-high bench-ingest bench-end experiments endurance wheel lock bill licences audit test-chart release-check digests clean cluster endurance-cluster
+.PHONY: test-chart test-image help setup docs demo up down test test-fast test-packages lint types fuzz goldens bench bench-high bench-ingest bench-files bench-end experiments endurance wheel lock bill licences audit test-chart release-check digests clean cluster endurance-cluster
 
 help:
 	@echo 'setup      create .venv, install the lock, fetch the Delta jars, compile the reader, record Spark'"'"'s classes'
@@ -209,6 +209,9 @@ bench-high: setup
 
 bench-ingest: setup
 	$(BIN)/python benchmarks/bench_ingest.py
+
+bench-files: setup
+	$(BIN)/python benchmarks/bench_files.py
 
 bench-end: setup
 	$(BIN)/python -m pytest tests/benchmarks

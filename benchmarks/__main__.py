@@ -14,6 +14,7 @@ STAGES = (
     "chunks",
     "heartbeats",
     "ingest",
+    "files",
     "records",
     "high",
     "run",

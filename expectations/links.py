@@ -51,6 +51,23 @@ class ExpectLinkToExcludeNothing(LinkRule):
         return f"{missing}: no capture covers {row['gaps']}"
 
 
+class ExpectLinkInterfaceToBeDeclared(LinkRule):
+    """Each capture of the interval declares the interface, as others of its link do (SEMANTICS T5)."""
+
+    rule = "Each capture of the interval declares this interface"
+    measures = ("undeclared",)
+    message_columns = ("interval", "captures", "undeclared_files")
+
+    def holds(self, row: Row) -> bool:
+        return bool(row["undeclared"] == 0)
+
+    def reason(self, row: Row) -> str:
+        captures = count(row["undeclared"], "capture")
+        return (
+            f"the interface is not declared by {captures}, so nothing was seen of it there: {row['undeclared_files']}"
+        )
+
+
 class ExpectLinkRecordsToBeAccountedFor(LinkRule):
     """Read = malformed + violating + duplicates + sane + outside, counted from the table (SEMANTICS A1)."""
 
@@ -83,16 +100,16 @@ class ExpectLinkRecordsToLieInside(LinkRule):
     """
 
     rule = "Records lie in the life of the link and in the declared coverage of their captures"
-    measures = ("read", "outside", "uncovered", "misdated")
+    measures = ("read", "left_out", "uncovered", "misdated")
     message_columns = ("interval", "captures", "places", "elsewhere")
 
     def holds(self, row: Row) -> bool:
-        return bool(row["outside"] == 0 and row["uncovered"] == 0 and row["misdated"] == 0)
+        return bool(row["left_out"] == 0 and row["uncovered"] == 0 and row["misdated"] == 0)
 
     def reason(self, row: Row) -> str:
         parts = []
-        if row["outside"]:
-            parts.append(f"{count(row['outside'], 'record')} outside of since and until, which no query reads")
+        if row["left_out"]:
+            parts.append(f"{count(row['left_out'], 'record')} outside of since and until, which no query reads")
         if row["uncovered"]:
             parts.append(f"{count(row['uncovered'], 'record')} outside of the declared coverage of their captures")
         reasons = [f"of {count(row['read'])} read, {'; '.join(parts)}: {row['places']}"] if parts else []
@@ -102,6 +119,20 @@ class ExpectLinkRecordsToLieInside(LinkRule):
                 f"lie at other times: {row['elsewhere']}"
             )
         return "; ".join(reasons)
+
+
+class ExpectLinkCapturesToBeReadOnce(LinkRule):
+    """No other link of the query set has the same records, in a copy of a capture, whole or cut (SEMANTICS T5)."""
+
+    rule = "No capture of the link is one of another link too"
+    measures = ("read", "shared")
+    message_columns = ("interval", "captures", "shared_with")
+
+    def holds(self, row: Row) -> bool:
+        return bool(row["shared"] == 0)
+
+    def reason(self, row: Row) -> str:
+        return f"a query over both links counts up to {count(row['shared'], 'record')} twice: {row['shared_with']}"
 
 
 class ExpectLinkViolationsToStayWithinLimit(LinkRule, Within):

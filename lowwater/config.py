@@ -12,20 +12,23 @@ from pathlib import Path, PurePath
 from typing import Annotated, Any, Literal, NoReturn, get_args
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import BeforeValidator, ValidationError, model_validator
+from pydantic import AfterValidator, BeforeValidator, ValidationError, model_validator
 from pydantic import Field as Setting
 
 from lowwater.documents import LARGEST_SETTINGS, toml_table
 from lowwater.environment import override
 from lowwater.errors import ConfigError
 from lowwater.instants import HOUR, SECOND, format_duration, parse_duration, parse_instant, parse_span
+from lowwater.link_names import FORM, family_of, is_link_name
 from lowwater.refused import refusals
 from lowwater.sections import Duration, History, LinkThresholds, Positive, Section, Thresholds, nearest
 from lowwater.storage import paths
 from lowwater.storage.captures import is_address
 
 FILE_NAME = "lowwater.toml"
-LINK_NAME = r"[A-Za-z_][A-Za-z0-9_.-]*(?:/[A-Za-z0-9_.-]+)?"
+DATED = r"(?<!%)(?:%%)*%[YymdjbBHIpMSsFTR]"
+"""A field of a date in `captures`."""
+
 LONGEST_SKEW = 50 * 366 * 24 * HOUR
 """Bound of every skew (ns), below the century of SLACK that the watermarks add (SEMANTICS T3)."""
 
@@ -40,10 +43,13 @@ def toml_key(name: str) -> str:
     """Formats a name as a TOML key: quoted if it has a dot, a slash or another special character.
 
     Example:
-        >>> toml_key("main1"), toml_key("node_10.1.0.11")
-        ('main1', '"node_10.1.0.11"')
+        >>> toml_key("main1"), toml_key("node_10.1.0.11"), toml_key("pc/以太网")
+        ('main1', '"node_10.1.0.11"', '"pc/以太网"')
     """
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=True)
+    if re.fullmatch(r"[A-Za-z0-9_-]+", name):
+        return name
+    text = json.dumps(name, ensure_ascii=False)
+    return "".join(char if char.isprintable() else f"\\U{ord(char):08X}" for char in text)
 
 
 def section_of(link: str, *below: str, of: str = "links") -> str:
@@ -54,6 +60,12 @@ def section_of(link: str, *below: str, of: str = "links") -> str:
         ('[links.main1]', '[links."main1/eth0".thresholds]', '[query_sets.flows]')
     """
     return f"[{'.'.join([of, toml_key(link), *below])}]"
+
+
+def _link_name(value: str) -> str:
+    if not is_link_name(value):
+        raise ValueError(f"is not a valid name of a link: {FORM}")
+    return value
 
 
 def _zone(value: object) -> object:
@@ -95,7 +107,7 @@ Span = Annotated[tuple[int, int], BeforeValidator(parse_span)]
 Heartbeat = Annotated[int | Literal["on-demand", "data-driven", "none"], BeforeValidator(_heartbeat)]
 Names = Annotated[tuple[str, ...], BeforeValidator(_name_list)]
 Patterns = Annotated[tuple[str, ...], BeforeValidator(_name_list), Setting(min_length=1)]
-LinkName = Annotated[str, Setting(pattern=f"^{LINK_NAME}$")]
+LinkName = Annotated[str, AfterValidator(_link_name)]
 SetName = Annotated[str, Setting(pattern=r"^[A-Za-z_][A-Za-z0-9_-]*$")]
 Processes = Literal["shared", "each"]
 Kind = Literal["pcap", "csv", "json", "parquet", "zeek", "suricata", "nfdump"]
@@ -144,7 +156,8 @@ class Link(Section):
         rotation: time that a file covers from the instant in its name, ns.
         timezone: time zone of the instants in file names; all other instants are UTC.
         covers: file name, with wildcards -> coverage [from, to), ns; overrides the rotation (T5).
-        interfaces: `each`: every interface of a capture is a link (`NAME/interface`); `one`: all are this link.
+        interfaces: `each`: every interface of a capture that has a name is a link (`NAME/interface`); `one`: all are
+            this link.
         payload: bytes of every payload to store, with the headers before them; `all`, or None for no frames.
         applications: protocols whose fields are stored.
         sampling: whether the digest that sampling and load shedding need is stored (O5).
@@ -156,6 +169,8 @@ class Link(Section):
         anonymise: file with the key that replaces addresses.
         untimed: time of packets that have none, the simple packet blocks of a pcapng (T3): `malformed`: none; `file`:
             that of the packet before them in the file, or the begin of the time that the file is declared to cover.
+        resolution: unit of the times in its captures, for files that say another one than they have: `file`: as they
+            say; `microseconds` or `nanoseconds` (T3).
         kind: format of its files, or the tool that wrote them.
         protocol: protocol of its records, if they are no packets; None for the only one of `schemas`, or the one that
             queries name.
@@ -170,6 +185,8 @@ class Link(Section):
         max_jump: largest lead of a timestamp over its neighbours, ns (T3); default is skew + 60 s.
         since: begin of its life, ns since the epoch (T5).
         until: end of its life, ns, exclusive (T5).
+        outside: what records outside of its life are: `missing`, so that the interval that they are charged to is
+            incomplete, or `accepted`, since they are left out on purpose (T6).
         gap_tolerance: longest pause between two captures that is no gap, ns (T5).
         policy: effect of a gap in its coverage on a run (T6).
         delay: by how much its promises come later than they could, ns; for experiments (T2).
@@ -191,6 +208,7 @@ class Link(Section):
     duplicate_bytes: Literal["content", "packet"] = "content"
     anonymise: str | None = None
     untimed: Literal["malformed", "file"] = "malformed"
+    resolution: Literal["file", "microseconds", "nanoseconds"] = "file"
     kind: Kind = "pcap"
     protocol: str | None = None
     schemas: Names = ()
@@ -204,6 +222,7 @@ class Link(Section):
     max_jump: Duration | None = None
     since: Instant | None = None
     until: Instant | None = None
+    outside: Literal["missing", "accepted"] = "missing"
     gap_tolerance: Duration = 2 * SECOND
     policy: Annotated[Literal["fail", "wait", "publish"], BeforeValidator(_policy)] = "fail"
     delay: Duration = 0
@@ -244,6 +263,8 @@ class Link(Section):
             raise ValueError('sampling and applications: are of a link of kind "pcap"')
         if self.untimed != "malformed":
             raise ValueError('untimed: is of a link of kind "pcap"')
+        if self.resolution != "file":
+            raise ValueError('resolution: is of a link of kind "pcap"')
 
     @model_validator(mode="after")
     def _consistent(self) -> Link:
@@ -272,7 +293,7 @@ class Link(Section):
             raise ValueError(f"skew: must be below {format_duration(LONGEST_SKEW)}")
         if self.since is not None and self.until is not None and self.until <= self.since:
             raise ValueError("until: must be after since")
-        if self.rotation is not None and not all("%" in pattern for pattern in self.captures or ("",)):
+        if self.rotation is not None and not all(re.search(DATED, pattern) for pattern in self.captures or ("",)):
             raise ValueError(
                 "rotation: needs a pattern with the start of the file in it, as captures = 'a-%Y%m%d%H.pcap'"
             )
@@ -429,7 +450,7 @@ class Config(Section):
             if twice is not None:
                 raise ValueError(f"sets.{name}: lists {twice!r} twice; name every link once")
             for link in links:
-                if link not in self.links and link.partition("/")[0] not in self.links:
+                if link not in self.links and family_of(link) not in self.links:
                     advice = nearest(link, self.links) if self.links else f"; write {section_of(link)}"
                     raise ValueError(f"sets.{name}: no link {link!r}{advice}")
         return self
@@ -454,7 +475,7 @@ class Config(Section):
         """
         if name in self.links:
             return self.links[name]
-        parent = name.partition("/")[0]
+        parent = family_of(name)
         if parent in self.links:  # an interface of a pcapng is a link with the settings of its file's link (T1)
             return self.links[parent]
         if self.links:

@@ -59,13 +59,34 @@ def stored_object(text: str) -> dict[str, Any]:
     Raises:
         LakeError: it is none.
     """
+    value = _stored(text)
+    if not isinstance(value, dict):
+        raise _strange(text)
+    return value
+
+
+def stored_pair(text: str) -> tuple[list[str], list[str]]:
+    """Parses two lists of texts in a column of a ledger.
+
+    Raises:
+        LakeError: it is something else.
+    """
+    value = _stored(text)
+    lists = isinstance(value, list) and len(value) == 2 and all(isinstance(each, list) for each in value)
+    if not lists or not all(isinstance(name, str) for each in value for name in each):
+        raise _strange(text)
+    return value[0], value[1]
+
+
+def _stored(text: str) -> Any:
     try:
-        value = json_value(text)
-        if isinstance(value, dict):
-            return value
+        return json_value(text)
     except ValueError:
-        pass
-    raise LakeError(
-        f"a ledger of the lake holds a text that is no JSON object: {text[:60]!a}",
+        raise _strange(text) from None
+
+
+def _strange(text: str) -> LakeError:
+    return LakeError(
+        f"a ledger of the lake holds a text that no version of Lowwater wrote: {text[:60]!a}",
         "another program wrote it: restore the ledger, or do not use the lake",
     )

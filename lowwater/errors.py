@@ -90,6 +90,18 @@ class QueryErrors(QueryError):
         return "\n".join(str(error) for error in self.errors)
 
 
+def error_of_query(query: str, error: Exception) -> LowwaterError:
+    """Returns the error of a query as one that names the query; a fault of Lowwater itself becomes one, too."""
+    if not isinstance(error, LowwaterError):
+        hint = "this is a fault of Lowwater: LOWWATER_DEBUG=1 shows where, please report it"
+        named = LowwaterError(f"query {query}: {type(error).__name__}: {error}", hint)
+        named.__cause__ = error
+        return named
+    if f"query {query}" in error.message:
+        return error
+    return LowwaterError(f"query {query}: {error.message}", error.hint)
+
+
 def flatten_errors(errors: Sequence[QueryError]) -> list[QueryError]:
     """Returns the single errors; errors with the same place and message occur once."""
     flat = (single for error in errors for single in (error.errors if isinstance(error, QueryErrors) else (error,)))
@@ -186,8 +198,8 @@ class ValueOverflowError(LowwaterError):
     """An exact integer sum does not fit 64 bits (SEMANTICS O3)."""
 
 
-class PartialError(ValueOverflowError):
-    """Sums of some queries of a run exceed 64 bits; the results of the other queries are written.
+class PartialError(LowwaterError):
+    """Some queries of a run fail; the results of the other queries are written.
 
     Args:
         message: the messages of the queries without a result, one a line.

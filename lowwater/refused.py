@@ -33,6 +33,7 @@ EXAMPLES = {
     "links.*.skew": 'skew = "1s"',
     "links.*.skews": "skews = { sequence = 100 }",
     "links.*.group_skew": 'group_skew = { column = "vlan_id", values = { 7 = "5s" } }',
+    "links.*.resolution": 'resolution = "nanoseconds"',
     "links.*.max_jump": 'max_jump = "61s"',
     "links.*.since": 'since = "2026-01-31T13:00:00Z"',
     "links.*.until": 'until = "2026-02-28T13:00:00Z"',
@@ -94,8 +95,6 @@ _FORMS = {
     "replay.flush": "must be immediate, slow N, oop-slow N M or lazy N",
     "notify.url": "must be an address that begins with http:// or https://",
     "notify.email": "must be an address of mail, such as desk@example.org",
-    "links": "is not a valid name of a link: a letter or _, then letters, digits, _ . and -, "
-    "and one / before an interface",
     "sets": "is not a valid name of a set: a letter or _, then letters, digits, _ and -",
     "query_sets": "is not a valid name of a query set: a letter or _, then letters, digits, _ and -",
 }

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, wraps
+from itertools import groupby
 from pathlib import Path, PurePath
 from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar, cast
 
@@ -26,9 +27,8 @@ from lowwater.lake.ledgers.interval_states import (
     MISSING,
     STALE,
     StatusRow,
-    covered,
     gravest,
-    interval_status,
+    set_status,
 )
 from lowwater.lake.ledgers.runs import FAILED, ReplayRow, replay_rows
 from lowwater.lake.locks import held_ranges
@@ -56,6 +56,7 @@ class Interval:
         state: gravest state of its queries.
         reason: why the interval is not done; empty if it is.
         rows: number of published rows of all queries; None without a publication.
+        intervals: number of the intervals: more than one in a stretch without records (I3), which runs as one.
     """
 
     query_set: str
@@ -64,6 +65,7 @@ class Interval:
     state: str
     reason: str
     rows: int | None
+    intervals: int = 1
 
     @property
     def key(self) -> Key:
@@ -217,7 +219,7 @@ def kept_by_snapshot(function: Callable[Concatenate[Snapshot, P], T]) -> Callabl
 
 
 def _part(snapshot: Snapshot, start: int, end: int) -> Part:
-    chosen = (pads.field("interval_start") >= start) & (pads.field("interval_start") < end)
+    chosen = (pads.field("interval_end") > start) & (pads.field("interval_start") < end)
     replays: dict[Key, list[ReplayRow]] = defaultdict(list)
     for row in replay_rows(read_rows(snapshot.lake.replays, REPLAYS, chosen)):
         replays[row.query_set, row.interval_start, row.interval_end].append(row)
@@ -225,14 +227,12 @@ def _part(snapshot: Snapshot, start: int, end: int) -> Part:
     intervals = []
     for name, job in sorted(snapshot.jobs.items()):
         links = {link: snapshot.captures[link] for link in job.plan.links}
-        inputs = expected(job, links)
-        bounds = {key[1:] for key in replays if key[0] == name}
-        bounds |= {span for span in covered(links.values(), job.length) if start <= span[0] < end}
-        for begin, until in sorted(bounds):
-            key = name, begin, until
-            newest = {(row.query, row.stage): row for row in replays.get(key, ())}
-            states = interval_status(inputs, begin, until, list(newest.values()))
-            intervals.append(_interval(key, states, audits.get(key)))
+        ran = [row for key, rows in replays.items() if key[0] == name for row in rows]
+        others = [key[1:] for key in snapshot.keys if key[0] == name]
+        states = set_status(expected(job, links), ran, wanted=lambda begin, _: start <= begin < end, runs=others)
+        for bounds, together in groupby(states, lambda row: (row.start, row.end)):
+            key = name, *bounds
+            intervals.append(_interval(key, list(together), audits.get(key)))
     return Part(start, end, dict(replays), audits, intervals)
 
 
@@ -245,7 +245,7 @@ def _interval(key: Key, rows: Sequence[StatusRow], audit: IntervalAudit | None) 
     if audit is not None and state == MISSING and audit.verdict != FAILED:
         state, reason = HELD, "audited and not published"
     visible = [row.rows for row in rows if row.rows is not None]
-    return Interval(*key, state, reason, sum(visible) if visible else None)
+    return Interval(*key, state, reason, sum(visible) if visible else None, first.intervals)
 
 
 def _running(interval: Interval, at_work: Mapping[str, Mapping[tuple[int, int], str]]) -> Interval:

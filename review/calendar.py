@@ -14,8 +14,9 @@ from datetime import UTC, datetime, timedelta
 from lowwater.instants import HOUR, SECOND
 from lowwater.lake.ledgers.captures import Captures
 from lowwater.lake.tables import interval_label, safe_name
+from lowwater.replay.interval import times_of
 
-from .board import Interval, Snapshot
+from .board import Interval, Snapshot, kept_by_snapshot
 
 DAY = 24 * HOUR
 MOST_CELLS = 800
@@ -114,45 +115,65 @@ def moment(at: int) -> datetime:
     return datetime.fromtimestamp(at // SECOND, UTC)
 
 
+@kept_by_snapshot
 def months(snapshot: Snapshot) -> list[Month]:
-    """Divides the time span of a lake into months, oldest first, or into days if intervals are short."""
+    """Divides the time of a lake into months, oldest first, or into days if intervals are short.
+
+    A month in which no interval begins, no link is covered from or to, and no record lies is left out.
+    """
     if snapshot.span is None:
         return []
-    first, last = moment(snapshot.span[0]), moment(max(snapshot.span[0], snapshot.span[1] - 1))
+    instants = _instants(snapshot)
     shortest = min((job.length for job in snapshot.jobs.values()), default=HOUR)
     days = max(1, MOST_CELLS * shortest // DAY)
-    parts: list[Month] = []
-    begin = first.replace(hour=0, minute=0, second=0) if days < 28 else first.replace(day=1, hour=0, minute=0, second=0)
-    while begin <= last:
+    parts: dict[str, Month] = {}
+    for day in sorted({max(0, at) // DAY for at in instants}):
+        begin = moment(day * DAY)
         if days < 28:
+            begin -= timedelta(days=(day - instants[0] // DAY) % days)
             end, name, title = begin + timedelta(days=days), f"{begin:%Y-%m-%d}", f"{begin:%-d %B %Y}"
         else:
+            begin = begin.replace(day=1)
             end, name, title = (begin + timedelta(days=32)).replace(day=1), f"{begin:%Y-%m}", f"{begin:%B %Y}"
-        parts.append(Month(name, title, instant(begin), instant(end)))
-        begin = end
-    return parts
+        parts[name] = Month(name, title, instant(begin), instant(end))
+    return list(parts.values())
 
 
-def set_calendar(name: str, length: int, intervals: Sequence[Interval]) -> Calendar:
+def _instants(snapshot: Snapshot) -> list[int]:
+    """Returns the instants that months are made for, ns since the epoch, ascending."""
+    found = {start for _, start, _ in snapshot.keys}
+    for job in snapshot.jobs.values():
+        times = times_of(job, {link: snapshot.captures[link] for link in job.plan.links})
+        found |= {start for start, _ in times.intervals()}
+    for captures in snapshot.captures.values():
+        spans = captures.spans
+        found |= {begin for begin, _ in spans} | {end - 1 for _, end in spans}
+        found |= {at // HOUR * HOUR for name in ("smallest", "largest") for at in captures.numbers(name).tolist() if at}
+    return sorted(found)
+
+
+def set_calendar(name: str, length: int, intervals: Sequence[Interval], end: int) -> Calendar:
     """Builds the calendar of a query set.
 
     Args:
         name: name of the query set.
         length: length of its intervals, ns.
         intervals: its intervals in the month.
+        end: end of the month, ns since the epoch: a stretch of intervals is drawn up to there.
     """
     columns = max(1, DAY // length) if length <= DAY else 1
     rows: dict[int, list[Cell | None]] = {}
+    counts: Counter[str] = Counter()
     for interval in intervals:
-        day, within = divmod(interval.start, DAY)
-        row = rows.setdefault(day, [None] * columns)
-        clock = moment(interval.start)
-        label = f"{clock:%-d %b %H:%M}, {interval.state}"
+        counts[interval.state] += interval.intervals
         address = f"interval/{safe_name(name)}/{interval_label(interval.start, interval.end)}.html"
-        at = min(columns - 1, within // length)
-        if row[at] is None:
-            row[at] = Cell(label, interval.state, address)
-    counts = Counter(interval.state for interval in intervals)
+        until = interval.start + 1 if interval.intervals == 1 else min(interval.end, end)
+        for start in range(interval.start, until, length):
+            day, within = divmod(start, DAY)
+            row = rows.setdefault(day, [None] * columns)
+            at = min(columns - 1, within // length)
+            if row[at] is None:
+                row[at] = Cell(f"{moment(start):%-d %b %H:%M}, {interval.state}", interval.state, address)
     return Calendar(name, "query set", f"set/{safe_name(name)}.html", _heads(columns), _days(rows), counts)
 
 

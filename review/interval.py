@@ -12,6 +12,7 @@ from lowwater.cluster import LostExecutor, TaskRun
 from lowwater.documents import stored_object
 from lowwater.instants import format_duration, format_instant
 from lowwater.lake.ledgers.captures import Capture, Captures, malformed_between
+from lowwater.lake.ledgers.coverage import undeclared
 from lowwater.lake.ledgers.history import LinkLateness, read_lateness
 from lowwater.lake.ledgers.runs import ReplayRow, read_heartbeats, read_quarantine, read_violations
 from lowwater.quality.lateness.counts import LatenessCounts
@@ -72,6 +73,7 @@ class LinkFacts:
         late: number of records later than the skew.
         malformed: the first malformed records.
         damaged: number of malformed records.
+        silent: captures that cover the interval, and do not declare this interface of the link.
     """
 
     name: str
@@ -84,6 +86,7 @@ class LinkFacts:
     late: int
     malformed: tuple[Mapping[str, Any], ...]
     damaged: int
+    silent: tuple[Capture, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -263,6 +266,7 @@ def _link(snapshot: Snapshot, link: str, start: int, end: int, account: Mapping[
         late.num_rows,
         tuple(malformed),
         broken.num_rows,
+        tuple(undeclared(link, captures, settings, start, end)),
     )
 
 

@@ -20,12 +20,14 @@ from markupsafe import Markup
 
 from lowwater.capture.tables.reader import RECORD_KINDS
 from lowwater.instants import SECOND, format_duration, format_instant, parse_instant, spoken_duration, spoken_span
+from lowwater.lake.ledgers.timetable import range_words
 from lowwater.lake.tables import interval_label, safe_name
 from lowwater.quality.lateness.counts import bound_of
 from lowwater.quality.lateness.review import QUANTILES, recommend
 from lowwater.quality.lateness.wording import bound_labels, headline, remarks, share_text
 from lowwater.replay.lags import interval_lags
 from lowwater.replay.registry import list_streams, published_text
+from lowwater.replay.schedule.due import Due
 from lowwater.storage.paths import has_file
 
 from .board import GRAVITY, Interval, Part, Snapshot
@@ -137,6 +139,7 @@ def _templates() -> Environment:
         "spoken": spoken,
         "second": lambda value: spoken(format_instant(value - value % SECOND)),
         "when": lambda value: spoken(format_instant(value)),
+        "range": _range,
         "span": _spoken_span,
         "exact": lambda value: _spoken_duration(value, value),
         "share": share_text,
@@ -145,6 +148,11 @@ def _templates() -> Environment:
     }
     environment.globals |= {"signs": SIGNS, "record_kinds": RECORD_KINDS}
     return environment
+
+
+def _range(each: Interval | Due) -> str:
+    """Shows when an interval begins, and of a stretch of intervals also when it ends and how many it has."""
+    return spoken(range_words(each.start, each.end, each.intervals))
 
 
 def _spoken_duration(exact: int, shown: int) -> Markup:
@@ -206,7 +214,7 @@ def _overview(snapshot: Snapshot, part: Month | None) -> dict[str, Any]:
     if part is not None:
         for job in snapshot.jobs.values():
             intervals_of_set = [interval for interval in intervals if interval.query_set == job.query_set]
-            calendars.append(set_calendar(job.query_set, job.length, intervals_of_set))
+            calendars.append(set_calendar(job.query_set, job.length, intervals_of_set, part.end))
         links = [link_calendar(snapshot, link, part.start, part.end) for link in sorted(snapshot.captures)]
     worst = [
         interval

@@ -95,7 +95,7 @@ def overview_verdict(
         warned = sum(interval.state == WARNED for interval in judged)
         since = spoken_instant(min(interval.start for interval in judged))
         told = f", {_counted(warned, 'of them with a warning', 'of them with warnings')}" if warned else ""
-        number = f"{_counted(len(judged), 'interval', 'intervals')} of {_counted(names, 'query set', 'query sets')}"
+        number = f"{_counted(_number(judged), 'interval', 'intervals')} of {_counted(names, 'query set', 'query sets')}"
         return OverviewVerdict("done", f"All good since {since}: {number} published{told}.")
     state = min((interval.state for interval in bad), key=GRAVITY.index)
     worst = [interval for interval in bad if interval.state == state]
@@ -105,12 +105,12 @@ def overview_verdict(
     of = f" of query set {sets[0]}" if len(sets) == 1 else f" of {len(sets)} query sets"
     by = f" for {_listed('link', links)}" if links else ""
     words = WORDS.get(state, state)
-    if len(worst) == 1:
+    if _number(worst) == 1:
         words = re.sub("^have", "has", re.sub("^are", "is", words)).replace("their", "its").replace("were", "was")
         number, since = "1 interval", ": that of"
     else:
-        number, since = f"{len(worst):,} intervals", ", since"
-    others = len(bad) - len(worst)
+        number, since = f"{_number(worst):,} intervals", ", since"
+    others = _number(bad) - _number(worst)
     more = f" {others:,} more {'is' if others == 1 else 'are'} not done." if others else ""
     sentence = f"{number}{of} {words}{by}{since} {spoken_instant(first.start)}.{more}"
     advice, command = ADVICE.get(state, RUN)
@@ -136,6 +136,10 @@ def _act(state: str, first: Interval, last: Interval) -> tuple[str, str] | None:
     if state in (MISSING, HALF, STALE):
         return f"act/backfill/{safe}?start={start}&end={format_instant(last.end)}", "Backfill them"
     return None
+
+
+def _number(intervals: Sequence[Interval]) -> int:
+    return sum(interval.intervals for interval in intervals)
 
 
 def _counted(number: int, one: str, many: str) -> str:

@@ -57,6 +57,7 @@ rotation = "1h"
 skew = "1s"
 since = "{since}"
 until = "{until}"
+outside = "accepted"
 policy = "{policy}"
 """
 

@@ -42,6 +42,7 @@ _INLINED = (
     "headers/registry",
     "headers/transport",
     "inlining",
+    "records/identity",
 )
 _FOLDERS = ("formats/erf", "formats/pcapng", "headers/links", "headers/tunnels")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lowwater.capture.content.packet_hashes import CONTENT
-from lowwater.capture.content.retention import NOTHING, ContentOptions
+from lowwater.capture.content.retention import NOTHING, RESOLUTIONS, ContentOptions
 from lowwater.capture.formats import scan as scanning
 from lowwater.capture.reader import CaptureReader, read
 from lowwater.capture.records.batches import select_records
@@ -26,6 +26,7 @@ from lowwater.capture.records.elsewhere import CopySpool
 from lowwater.capture.records.facts import CaptureSummary, Interface, InterfaceSummary
 from lowwater.capture.records.lateness import Gaps, Lateness
 from lowwater.catalog.packets import PACKET_HASH
+from lowwater.instants import SECOND
 
 STDIN = Path("-")
 """Path that stands for standard input."""
@@ -58,6 +59,7 @@ class InterfaceFacts:
         link: number of the interface in the spool.
         elsewhere: packets that another interface or file has earlier; None until all are read.
         summary: packets, first and last instant; None until the end of the file.
+        largest_part: largest sub-second, ns; None where it is not looked for.
     """
 
     interface: Interface
@@ -76,6 +78,7 @@ class InterfaceFacts:
     link: int = 0
     elsewhere: int | None = None
     summary: InterfaceSummary | None = None
+    largest_part: int | None = None
 
     @property
     def packets(self) -> int:
@@ -119,6 +122,8 @@ class InterfaceFacts:
         """Adds timestamps and arrivals (ns) of at least one record to the facts."""
         self.lateness.add(arrivals - stamps)
         self.gaps.add(arrivals)
+        if self.largest_part is not None:
+            self.largest_part = max(self.largest_part, int((stamps % SECOND).max()))
 
 
 @dataclass(frozen=True)
@@ -130,12 +135,18 @@ class CaptureFacts:
         summary: summary of the whole file: sizes, SHA-256, damage.
         interfaces: facts of each interface.
         malformed_bytes: number of bytes of malformed records.
+        resolution: unit of its times according to the file, as `CaptureFile.resolution`.
+        read_as: value of the setting `resolution` by which it was read.
+        doubted: why it was read by another one than `file`.
     """
 
     path: Path
     summary: CaptureSummary
     interfaces: tuple[InterfaceFacts, ...]
     malformed_bytes: int
+    resolution: str = ""
+    read_as: str = "file"
+    doubted: str = ""
 
     @property
     def accounted(self) -> bool:
@@ -175,7 +186,9 @@ def inspect(
     def facts_of(interface: Interface) -> InterfaceFacts:
         counter = None if window is None else CopyCounter(window, skew)
         link = spool.link() if spool is not None else 0
-        return InterfaceFacts(interface, Lateness(skew), copies=counter, spool=spool, link=link)
+        return InterfaceFacts(
+            interface, Lateness(skew), copies=counter, spool=spool, link=link, largest_part=_no_part(reader)
+        )
 
     reader.malformed.count_only()
     facts_by_index: dict[int, InterfaceFacts] = {}
@@ -189,7 +202,7 @@ def inspect(
     return _finished(path, reader, facts_by_index, facts_of)
 
 
-def inspect_times(path: Path, max_jump: int, skew: int) -> CaptureFacts:
+def inspect_times(path: Path, max_jump: int, skew: int, resolution: str = "file") -> CaptureFacts:
     """Reads a capture once and returns the facts of its times; it decodes no headers.
 
     Lengths, families, protocols, VLANs and tunnels stay empty, and so does the SHA-256 of the summary.
@@ -198,15 +211,16 @@ def inspect_times(path: Path, max_jump: int, skew: int) -> CaptureFacts:
         path: path of the file.
         max_jump: how far ahead of its neighbours a timestamp may be, ns (SEMANTICS T3).
         skew: bound of the lateness whose refusals are counted, ns (T2).
+        resolution: unit of its times: `file` for that of the file, `microseconds` or `nanoseconds`.
 
     Raises:
         CaptureError: the file is not a capture, or cannot be read.
     """
 
     def facts_of(interface: Interface) -> InterfaceFacts:
-        return InterfaceFacts(interface, Lateness(skew))
+        return InterfaceFacts(interface, Lateness(skew), largest_part=_no_part(reader))
 
-    reader = read(path, max_jump, sha256="")
+    reader = read(path, max_jump, sha256="", content=ContentOptions(resolution=RESOLUTIONS[resolution]))
     reader.malformed.count_only()
     facts_by_index: dict[int, InterfaceFacts] = {}
     for span in reader.spans():
@@ -217,7 +231,12 @@ def inspect_times(path: Path, max_jump: int, skew: int) -> CaptureFacts:
             stamps = select_records(span, chosen)[scanning.STAMP]
             facts_by_index[number].add_times(stamps, np.maximum(np.maximum.accumulate(stamps), clocks[number]))
         reader.count(span)
-    return _finished(path, reader, facts_by_index, facts_of)
+    return replace(_finished(path, reader, facts_by_index, facts_of), read_as=resolution)
+
+
+def _no_part(reader: CaptureReader) -> int | None:
+    """Returns 0 if the largest sub-second may say that the file has microseconds where it says nanoseconds."""
+    return 0 if (reader.header.format, reader.header.resolution) == ("pcap", "ns") else None
 
 
 def _finished(
@@ -237,7 +256,7 @@ def _finished(
     for (number, reason), count in reader.malformed.reasons.items():
         facts_by_index[number].malformed[reason] = count
     interfaces = tuple(facts for _, facts in sorted(facts_by_index.items()))
-    return CaptureFacts(path, reader.summary, interfaces, reader.malformed.bytes)
+    return CaptureFacts(path, reader.summary, interfaces, reader.malformed.bytes, reader.header.resolution)
 
 
 def _numbers(batch: pa.RecordBatch, name: str) -> NDArray[np.int64]:

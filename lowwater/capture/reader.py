@@ -8,6 +8,7 @@ independently.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -28,6 +29,7 @@ from lowwater.capture.headers.packet import BATCH
 from lowwater.capture.headers.tunnels import NAMES as TUNNEL_NAMES
 from lowwater.capture.records.batches import RecordSpan, decode_span, select_records, split_by_interface
 from lowwater.capture.records.facts import CaptureSummary, Interface, InterfaceSummary, Malformed
+from lowwater.capture.records.identity import Identity
 from lowwater.capture.records.malformed import MalformedRows
 from lowwater.capture.records.stream import RecordStream
 from lowwater.errors import CaptureError
@@ -48,7 +50,7 @@ __all__ = [
     "read",
 ]
 
-_REVISION, _ENTRIES = 4, 21
+_REVISION, _ENTRIES = 5, 21
 """Revision 3 decoded 21 link types and tunnels. A change of the rows of one of them must raise the revision."""
 
 DECODER_VERSION: int = _REVISION + len(LINK_NAMES) + len(TUNNEL_NAMES) - _ENTRIES
@@ -83,21 +85,24 @@ class CaptureReader:
         sha256: str | None,
         content: ContentOptions = NOTHING,
         columns: Sequence[str] | None = None,
+        identified: bool = False,
     ) -> None:
         self._builder = ContentBuilder(content, columns)
         with open_with_header(capture, hashed=sha256 is None) as (header, source, unpacked):
             self.header: CaptureFile = header
             self._window = FileWindow(source, max(chunk_bytes, FILE_HEADER), sha256 is None and unpacked is None)
             self._window.fill()
-        scanner = _SCANNERS[header.format](header)
+        read_as = replace(header, resolution=content.resolution or header.resolution)
+        scanner = _SCANNERS[header.format](read_as)
         self.untimed = content.untimed if isinstance(scanner, PcapngScanner) else None
         if isinstance(scanner, PcapngScanner):
-            scanner.untimed = self.untimed
+            scanner.untimed, scanner.resolution = self.untimed, content.resolution
         self.summary: CaptureSummary | None = None
         self._unpacked = unpacked
         self.malformed = MalformedRows(header.path)
         self._stream = RecordStream(self._window, scanner, max_jump, self.malformed)
         self._sha256 = sha256
+        self._identity = Identity() if identified else None
 
     @property
     def scanner(self) -> Scanner:
@@ -131,7 +136,10 @@ class CaptureReader:
     def spans(self) -> Generator[RecordSpan]:
         """Yields checked records without decoding them. The caller must add the sane ones to the tallies (`count`)."""
         try:
-            yield from self._stream
+            for span in self._stream:
+                if self._identity is not None:
+                    self._identity.add(span, len(self.interfaces))
+                yield span
             self._finish()
         except OSError as error:
             raise CaptureError(
@@ -182,6 +190,8 @@ class CaptureReader:
             skipped=skipped,
             damage=damage,
             blocks=self.scanner.blocks,
+            identity="" if self._identity is None else self._identity.digest(self.interfaces, self.malformed),
+            head="" if self._identity is None else self._identity.head(),
         )
 
 
@@ -192,6 +202,7 @@ def read(
     sha256: str | None = None,
     content: ContentOptions = NOTHING,
     columns: Sequence[str] | None = None,
+    identified: bool = False,
 ) -> CaptureReader:
     """Reads a capture in one pass and bounded memory: about four chunks, and the buffers of `compression`.
 
@@ -203,12 +214,13 @@ def read(
             `sys.stdin.buffer` or `socket.makefile("rb")`. An object is read once to its end and not closed. If its
             compression is damaged, up to 64 KiB of stored bytes before the damage may be lost, because they cannot be
             read again.
-        max_jump: how far ahead of the median of its neighbours a timestamp may be, ns (SEMANTICS T3).
+        max_jump: how far ahead of the records around it a timestamp may be, ns (SEMANTICS T3).
         chunk_bytes: bytes read at a time.
         sha256: SHA-256 of the file, if known; None to compute it in a thread during decoding.
         content: content to retain besides the headers.
         columns: names and order of the returned columns, of `BATCH` and of retained content; None for all. Other
             columns are not decoded, except inputs of frames, texts and replaced addresses.
+        identified: whether to compute the identity of the capture.
 
     Returns:
         A reader to iterate once. It yields batches of `BATCH` (`catalog.packets.RECORD` without `capture`) and of
@@ -226,4 +238,4 @@ def read(
         >>> sum(batch.num_rows for batch in reader)  # doctest: +SKIP
         6770
     """
-    return CaptureReader(capture, max_jump, chunk_bytes, sha256, content, columns)
+    return CaptureReader(capture, max_jump, chunk_bytes, sha256, content, columns, identified)

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
+from lowwater.catalog.limits import Limits
 from lowwater.catalog.types import Type
 
 
@@ -48,6 +49,7 @@ class Function:
         monotone: whether the value keeps the order of its only argument, so that it stays temporal.
         origin: `built-in`, or the file that declares it.
         batch: computes the values for a list of first arguments, which may be NULL; None if `value` is fast enough.
+        limits: the values that constant arguments may have, by position.
     """
 
     name: str
@@ -64,6 +66,7 @@ class Function:
     monotone: bool = False
     origin: str = "built-in"
     batch: Callable[..., list[Any]] | None = None
+    limits: Limits = ()
 
 
 class Udaf(Protocol):
@@ -150,7 +153,8 @@ class Parts:
     """The two aggregates that the low level computes instead of one aggregate, such as sum and count for avg.
 
     Attributes:
-        left: the name of a native aggregate without parts; the left operand.
+        left: the name of a native aggregate without parts; the left operand. Where it is merged, its value has the type
+            of the whole aggregate, so that a sum of integers need not fit 64 bits.
         operator: the GSQL operator that computes the value.
         right: the name of a native aggregate without parts; the right operand.
     """
@@ -170,7 +174,7 @@ class Native:
         name: the name in lower case; a query may write it in every case of a keyword.
         fold: the merge of two values of a group; None for an aggregate that counts the values.
         result: computes the value in Python from the number of values in a group and their fold (None for no value).
-        columns: returns the aggregate in Arrow for a type of its argument; None for no argument.
+        columns: returns the aggregate in Arrow for the type of its argument, None for no argument, and of its value.
         superaggregate: the aggregate that merges the partial aggregates of the low level; empty if it has `parts`.
         parts: the aggregates that replace it at the low level; None if the low level computes it.
         distinct: the aggregate for `name(DISTINCT x)`; empty if a query may not write DISTINCT.
@@ -179,7 +183,7 @@ class Native:
     name: str
     fold: Fold | None
     result: Callable[[int, Any], Any]
-    columns: Callable[[Type | None], Columns]
+    columns: Callable[[Type | None, Type], Columns]
     superaggregate: str
     parts: Parts | None
     distinct: str
@@ -232,6 +236,7 @@ class AggregateFunction:
         ordered: whether its value depends on the order of its input (O1).
         origin: `built-in`, or the file that declares it.
         native: the facts of a native aggregate; None for an aggregate with four functions.
+        limits: the values that constant arguments may have, by position.
     """
 
     name: str
@@ -248,6 +253,7 @@ class AggregateFunction:
     ordered: bool = False
     origin: str = "built-in"
     native: Native | None = None
+    limits: Limits = ()
 
 
 @dataclass(frozen=True)
@@ -261,6 +267,7 @@ class StateFunction:
         returns: the type of the value.
         origin: `built-in`, or the file that declares it.
         value: computes the value from the state, the number of groups and the arguments; None without Python.
+        limits: the values that constant arguments may have, by position.
     """
 
     name: str
@@ -269,6 +276,7 @@ class StateFunction:
     returns: Type
     origin: str = "built-in"
     value: Callable[..., Any] | None = None
+    limits: Limits = ()
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from lowwater.catalog.records import is_record_column, record_field, stored_part
 
 IDENTITY = pa.schema(
     [
-        pa.field("capture", pa.string(), nullable=False),  # sha256 of the file, hex
+        pa.field("capture", pa.string(), nullable=False),  # its identity, hex (SEMANTICS T5)
         pa.field("position", pa.int64(), nullable=False),  # 0-based record number in the capture
         pa.field("arrival", pa.int64(), nullable=False),  # largest sane timestamp of the capture so far, ns
     ]

@@ -18,6 +18,8 @@ from rich.table import Table
 
 from lowwater.errors import LowwaterError
 from lowwater.instants import format_instant
+from lowwater.lake.ledgers.outside import outside_lines
+from lowwater.lake.ledgers.timetable import range_words
 from lowwater.replay.job import Job
 from lowwater.replay.schedule.backfill import WAITING, BackfillListener, IntervalResult, Order, backfill
 from lowwater.replay.schedule.due import Due, DueSelection, due, open_jobs, outdated_audits
@@ -66,6 +68,8 @@ def show_plan(selection: IntervalSelection, form: str) -> None:
         say("nothing is due")
     else:
         _show_table(work, _counted(jobs))
+    for line in outside_lines(jobs[0].lake, jobs[0].config):
+        say(line)
     for job in jobs:
         if others := outdated_audits(job, DueSelection(selection.start, selection.end)):
             where, first, last = (
@@ -91,7 +95,7 @@ def _show_table(work: Sequence[Due], counted: str) -> None:
     for interval in work:
         seconds = "?" if interval.seconds is None else f"{interval.seconds:,.1f}"
         cells = (
-            format_instant(interval.start),
+            range_words(interval.start, interval.end, interval.intervals),
             interval.query_set,
             interval.state,
             _packets(interval.packets, interval.exact),
@@ -154,7 +158,7 @@ def _left_out(work: Sequence[Due], counted: str) -> str:
         return ""
     packets = _packets(sum(interval.packets for interval in edges), all(interval.exact for interval in edges))
     return (
-        f"; not run: {_intervals(len(edges))}, {packets} {counted}, in which captures begin or end: "
+        f"; not run: {_intervals(_number(edges))}, {packets} {counted}, in which captures begin or end: "
         "add since and until to the links, or --through-end"
     )
 
@@ -168,10 +172,19 @@ def _total(work: Sequence[Due], counted: str) -> str:
     spent += f", {unknown} of them unknown" if durations and unknown else ""
     written = [interval.bytes for interval in startable if interval.bytes is not None]
     spent += f", about {_bytes(sum(written))} between the stages" if sum(written) else ""
-    waiting = len(work) - len(startable)
-    rest = f"; {waiting} cannot start" if waiting else ""
+    waiting = _number(work) - _number(startable)
+    rest = f"; {waiting:,} cannot start" if waiting else ""
     rest += _left_out([interval for interval in work if interval.blocked], counted)
-    return f"{_intervals(len(startable))} to run, {packets} {counted}, {spent}{rest}"
+    return f"{_intervals(_number(startable))} to run{_in_runs(startable)}, {packets} {counted}, {spent}{rest}"
+
+
+def _number(work: Sequence[Due]) -> int:
+    return sum(interval.intervals for interval in work)
+
+
+def _in_runs(work: Sequence[Due]) -> str:
+    """Says in how many runs intervals are run, where stretches of them run as one."""
+    return "" if _number(work) == len(work) else f" in {len(work):,} run{'' if len(work) == 1 else 's'}"
 
 
 def _bytes(count: int) -> str:
@@ -276,7 +289,7 @@ class _Clock:
 
 
 def _name(interval: Due) -> str:
-    return f"{interval.query_set} {format_instant(interval.start)}"
+    return f"{interval.query_set} {range_words(interval.start, interval.end, interval.intervals)}"
 
 
 def _intervals(count: int) -> str:

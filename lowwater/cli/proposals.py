@@ -9,20 +9,27 @@ import json
 import os
 import shlex
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import takewhile
 from os.path import relpath
 from pathlib import Path, PurePath
 from tempfile import TemporaryDirectory
+from types import MappingProxyType
 
+from lowwater.capture.doubts import doubts
 from lowwater.cli.proposed_records import SCHEMA, SCHEMA_HEAD, commented, record_settings, toml_text, undecided
-from lowwater.config import FILE_NAME, load_config, section_of
-from lowwater.errors import ConfigError
-from lowwater.instants import HOUR, format_duration, format_instant
+from lowwater.config import FILE_NAME, Config, load_config, section_of
+from lowwater.errors import ConfigError, LowwaterError
+from lowwater.instants import format_duration, format_instant
 from lowwater.lake.files.names import LinkFiles
+from lowwater.lake.files.patterns import literal
 from lowwater.lake.files.proposal import LinkProposal, Proposal, files_below, propose
 from lowwater.lake.files.protocols import RecordProposal
 from lowwater.lake.ingestion.record_options import record_options
+from lowwater.plan.definitions import make_context
+from lowwater.plan.queryset import plan_files
+from lowwater.replay.checks.kept_columns import lines_to_add
+from lowwater.replay.job import config_links
 from lowwater.storage import paths
 from lowwater.storage.captures import StoredCapture
 from lowwater.storage.object_paths import ObjectPath
@@ -37,6 +44,15 @@ length = "{interval}"                        # of a run's data interval: results
 """
 
 MIXED = "its files overlap in time, but their names do not show which links they belong to"
+
+LEFT_OUT = 20
+"""Files that are left out, of which the settings name so many; the command names all."""
+
+MANY = 20
+"""Links of one file each, beyond which they are hardly links."""
+
+MOST_DOUBTS = 4
+"""Most lines about the times of the files of a link."""
 
 QUANTILES = (0.5, 0.99, 0.999)
 
@@ -83,17 +99,36 @@ def init_lake(given: Sequence[Path], lake: PurePath, queries: Sequence[Path], sa
         config = load_config(lake, proposed)  # fails before the lake has it if the proposal is not valid
         for link in proposal.links:
             record_options(config, link.named.link)
+        kept, refused = _kept(queries, config)
+    text = settings(proposal, folder, lake, queries, kept) if kept else text
     paths.write(target, text.encode())
-    for line in _several(proposal.links):
+    for line in (*_several(proposal.links), *proposal.doubles):
         say(line)
     for link in proposal.links:
         read = f"{len(link.facts)} of {len(link.named.names)} files read, {_count(link)}"
         say(f"{link.named.link}: {link.named.pattern}, skew {format_duration(link.skew)}; {read}")
-        for line in undecided(link.records) if link.records else ():
+        for line in (*(undecided(link.records) if link.records else ()), *link.notes, *_dates_doubted(link)):
             say(f"  {line}")
+        for line in _doubts(link):
+            say(f"  {line}")
+    for line in refused:
+        say(f"note: {line}", err=True)
     for name, why in proposal.skipped.items():
         say(f"left out: {name}: {why}", err=True)
     say(f"wrote {target}: read it, then lowwater ingest --lake {shlex.quote(str(lake))}")
+
+
+def _kept(queries: Sequence[Path], config: Config) -> tuple[dict[str, list[str]], list[str]]:
+    """Finds the lines by which links keep what queries read, by link, and says which queries do not fit the links."""
+    plans, refused = [], []
+    links = config_links(config, sorted(config.links))
+    for path in queries:
+        try:
+            context = make_context(links, config.link_schemas, folders=config.files.folders)
+            plans.append(plan_files([path], links, context=context))
+        except LowwaterError as error:
+            refused.append(f"{path} does not fit these links: {str(error).splitlines()[0]}")
+    return lines_to_add(plans, config), refused
 
 
 def _folder(given: Sequence[Path]) -> tuple[Path, list[str] | None]:
@@ -139,7 +174,13 @@ def _from(path: Path, lake: PurePath) -> str:
     return str(path.absolute()) if isinstance(lake, ObjectPath) else relpath(path, lake)
 
 
-def settings(proposal: Proposal, folder: Path, lake: PurePath, queries: Sequence[Path]) -> str:
+def settings(
+    proposal: Proposal,
+    folder: Path,
+    lake: PurePath,
+    queries: Sequence[Path],
+    kept: Mapping[str, Sequence[str]] = MappingProxyType({}),
+) -> str:
     """Returns the text of `lowwater.toml`.
 
     Args:
@@ -147,11 +188,16 @@ def settings(proposal: Proposal, folder: Path, lake: PurePath, queries: Sequence
         folder: folder of the captures.
         lake: folder of the lake; paths are relative to it.
         queries: query files, each of which becomes a query set.
+        kept: link -> lines by which it keeps what the queries read.
     """
     parts = [HEAD.format(folder=_comment(str(folder)), interval=format_duration(proposal.interval))]
     # Of a lake in an object store, settings name local files by their whole paths.
     schemas = f"{paths.settings_folder(lake / FILE_NAME)}/" if isinstance(lake, ObjectPath) else ""
-    parts += [_link(link, _from(folder, lake), schemas) for link in proposal.links]
+    parts += [_link(link, _from(folder, lake), schemas, kept.get(link.named.link, ())) for link in proposal.links]
+    left_out = [f"# left out: {_comment(name)}: {_comment(why)}" for name, why in proposal.skipped.items()]
+    if left_out:
+        more = [f"# and {len(left_out) - LEFT_OUT:,} more files"] if len(left_out) > LEFT_OUT else []
+        parts.append("\n".join(["", *left_out[:LEFT_OUT], *more, ""]))
     names = [link.named.link for link in proposal.links]
     if len(names) > 1:
         parts.append(f"\n[sets]\nall = {json.dumps(names)}\n")
@@ -172,13 +218,19 @@ def _several(links: Sequence[LinkProposal]) -> Iterator[str]:
             together[link.of].append(link)
         if link.mixed:
             yield f"{link.named.link}: {MIXED}: put the files of each link in a folder of its own, and run init again"
+    single = sum(len(link.named.names) == 1 for link in links)
+    if single > MANY:
+        yield (
+            f"{single:,} links have one file each: a recorder that writes a file for each call or flow makes such "
+            "files; if so, merge them by mergecap, and run init again"
+        )
     for pattern, members in together.items():
         names = ", ".join(link.named.link for link in members)
         several = f"its files overlap in time, so they belong to {len(members)} links"
         yield f"{pattern}: {several}, told apart by name: {names}"
 
 
-def _link(link: LinkProposal, folder: str, schemas: str) -> str:
+def _link(link: LinkProposal, folder: str, schemas: str, kept: Sequence[str] = ()) -> str:
     name = link.named.link
     lines = ["", section_of(name)]
     lines.append(f"# {_files(link.named)}, of which {len(link.facts)} were read: {_count(link)}")
@@ -187,12 +239,18 @@ def _link(link: LinkProposal, folder: str, schemas: str) -> str:
     elif len(link.named.names) > 1:
         rule = MIXED if link.mixed else "one link: its files follow one another in time, and differ in a date or number"
         lines.append(f"# {rule}")
-    if link.records is None and any(len(capture.interfaces) > 1 for capture in link.facts):
-        inside = sorted({interface.interface.name for interface in link.interfaces if interface.interface.name})
-        lines.append(f"# its captures have several interfaces, each a link {name}/NAME: {_comment(', '.join(inside))}")
+    inside = sorted({interface.interface.name for interface in link.interfaces if interface.interface.name})
+    if link.records is None and inside:
+        lines.append(f"# its interfaces are links {name}/NAME: {_comment(', '.join(inside))}")
     lines += record_settings(link, f"{schemas}{name}{SCHEMA}") if link.records else []
-    lines.append(f"captures = {toml_text(_joined(folder, link.named.pattern))}")
-    lines += [*_rotation(link), *_skew(link), *_life(link)]
+    patterns = [toml_text(_joined(folder, pattern)) for pattern in link.named.patterns]
+    lines += [f"# {_comment(note)}" for note in link.notes]
+    if any("%c" in pattern for pattern in link.named.patterns):
+        lines.append("# %c is the count that tcpdump -C appends where a file is full too early: none, or digits")
+    listed = f"[{', '.join(patterns)}]"
+    lines.append(f"captures = {patterns[0] if len(patterns) == 1 else listed}")
+    lines += [commented(line, "what the queries read of its packets beside the headers") for line in kept]
+    lines += [*_resolution(link), *_rotation(link), *_skew(link), *_life(link)]
     if link.tolerance:
         tolerance = f'gap_tolerance = "{format_duration(link.tolerance)}"'
         lines.append(commented(tolerance, "pauses between its files: silences inside the files are as long"))
@@ -200,22 +258,44 @@ def _link(link: LinkProposal, folder: str, schemas: str) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _doubts(link: LinkProposal) -> list[str]:
+    """Says what is doubtful about the times of its files."""
+    lines = [f"{facts.path.name}: {facts.doubted}" for facts in link.facts if facts.doubted]
+    lines += [f"{facts.path.name}: {doubt.words}" for facts in link.facts for doubt in doubts(facts)]
+    if len(lines) > MOST_DOUBTS:
+        lines[MOST_DOUBTS - 1 :] = [f"{len(lines) - MOST_DOUBTS + 1} more such lines"]
+    if len({facts.read_as for facts in link.facts if facts.summary.packets}) > 1:
+        lines.append("its files have times in different units: a link has one, so make two links of them")
+    return lines
+
+
+def _resolution(link: LinkProposal) -> list[str]:
+    """Returns the line `resolution`, where all files say a wrong unit, with what is doubtful about its times."""
+    lines = [f"# {_comment(line)}" for line in _doubts(link)]
+    units = {facts.read_as for facts in link.facts if facts.summary.packets}
+    if len(units) == 1 and units != {"file"}:
+        return [*lines, commented(f'resolution = "{units.pop()}"', "of the times, whatever the files say")]
+    return lines
+
+
 def _rotation(link: LinkProposal) -> list[str]:
     dates = link.dates
-    if dates.rotation is None:
+    if not dates.declared:
         lines = [f"# {_comment(dates.why)}", "# so each covers from its first record to its last"]
         if not link.named.dated:
             lines[-1] += "; docs/captures.md, Files without dates, says what follows"
         return lines
     comment = "how long a file covers from the instant in its name"
     comment = "a guess: there is one file, which fills it" if dates.guessed else comment
-    lines = [commented(f'rotation = "{format_duration(dates.rotation)}"', comment)]
-    if dates.ahead:
-        hours, rest = divmod(abs(dates.ahead), HOUR)
-        side = "ahead of" if dates.ahead > 0 else "behind"
-        lines.append(f"# the names are {format_duration(abs(dates.ahead))} {side} the records: is it their time zone?")
-        zone = "..." if rest else f"Etc/GMT{'-' if dates.ahead > 0 else '+'}{hours}"
-        lines.append(commented(f'{"# " if rest else ""}timezone = "{zone}"', 'better by its name, as "Europe/Berlin"'))
+    lines = ["# each covers from the begin to the end in its name"] if dates.ends else []
+    if dates.rotation is not None:
+        lines.append(commented(f'rotation = "{format_duration(dates.rotation)}"', comment))
+    if dates.late:
+        lines.append(
+            "# the names lead by a rotation: they are in another zone, or say when files end; here it is the same"
+        )
+    if dates.zone != "UTC":
+        lines.append(commented(f'timezone = "{dates.zone}"', 'of the names; better by its name, as "Europe/Berlin"'))
     return lines
 
 
@@ -244,13 +324,22 @@ def _late(lateness: int) -> str:
     return format_duration(-(-lateness // unit) * unit)
 
 
+def _dates_doubted(link: LinkProposal) -> Iterator[str]:
+    """Says why the dates in the names of a link are not used, or by which zone they are read."""
+    if link.named.dated and link.dates.why:
+        yield f"{link.dates.why}; so each file covers from its first record to its last"
+    if link.dates.zone != "UTC":
+        late = ", or say when files end, which is the same here" if link.dates.late else ""
+        yield f"its names are read as times of {link.dates.zone}{late}"
+
+
 def _files(named: LinkFiles) -> str:
     count = len(named.names)
     return f"{count:,} files, {_comment(named.names[0])} to {_comment(named.names[-1])}" if count > 1 else "one file"
 
 
 def _joined(folder: str, pattern: str) -> str:
-    return f"{folder.replace('%', '%%')}/{pattern}" if folder != "." else pattern
+    return f"{literal(folder)}/{pattern}" if folder != "." else pattern
 
 
 def _comment(text: str) -> str:

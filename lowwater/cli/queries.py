@@ -31,6 +31,7 @@ from lowwater.refused import refusals
 from lowwater.replay.checks.affordable import cost_notes, require_affordable
 from lowwater.replay.checks.capabilities import not_run, require_lowered
 from lowwater.replay.checks.estimates import estimate_notes, require_marked
+from lowwater.replay.checks.kept_columns import require_kept
 from lowwater.replay.command.run_command import RunRequest, run
 from lowwater.replay.command.summary import empty_query_notes
 from lowwater.replay.job import config_links, lake_links
@@ -108,7 +109,8 @@ def explain_files(files: Sequence[Path], form: str, links: Path | None, **defini
         links: file of settings; None where any name may be a link.
         definitions: fields of `Definitions`.
     """
-    return explain(_noted(files, links, definitions), form)
+    plan, _ = _noted(files, links, definitions)
+    return explain(plan, form)
 
 
 def explain_kernels(files: Sequence[Path], links: Path | None, **definitions: Any) -> str:
@@ -117,27 +119,40 @@ def explain_kernels(files: Sequence[Path], links: Path | None, **definitions: An
     return list_kernels(plan.lftas, LowSettings(skew=0))
 
 
-def _noted(files: Sequence[Path], links: Path | None, definitions: dict[str, Any]) -> Plan:
-    """Plans query files, and adds notes on queries that `run` would refuse."""
-    names, config = _links_and_settings(links)
-    plan = Definitions(**definitions).plan(files, names, config)
+def _noted(
+    files: Sequence[Path], links: Path | None, definitions: dict[str, Any], lake: PurePath | None = None
+) -> tuple[Plan, Config]:
+    """Plans query files, and adds notes on queries that `run` would refuse. Returns the settings too."""
+    if lake is not None:
+        _, config, plan = Definitions(**definitions).plan_over(files, lake)
+    else:
+        names, config = _links_and_settings(links)
+        plan = Definitions(**definitions).plan(files, names, config)
     notes = *not_run(plan), *cost_notes(plan, config.replay.copies), *estimate_notes(plan, config)
-    return replace(plan, notes=(*plan.notes, *notes))
+    return replace(plan, notes=(*plan.notes, *notes)), config
 
 
-def check_files(files: Sequence[Path], form: str, links: Path | None, **definitions: Any) -> bool:
+def check_files(
+    files: Sequence[Path], form: str, links: Path | None, lake: PurePath | None = None, **definitions: Any
+) -> bool:
     """Prints every error and note of query files. Returns whether there is no error.
 
     Args:
         files: query files.
         form: `text` or `json`.
         links: file of settings; None where any name may be a link.
+        lake: the lake with the links and settings; None for those of `links`.
         definitions: fields of `Definitions`.
     """
+    if lake is not None and links is not None:
+        raise click.UsageError("--lake has its own settings: leave --links out")
     errors: tuple[QueryError, ...] = ()
     notes: tuple[Note, ...] = ()
     try:
-        notes = _noted(files, links, definitions).notes
+        plan, config = _noted(files, links, definitions, lake)
+        notes = plan.notes
+        if lake is not None or links is not None:
+            require_kept(plan, config)
     except QueryError as refusal:
         errors = refusal.errors if isinstance(refusal, QueryErrors) else (refusal,)
     if form == "json":
@@ -301,9 +316,9 @@ def _refuse_same_file(files_of_links: Sequence[tuple[str, Path]]) -> None:
 
 def _matching(patterns: Sequence[str], link: str) -> list[Path]:
     """Returns the files that match a link's patterns; strftime fields match any text."""
-    import re
+    from lowwater.lake.files.patterns import wildcard
 
-    paths = {path for pattern in patterns for path in captures_like(re.sub(r"%[A-Za-z]", "*", pattern))}
+    paths = {path for pattern in patterns for path in captures_like(wildcard(pattern))}
     if not paths:
         raise ConfigError(
             f"links.{link}: no file matches {', '.join(patterns)}",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path, PurePath
 
 from rich.table import Table
@@ -13,7 +13,7 @@ from lowwater.config import load_config
 from lowwater.errors import LakeError, LowwaterError
 from lowwater.instants import format_instant
 from lowwater.lake.layout import Lake, open_lake
-from lowwater.lake.ledgers.coverage import tolerated_lines
+from lowwater.lake.ledgers.coverage import tolerated_lines, undeclared_lines
 from lowwater.lake.ledgers.interval_states import BLOCKED, HALF, MISSING, STALE, StatusRow, gravest
 from lowwater.lake.ledgers.outside import outside_lines
 from lowwater.lake.ledgers.runs import (
@@ -25,6 +25,7 @@ from lowwater.lake.ledgers.runs import (
     read_quarantine,
     replayed_sets,
 )
+from lowwater.lake.ledgers.shared import shared_lines
 from lowwater.quality.report_pages import HELD, INDEX
 from lowwater.quality.verdicts import IntervalAudit, Key, findings, interval_audits
 from lowwater.replay.interval import statuses
@@ -64,7 +65,8 @@ def show_report(root: PurePath, interval: int | None, queries: Path) -> None:
         else:
             _tell(list(together), states)
     config = load_config(root)
-    for line in (*outside_lines(lake, config), *tolerated_lines(lake, config)):
+    lines = outside_lines(lake, config), tolerated_lines(lake, config), undeclared_lines(lake, config)
+    for line in (*chain.from_iterable(lines), *shared_lines(lake)):
         say(line)
     say(f"all intervals: {lake.reports / INDEX}")
     if counted_rows := [states[key] for key in chosen if key in states]:
@@ -91,14 +93,16 @@ def summary(rows: Sequence[StatusRow]) -> str:
         >>> summary([*rows, StatusRow("q", "q", 0, 1, "stale", "", 7, ("link 'a' has no capture",))])
         '5 intervals: 1 due, 2 done, 0 provisional, 1 cannot start, 1 failed; `lowwater plan` says what is due and why'
     """
-    counts = Counter(row.shown for row in rows)
+    counts: Counter[str] = Counter()
+    for row in rows:
+        counts[row.shown] += row.intervals
     due = sum(counts[state] for state in (MISSING, HALF, STALE))
     shown = (DONE, PROVISIONAL, INCOMPLETE, ROLLED_BACK, BLOCKED, FAILED)
     numbers = {"due": due} | {name: counts[name] for name in shown}
     rare = (INCOMPLETE, ROLLED_BACK)
     text = ", ".join(f"{count:,} {name}" for name, count in numbers.items() if count or name not in rare)
     ask = "; `lowwater plan` says what is due and why" if due or counts[BLOCKED] or counts[FAILED] else ""
-    return f"{len(rows):,} interval{'' if len(rows) == 1 else 's'}: {text}{ask}"
+    return f"{counts.total():,} interval{'' if counts.total() == 1 else 's'}: {text}{ask}"
 
 
 def write_pages(root: PurePath, queries: Path, folder: Path) -> None:
@@ -121,7 +125,8 @@ def _tell(keys: Sequence[Key], states: Mapping[Key, StatusRow]) -> None:
     """Prints one entry for adjacent intervals that were not audited and have the same state and reason."""
     (name, start, _), (_, _, end) = keys[0], keys[-1]
     state, why = _state_and_reason(states[keys[0]])
-    many = f" ({len(keys):,} intervals)" if len(keys) > 1 else ""
+    number = sum(states[key].intervals for key in keys)
+    many = f" ({number:,} intervals)" if number > 1 else ""
     _say_marked(f"{name}, {format_instant(start)} to {format_instant(end)}{many}: ", state)
     for line in why.split("; "):
         say(f"  {line}")

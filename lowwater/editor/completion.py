@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from lowwater.editor import meaning
 from lowwater.editor.knowledge import ColumnFacts, Knowledge
 from lowwater.editor.words import AFTER_FROM, JOINS, Outline, Script, Word
+from lowwater.gsql.printer import print_name
 from lowwater.gsql.words import KEYWORDS, UPPER_ONLY
 from lowwater.plan.bind.defines import NO_EFFECT, TEXT, WORKS
 
@@ -145,7 +146,7 @@ def _sources(known: Knowledge, statement: Outline | None) -> Iterator[Completion
     for name in links.sets:
         yield Completion(f"[{name}]", LINK, f"links {', '.join(links.sets[name])}", insert=f"[{name}].")
     for name in links.names or ():
-        yield Completion(name, LINK, f"link of {links.of(links.kinds, name, 'pcap')}", insert=f"{name}.")
+        yield Completion(name, LINK, f"link of {links.of(links.kinds, name, 'pcap')}", insert=f"{print_name(name)}.")
     yield from _protocols(known)
 
 

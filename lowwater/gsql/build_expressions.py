@@ -5,7 +5,6 @@ The base of `build_sources`: one method per rule in the lower half of `grammar.l
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -34,6 +33,7 @@ from lowwater.gsql.nodes import (
     chain,
 )
 from lowwater.gsql.words import spelled
+from lowwater.link_names import FORM, is_link_name
 
 
 def checked_name(token: Token) -> str:
@@ -51,19 +51,15 @@ def checked_name(token: Token) -> str:
     return name
 
 
-LINK_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*(?:/[A-Za-z0-9_.-]+)?")
-
-
 def link_name(token: Token) -> str:
-    """Returns the text of a link name. In quotes it may hold `.`, `-` and one `/` before the interface of a capture.
+    """Returns the text of a link name. In quotes it may hold `.`, `-`, and a `/` before the name of an interface.
 
     Raises:
         QueryError: the name holds any other character.
     """
     name = str(token.value)
-    if not LINK_NAME.fullmatch(name):
-        hint = "a letter or _ first, then letters, digits, _ . - and one / before the interface of a capture"
-        raise fault(f'"{name[:40]}" is not a valid name of a link', hint, place_of(token))
+    if not is_link_name(name):
+        raise fault(f'"{name[:40]}" is not a valid name of a link', FORM, place_of(token))
     return name
 
 

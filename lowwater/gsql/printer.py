@@ -80,7 +80,7 @@ def print_statement(statement: Statement) -> str:
         raise TypeError(type(statement).__name__)
     blocks = []
     if statement.defines:
-        entries = " ".join(f"{_name(key)} {_quoted(value)};" for key, value in statement.defines)
+        entries = " ".join(f"{print_name(key)} {_quoted(value)};" for key, value in statement.defines)
         blocks.append(f"DEFINE {{ {entries} }}")
     if statement.params:
         blocks.append(f"PARAM {{ {' '.join(_param(param) for param in statement.params)} }}")
@@ -114,7 +114,9 @@ def print_expression(expression: Expression, outer: int = 0) -> str:
     if isinstance(expression, Duration):
         return f"{expression.value!r} {expression.unit}"
     if isinstance(expression, Name):
-        return ".".join([*(_name(part) for part in expression.qualifier.split(".") if part), _name(expression.name)])
+        return ".".join(
+            [*(print_name(part) for part in expression.qualifier.split(".") if part), print_name(expression.name)]
+        )
     if isinstance(expression, Call):
         return _call(expression)
     if isinstance(expression, Case):
@@ -122,7 +124,7 @@ def print_expression(expression: Expression, outer: int = 0) -> str:
     if isinstance(expression, Parameter | Defined | Property):
         return {Parameter: "$", Defined: "#", Property: "@"}[type(expression)] + expression.name
     if isinstance(expression, Star):
-        return f"{_name(expression.qualifier)}.*" if expression.qualifier else "*"
+        return f"{print_name(expression.qualifier)}.*" if expression.qualifier else "*"
     raise TypeError(type(expression).__name__)
 
 
@@ -142,8 +144,8 @@ def _comparison(expression: InList | Between | Like | IsNull) -> str:
 def _call(call: Call) -> str:
     arguments = "*" if call.star else ", ".join(print_expression(argument) for argument in call.arguments)
     if call.brackets:
-        return f"{_name(call.name)}[{arguments}]"
-    name = f"{call.name}$" if call.over else _name(call.name)
+        return f"{print_name(call.name)}[{arguments}]"
+    name = f"{call.name}$" if call.over else print_name(call.name)
     return f"{name}({'DISTINCT ' if call.distinct else ''}{arguments})"
 
 
@@ -202,7 +204,7 @@ def _merge(merge: Merge) -> list[str]:
 
 def _items(items: tuple[SelectItem, ...]) -> str:
     return ", ".join(
-        print_expression(item.expression) + (f" AS {_name(item.alias)}" if item.alias else "") for item in items
+        print_expression(item.expression) + (f" AS {print_name(item.alias)}" if item.alias else "") for item in items
     )
 
 
@@ -214,23 +216,23 @@ def print_source(source: SourceRef) -> str:
     """Returns a source of FROM as canonical text."""
     streams = " UNION ".join(_stream(member) for member in (source, *source.union))
     window = f" {_window(source.window)}" if source.window else ""
-    return streams + window + (f" {_name(source.alias)}" if source.alias else "")
+    return streams + window + (f" {print_name(source.alias)}" if source.alias else "")
 
 
 def _stream(source: SourceRef) -> str:
     if source.library:
-        return f"{_name(source.library)}/{_name(source.name)}"
-    links = ", ".join(_name(link) for link in source.links)
+        return f"{print_name(source.library)}/{print_name(source.name)}"
+    links = ", ".join(print_name(link) for link in source.links)
     host = f"{_quoted(source.host)}." if source.host else ""
     before = f"[{links}]." if source.bracketed else f"{links}." if links else ""
-    return host + before + _name(source.name)
+    return host + before + print_name(source.name)
 
 
 def _window(window: Window) -> str:
     parts = []
     for word, extent in (("RANGE", window.range), ("SLIDE", window.slide)):
         if extent:
-            parts.append(f"{word} {extent.value!r}{' ' + _name(extent.unit) if extent.unit else ''}")
+            parts.append(f"{word} {extent.value!r}{' ' + print_name(extent.unit) if extent.unit else ''}")
     if window.attribute:
         parts.append(f"WA {print_expression(window.attribute)}")
     if window.partition:
@@ -242,25 +244,33 @@ def _window(window: Window) -> str:
 
 def _param(param: ParamDecl) -> str:
     default = f" = {_literal(param.default)}" if param.default else ""
-    return f"{_name(param.name)} {_name(param.type)}{default};"
+    return f"{print_name(param.name)} {print_name(param.type)}{default};"
 
 
 def _protocol(protocol: ProtocolDecl) -> str:
-    names = [*map(_name, protocol.parents), *([f"schema_id {protocol.schema}"] if protocol.schema else [])]
+    names = [*map(print_name, protocol.parents), *([f"schema_id {protocol.schema}"] if protocol.schema else [])]
     parents = f" ({', '.join(names)})" if names else ""
     fields = "".join(f"    {_field(column)}\n" for column in protocol.columns)
-    return f"PROTOCOL {_name(protocol.name)}{parents} {{\n{fields}}}"
+    return f"PROTOCOL {print_name(protocol.name)}{parents} {{\n{fields}}}"
 
 
 def _field(column: FieldDecl) -> str:
-    pairs = (f"{_name(word)} {_quoted(value)}" if value else _name(word) for word, value in column.attributes)
+    pairs = (f"{print_name(word)} {_quoted(value)}" if value else print_name(word) for word, value in column.attributes)
     attributes = f" ({', '.join(pairs)})" if column.attributes else ""
-    names = " ".join(_name(name) for name in (column.type, column.name, column.access) if name)
+    names = " ".join(print_name(name) for name in (column.type, column.name, column.access) if name)
     return f"{names}{attributes};"
 
 
-def _name(name: str) -> str:
-    return name if name.isidentifier() and not is_keyword(name) else f'"{name}"'
+def print_name(name: str) -> str:
+    """Prints a name, between double quotes where it needs them.
+
+    Example:
+        >>> print_name("main1"), print_name("main1/eth0"), print_name('pc/a"b')
+        ('main1', '"main1/eth0"', '"pc/a""b"')
+    """
+    if name.isidentifier() and name.isascii() and not is_keyword(name):
+        return name
+    return '"{}"'.format(name.replace('"', '""'))
 
 
 def _unary(expression: UnaryOp, outer: int) -> str:

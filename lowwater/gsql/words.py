@@ -211,7 +211,7 @@ class _Reading:
                 self.clause = self._outer
             self.counted = max(self.counted - 1, 0)
         if token.type == "QUOTED":
-            return token.update(type="NAME", value=token.value[1:-1])
+            return token.update(type="NAME", value=token.value[1:-1].replace('""', '"'))
         if token.type != "NAME" or self.before == "DOT":
             return token
         if self.before in ("INT", "FLOAT") and not self.window and token.value.lower() in UNITS:

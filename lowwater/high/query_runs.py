@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 
 from lowwater.catalog.streams import STREAM_TYPES
 from lowwater.catalog.watchlists import read_watchlist
-from lowwater.errors import LowwaterError, ValueOverflowError
+from lowwater.errors import LowwaterError, error_of_query
 from lowwater.high.results import HighResult, HighSettings
 from lowwater.high.sink.stream_files import StreamFiles
 from lowwater.high.slices.canonical_order import links_of, placed_leaves
@@ -95,14 +95,21 @@ class _Run:
         """The session of the streams; the first use waits until Spark has started."""
         return run_session(self.open_session(), INTERPRETED)
 
-    def run_uncut(self, queries: Mapping[str, Node]) -> dict[str, HighResult | ValueOverflowError]:
+    def run_uncut(self, queries: Mapping[str, Node]) -> dict[str, HighResult | LowwaterError]:
         """Runs queries whose plans are not cut on one stream; a query without a result has its error."""
         began = time.monotonic()
         results = {name: HighResult() for name in queries}
         streams = {name: self._output(name, node) for name, node in queries.items()}
-        plans = {name: plan for name, node in queries.items() if (plan := self._sliced(name, node, {}, streams[name]))}
+        plans, errors = {}, {}
+        for name, node in queries.items():
+            try:
+                plan = self._sliced(name, node, {}, streams[name])
+            except Exception as error:  # noqa: BLE001 - whatever a query does is its own failure
+                errors[name] = error_of_query(name, error)
+                continue
+            plans.update({} if plan is None else {name: plan})
         folder = self.work / "all-slices"  # the name of no query
-        errors = self._evaluate(plans, results, folder) if plans else {}
+        errors |= self._evaluate(plans, results, folder) if plans else {}
         for name, result in results.items():
             _finish(result, streams[name], began)
         return {**results, **errors}
@@ -171,8 +178,8 @@ class _Run:
 
     def _evaluate(
         self, plans: Mapping[str, _Plan], results: Mapping[str, HighResult], folder: Path
-    ) -> dict[str, ValueOverflowError]:
-        """Evaluates plans on one stream of punctuation; returns the overflow errors by query."""
+    ) -> dict[str, LowwaterError]:
+        """Evaluates plans on one stream of punctuation; returns the errors by query."""
         try:
             outcomes_of = run_slices(plans, self.session, folder, self.settings)
         finally:
@@ -180,7 +187,7 @@ class _Run:
         errors = {}
         for name, plan in plans.items():
             outcomes = outcomes_of[name]
-            if isinstance(outcomes, ValueOverflowError):
+            if isinstance(outcomes, LowwaterError):
                 errors[name] = outcomes
                 continue
             for outcome in outcomes:
@@ -249,7 +256,7 @@ def run_high(
     work: Path,
     settings: HighSettings | None = None,
     carries: Mapping[str, StateHandover] | None = None,
-    overflows: dict[str, ValueOverflowError] | None = None,
+    failures: dict[str, LowwaterError] | None = None,
     published: bool = False,
     rows: PurePath | None = None,
 ) -> dict[str, HighResult]:
@@ -263,15 +270,15 @@ def run_high(
         work: folder for rows, parts and checkpoints, with a folder for each query; the caller removes it.
         settings: settings of the stage; rows do not depend on them.
         carries: query -> its place in a chain, for queries with a state.
-        overflows: filled with query -> overflow error; None lets the first overflow end the run.
+        failures: filled with query -> its error; None lets the first error end the run.
         published: whether rows are written in published types instead of stream types.
         rows: folder of the lake for rows and parts, where tasks run on other machines; None for `work`.
 
     Returns:
-        Files and statistics by query, without those in `overflows`.
+        Files and statistics by query, without those in `failures`.
 
     Raises:
-        ValueOverflowError: if an integer sum does not fit 64 bits.
+        ValueOverflowError: if an integer sum does not fit 64 bits, and errors end the run.
         LowwaterError: if an input cannot be read or Spark fails.
     """
     settings = settings or HighSettings()
@@ -284,19 +291,19 @@ def run_high(
     with ThreadPoolExecutor(settings.concurrency, thread_name_prefix="lowwater-high") as pool:
         uncut_future = pool.submit(run.run_uncut, uncut)
         cut_futures = {name: pool.submit(run.query, name, node) for name, node in queries.items() if name not in uncut}
-        outcomes: dict[str, HighResult | ValueOverflowError] = {**uncut_future.result()}
+        outcomes: dict[str, HighResult | LowwaterError] = {**uncut_future.result()}
         for name, future in cut_futures.items():
             try:
                 outcomes[name] = future.result()
-            except ValueOverflowError as error:
-                outcomes[name] = error
+            except Exception as error:  # noqa: BLE001 - whatever a query does is its own failure
+                outcomes[name] = error_of_query(name, error)
     results = {}
     for name in queries:
         result = outcomes[name]
         if isinstance(result, HighResult):
             results[name] = result
-        elif overflows is None:
+        elif failures is None:
             raise result
         else:
-            overflows[name] = result
+            failures[name] = result
     return results

@@ -11,7 +11,15 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lowwater.capture.content.retention import ContentOptions, has_times_of_file, hash_of, kept_for_rows
+from lowwater.capture.content.retention import (
+    WITH_RESOLUTION,
+    ContentOptions,
+    contents_of,
+    has_times_of_file,
+    hash_of,
+    kept_for_rows,
+    resolution_of,
+)
 from lowwater.capture.tables.reader import RECORD_KINDS, TableOptions
 from lowwater.config import Link
 from lowwater.instants import format_duration
@@ -111,6 +119,7 @@ def outdated(
     read_from: int,
     end: int,
     records: TableOptions | None = None,
+    content: Sequence[str] = (),
 ) -> list[str]:
     """Lists the captures that must be ingested again before a run (T7): a line for each, with the reason.
 
@@ -121,6 +130,7 @@ def outdated(
         read_from: first timestamp that the run reads, ns since the epoch.
         end: end of the run's interval, ns since the epoch, exclusive.
         records: how queries read the records of the link; None for packets.
+        content: what queries read of packets beside the headers, as the ledger names it.
     """
     lines = []
     options = ContentOptions.of(settings)
@@ -132,14 +142,20 @@ def outdated(
                 f"{capture.path} was decoded by version {capture.decoder_version}, now {decoder_version}: "
                 "ingest it again"
             )
+        elif capture.renamed and settings.interfaces != "one":
+            lines.append(f"{capture.path} was ingested when its interface had another link: ingest it again")
         elif _read_otherwise(capture, records):
             lines.append(f"{capture.path} was read by another kind, protocol or form of text: ingest it again")
         elif not capture.admits(settings):
             lines.append(f"{capture.path} was judged by another max_jump: ingest it again")
         elif capture.format == "pcapng" and has_times_of_file(capture.kept) != (options.untimed is not None):
             lines.append(f"{capture.path} was read by another setting untimed of its link: ingest it again")
+        elif capture.format in WITH_RESOLUTION and resolution_of(capture.kept) != options.resolution:
+            lines.append(f"{capture.path} was read by another setting resolution of its link: ingest it again")
         elif options.compared and hash_of(capture.kept) != options.compared:
             lines.append(f"{capture.path} has no hashes by which copies are found: ingest it again")
+        elif lacking := [name for name in content if name not in contents_of(capture.kept)]:
+            lines.append(f"{capture.path} was read without {', '.join(lacking)}, which a query reads: ingest it again")
         elif (capture.key or "") != key:
             cause = f"by {'another' if key else 'a'} key" if capture.key else "under no key"
             lines.append(f"{capture.path} was anonymised {cause}, and its link now says otherwise: ingest it again")

@@ -30,7 +30,7 @@ PACKETS = pa.schema([*READABLE, _required("link", _TEXT), _required("hour", _INT
 CAPTURES = pa.schema(
     [
         _required("link", _TEXT),
-        _required("capture", _TEXT),  # sha256 of the file, hex
+        _required("capture", _TEXT),  # its identity (T5), hex; sha256 of the file where an older version read it
         _required("path", _TEXT),  # as given at ingest
         _required("bytes", _INT),
         _required("format", _TEXT),
@@ -53,8 +53,8 @@ CAPTURES = pa.schema(
         _required("decoder_version", _INT),
         _required("ingested_at", _INT),
         _required("attempt", _TEXT),  # names the files of packets/ and the rows of malformed that belong to it
-        pa.field("interface", _TEXT),  # name in the file; NULL without one, and if several interfaces are one link
-        pa.field("interfaces", _INT),  # number of interfaces of the file that the row stands for
+        pa.field("interface", _TEXT),  # name (link_names); NULL without one, and if several names are one link
+        pa.field("interfaces", _INT),  # number of names of interfaces that the row stands for
         pa.field("growing", pa.bool_()),  # the file was still being written: its coverage ends at its clock
         pa.field("compression", _TEXT),  # empty where plain
         pa.field("record_bytes", _INT),  # bytes of sane records with headers; this and the next three are of the file
@@ -67,6 +67,11 @@ CAPTURES = pa.schema(
         pa.field("late", _INT),  # sane records at or after its end
         pa.field("by_hand", pa.bool_()),  # the coverage was declared by `ingest --covers`
         pa.field("left_out", pa.string()),  # in the log of a tool: {type of records left out: number}, JSON
+        pa.field("source", _TEXT),  # link that the file was ingested for; `link` is it, or an interface of it
+        pa.field("sha256", _TEXT),  # of the file, hex; NULL where `capture` is it
+        pa.field("head", _TEXT),  # digest of its first records; NULL where there are few
+        pa.field("copies", _TEXT),  # other files with its records: {path: [sha256, bytes, when it was seen]}, JSON
+        pa.field("absent", pa.string()),  # [fields that the file lacks, its columns that no field reads], JSON; or NULL
     ]
 )
 """A row for every capture and link (T5, T7). A capture without rows here is not ingested, whatever files exist.

@@ -63,7 +63,7 @@ class CaptureRead:
     """The files of a capture.
 
     Attributes:
-        capture: sha256 of the capture, hex.
+        capture: identity of the capture, hex.
         clock: clock of the link before the capture, ns (T7).
         files: ordered by hour of arrival and chunk, so by position.
     """
@@ -365,14 +365,14 @@ def packet_files(
     )
     reads = []
     ordered = Captures.of(captures)
-    counted = zip(*(ordered.values(name) for name in ("capture", "attempt", "packets")), ordered.clocks, strict=True)
-    for at, (digest, attempt, packets, clock) in enumerate(counted):
-        read = CaptureRead(digest, clock, ())
-        rows = (row for row in files.attempts.get(attempt, ()) if row["partition.link"] == link)
+    for at in ordered.arriving(read_from, start, end):
+        capture, clock = ordered[at], ordered.clocks[at]
+        read = CaptureRead(capture.capture, clock, ())
+        rows = (row for row in files.attempts.get(capture.attempt, ()) if row["partition.link"] == link)
         placed = sorted(rows, key=_place)
-        if sum(row["num_records"] for row in placed) != packets:
+        if sum(row["num_records"] for row in placed) != capture.packets:
             raise LakeError(
-                f"{files.folder}: the ledger counts {packets} packets of {ordered[at].path} (link {link!r}), "
+                f"{files.folder}: the ledger counts {capture.packets} packets of {capture.path} (link {link!r}), "
                 "and some are missing",
                 f"{_AGAIN}; else the lake is damaged: ingest its captures into a new one",
             )
@@ -382,7 +382,7 @@ def packet_files(
             if empty._may_hold(_logged_bounds(row), read)
         )
         if needed:
-            reads.append(CaptureRead(digest, clock, needed))
+            reads.append(CaptureRead(capture.capture, clock, needed))
     return LinkRead(link, tuple(reads), read_from, start, end, empty.since, empty.until)
 
 

@@ -16,6 +16,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path, PurePath
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -82,12 +83,23 @@ class DataFile:
 
 
 def safe_name(text: str) -> str:
-    """Makes a path component of a name. Delta percent-encodes other characters, some readers even twice.
+    """Makes a path component of a name; two links never have one. Delta percent-encodes other characters, some readers
+    even twice.
+
     Example:
-        >>> safe_name("main1/eth0")
-        'main1@eth0'
+        >>> safe_name("main1/eth0"), safe_name("pc/以太网")
+        ('main1@eth0', 'pc@___.2d4c6e2e5a326b15')
     """
-    return re.sub(r"[^A-Za-z0-9_.@-]", "_", text.replace("/", "@"))
+    family, mark, interface = text.partition("/")
+    plain = re.sub(r"[^A-Za-z0-9_.@-]", "_", f"{family}{mark and '@'}{interface[:_SHOWN]}")
+    if not mark or (_PLAIN.fullmatch(interface) and not _DIGEST.search(interface)):
+        return plain
+    return f"{plain}.{sha256(text.encode()).hexdigest()[:16]}"
+
+
+_SHOWN = 64
+_PLAIN, _DIGEST = re.compile(r"[A-Za-z0-9_.-]{1,64}"), re.compile(r"\.[0-9a-f]{16}$")
+"""Interfaces whose name stands in a path as it is; but those that look like another one with its digest."""
 
 
 def interval_label(start: int, end: int) -> str:

@@ -14,6 +14,7 @@ from lowwater.catalog.builtin import CATALOG
 from lowwater.catalog.functions import Catalog
 from lowwater.catalog.logs import BUILTIN
 from lowwater.catalog.protocols import Protocol
+from lowwater.gsql.printer import print_name
 from lowwater.plan.text import nearest
 
 Value = int | float | str | bool
@@ -75,7 +76,7 @@ class Links:
         if name in self.sets:
             return f"{name} is a set of links: write [{name}].PROTOCOL"
         remedy = self.remedy.format(name)
-        suggestion = nearest(name, names)
+        suggestion = nearest(print_name(name), map(print_name, names))
         return f"{suggestion} Otherwise {remedy}" if remedy and suggestion.startswith("did") else remedy or suggestion
 
 

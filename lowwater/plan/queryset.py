@@ -5,7 +5,7 @@ Parses, binds and rewrites the queries. Every engine, EXPLAIN and the digest of 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from hashlib import sha256
@@ -15,6 +15,7 @@ from lowwater.catalog.protocols import LATER, PROTOCOLS, Protocol
 from lowwater.errors import LowwaterError
 from lowwater.gsql import nodes as syntax
 from lowwater.gsql.printer import print_statement
+from lowwater.link_names import family_of
 from lowwater.plan.bind.queries import Bound, Statements, bind_texts
 from lowwater.plan.context import Context, Links
 from lowwater.plan.operators import Key, Lfta, Node, Source
@@ -99,6 +100,13 @@ class Plan:
             raise LowwaterError(f"no output query is called {name}", nearest(name, names))
         notes = [note for note in self.notes if note.query == name]
         return _make_plan(outputs, self.internal, notes, self.setting)
+
+    def without(self, names: Container[str]) -> Plan:
+        """Returns the plan of the output queries that do not have these names; itself where none has."""
+        outputs = tuple(query for query in self.queries if query.name not in names)
+        if len(outputs) == len(self.queries):
+            return self
+        return _make_plan(outputs, self.internal, self.notes, self.setting)
 
 
 def plan_files(paths: Sequence[Path], links: Links, slots: int | None = None, context: Context | None = None) -> Plan:
@@ -245,8 +253,9 @@ def _named_inputs(plan: Node, statements: Sequence[syntax.Statement], context: C
         if protocol is not PROTOCOLS.get(source.protocol):
             digest = sha256(_protocol_text(protocol).encode()).hexdigest()
             inputs[f"protocol {protocol.name}", f"protocol {protocol.name} {digest}"] = None
-        for link in source.links if reads_properties else ():
-            for word, value in sorted(context.links.of(context.links.properties, link, {}).items()):
+        owners = {link if link in context.links.properties else family_of(link) for link in source.links}
+        for link in sorted(owners) if reads_properties else ():
+            for word, value in sorted(context.links.properties.get(link, {}).items()):
                 inputs[f"property {word} of link {link}", f"property {link} {word} = {value!r}"] = None
     return list(inputs)
 

@@ -14,13 +14,15 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lowwater.capture.doubts import subsecond_words
 from lowwater.config import Config, Link
 from lowwater.instants import SECOND, format_instant
 from lowwater.lake.layout import OUTCOMES, Lake
 from lowwater.lake.ledgers.captures import Capture, Captures, malformed_between
-from lowwater.lake.ledgers.coverage import Gap, uncovered_text
+from lowwater.lake.ledgers.coverage import Gap, uncovered_text, undeclared, undeclared_text
 from lowwater.lake.ledgers.outside import OutsideCount, elsewhere, outside, outside_words
 from lowwater.lake.ledgers.runs import read_heartbeats, read_violations
+from lowwater.lake.ledgers.shared import shared_words
 from lowwater.lake.packets import PacketFiles
 from lowwater.quality.custom.row_checks import RuleResult
 from lowwater.quality.links.packet_scan import MINUTE, LinkScan
@@ -127,6 +129,7 @@ def _link(scope: AuditScope, scan: LinkScan, counts: Counts) -> Row:
     files = PacketFiles.of(scope.lake)
     apart = outside(files, link, captures, settings, scope.start, scope.end)
     unread = sum(count.unread for _, count in apart)
+    shared_with, shared = shared_words(link, scope.captures, scope.start, scope.end)
     misdated = elsewhere(files, link, captures, settings, scope.start, scope.end)
     read = malformed.num_rows + scan.violations.num_rows + scan.duplicates + scan.sane + unread
     unaccounted = _unaccounted_count(scan.sane - sane, scan.violations.num_rows - late.num_rows)
@@ -143,22 +146,27 @@ def _link(scope: AuditScope, scan: LinkScan, counts: Counts) -> Row:
         "duplicates": scan.duplicates,
         "sane": sane,
         "outside": unread,
+        "left_out": 0 if settings.outside == "accepted" else unread,
         "uncovered": sum(count.uncovered for _, count in apart),
         "places": _places(apart, settings),
         "misdated": sum(count for _, count in misdated),
         "elsewhere": _misdated_places(misdated, settings),
+        "shared": shared,
+        "shared_with": shared_with,
         "unaccounted": unaccounted,
         "strays": _abbreviated(strays := unaccounted_records(scope, scan, late), len(strays)) if unaccounted else "",
         "gap_ns": sum(gap.until - gap.since for gap in gaps),
         "excluded_ns": sum(gap.until - gap.since for gap in excluded),
         "gaps": "; ".join(uncovered_text(gap, captures) for gap in (*gaps, *excluded)),
+        "undeclared": len(silent := undeclared(link, captures, settings, scope.start, scope.end)),
+        "undeclared_files": undeclared_text(silent),
         **_copies(scan),
         **_share("violating", late.num_rows, read, limits),
         **_share("malformed", malformed.num_rows, read, limits),
         "latest_ns": pc.max(late.column("lateness")).as_py() or 0,
         "skew_ns": settings.skew,
         "violations": _violations(captures, late),
-        "offsets": _offsets(captures, malformed),
+        "offsets": _offsets(captures, malformed, read),
     }
 
 
@@ -296,13 +304,15 @@ def _misdated_places(misdated: Sequence[tuple[Capture, int]], settings: Link) ->
     return _abbreviated(places, len(places))
 
 
-def _offsets(captures: Sequence[Capture], malformed: pa.Table) -> str:
+def _offsets(captures: Sequence[Capture], malformed: pa.Table, read: int) -> str:
     names = {capture.attempt: Path(capture.path).name for capture in captures}
     places = [
         f"{names[row['attempt']]} at byte {row['offset']} ({row['reason']})"
         for row in malformed.slice(0, EXAMPLES).to_pylist()
     ]
-    return _abbreviated(places, malformed.num_rows)
+    parts = pc.sum(pc.equal(malformed.column("reason"), "sub-second")).as_py() or 0
+    doubt = subsecond_words(parts, read)
+    return _abbreviated(places, malformed.num_rows) + (f"; {doubt}" if doubt else "")
 
 
 def _abbreviated(texts: Sequence[str], total: int) -> str:

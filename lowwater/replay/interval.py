@@ -41,6 +41,7 @@ from lowwater.lake.ledgers.runs import (
     record_replays,
     record_violations,
 )
+from lowwater.lake.ledgers.timetable import Timetable, timetable
 from lowwater.lake.locks import handed_over, run_attempt
 from lowwater.lake.packets import PacketFiles
 from lowwater.lake.parts import changes
@@ -54,7 +55,6 @@ from lowwater.plan.temporal import END_OF_TIME
 from lowwater.quality.custom.suites import suite_digest
 from lowwater.quality.outputs.query_measures import WrittenStream
 from lowwater.quality.report_pages import write_index
-from lowwater.replay.checks.missing_columns import missing_column_notes
 from lowwater.replay.command.summary import Accounts
 from lowwater.replay.job import IntervalInputs, Job
 from lowwater.replay.progress import Progress
@@ -279,7 +279,8 @@ class _Run:
         return last_published(self.job.lake, self.job.query_set, query, self.start, self.end)
 
     def _confirm(self, digests: dict[str, str], state: str, reason: str, folder: Path) -> Outcome:
-        """Confirms a published interval; a provisional one becomes done once its links have reported."""
+        """Confirms a published interval: a provisional one becomes done once its links have reported, an incomplete
+        one once nothing is missing or what is missing is accepted."""
         rows, outcome_state, why = {}, state, reason
         for query in digests:
             last = self._last(query)
@@ -287,7 +288,7 @@ class _Run:
             rows[query] = last.rows or 0
             if last.state == ROLLED_BACK:  # stands for these inputs, until somebody lifts it
                 outcome_state, why = ROLLED_BACK, last.reason
-            elif last.state == PROVISIONAL and state != PROVISIONAL:
+            elif last.state != state and state != PROVISIONAL:
                 accounting = stored_object(last.accounting)
                 self._record(PUBLISH, state, query, digests[query], last.rows, accounting, reason)
                 write_index(self.job.lake, folder)
@@ -300,8 +301,6 @@ class _Run:
         job = self.job
         self.warm = on_cluster() and self.sessions.has_executors()
         runner = low_runner(inputs.packets, lambda: self.sessions.spark, self.warm)
-        for note in missing_column_notes(inputs):
-            self.progress.say(note)
         tunings = job.tunings()
         rows_folder = folder if self.shared is None or runner is on_threads else self.shared / "low"
         result = low_stage(inputs, job.low_settings(tunings), rows_folder, runner, tunings, self.progress.say)
@@ -536,10 +535,35 @@ def expected(job: Job, captures: Mapping[str, Captures]) -> StatusInputs:
     def lost(query: str, start: int, end: int) -> str:
         return job.inputs(start, end, captures).lost(queries[query])
 
-    covered = occupied_intervals(PacketFiles.of(job.lake), captures, job.config, job.length)
-    links = tuple(job.plan.links)
-    arguments = digest, outdated, lacking, end_of_rows(job, captures), tuple(covered)
-    return StatusInputs(job.query_set, tuple(queries), links, job.length, *arguments, changed=changed, lost=lost)
+    def missing(start: int, end: int) -> list[str]:
+        return job.inputs(start, end, captures).missing()
+
+    return StatusInputs(
+        job.query_set,
+        tuple(queries),
+        times_of(job, captures),
+        digest,
+        outdated,
+        lacking,
+        changed=changed,
+        lost=lost,
+        missing=missing,
+    )
+
+
+def times_of(job: Job, captures: Mapping[str, Captures]) -> Timetable:
+    """The intervals of a query set, given the captures of its links."""
+    rows = {link: Captures.of(captures.get(link, ())) for link in job.plan.links}
+    at = max((each.end or 0 for each in rows.values()), default=0) // job.length * job.length
+    starts = job.inputs(at, at + job.length, captures).link_starts(job.plan.queries)
+    return timetable(
+        rows,
+        {link: job.config.link(link) for link in rows},
+        job.length,
+        occupied_intervals(PacketFiles.of(job.lake), rows, job.config, job.length),
+        end_of_rows(job, captures),
+        at - min(starts.values(), default=at),
+    )
 
 
 def end_of_rows(job: Job, captures: Mapping[str, Captures]) -> int:

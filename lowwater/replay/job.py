@@ -6,7 +6,7 @@ The command line and the tasks of Airflow open it; `interval` runs it.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 from types import MappingProxyType
@@ -23,11 +23,22 @@ from lowwater.lake.digest import inputs_digest, link_inputs, outdated
 from lowwater.lake.ingestion.record_options import known_protocol, record_options
 from lowwater.lake.ingestion.replacement import version_of
 from lowwater.lake.layout import Lake, open_lake
+from lowwater.lake.ledgers.absent import absent_texts, fields_read
 from lowwater.lake.ledgers.captures import Capture, Captures, ingested_links, interface_links, read_captures
 from lowwater.lake.ledgers.coverage import Gap, at_edge, check, gap_error, gap_texts, unsettled
-from lowwater.lake.ledgers.runs import DONE, INCOMPLETE, PROVISIONAL, last_published
+from lowwater.lake.ledgers.outside import left_out
+from lowwater.lake.ledgers.runs import (
+    DONE,
+    INCOMPLETE,
+    PROVISIONAL,
+    ReplayRow,
+    last_published,
+    published_until,
+)
+from lowwater.lake.packets import PacketFiles
 from lowwater.lake.parts import Parts, inputs_parts
 from lowwater.lake.results.states import FORM, state_folder
+from lowwater.link_names import family_of
 from lowwater.low import Flush, LowSettings, Policy
 from lowwater.plan.context import Context, Links
 from lowwater.plan.definitions import make_context
@@ -40,6 +51,7 @@ from lowwater.quality.custom.suites import Suites, read_suites
 from lowwater.replay.checks.affordable import require_affordable
 from lowwater.replay.checks.capabilities import require_lowered
 from lowwater.replay.checks.estimates import require_marked
+from lowwater.replay.checks.kept_columns import content_of, optional_columns, require_kept
 from lowwater.replay.record_links import planned_options, planned_skews
 from lowwater.replay.stages.engines import LowInputs
 from lowwater.replay.trial_changes import TrialChanges
@@ -88,7 +100,7 @@ class Job:
             ConfigError: there is no such query set, a suite of it is wrong, or a query reads a link by another
                 protocol than the lake keeps.
             LakeError: there is no such lake, or it cannot be written.
-            QueryError: a query is wrong.
+            QueryError: a query is wrong, or reads a column that a link does not keep.
         """
         config = load_config(root)
         lake = open_lake(root, make=False)
@@ -101,6 +113,7 @@ class Job:
         require_lowered(plan)
         require_affordable(plan, config.replay.copies)
         require_marked(plan, config)
+        require_kept(plan, config)
         _require_protocols(config, plan)
         length = section.interval if section and section.interval else config.interval.length
         suites = read_suites(root, query_set, {query.name: query.high.fields for query in plan.queries})
@@ -115,6 +128,15 @@ class Job:
         Raises:
             ConfigError: a bound is no bound of an interval, or the range is empty.
         """
+        self.require_bounds(start, end)
+        return [(at, at + self.length) for at in range(start, end, self.length)]
+
+    def require_bounds(self, start: int, end: int) -> None:
+        """Checks that [start, end), ns, is made of whole intervals.
+
+        Raises:
+            ConfigError: a bound is no bound of an interval, or the range is empty.
+        """
         if start >= end:
             message = f"--from {format_instant(start)} is not before --to {format_instant(end)}"
             raise ConfigError(message, "--to is the end of the last interval: give a later one, or exchange the two")
@@ -123,7 +145,6 @@ class Job:
             raise ConfigError(
                 f"--from and --to do not bound whole intervals of {unit}", f"give multiples of {unit}, UTC"
             )
-        return [(at, at + self.length) for at in range(start, end, self.length)]
 
     @property
     def partitions(self) -> int:
@@ -177,6 +198,7 @@ class Job:
             self._ends(end, captures),
             handed=True,
             query_set=self.query_set,
+            length=self.length,
             through_end=self.through_end,
         )
 
@@ -190,6 +212,13 @@ class Job:
             if until is not None or covered < end:
                 ends[link] = covered if until is None else until
         return ends
+
+
+def _with_records(links: Sequence[str], loud: Collection[str]) -> list[str]:
+    """The links with records, and those of which no interface has any."""
+    heard = {family_of(link) for link in links if link in loud}
+    silent = {family_of(link) for link in links} - heard
+    return sorted({*(link for link in links if link in loud), *silent})
 
 
 def _require_protocols(config: Config, plan: Plan) -> None:
@@ -211,7 +240,7 @@ def lake_links(config: Config, lake: Lake) -> Links:
     ingested = ingested_links(lake)
     standing = interface_links(ingested)
     chosen = set(config.links) or {*ingested, *standing}
-    chosen |= {link for link in ingested if link.partition("/")[0] in chosen}
+    chosen |= {link for link in ingested if family_of(link) in chosen}
     links = config_links(config, sorted(chosen))
     return replace(links, interfaces=standing)
 
@@ -277,10 +306,12 @@ class IntervalInputs(LowInputs):
 
     Attributes:
         query_set: name of the query set.
+        length: length of the intervals of the set, ns; a stretch without records is a multiple of it.
         through_end: whether a gap before the first capture of a link, or after its last, is accepted.
     """
 
     query_set: str = ""
+    length: int = 0
     through_end: bool = False
 
     def takes_up(self, query: QueryPlan) -> bool:
@@ -292,9 +323,12 @@ class IntervalInputs(LowInputs):
         missing."""
         if not self.takes_up(query):
             return ""
-        length = self.end - self.start
-        last = last_published(self.lake, self.query_set, query.name, self.start - length, self.start)
+        last = self._last(query)
         return last.digest if last is not None else None
+
+    def _last(self, query: QueryPlan) -> ReplayRow | None:
+        """The publication up to the begin of the interval; None if there is none."""
+        return published_until(self.lake, self.query_set, query.name, self.start)
 
     def chain_start(self, query: QueryPlan) -> int:
         """The start of a query's chain, ns: the setting, otherwise the first coverage of its links."""
@@ -303,21 +337,24 @@ class IntervalInputs(LowInputs):
             return section.chain_start
         begins = [Captures.of(self.captures.get(link, ())).begin for link in query.links]
         first = min((begin for begin in begins if begin is not None), default=0)
-        return first // (self.end - self.start) * (self.end - self.start)
+        return first // self.length * self.length
 
     def held(self) -> dict[str, PurePath]:
         """Query -> folder of the lake with the state of the interval before."""
         folders = {}
         for query in self.plan.queries:
-            digest, first = self.before(query), 2 * self.start - self.end
-            if digest:
-                folders[query.name] = state_folder(self.lake, self.query_set, query.name, first, self.start, digest)
+            last = self._last(query) if self.takes_up(query) else None
+            if last is not None and last.digest:
+                bounds = last.interval_start, last.interval_end
+                folders[query.name] = state_folder(self.lake, self.query_set, query.name, *bounds, last.digest)
         return folders
 
     def digest(self, query: QueryPlan) -> str:
         """The digest of a query's inputs (S1)."""
-        sources = {f"links of {lfta.name}": " ".join(lfta.links) for lfta in query.lftas}
-        return inputs_digest(query.text, {**sources, **self._named(query)}, self._links(query))
+        links = self._links(query)
+        loud = {entry["link"] for entry in links if entry["captures"]}
+        sources = {f"links of {lfta.name}": " ".join(_with_records(lfta.links, loud)) for lfta in query.lftas}
+        return inputs_digest(query.text, {**sources, **self._named(query)}, links)
 
     def published(self, query: QueryPlan) -> bool:
         """Whether the newest publication of a query has these inputs."""
@@ -336,10 +373,22 @@ class IntervalInputs(LowInputs):
         return inputs_parts([*query.parts, *self._named(query).items()], self._links(query))
 
     def _links(self, query: QueryPlan) -> list[dict[str, Any]]:
-        return [
+        """The inputs of the links of a query. An interface without records in the read range adds nothing.
+
+        So an interface that some capture declares later leaves the intervals before as they are.
+        """
+        inputs = [
             link_inputs(link, self.captures.get(link, ()), self.config.link(link), start, self.end)
             for link, start in self.link_starts([query]).items()
         ]
+        told = [entry for entry in inputs if entry["captures"]]
+        heard = {family_of(entry["link"]) for entry in told}
+        for entry in (entry for entry in inputs if not entry["captures"]):
+            family = family_of(entry["link"])
+            named = entry if family in heard else {**entry, "link": family}
+            if all(family_of(each["link"]) != family or each["gaps"] != entry["gaps"] for each in told):
+                told.append(named)
+        return told
 
     def _named(self, query: QueryPlan) -> dict[str, str]:
         """Further inputs of a query, by name: watch lists, the format of states, the earlier state."""
@@ -383,10 +432,11 @@ class IntervalInputs(LowInputs):
         for query in self.plan.queries:
             folder = states.get(query.name)
             if self.before(query) is None or (folder is not None and not paths.has_folder(folder)):
-                first, second = format_instant(2 * self.start - self.end), format_instant(self.start)
+                last = self._last(query)
+                before = self.start - self.length if last is None else last.interval_start
                 raise LakeError(
-                    f"query {query.name}: the interval of {second} continues from the state of the interval of "
-                    f"{first}, which is not published",
+                    f"query {query.name}: the interval of {format_instant(self.start)} continues from the state of the "
+                    f"interval of {format_instant(before)}, which is not published",
                     f"replay in order, from {format_instant(self.chain_start(query))}: `lowwater backfill` does so, "
                     "and Airflow once it has read its DAG files again; `chain_start` of "
                     f"{section_of(self.query_set, of='query_sets')} sets where the chain begins",
@@ -399,7 +449,13 @@ class IntervalInputs(LowInputs):
             for link, start in self.link_starts(self.plan.queries).items()
             for settings, records in [(self.config.link(link), planned_options(self.config, self.plan, link))]
             for reason in outdated(
-                self.captures.get(link, ()), settings, version_of(records or ContentOptions()), start, self.end, records
+                self.captures.get(link, ()),
+                settings,
+                version_of(records or ContentOptions()),
+                start,
+                self.end,
+                records,
+                content_of(optional_columns([lfta for lfta in self.plan.lftas if link in lfta.links])),
             )
         ]
 
@@ -409,10 +465,26 @@ class IntervalInputs(LowInputs):
         gaps = [gap for gap in self.gaps() if not self.passes(gap)]
         return [*gap_texts(gaps, self.captures), *self.outdated()]
 
+    def missing(self) -> list[str]:
+        """What is known to be missing of the interval, beside gaps (T6)."""
+        files = PacketFiles.of(self.lake)
+        outside = left_out(files, self.captures, self.config, self.plan.links, self.start, self.end)
+        return [*outside, *self._absent()]
+
+    def _absent(self) -> list[str]:
+        """The files that lack columns which queries read, beside columns that no field reads; a line for each link."""
+        return [
+            line
+            for link, start in self.link_starts(self.plan.queries).items()
+            for line in absent_texts(
+                link, self.captures.get(link, ()), fields_read(self.plan.lftas, link), start, self.end
+            )
+        ]
+
     def state(self, excluded: Sequence[Gap]) -> tuple[str, str]:
         """The state of a publication now, and its reason: done, provisional or incomplete (T6)."""
-        if excluded:
-            return INCOMPLETE, "; ".join(gap_texts(excluded, self.captures))
+        if reasons := [*gap_texts(excluded, self.captures), *self.missing()]:
+            return INCOMPLETE, "; ".join(reasons)
         open_links = unsettled(self.captures, self.config, dict.fromkeys(self.plan.links, self.start), self.end)
         if open_links:
             names = ", ".join(sorted({gap.link for gap in open_links}))

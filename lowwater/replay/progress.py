@@ -6,10 +6,13 @@ Used by every command that takes longer than a moment.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from lowwater.terminal import Terminal
+
+PERIOD = 10.0
+"""Seconds between two lines about one stage."""
 
 
 class Progress:
@@ -24,15 +27,25 @@ class Progress:
         self.seconds: dict[str, float] = {}
 
     @contextmanager
-    def stage(self, name: str, detail: str = "") -> Iterator[None]:
-        """Times a stage; `detail` names the object, such as the interval."""
+    def stage(self, name: str, detail: str = "") -> Iterator[Callable[[str], None]]:
+        """Times a stage; `detail` names the object, such as the interval.
+
+        Yields a function that tells how far the stage is; outside of a terminal one line every `PERIOD` at most.
+        """
         text = f"{name} {detail}".strip()
-        begin = time.monotonic()
+        begin = told = time.monotonic()
+
+        def tell(done: str) -> None:
+            nonlocal told
+            if (now := time.monotonic()) >= told + PERIOD:
+                told = now
+                self.console.print(f"  {text}: {done}")
+
         if self.console.is_terminal:
-            with self.console.working(text, "bold"):
-                yield
+            with self.console.working(text, "bold") as show:
+                yield lambda done: show(f"{text}: {done}")
         else:
-            yield
+            yield tell
         spent = time.monotonic() - begin
         self.seconds[name] = self.seconds.get(name, 0.0) + spent
         self.console.print(f"  {text}: {spent:.1f} s")

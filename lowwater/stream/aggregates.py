@@ -194,7 +194,7 @@ class Aggregates:
                 raise overflow(self._query, aggregate, self._items) from None
             if aggregate.type is Type.INT and isinstance(value, int) and not INT64_MIN <= value <= INT64_MAX:
                 raise overflow(self._query, aggregate, self._items)
-            yield value
+            yield float(value) if aggregate.type is Type.FLOAT and isinstance(value, int) else value
 
     def _make(self, aggregate: Aggregate, constants: Values) -> Accumulator:
         native, udaf = aggregate.native, aggregate.udaf

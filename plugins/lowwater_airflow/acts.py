@@ -11,12 +11,13 @@ import hmac
 import json
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
+from itertools import dropwhile, takewhile
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from lowwater.errors import LowwaterError
 from lowwater.instants import format_instant
-from lowwater.replay.schedule.due import KINDS
+from lowwater.replay.schedule.due import KINDS, Due
 from lowwater.replay.schedule.skew_setting import write_skew
 
 if TYPE_CHECKING:
@@ -31,6 +32,10 @@ PARALLEL = 2
 """Runs of a backfill from the pages that are at work at once."""
 BUSY = 10
 """Tries more where Airflow's database is busy, one each second."""
+STRETCHES = (
+    "It ends before a stretch in which nothing is recorded: what is due behind is for another backfill, or for "
+    "`lowwater backfill`, which runs a stretch as one interval."
+)
 SET_SKEW = "lowwater_set_skew"
 """Event of the audit log."""
 
@@ -69,6 +74,10 @@ class AirflowHost:
             return f"The DAG {dag} is paused: nothing runs before somebody unpauses it."
         assert act.span is not None
         run = run_of(dag, *act.span) if act.kind != "backfill" else None
+        if act.kind == "backfill" and act.work and not _in_airflow(act):
+            return (
+                f"Nothing is recorded in what is due here, and Airflow would make a run of each interval: {act.command}"
+            )
         if act.kind == APPROVAL:
             waits = run is not None and run.waits
             return "" if waits else f"No run of {dag} waits for approval of this interval."
@@ -86,7 +95,9 @@ class AirflowHost:
         assert act.span is not None
         if act.kind == "backfill":
             entries = self._ask("POST", "backfills/dry_run", _backfill_body(act))["total_entries"]
-            return [f"Airflow makes a backfill of {entries} runs of {dag}, {_parallel(act)} at a time."]
+            made = f"Airflow makes a backfill of {entries} runs of {dag}, {_parallel(act)} at a time."
+            left = len(act.work) - len(_in_airflow(act))
+            return [made, *([STRETCHES] if left else [])]
         run = run_of(dag, *act.span)
         if act.kind == APPROVAL:
             return [f"The task {APPROVAL} of {dag} gets your consent, with your name."]
@@ -221,12 +232,21 @@ def _parallel(act: Act) -> int:
     return 1 if Settings.load().chained(act.name) else PARALLEL
 
 
+def _in_airflow(act: Act) -> list[Due]:
+    """The due intervals of which Airflow makes a backfill: up to the next stretch without records, which would have a
+    run for each of its intervals there, while `lowwater backfill` runs it as one."""
+    work = act.work[::-1] if act.fields.get("order") == "newest" else act.work
+    behind = dropwhile(lambda each: each.intervals > 1, work)
+    return sorted(takewhile(lambda each: each.intervals == 1, behind), key=lambda each: each.start)
+
+
 def _backfill_body(act: Act) -> dict[str, Any]:
     """What Airflow's route takes: from the first interval that is due to the last one."""
     assert act.span is not None
-    first, last = (act.work[0].start, act.work[-1].start) if act.work else (act.span[0], act.span[0])
+    work = _in_airflow(act)
+    first, last = (work[0].start, work[-1].start) if work else (act.span[0], act.span[0])
     only = [kind for kind in act.fields.get("only", "").split(",") if kind]
-    if not only and act.work and all(each.state in KINDS for each in act.work):
+    if not only and work and all(each.state in KINDS for each in work):
         only = list(KINDS)  # a run of an interval that is not due ends at once
     return {
         "dag_id": DAG + act.name,

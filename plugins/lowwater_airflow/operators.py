@@ -115,7 +115,7 @@ class IngestCapture(Lineage, BaseOperator):
             "malformed": sum(capture.malformed for capture in result.captures),
             "from": format_instant(row.covers_from),
             "to": format_instant(row.covers_to),
-            "sha256": row.capture,
+            "sha256": row.file_digest,
         }
         self.log.info(
             "%s: %s, %s packets, %s malformed. %s",

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from lowwater.errors import LakeError
-from lowwater.instants import HOUR, format_duration, format_instant, parse_duration
+from lowwater.instants import format_duration, format_instant, parse_duration
 from lowwater.lake.ledgers.interval_states import STALE
 from lowwater.lake.results.exploring import instant_of
 from lowwater.lake.tables import interval_label, safe_name
@@ -27,8 +27,6 @@ RUN, BACKFILL, APPROVE, SKEW = "run", "backfill", "approve", "skew"
 ACTS = (RUN, BACKFILL, APPROVE, SKEW)
 SHOWN = 50
 """Most intervals that a page lists; the number is that of all."""
-LONGEST = 400 * 24 * HOUR
-"""Longest range that is backfilled by one act, ns."""
 
 
 @dataclass(frozen=True)
@@ -126,12 +124,15 @@ def make_act(board: Board, snapshot: Snapshot, kind: str, safe: str, given: Mapp
     if job is None or kind not in ACTS:
         return None
     start, end = (instant_of(given.get(name, ""), name) for name in ("start", "end"))
-    job.intervals(start, end)  # refuses what bounds no whole intervals
+    job.require_bounds(start, end)
     if kind == BACKFILL:
+        return _backfill(snapshot, job, start, end, given)
+    key = job.query_set, start, end
+    interval = next((each for each in snapshot.part(start, start + 1).intervals if each.key == key), None)
+    if kind == RUN and interval is not None and interval.intervals > 1:
         return _backfill(snapshot, job, start, end, given)
     if end - start != job.length:
         raise LakeError(f"{format_instant(start)} to {format_instant(end)} is not one interval")
-    interval = next((each for each in snapshot.part(start, start + 1).intervals if each.key[0] == job.query_set), None)
     return (_run if kind == RUN else _approve)(snapshot, job, start, end, interval)
 
 
@@ -196,19 +197,23 @@ def _approve(snapshot: Snapshot, job: Job, start: int, end: int, interval: Inter
     )
 
 
+def _number(work: Sequence[Due]) -> int:
+    return sum(each.intervals for each in work)
+
+
 def _backfill(snapshot: Snapshot, job: Job, start: int, end: int, given: Mapping[str, str]) -> Act:
-    if end - start > LONGEST:
-        raise LakeError(f"the range is longer than {format_duration(LONGEST)}")
     only = tuple(kind for kind in KINDS if kind in given.get("only", "").split(","))
     newest = given.get("order") == "newest" and not job.chained
     work = due(job, DueSelection(start, end, only))
     ready = [each for each in work if not each.blocked]
     seconds = [each.seconds for each in ready if each.seconds is not None]
     effects = [
-        f"{len(ready):,} of {(end - start) // job.length:,} intervals are due and would run; the others are left alone."
+        f"{_number(ready):,} of {(end - start) // job.length:,} intervals are due and would run; the others are left "
+        "alone."
     ]
     if len(ready) < len(work):
-        effects.append(f"{len(work) - len(ready):,} cannot start: each waits for its links, then fails.")
+        blocked = _number(work) - _number(ready)
+        effects.append(f"{blocked:,} cannot start: each waits for its links, then fails.")
     if seconds:
         effects.append(f"About {sum(seconds):,.0f} s of work, by earlier runs.")
     words = [word for kind in only for word in ("--only", kind)] + (["--order", "newest"] if newest else [])

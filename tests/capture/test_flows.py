@@ -87,7 +87,7 @@ def test_queries_have_it_by_name_and_not_at_the_low_level() -> None:
 def test_a_query_may_give_the_seed() -> None:
     plan = "SELECT community_id(srcIP, destIP, protocol, srcPort, destPort, {}) AS flow FROM TCP"
     assert plan_texts([("q.gsql", plan.format(65_535))], Links()).queries
-    with pytest.raises(QueryError, match="a seed has 16 bits, 65536 has not"):
+    with pytest.raises(QueryError, match="argument 6 of community_id is 65536, and must be from 0 to 65535"):
         plan_texts([("q.gsql", plan.format(65_536))], Links())
 
 

@@ -43,7 +43,7 @@ def test_chunks_hold_what_one_pass_gives(
     data = maker.pcap_bytes(records)
     path = tmp_path_factory.mktemp("chunks") / "one.pcap"
     path.write_bytes(data[: max(24, len(data) - cut)])
-    reader = read(path, 61 * SECOND)
+    reader = read(path, 61 * SECOND, identified=True)
     whole = rows(reader)
     found = index(path, 61 * SECOND, size)
     chunks = [pickle.loads(pickle.dumps(chunk)) for chunk in found.chunks]

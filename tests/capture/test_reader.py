@@ -19,6 +19,7 @@ from lowwater.capture.records.sanity import Judge, judgeable
 from lowwater.errors import CaptureError
 from tests import capturemaker as maker
 from tests.breadth import examples
+from tests.capture.clocks import leads
 
 SECOND = 1_000_000_000
 START = 1_600_000_000 * SECOND
@@ -33,15 +34,6 @@ def saved(folder: Path, data: bytes) -> Path:
     path = folder / "one.pcap"
     path.write_bytes(data)
     return path
-
-
-def leads(stamps: list[int]) -> list[int]:
-    """How far each timestamp is ahead of the median of its window, as SEMANTICS T3 says it."""
-    found = []
-    for index, stamp in enumerate(stamps):
-        side = min(16, index, len(stamps) - 1 - index)
-        found.append(stamp - statistics.median_low(stamps[index - side : index + side + 1]))
-    return found
 
 
 def shifted(steps: list[int], shifts: list[tuple[int, int]]) -> list[int]:

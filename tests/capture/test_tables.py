@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from decimal import Decimal
 from pathlib import Path
 from random import Random
 
@@ -185,6 +186,13 @@ def test_a_time_that_jumps_is_malformed(tmp_path: Path) -> None:
     assert [(line, reason) for line, _, _, reason in reasons(reader)] == [(51, "time-jump")]
 
 
+@pytest.mark.parametrize(("gap", "step"), [(10, 300), (70, 700), (600, 1500)])
+def test_good_records_before_a_step_back_stay_good(tmp_path: Path, gap: int, step: int) -> None:
+    rows = [{**row, "time": BEGIN + gap * at - step * (at >= 50)} for at, row in enumerate(flows(4, 100))]
+    got, reader = read(write(tmp_path / "file", as_json(rows)), options("json", BY_NAME), 61 * SECOND)
+    assert got == rows and reasons(reader) == []
+
+
 @pytest.mark.parametrize(
     ("access", "written", "value"),
     [
@@ -238,6 +246,18 @@ def test_times_of_json_and_parquet(tmp_path: Path) -> None:
         for row in batch.to_pylist()
     ]
     assert rows == [1767225600123456000]
+
+
+@pytest.mark.parametrize("kind", [pa.decimal128(20, 9), pa.decimal128(38, 12), pa.decimal256(60, 9)])
+def test_decimals_of_parquet_are_exact_times(kind: pa.DataType, tmp_path: Path) -> None:
+    seconds = "PROTOCOL T { llong ts get_csv_float_to_timestamp (increasing, unit ns); }"
+    texts = ["0", "0.000000001", "0.0000005", "0.000001", "0.5", "1", "1200000.000000001", "4611686018"]
+    table = pa.table({"ts": pa.array([Decimal(text) for text in texts], kind)})
+    pq.write_table(table, tmp_path / "a")
+    reader = RecordReader(tmp_path / "a", options("parquet", seconds), 1 << 62, "")
+    rows = [row["int:ts"] for batch in reader for row in batch.to_pylist()]
+    assert rows == [int(Decimal(text) * SECOND) for text in texts[:-1]]
+    assert len(reasons(reader)) == 1, "at or above 2^62 ns"
 
 
 def test_values_inside_of_others(tmp_path: Path) -> None:

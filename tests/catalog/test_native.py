@@ -78,7 +78,7 @@ def test_both_forms_give_the_values_of_plain_python(one: AggregateFunction, data
         accumulator.add((value,), ())
     cut = data.draw(st.integers(0, len(values)))
     blocks = [pa.array(part, STREAM_TYPES[kind]) for part in (values[:cut], values[cut:]) if part]
-    found, beyond = in_arrow(native.columns(kind), blocks)
+    found, beyond = in_arrow(native.columns(kind, one.returns), blocks)
     assert beyond == (isinstance(wanted, int) and not -(1 << 63) <= wanted < 1 << 63)
     for value in (accumulator.result(), *([] if beyond else [found])):
         if isinstance(wanted, float):
@@ -121,5 +121,5 @@ def test_a_forgotten_fact_is_an_error() -> None:
             Native("mean", ADD, max, _columns, superaggregate, parts, distinct="")
 
 
-def _columns(argument: Type | None) -> Columns:
+def _columns(argument: Type | None, value: Type) -> Columns:
     return Columns((PartialColumn("", as_it_is, ADD),), value=as_it_is)

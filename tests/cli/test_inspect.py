@@ -163,8 +163,20 @@ def test_standard_input(folder: Path) -> None:
 def test_skew_and_max_jump_decide(folder: Path) -> None:
     (found,) = as_json(folder / "good.pcap", "--skew", "3s")["captures"]
     assert found["interfaces"][0]["order"]["refused"] == 0
-    (found,) = as_json(folder / "good.pcap", "--max-jump", "0s")["captures"]
-    assert found["interfaces"][0]["malformed"] == {"time-jump": 1}
+    (folder / "stray.pcap").write_bytes(pcap_bytes([(BASE + s * SECOND, arp()) for s in (0, 1, 9, 2, 3)]))
+    for jump, malformed in (("6s", {"time-jump": 1}), ("7s", {})):
+        (found,) = as_json(folder / "stray.pcap", "--max-jump", jump)["captures"]
+        assert found["interfaces"][0]["malformed"] == malformed
+
+
+def test_doubts_are_notes_and_part_of_the_document(folder: Path) -> None:
+    stamps = [second * SECOND for second in (5, 6, 7, BASE // SECOND)]
+    (folder / "clock.pcap").write_bytes(pcap_bytes([(stamp, arp()) for stamp in stamps]))
+    (found,) = as_json(folder / "clock.pcap")["captures"]
+    (doubt,) = found["doubts"]
+    assert doubt.startswith("its clock jumps by 53.9 years, from 1970-01-01T00:00:07Z to 2023-11-14T22:13:20Z")
+    assert f"note: {folder / 'clock.pcap'}: {doubt}" in called(folder / "clock.pcap").stderr
+    assert as_json(folder / "good.pcap")["captures"][0]["doubts"] == []
 
 
 def test_csv_has_the_same_columns_for_every_file(folder: Path) -> None:

@@ -39,6 +39,18 @@ def _lengths(captured: int, wire: int) -> bytes:
     return bytes(data)
 
 
+def _every_ten_seconds(number: int) -> float:
+    """What a clock adds that goes back by 200 s behind the thirtieth record."""
+    return 9 * number - 200 * (number >= 30)
+
+
+def _sub_second(microseconds: int) -> bytes:
+    """The odd record has this sub-second."""
+    data = bytearray(_pcap(list(range(PACKETS))))
+    struct.pack_into("<I", data, 24 + ODD * RECORD + 4, microseconds)
+    return bytes(data)
+
+
 def _put(what: bytes) -> bytes:
     """The bytes stand before the odd record."""
     data, at = _pcap(list(range(PACKETS))), 24 + ODD * RECORD
@@ -87,6 +99,10 @@ CASES: dict[str, bytes] = {
     "from the tenth record on ten years behind": _shifted(lambda number: -TEN_YEARS * (number >= ODD - 1)),
     "the first record ten years ahead: remove it": _shifted(lambda number: TEN_YEARS * (number == 0)),
     "48 zero bytes after the tenth record: three records without a byte": _put(bytes(48)),
+    "a packet each 10 s, then the clock goes back by 200 s": _shifted(_every_ten_seconds),
+    "the last 30 times are zero": _shifted(lambda number: -(BEGIN + number) * (number >= 30)),
+    "a sub-second of 1.5 s: carried over": _sub_second(1_500_000),
+    "a sub-second of 400 s": _sub_second(400_000_000),
     "a time before 1970": _of_other_interface(-TEN_YEARS),
     "a time after 2116": _of_other_interface((1 << 62) // SECOND),
     "a simple packet block": _pcapng(_NG.simple(FRAME)),

@@ -134,6 +134,13 @@ def _marks(ones: Sequence[Function]) -> Iterator[str]:
         yield "of a temporal value it is temporal"
     for at in ones[0].constant:
         yield f"argument {at + 1} is a constant" + (", the name of a file" if at in ones[0].files else "")
+    yield from _limits(ones)
+
+
+def _limits(ones: Sequence[Function] | Sequence[AggregateFunction]) -> Iterator[str]:
+    limits = dict(pair for one in ones for pair in one.limits)
+    for at, limit in sorted(limits.items()):
+        yield f"a constant argument {at + 1} is {limit.says}"
 
 
 def _split(one: AggregateFunction) -> str:
@@ -149,6 +156,7 @@ def _notes(one: AggregateFunction) -> Iterator[str]:
         yield "in canonical order"
     if len(one.parameters) > one.taken:
         yield "the last argument is a constant"
+    yield from _limits([one])
 
 
 def values() -> str:

@@ -48,7 +48,7 @@ def printed(page: Path, work: Path) -> dict[int, str]:
 
 def query(name: str) -> str:
     """A query of the examples without its comment."""
-    return re.sub(r"^--.*\n", "", (STORY / name).read_text(encoding="utf-8"))
+    return re.sub(r"^(--.*\n)+", "", (STORY / name).read_text(encoding="utf-8"))
 
 
 def rewritten(page: Path, outputs: dict[int, str]) -> str:

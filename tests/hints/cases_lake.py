@@ -157,6 +157,17 @@ def _right_version(desk: Desk) -> Said:
     return _ingest(desk, desk.folder / "a.pcap")
 
 
+def _part(desk: Desk) -> Said:
+    desk.settle(ingest=False)
+    assert _ingest(desk, _cut(desk, "a.pcap", 0, 400)).code == 0
+    return _ingest(desk, _cut(desk, "part.pcap", 0, 300))
+
+
+def _moved_away(desk: Desk) -> Said:
+    os.replace(desk.folder / "part.pcap", desk.folder / "part.away")
+    return _ingest(desk, desk.folder / "a.pcap")
+
+
 def _interfaces(desk: Desk, count: int, link: str) -> Said:
     names = [f"eth{number}" for number in range(count)]
     path = pcapng(desk.folder / "a.pcapng", names, [(number / 100, number) for number in range(count)])
@@ -524,7 +535,7 @@ CASES = [
     Case(
         "a link's name",
         lambda desk: _ingest(desk, desk.capture, link="9 a"),
-        "write a letter or '_', then",
+        "write a letter or _ first",
         lambda desk: _ingest(desk, desk.capture, link="_9.a"),
     ),
     Case("covers of two files", _two_covers, "write a line for each of several files in", _lines),
@@ -543,6 +554,7 @@ CASES = [
     ),
     Case("a line of covers for two files", _one_line, "write a line for each file", _line_each),
     Case("two versions of a file", _versions, "ingest the right one under the name of the other", _right_version),
+    Case("a part of a file", _part, "move the one with fewer packets out of the files of the link", _moved_away),
     Case(
         "interfaces for the link of one",
         lambda desk: _interfaces(desk, 2, "a/x"),

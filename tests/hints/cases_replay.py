@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -28,7 +26,7 @@ from lowwater.plan.operators import Aggregate
 from lowwater.plan.queryset import plan_texts
 from lowwater.replay.checks.affordable import require_affordable
 from lowwater.replay.checks.estimates import require_marked
-from lowwater.replay.checks.missing_columns import _stored as _stored_columns
+from lowwater.replay.checks.kept_columns import require_kept
 from lowwater.replay.command.run_command import RunRequest, _planned_anew
 from lowwater.replay.interval import replay
 from lowwater.replay.job import Job
@@ -114,19 +112,6 @@ def _ingested_anew(desk: Desk) -> None:
     assert _inputs(job).require() == []
 
 
-def _away(desk: Desk, read: Callable[[Any], object]) -> None:
-    """Reads packets whose files another process has just replaced."""
-    inputs = _inputs(_job(desk))
-    inputs.read("main1", START)
-    shutil.rmtree(desk.lake / "packets" / "link=main1")
-    read(inputs)
-
-
-def _read_again(desk: Desk) -> None:
-    shutil.rmtree(desk.lake)
-    assert "timestamp" in (_stored_columns(_inputs(_job(desk)), "main1") or ())
-
-
 def _shed(desk: Desk, end: int) -> None:
     job = _job(desk)
     config = job.config.model_copy(update={"links": {"main1": job.config.link("main1").model_copy(update={"shed": 5})}})
@@ -142,6 +127,11 @@ def _estimated(column: str) -> None:
     text = f"SELECT tb, count(*) AS n{column} FROM main1.TCP GROUP BY time/60 AS tb"
     plan = plan_texts([("q.gsql", text)], Links(("main1",)))
     require_marked(plan, Config(links={"main1": Link(sampling=True, shed=5)}))
+
+
+def _unkept(*applications: Literal["dns", "tls"]) -> None:
+    plan = plan_texts([("q.gsql", "SELECT time, dns_query FROM main1.UDP")], Links(("main1",)))
+    require_kept(plan, Config(links={"main1": Link(applications=applications)}))
 
 
 def _copies(desk: Desk, most: int) -> None:
@@ -344,10 +334,10 @@ CASES = [
     ),
     Case("packets of an older decoder", _outdated, "run `lowwater ingest` on the file", _ingested_anew),
     Case(
-        "packets replaced while columns are looked up",
-        lambda desk: _away(desk, lambda inputs: _stored_columns(inputs, "main1")),
-        "run the interval again",
-        lambda desk: _read_again(desk),
+        "a column that a link does not keep",
+        lambda _: _unkept("tls"),
+        'write applications = ["dns", "tls"] in [links.main1]',
+        lambda _: _unkept("dns", "tls"),
     ),
     Case(
         "load is shed within a second",
@@ -467,7 +457,7 @@ CASES = [
     Case(
         "no such interface",
         lambda desk: _of_interface(desk, '"main1/eth7"'),
-        "did you mean main1/eth0",
+        'did you mean "main1/eth0"',
         lambda desk: _of_interface(desk, '"main1/eth0"'),
     ),
     Case(

@@ -11,9 +11,15 @@ from tests.replay.support import Said
 
 LINKS = """
 [links.control]
+payload = "all"
+sampling = true
 [links.main1]
+payload = "all"
+sampling = true
 properties = { site = "berlin" }
 [links.main2]
+payload = "all"
+sampling = true
 properties = { site = "oslo" }
 [links.web]
 kind = "csv"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from lowwater.errors import ConfigError
 from lowwater.instants import HOUR, SECOND, format_duration, format_instant
 from lowwater.instants import parse_duration as duration
 from lowwater.instants import parse_instant as instant
+from lowwater.lake.files.patterns import FIELDS, regex_of
 from lowwater.lake.files.rotation import declared_coverage, files_of
 from lowwater.sections import Section
 from tests.lake.support import BASE
@@ -250,3 +252,56 @@ def test_every_setting_is_documented() -> None:
     for schema, written in sections:
         assert set(schema.model_fields) - set(written) <= BESIDE, schema
     assert all(f"`{name}" in text for name in BESIDE)
+
+
+def test_the_fields_of_patterns_are_those_of_the_page() -> None:
+    text = (
+        (ROOT / "docs" / "settings.md").read_text(encoding="utf-8").split("<!-- fields -->")[1].split("<!-- end -->")[0]
+    )
+    rows = re.findall(r"^\| (`[^|]*) \| [^|]* \| `([^`]*)`: `([^`]*)` \|$", text, re.MULTILINE)
+    assert len(rows) == text.count("\n| `")
+    for _, pattern, name in rows:
+        assert regex_of(pattern).fullmatch(name), (pattern, name)
+    assert {f"%{field}" for field in FIELDS} <= {*re.findall(r"`(%\w+)`", " ".join(fields for fields, *_ in rows))}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name", "covered"),
+    [
+        ("%F/conn.%T-%ET.log", "2026-01-31/conn.23:00:00-00:00:00.log", "2026-01-31T23:00:00Z 2026-02-01T00:00:00Z"),
+        ("%s-%Es.pcap", "1616334655-1616334755.pcap", "2021-03-21T13:50:55Z 2021-03-21T13:52:35Z"),
+        ("%FT%H-%EFT%EH", "2026-01-01T00-2026-01-02T06", "2026-01-01T00:00:00Z 2026-01-02T06:00:00Z"),
+        ("%FT%H-%EFT%EH", "2026-01-02T00-2026-01-01T06", ""),
+        ("a_%s%6N", "a_1769865300250000", "2026-01-31T13:15:00.25Z 2026-01-31T14:15:00.25Z"),
+        ("%Y%m%d_%H%M%S.%3N.%3N", "20260131_131500.250.125", "2026-01-31T13:15:00.250125Z 2026-01-31T14:15:00.250125Z"),
+        ("%d%b%y-%I%p", "31jan26-12am", "2026-01-31T00:00:00Z 2026-01-31T01:00:00Z"),
+        ("%d%b%y-%I%p", "31Jan26-12PM", "2026-01-31T12:00:00Z 2026-01-31T13:00:00Z"),
+        ("%d%b%y-%I%p", "31Jan26-13PM", ""),
+        ("%Y-%j", "2024-366", "2024-12-31T00:00:00Z 2024-12-31T01:00:00Z"),
+        ("%Y-%j", "2026-366", ""),
+        ("%FT%H%z", "2026-01-31T13-0330", "2026-01-31T16:30:00Z 2026-01-31T17:30:00Z"),
+        ("%F_%H_%Z", "2026-10-25_02_CEST", "2026-10-25T00:00:00Z 2026-10-25T01:00:00Z"),
+        ("%F_%H_%Z", "2026-10-25_02_CET", "2026-10-25T01:00:00Z 2026-10-25T02:00:00Z"),
+        ("%F_%H_%Z", "2026-10-25_02_UTC", "2026-10-25T02:00:00Z 2026-10-25T03:00:00Z"),
+        ("%F_%H_%Z", "2026-10-25_02_EST", ""),
+        ("a_%Y%m%d%H.pcap%c", "a_2026013113.pcap", "2026-01-31T13:00:00Z 2026-01-31T14:00:00Z"),
+        ("a_%Y%m%d%H.pcap%c", "a_2026013113.pcap00", "2026-01-31T13:00:00Z 2026-01-31T14:00:00Z"),
+        ("a_%Y%m%d%H.pcap%c", "a_2026013113.pcap12", "2026-01-31T13:00:00Z 2026-01-31T14:00:00Z"),
+        ("a_%n_%F", "a_x_2026-01-31", ""),
+    ],
+)
+def test_what_a_name_declares(pattern: str, name: str, covered: str) -> None:
+    zone = "Europe/Berlin" if "%Z" in pattern else "UTC"
+    link = Link(captures=f"/x/{pattern}", rotation="1h", timezone=zone)  # type: ignore[arg-type]
+    found = declared_coverage(link, Path(f"/x/{name}"))
+    assert " ".join(map(format_instant, found or ())) == covered
+
+
+def test_a_rotation_needs_a_date_and_a_count_is_none(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="needs a pattern with the start"):
+        Link(captures="a-%n.pcap%c", rotation="1h")  # type: ignore[arg-type]
+    for count in ("", "1", "10", "x"):
+        (tmp_path / f"a_2027011508.pcap{count}").write_bytes(b"")
+    link = Link(captures=f"{tmp_path}/a_%Y%m%d%H.pcap%c", rotation="1h")  # type: ignore[arg-type]
+    assert [path.suffix for path in files_of(link, BASE, BASE + 1)] == [".pcap", ".pcap1", ".pcap10"]
+    assert files_of(link, BASE + HOUR, BASE + 2 * HOUR) == []

@@ -14,10 +14,11 @@ from lowwater.config import Config, Link
 from lowwater.instants import HOUR, SECOND
 from lowwater.lake.digest import inputs_digest, link_inputs, outdated
 from lowwater.lake.layout import Lake, open_lake
-from lowwater.lake.ledgers.captures import Capture, Captures, put_captures
+from lowwater.lake.ledgers.captures import Capture, Captures, put_captures, read_captures
 from lowwater.lake.ledgers.coverage import Gap, check, gap_error, gap_texts, gaps, unsettled
 from lowwater.lake.ledgers.interval_states import StatusInputs, status
 from lowwater.lake.ledgers.runs import ReplayRow, last_published, record_replays
+from lowwater.lake.ledgers.timetable import timetable
 from lowwater.plan.temporal import END_OF_TIME
 from tests.lake.support import at
 
@@ -202,7 +203,8 @@ def test_status(tmp_path: Path) -> None:
     for hour in range(5):
         put_captures(lake, [row(hour * 3600, (hour + 1) * 3600)])
     _replays(lake)
-    expected = StatusInputs("s", ("p", "q"), ("a",), HOUR, lambda query, start, end: "now")
+    times = timetable(read_captures(lake, ["a"]), {"a": LINK}, HOUR, [])
+    expected = StatusInputs("s", ("p", "q"), times, lambda query, start, end: "now")
     found = [((r.start - at(0)) // HOUR, r.query, r.state) for r in status(lake, [expected])]
     assert found == [
         (0, "p", "done"),

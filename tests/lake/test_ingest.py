@@ -289,7 +289,7 @@ class Crash(BaseException):
     """Stands for a kill: nothing handles it."""
 
 
-POINTS = {"swap_files": batching, "put_malformed": batching, "put_captures": replacing, "clean": module}
+POINTS = {"swap_files": batching, "append_rows": batching, "put_captures": replacing, "clean": module}
 
 
 @pytest.mark.slow

@@ -2,27 +2,44 @@
 
 from __future__ import annotations
 
-import re
+import gzip
+import shutil
 import struct
+import subprocess
+from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import count
 from pathlib import Path
+from random import Random
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from click.testing import CliRunner
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from lowwater.cli.main import cli
-from lowwater.config import FILE_NAME, LINK_NAME, Config, Link
-from lowwater.instants import HOUR
+from lowwater.config import FILE_NAME, Config, Link, load_config, section_of
+from lowwater.errors import OverlapError
+from lowwater.gsql.parser import parse
+from lowwater.gsql.printer import print_statement
+from lowwater.instants import HOUR, SECOND
+from lowwater.lake.digest import outdated
+from lowwater.lake.ingestion import batch
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.ingestion.interfaces import link_names
 from lowwater.lake.layout import MALFORMED, Lake, open_lake
-from lowwater.lake.ledgers.captures import interface_links, read_captures
+from lowwater.lake.ledgers.captures import ingested_links, interface_links, put_captures, read_captures
+from lowwater.lake.ledgers.coverage import undeclared, undeclared_lines
 from lowwater.lake.packets import read_packets
 from lowwater.lake.tables import read_rows, safe_name
+from lowwater.link_names import below, interface_name, is_link_name, unnamed
 from lowwater.plan.context import Links
 from lowwater.plan.queryset import plan_texts
 from lowwater.replay.job import Job
+from tests.breadth import examples
 from tests.capturemaker import tcp
 from tests.lake.support import BASE, at, capture
 
@@ -40,17 +57,22 @@ def block(kind: int, body: bytes) -> bytes:
     return struct.pack("<I", kind) + size + padded + size
 
 
-def pcapng(path: Path, names: Sequence[str], packets: Iterable[tuple[float, int]], cut: int = 0) -> Path:
-    """A pcapng with nanosecond interfaces of these names, and packets (second, interface)."""
+def pcapng(
+    path: Path, names: Sequence[str | bytes], packets: Iterable[tuple[float, int]], cut: int = 0, kinds: str = ""
+) -> Path:
+    """A pcapng with nanosecond interfaces of these names, and packets (second, interface). `kinds` has a letter for
+    each interface: e for Ethernet, r for a raw IP header."""
     blocks = [block(0x0A0D0D0A, struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1))]
-    for name in names:
+    for at_name, name in enumerate(names):
         options = struct.pack("<HHB3x", 9, 1, 9)
         if name:
-            text = name.encode()
+            text = name.encode() if isinstance(name, str) else name
             options += struct.pack("<HH", 2, len(text)) + text + bytes(-len(text) % 4)
-        blocks.append(block(1, struct.pack("<HHI", 1, 0, 65535) + options + bytes(4)))
+        kind = 101 if kinds[at_name : at_name + 1] == "r" else 1
+        blocks.append(block(1, struct.pack("<HxxI", kind, 65535) + options + bytes(4)))
     for second, interface in packets:
         frame = tcp("10.0.0.1", "10.0.0.2", 1000 + round(second), 80)
+        frame = frame[14:] if kinds[interface : interface + 1] == "r" else frame
         stamp = at(second)
         head = struct.pack("<IIIII", interface, stamp >> 32, stamp & 0xFFFFFFFF, len(frame), len(frame))
         blocks.append(block(6, head + frame))
@@ -75,12 +97,13 @@ def contents(lake: Lake, link: str) -> list[tuple[int, int, int]]:
 def test_names_of_interfaces_become_names_of_links() -> None:
     names = ["eth0", "\\Device\\NPF_{1}", "eth 0", "eth_0", ""]
     found = link_names("a", names, Path("x"), False)
-    assert found == ["a/eth0", "a/_Device_NPF__1_", "a/eth_0", "a/eth_0-2", "a/4"]
-    assert link_names("a", ["eth0"], Path("x"), False) == ["a"]
+    assert found == ["a/eth0", "a/\\Device\\NPF_{1}", "a/eth 0", "a/eth_0", "a"]
+    assert link_names("a", ["eth0"], Path("x"), False) == ["a/eth0"]
+    assert link_names("a/left", ["eth0"], Path("x"), False) == ["a/left"]
     assert link_names("a", ["eth0", "eth1"], Path("x"), True) == ["a", "a"]
 
 
-def test_a_link_stands_for_its_interfaces_where_it_has_no_captures_of_its_own() -> None:
+def test_a_link_stands_for_its_interfaces_and_for_itself() -> None:
     standing = interface_links(["a/0", "a/1", "b", "b/0"])
     links = Links(("a", "a/0", "a/1", "b", "b/0"), {"s": ("a", "b")}, interfaces=standing)
 
@@ -89,8 +112,8 @@ def test_a_link_stands_for_its_interfaces_where_it_has_no_captures_of_its_own() 
 
     assert read("a.TCP") == read("a") == ["a/0", "a/1"]
     assert read('"a/1".TCP') == ["a/1"]
-    assert read("[s].TCP") == ["a/0", "a/1", "b"]
-    assert read("b.TCP") == ["b"]
+    assert read("[s].TCP") == ["a/0", "a/1", "b", "b/0"]
+    assert read("b.TCP") == ["b", "b/0"]
     assert read("TCP") == ["a/0", "a/1", "b", "b/0"]
     with pytest.raises(Exception, match=r"no link is called a/2"):
         read('"a/2".TCP')
@@ -107,27 +130,53 @@ def test_replay_reads_the_interfaces_of_the_lake(lake: Lake, tmp_path: Path, set
         assert job.plan.links == [f"a/{n}" for n in range(number + 1)]
         assert job.inputs(*COVERS, job.captures()).gaps() == []
     ingest(lake, "a", [capture(tmp_path / "own.pcap", [9])], CONFIG, COVERS)
-    assert Job.open(lake.root, "q", tmp_path).plan.links == ["a"]
+    assert Job.open(lake.root, "q", tmp_path).plan.links == ["a", "a/0", "a/1"]
 
 
 def test_each_interface_is_a_link_with_the_coverage_of_the_file(lake: Lake, tmp_path: Path) -> None:
     (done,) = ingest(lake, "a", [pcapng(tmp_path / "a.pcapng", EACH, PACKETS)], CONFIG, COVERS)
     assert [(row.link, row.interface, row.packets, row.covers_from, row.covers_to) for row in done.captures] == [
-        ("a/2", "2", 0, *COVERS),
+        ("a", None, 0, *COVERS),
         ("a/eth0", "eth0", 3, *COVERS),
         ("a/eth1", "eth1", 2, *COVERS),
     ]
     assert contents(lake, "a/eth0") == [(0, 1, 1), (2, 2, 2), (4, 5, 5)]
     assert contents(lake, "a/eth1") == [(1, 3, 3), (3, 4, 4)]
-    assert contents(lake, "a/2") == [] == contents(lake, "a")
+    assert contents(lake, "a") == []
     (again,) = ingest(lake, "a", [tmp_path / "a.pcapng"], CONFIG, COVERS)
     assert again.state == "known" and again.captures == done.captures
 
 
-def test_one_interface_is_the_link_itself(lake: Lake, tmp_path: Path) -> None:
+def test_a_single_interface_with_a_name_is_the_link_of_this_name(lake: Lake, tmp_path: Path) -> None:
     (done,) = ingest(lake, "a", [pcapng(tmp_path / "a.pcapng", ["eth0"], [(1, 0), (2, 0)])], CONFIG)
-    assert [(row.link, row.interface) for row in done.captures] == [("a", "eth0")]
-    assert contents(lake, "a") == [(0, 1, 1), (1, 2, 2)]
+    assert [(row.link, row.interface) for row in done.captures] == [("a/eth0", "eth0")]
+    assert contents(lake, "a/eth0") == [(0, 1, 1), (1, 2, 2)]
+    (again,) = ingest(lake, "a", [tmp_path / "a.pcapng"], CONFIG)
+    assert again.state == "known"
+    (bare,) = ingest(lake, "b", [pcapng(tmp_path / "b.pcapng", ["", ""], [(1, 0), (2, 1)])], CONFIG)
+    assert [row.link for row in bare.captures] == ["b", "b/#1"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["plain", "chunks", "gzip"])
+def test_one_name_with_two_link_types_is_one_link_in_the_order_of_the_file(
+    lake: Lake, tmp_path: Path, form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if form == "chunks":
+        monkeypatch.setattr(batch, "CHUNK_BYTES", 100)
+        monkeypatch.setattr(batch, "TASK_ROWS", 2)
+    names, packets = ["any", "eth0", "any", "any"], [(1, 2), (3, 0), (2, 2), (4, 1), (5, 3)]
+    path = pcapng(tmp_path / "a.pcapng", names, packets, kinds="eere")
+    if form == "gzip":
+        path.write_bytes(gzip.compress(path.read_bytes()))
+    for state in ("added", "known"):
+        (done,) = ingest(lake, "a", [path], CONFIG)
+        assert (done.state, [(row.link, row.link_type, row.packets) for row in done.captures]) == (
+            state,
+            [("a/any", "mixed", 4), ("a/eth0", "EN10MB", 1)],
+        )
+    assert contents(lake, "a/any") == [(0, 1, 1), (1, 3, 3), (2, 3, 2), (4, 5, 5)]
+    assert sum(row.undecoded for row in done.captures) == 0
 
 
 @pytest.mark.slow
@@ -135,8 +184,6 @@ def test_one_interface_is_the_link_itself(lake: Lake, tmp_path: Path) -> None:
 def test_several_as_one_in_the_order_of_the_file(lake: Lake, tmp_path: Path, form: str) -> None:
     path = pcapng(tmp_path / "a.pcapng", EACH, PACKETS, cut=5)
     if form == "gzip":
-        import gzip
-
         path.write_bytes(gzip.compress(path.read_bytes()))
     (done,) = ingest(lake, "a", [path], ONE, COVERS)
     (row,) = done.captures
@@ -154,13 +201,13 @@ def test_several_as_one_in_the_order_of_the_file(lake: Lake, tmp_path: Path, for
 def test_a_growing_file_with_several_interfaces_and_one_that_comes_later(lake: Lake, tmp_path: Path) -> None:
     pcapng(tmp_path / "a.pcapng", EACH, PACKETS[:3])
     ingest(lake, "a", [tmp_path / "a.pcapng"], CONFIG, COVERS, growing=True)
-    assert {row.covers_to for rows in read_captures(lake, ["a/2", "a/eth1"]).values() for row in rows} == {at(3)}
+    assert {row.covers_to for rows in read_captures(lake, ["a", "a/eth1"]).values() for row in rows} == {at(3)}
     whole = tmp_path / "a.pcapng"
     late = pcapng(tmp_path / "late.pcapng", ["eth9"], [(9, 0)]).read_bytes()
     whole.write_bytes(whole.read_bytes() + late)  # another section, with another interface
     (done,) = ingest(lake, "a", [whole], CONFIG, COVERS)
     assert done.state == "replaced"
-    assert [row.link for row in done.captures] == ["a/2", "a/eth0", "a/eth1", "a/eth9"]
+    assert [row.link for row in done.captures] == ["a", "a/eth0", "a/eth1", "a/eth9"]
     assert contents(lake, "a/eth9") == [(3, 9, 9)]
 
 
@@ -182,28 +229,245 @@ def test_run_reads_all_interfaces_of_a_link_or_one(tmp_path: Path) -> None:
     assert found["a.TCP"] == ["1001,a/eth0", "1002,a/eth0", "1003,a/eth1", "1004,a/eth1", "1005,a/eth0"]
     assert found['"a/eth1".TCP'] == ["1003,a/eth1", "1004,a/eth1"]
     wrong = run(tmp_path, 'SELECT srcPort FROM "a/eth7".TCP')
-    assert wrong.exit_code == 1 and "did you mean a/eth0 or a/eth1" in str(wrong.exception)
+    assert wrong.exit_code == 1 and 'did you mean "a/eth0" or "a/eth1"?' in str(wrong.exception)
 
 
-def test_any_names_of_interfaces_are_names_of_links_and_folders() -> None:
-    names = [
-        "../../x",
-        "..",
-        ".",
-        "a/b",
-        "a\0b",
-        "a_b",
-        "\x1b[31m",
-        "\u00e9" * 300,
-        "x" * 64_000,
-        "x" * 64,
-        "",
-        " ",
-        "a_b-2",
-        "-",
-    ]
-    found = link_names("main", names, Path("one.pcapng"), False)
-    assert len(set(found)) == len(names) and all(re.fullmatch(LINK_NAME, link) for link in found)
-    folders = [safe_name(link) for link in found]
+NAMES = [
+    b"../../x",
+    b"..",
+    b"a/b",
+    b"a_b",
+    b"a b",
+    b" ",
+    b"a",
+    b"a ",
+    b"A",
+    b"a\0b",
+    b"\x1b[31m",
+    b"%1B[31m",
+    b"%",
+    b"%25",
+    b"1",
+    b"#1",
+    b"#",
+    b'"',
+    b"'",
+    "\u00e9".encode(),
+    "e\u0301".encode(),
+    "a\u202eb".encode(),
+    "以太网".encode(),
+    "以太网".encode("gbk"),
+    "无线网".encode(),
+    "\u00e9".encode() * 300,
+    b"x" * 64_000,
+    b"x" * 64_001,
+    b"x" * 64,
+    b"%=" + b"0" * 32,
+]
+
+
+@given(st.lists(st.binary(min_size=1, max_size=12) | st.text(min_size=1, max_size=9).map(str.encode), max_size=20))
+@settings(max_examples=examples(60), deadline=None)
+def test_two_names_of_interfaces_have_two_links_and_two_folders(drawn: list[bytes]) -> None:
+    names = list(dict.fromkeys([*NAMES, *drawn, *(interface_name(name).encode() for name in [*NAMES, *drawn])]))
+    links = [f"main/{interface_name(name)}" for name in names]
+    assert len(set(links)) == len(names) and all(is_link_name(link) for link in links)
+    assert not {f"main/{unnamed(number)}" for number in range(30)} & set(links)
+    folders = [safe_name(link) for link in links]
     assert len(set(folders)) == len(names)
     assert all("/" not in folder and folder.startswith("main@") and len(folder) < 100 for folder in folders)
+    assert all(len(quote(link, safe="")) < 230 for link in links)
+    for name, link in zip(names, links, strict=True):
+        if name.isascii() and name.decode().isprintable() and len(name) < 60 and b"%" not in name and name[:1] != b"#":
+            assert link == f"main/{name.decode()}"
+        query = print_statement(parse(f"SELECT time FROM {_quoted(link)}.TCP").statements[0])
+        assert parse(query).statements[0].sources[0].links == (link,)
+        config = load_config(text=f"{section_of(link)}\nskew = '3s'", path=Path("x.toml"))
+        assert config.link(link).skew == 3 * SECOND
+
+
+def _quoted(name: str) -> str:
+    return '"{}"'.format(name.replace('"', '""'))
+
+
+HOURS: list[tuple[int, list[str]]] = [
+    (0, ["eth0", "eth1"]),
+    (1, ["eth1", "eth0"]),
+    (2, ["eth1"]),
+    (3, ["eth0", "eth1"]),
+]
+"""The hours of a link, with the interfaces that each file declares: in hour 2 an adapter was unplugged."""
+
+
+def hour_files(tmp_path: Path) -> list[Path]:
+    files = []
+    for hour, names in HOURS:
+        packets = [(hour * 3600 + 30 * minute, which) for minute in range(1, 60) for which in range(len(names))]
+        files.append(pcapng(tmp_path / f"a-2026010108{hour:02}.pcapng", names, packets))
+    return files
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (2, 0, 3, 1), (3, 2, 1, 0)])
+def test_an_adapter_that_was_unplugged_for_an_hour(tmp_path: Path, order: tuple[int, ...]) -> None:
+    (tmp_path / "q.gsql").write_text("DEFINE { query_name 'q'; } SELECT link, time FROM a.TCP")
+    together, apart = (open_lake(tmp_path / name) for name in ("together", "apart"))
+    files = hour_files(tmp_path)
+    for lake in (together, apart):
+        (lake.root / FILE_NAME).write_text("[links.a]\nskew = '1s'\n")
+    bounds = [(BASE + hour * HOUR, BASE + hour * HOUR + HOUR) for hour, _ in HOURS]
+    ingest_hours(together, files, bounds, range(4))
+    found = [states(together, tmp_path, bounds)]
+    early = dict[int, str]()
+    for done in range(1, 5):
+        ingest_hours(apart, files, bounds, order[done - 1 : done])
+        job = Job.open(apart.root, "q", tmp_path)
+        digests = {hour: job.inputs(*bounds[hour], job.captures()).digest(job.plan.queries[0]) for hour in order[:done]}
+        if done > 1 and abs(order[done - 1] - order[done - 2]) > 1:
+            assert {hour: digests[hour] for hour in early} == early  # no hour is stale for a file that it does not read
+        early = digests
+    found.append(states(apart, tmp_path, bounds))
+    assert found[0] == found[1]
+    packets, gaps, _ = found[0]
+    assert (packets, gaps) == ([118, 118, 59, 118], [[], [], [], []])
+    captures = read_captures(apart, ["a/eth0", "a/eth1"])
+    config = load_config(apart.root)
+    (silent,) = undeclared("a/eth0", captures["a/eth0"], config.link("a/eth0"))
+    assert Path(silent.path).name == files[2].name
+    assert undeclared("a/eth1", captures["a/eth1"], config.link("a/eth1")) == []
+    assert undeclared("a/eth0", captures["a/eth0"], config.link("a/eth0"), *bounds[1]) == []
+    (line,) = undeclared_lines(apart, config)
+    assert line.startswith("link 'a/eth0': 1 capture does not declare this interface: a-202601010802.pcapng (2027-")
+
+
+def ingest_hours(lake: Lake, files: Sequence[Path], bounds: Sequence[tuple[int, int]], chosen: Iterable[int]) -> None:
+    for hour in chosen:
+        ingest(lake, "a", [files[hour]], load_config(lake.root), bounds[hour])
+
+
+def states(lake: Lake, folder: Path, bounds: Sequence[tuple[int, int]]) -> tuple[list[int], list[Any], list[str]]:
+    """Packets, gaps and digest of each interval."""
+    job = Job.open(lake.root, "q", folder)
+    inputs = [job.inputs(*bound, job.captures()) for bound in bounds]
+    counts = [sum(each.scan(link).sane for link in job.plan.links) for each in inputs]
+    return counts, [each.gaps() for each in inputs], [each.digest(job.plan.queries[0]) for each in inputs]
+
+
+def test_an_ingest_says_which_interfaces_a_file_lacks_and_which_are_new(lake: Lake, tmp_path: Path) -> None:
+    files, config = hour_files(tmp_path), Config()
+    notes = []
+    for hour in (2, 0, 1):
+        (done,) = ingest(lake, "a", [files[hour]], config)
+        notes.append(done.note)
+    assert notes == ["", "a/eth0 is new: taken as silent in the captures that do not declare it", ""]
+    (missing, _) = ingest(lake, "a", [pcapng(tmp_path / "b.pcapng", ["eth1"], [(4 * 3600, 0)]), files[0]], config)
+    assert "it does not declare a/eth0, which other captures have" in missing.note
+
+
+def test_files_of_one_link_do_not_overlap_whatever_they_declare(lake: Lake, tmp_path: Path) -> None:
+    first = pcapng(tmp_path / "eth0.pcapng", ["eth0"], [(1, 0), (60, 0)])
+    second = pcapng(tmp_path / "eth1.pcapng", ["eth1"], [(2, 0), (61, 0)])
+    ingest(lake, "a", [first], CONFIG)
+    with pytest.raises(OverlapError, match="look like captures of several links"):
+        ingest(lake, "a", [second], CONFIG)
+    ingest(lake, "a/right", [second], CONFIG)
+    captures = read_captures(lake, ["a/eth0", "a/right"])
+    assert [len(rows) for rows in captures.values()] == [1, 1] and not captures["a/right"].beside
+
+
+def test_classic_and_named_files_follow_one_another(lake: Lake, tmp_path: Path) -> None:
+    ingest(lake, "a", [capture(tmp_path / "0.pcap", [1, 2])], CONFIG, (BASE, at(10)))
+    ingest(lake, "a", [pcapng(tmp_path / "1.pcapng", ["eth0"], [(11, 0)])], CONFIG, (at(10), at(20)))
+    captures = read_captures(lake, interface_links(ingested_links(lake))["a"])
+    assert {link: rows.spans for link, rows in captures.items()} == {
+        "a": [(BASE, at(20))],
+        "a/eth0": [(BASE, at(20))],
+    }
+
+
+@pytest.mark.parametrize(
+    ("link", "name", "renamed"),
+    [
+        ("a", None, False),
+        ("a", "0", False),
+        ("a", "eth0", True),
+        ("a/eth0", "eth0", False),
+        ("a/eth0-2", "eth0", True),
+        ("a/___", "以太网", True),
+        ("a/1", "1", True),
+        ("a/left", None, False),
+    ],
+)
+def test_captures_of_older_lakes_with_other_links_are_ingested_again(
+    lake: Lake, tmp_path: Path, link: str, name: str | None, renamed: bool
+) -> None:
+    path = pcapng(tmp_path / "a.pcapng", ["eth0"], [(1, 0), (2, 0)])
+    (done,) = ingest(lake, "a", [path], CONFIG)
+    old = replace(done.captures[0], link=link, interface=name, source=None)
+    assert old.renamed == renamed
+    reasons = outdated([old], CONFIG.link("a"), old.decoder_version, BASE, at(9))
+    assert [reason.endswith("had another link: ingest it again") for reason in reasons] == [True] * renamed
+    if link == "a" and renamed:
+        put_captures(lake, [old], done.captures)
+        (again,) = ingest(lake, "a", [path], CONFIG)
+        assert (again.state, [row.link for row in again.captures]) == ("replaced", ["a/eth0"])
+
+
+@st.composite
+def worlds(draw: st.DrawFn) -> list[tuple[list[tuple[bytes, str]], list[int]]]:
+    """Files of a link: the sections of each as (name, kind) of its interfaces, and the interface of each packet."""
+    pool = draw(st.lists(st.binary(max_size=6) | st.sampled_from(NAMES[:24]), min_size=1, max_size=5, unique=True))
+    files = []
+    for _ in range(draw(st.integers(1, 4))):
+        declared = draw(st.lists(st.tuples(st.sampled_from(pool), st.sampled_from("er")), min_size=1, max_size=5))
+        files.append((declared, draw(st.lists(st.integers(0, len(declared) - 1), max_size=9))))
+    return files
+
+
+@pytest.mark.slow
+@pytest.mark.hypothesis
+def test_packets_of_each_exact_name_are_those_that_were_written(tmp_path: Path) -> None:
+    made = count()
+
+    @given(worlds(), st.randoms(use_true_random=False))
+    @settings(max_examples=examples(20), deadline=None)
+    def check(world: list[tuple[list[tuple[bytes, str]], list[int]]], random: Random) -> None:
+        folder = tmp_path / str(next(made))
+        folder.mkdir()
+        lake, written, files = open_lake(folder / "lake"), Counter[str](), []
+        for number, (declared, packets) in enumerate(world):
+            blank = -1
+            names = []
+            for name, _ in declared:
+                plain = name.rstrip(b"\0")
+                blank += not plain
+                names.append(interface_name(plain) or unnamed(blank))
+            written.update(below("a", names[which]) for which in packets)
+            stamps = [(100 * number + at_packet, which) for at_packet, which in enumerate(packets)]
+            kinds = "".join(kind for _, kind in declared)
+            path = pcapng(folder / f"{number}.pcapng", [name for name, _ in declared], stamps, kinds=kinds)
+            files.append((path, (at(100 * number), at(100 * number + 100))))
+        random.shuffle(files)
+        for path, covers in files:
+            ingest(lake, "a", [path], CONFIG, covers)
+        links = ingested_links(lake)
+        assert {link: len(rows) for link in links if (rows := contents(lake, link))} == dict(written)
+        for rows in read_captures(lake, links).values():
+            assert rows.spans == [(BASE, at(100 * len(world)))]
+        assert all(
+            result.state == "known" for path, covers in files for result in ingest(lake, "a", [path], CONFIG, covers)
+        )
+
+    check()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("tshark") is None, reason="no tshark")
+def test_names_are_those_of_tshark(lake: Lake, tmp_path: Path) -> None:
+    names: list[str | bytes] = ["以太网", "无线网", "\\Device\\NPF_{1}", "eth0.1", "eth0_1", "a/b", "Eth0", "eth0"]
+    path = pcapng(tmp_path / "a.pcapng", names, [(at_packet, at_packet % len(names)) for at_packet in range(20)])
+    told = subprocess.run(
+        ["tshark", "-r", str(path), "-T", "fields", "-e", "frame.interface_name"], capture_output=True, check=True
+    )
+    ingest(lake, "a", [path], CONFIG)
+    found = {link.removeprefix("a/"): len(contents(lake, link)) for link in ingested_links(lake)}
+    assert found == dict(Counter(told.stdout.decode().split("\n")[:-1]))

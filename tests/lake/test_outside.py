@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import os
 import random
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +20,9 @@ from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.captures import malformed_between, read_captures
 from lowwater.lake.ledgers.outside import OutsideCount, lake_records_outside, outside, outside_lines
+from lowwater.lake.ledgers.runs import PUBLISH, ReplayRow, record_replays
 from lowwater.lake.packets import PacketFiles
+from lowwater.replay.interval import statuses
 from lowwater.replay.job import Job
 from lowwater.replay.schedule.due import DueSelection, due
 from tests.lake.support import BASE, at, capture
@@ -77,6 +80,93 @@ def test_a_record_before_since_is_in_an_interval_and_in_no_row(tmp_path: Path) -
         "link 'a': 3 records outside: a.pcap: 2 before since, 2027-01-15T09:00:00Z: in no row; "
         "1 at or after until, 2027-01-15T10:00:00Z: in no row"
     ]
+
+
+def state_of(root: Path, hour: int) -> tuple[str, str]:
+    """The state that a publication of an hour would have now, and its reason."""
+    job = Job.open(root, "n", root)
+    inputs = job.inputs(at(hour * 3600), at(hour * 3600 + 3600), job.captures())
+    return inputs.state(inputs.gaps())
+
+
+LIFE = {"since": format_instant(at(3600)), "until": format_instant(at(7200))}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"since": format_instant(at(3000)), "until": format_instant(at(7400) + 1)},
+        {**LIFE, "outside": "accepted"},
+    ],
+)
+def test_an_interval_is_not_done_without_records_that_since_or_until_leave_out(
+    tmp_path: Path, change: dict[str, object]
+) -> None:
+    """The text names the line, the records and what to write, and that helps."""
+    root = tmp_path / "lake"
+    settings(root, LIFE)
+    take(root, capture(tmp_path / "a.pcap", [3600, 5000]), capture(tmp_path / "c.pcap", [5001, 7199.5, 7300, 7400]))
+    take(root, capture(tmp_path / "old.pcap", [3000, 3500, 3599]))
+    early = (
+        "[links.a] since = 2027-01-15T09:00:00Z of lowwater.toml leaves out 3 packets of old.pcap, from "
+        '2027-01-15T08:50:00Z to 2027-01-15T08:59:59Z: set since = "2027-01-15T08:50:00Z", or outside = "accepted" if '
+        "nothing is missed"
+    )
+    late = (
+        "[links.a] until = 2027-01-15T10:00:00Z of lowwater.toml leaves out 2 packets of c.pcap, from "
+        '2027-01-15T10:00:00Z to 2027-01-15T10:03:20Z: set until = "2027-01-15T10:03:20.000000001Z", or outside = '
+        '"accepted" if nothing is missed'
+    )
+    assert [state_of(root, hour) for hour in (0, 1, 2)] == [
+        ("incomplete", early),
+        ("done", ""),
+        ("incomplete", late),
+    ]
+    settings(root, change)
+    assert all(state == "done" for state, _ in (state_of(root, hour) for hour in range(3)))
+
+
+def test_a_late_record_before_since_is_not_left_out_by_it(tmp_path: Path) -> None:
+    """No other `since` would bring it into a row: `init` proposes the first record."""
+    root = tmp_path / "lake"
+    settings(root, {"since": format_instant(at(100)), "until": format_instant(at(3600))})
+    take(root, capture(tmp_path / "a.pcap", [100, 110, 120, 99, 121, 3599.5]))
+    assert state_of(root, 0) == ("done", "")
+    settings(root, {"since": format_instant(at(100)), "until": format_instant(at(3600)), "skew": "2m"})
+    assert "leaves out 1 packet of a.pcap" in state_of(root, 0)[1]
+
+
+def test_a_capture_that_comes_later_and_lies_outside_takes_done_away(tmp_path: Path) -> None:
+    """Of an interval that is published, too: 3,000 of 6,770 packets were in no row, and all was done."""
+    root = tmp_path / "lake"
+    settings(root, {"since": format_instant(at(1000)), "until": format_instant(at(3600))})
+    take(root, capture(tmp_path / "a.pcap", [1000, 2000, 3599]))
+    lake, job = open_lake(root), Job.open(root, "n", root)
+
+    def publish(state: str, reason: str = "") -> None:
+        inputs = job.inputs(at(0), at(3600), job.captures())
+        (query,) = job.plan.queries
+        facts = {"reason": reason, "digest": inputs.digest(query), "rows": 1}
+        row = ReplayRow("n", query.name, at(0), at(3600), PUBLISH, state, time.time_ns(), **facts)
+        record_replays(lake, [row])
+
+    def shown() -> tuple[str, str]:
+        (row,) = (row for row in statuses(root, root) if row.start == at(0))
+        return row.state, row.reason
+
+    publish("done")
+    assert shown() == ("done", "")
+    take(root, capture(tmp_path / "old.pcap", [500, 700]))
+    publish("done")  # as an older version had it
+    state, reason = shown()
+    assert state == "incomplete" and "leaves out 2 packets of old.pcap" in reason
+    publish(state, reason)
+    assert due(Job.open(root, "n", root), DueSelection()) == []
+    settings(root, {"since": format_instant(at(1000)), "until": format_instant(at(3600)), "outside": "accepted"})
+    (confirmed,) = due(Job.open(root, "n", root), DueSelection())
+    assert (confirmed.state, confirmed.packets) == ("incomplete", 0)
+    assert confirmed.reasons == ("nothing is missing any more, or what is missing is accepted",)
+    assert outside_lines(lake, load_config(root))[0].endswith("in no row, accepted")
 
 
 def test_an_interval_in_which_captures_end_is_listed_and_runs_when_it_is_asked_for(tmp_path: Path) -> None:

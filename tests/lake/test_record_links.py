@@ -149,7 +149,7 @@ def test_a_crash_before_the_ledger_leaves_nothing(tmp_path: Path, monkeypatch: p
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(batch.LedgerFiles, "put", killed)
+        patch.setattr(batch.LedgerFiles, "commit", killed)
         with pytest.raises(KeyboardInterrupt):
             _take(lake, "log_0")
     assert read_captures(lake, ["log"])["log"] == () and len(PacketFiles.of(lake).attempts) == 1

@@ -90,6 +90,8 @@ def evaluated(case: Case, engine: str, spark: SparkSession | None = None) -> Run
         progress = Progress(quiet=True)
         sessions = None if spark is None else Sessions("law", progress, spark)
         gathered = run_intervals(request, lake, captures, Path(folder), progress, sessions)
+    for error in gathered.failures.values():
+        raise error
     for link in request.plan.links:
         packets, account = case.world.packets[link], gathered.accounts.links.get(link, LinkCounts())
         assert account.violating == case.world.violations(link)

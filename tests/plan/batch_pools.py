@@ -130,6 +130,13 @@ EPOCHS: tuple[Pair, ...] = (
     ("7 - time/5", "7 - time // 5"),
     ("time", "time"),
 )
+# Numbers near the end of 64 bits, of both signs: what leaves them is NULL (V2), and so is no argument.
+HUGE = "len * 120000000000000000 - srcPort * 900000000000000"
+_PARTS = ("len::HUGEINT * 120000000000000000", "srcPort::HUGEINT * 900000000000000")
+_WITHIN = "abs({}) < 9223372036854775808".format
+HUGE_SQL = (
+    f"CASE WHEN {' AND '.join(_WITHIN(part) for part in (*_PARTS, ' - '.join(_PARTS)))} THEN {' - '.join(_PARTS)} END"
+)
 AGGREGATES: tuple[Pair, ...] = (
     ("count(*)", "count(*)"),
     ("count(srcPort)", "count(srcPort)"),
@@ -138,6 +145,8 @@ AGGREGATES: tuple[Pair, ...] = (
     ("min(ttl)", "min(ttl)"),
     ("max(destIP)", "max(destIP)"),
     ("avg(srcPort)", "avg(srcPort)"),
+    (f"avg({HUGE})", f"avg({HUGE_SQL})"),
+    (f"max({HUGE})", f"max({HUGE_SQL})::BIGINT"),
     ("sum(len)/count(*)", "sum(len)::BIGINT // count(*)"),
     ("sum(CASE WHEN SYN THEN 1 ELSE 0 END)", "sum(CASE WHEN (flags & 2) <> 0 THEN 1 ELSE 0 END)::BIGINT"),
     ("or_aggr(flags)", "bit_or(flags)"),
@@ -153,6 +162,8 @@ WHOLE: tuple[Pair, ...] = (
     ("FIRST(len)", "first(len ORDER BY timestamp, link, position)"),
     ("LAST(srcPort)", "last(srcPort ORDER BY timestamp, link, position) FILTER (srcPort IS NOT NULL)"),
     ("median_of(len)", "quantile_disc(len, 0.5)"),
+    (f"extr_avg({HUGE})", f"avg({HUGE_SQL})"),
+    ("CAT_aggr(':', interface)", "string_agg(link, ':' ORDER BY timestamp, link, position)"),
     (
         "sum(IF(TCP_data LIKE 'GET%', len, 0))",
         "sum(CASE WHEN payload IS NULL THEN NULL WHEN payload LIKE 'GET%' THEN len ELSE 0 END)::BIGINT",

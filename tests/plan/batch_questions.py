@@ -150,6 +150,60 @@ def _partition_b(text: str) -> tuple[str, str, str]:
     return text[:at], "b", text[at + 1 :]
 
 
+SHADOWS = ("time", "len", "srcPort", "srcIP", "caplen")
+"""Names of variables that are columns too."""
+
+SHADOWED: tuple[Pair, ...] = (
+    ("len + 1", "len + 1"),
+    ("len", "len"),
+    ("srcPort", "srcPort"),
+    ("srcIP", "srcIP"),
+    ("caplen / 10", "caplen // 10"),
+    ("time % 7", "time % 7"),
+)
+
+
+@st.composite
+def shadowed(draw: st.DrawFn) -> Question:
+    """Variables with the names of columns: DISTINCT, groups and grouping sets.
+
+    In WHERE, GROUP BY and arguments a name is the column, else the variable; an item may repeat an expression.
+    """
+    source, rows = draw(sources())
+    where, condition = draw(conditions(safe=draw(st.booleans())))
+    epoch, epoch_sql = draw(pick(EPOCHS))
+    keys = [(epoch, epoch_sql), *draw(st.lists(pick(SHADOWED), min_size=2, max_size=2))]
+    names = draw(st.lists(st.sampled_from((*SHADOWS, "x", "y")), min_size=3, max_size=3, unique=True))
+    aliased = [gsql if gsql == name else f"{gsql} AS {name}" for (gsql, _), name in zip(keys, names, strict=True)]
+    inner = ", ".join(f"{sql} AS c{n}" for n, (_, sql) in enumerate(keys))
+    inner = f"SELECT *, {inner} FROM {rows} AND {condition}"
+    if draw(st.booleans()):
+        text = f"SELECT DISTINCT {', '.join(aliased)} FROM {source} {where}"
+        return Question(text, f"SELECT DISTINCT c0, c1, c2 FROM ({inner})")
+    shape, shape_sql = draw(
+        pick(
+            (
+                ("{}, {}", "c1, c2"),
+                ("CUBE({}, {})", "CUBE(c1, c2)"),
+                ("ROLLUP({}), {}", "ROLLUP(c1), c2"),
+                ("GROUPING_SETS(({}), ({}), ())", "GROUPING SETS ((c1), (c2), ())"),
+            )
+        )
+    )
+    # An expression may stand for the only variable that has it; a bare name is first the variable of that name.
+    texts = [gsql for gsql, _ in keys]
+    items = [
+        gsql if texts.count(gsql) == 1 and gsql not in names and draw(st.booleans()) else name
+        for gsql, name in zip(texts, names, strict=True)
+    ]
+    found, having = draw(measures()), draw(st.sampled_from(("", f"{names[1]} = {names[1]}", f"{names[2]} IS NULL")))
+    text = f"SELECT {', '.join([*items, *(a for a, _ in found)])} FROM {source} {where} "
+    text += f"GROUP BY {aliased[0]}, {shape.format(*aliased[1:])} {having and f'HAVING {having}'}"
+    columns = ", ".join(["c0", "c1", "c2", *(f"{b} AS m{n}" for n, (_, b) in enumerate(found))])
+    kept = having.replace(names[1], "c1") if names[1] in having else having.replace(names[2], "c2")
+    return Question(text, f"SELECT {columns} FROM ({inner}) GROUP BY c0, {shape_sql} {kept and f'HAVING {kept}'}")
+
+
 ATTRIBUTES: tuple[tuple[str, str, int], ...] = (
     ("time", "time", 1),
     ("timestamp_ms", "timestamp // 1000000", 1000),
@@ -172,7 +226,9 @@ def windows(draw: st.DrawFn) -> Question:
     having, having_sql = draw(
         pick((HAVING[0], HAVING[1], ("HAVING wid % 2 = 0 AND k0 IS NOT NULL", "w % 2 = 0 AND k0 IS NOT NULL")))
     )
-    names = [f"k{n}" for n in range(len(keys))]
+    # The attribute of the window is the column, whatever a variable is called.
+    names = draw(st.sampled_from((["k0", "k1"], ["time", "len"], ["srcPort", attribute])))[: len(keys)]
+    having = having.replace("k0", names[0])
     text = f"SELECT wid, window_start, {', '.join([*names, *(a for a, _ in found)])} FROM {source} "
     text += f"[{written}, WA {attribute}] {where} GROUP BY "
     text += ", ".join(f"{a} AS {n}" for n, (a, _) in zip(names, keys, strict=True))
@@ -265,6 +321,7 @@ FAMILIES: dict[str, Callable[[], st.SearchStrategy[Question]]] = {
     "distincts": distincts,
     "aggregations": aggregations,
     "cubes": cubes,
+    "shadowed": shadowed,
     "windows": windows,
     "row_windows": row_windows,
     "runnings": runnings,

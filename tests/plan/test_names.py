@@ -71,7 +71,7 @@ def test_a_capture_is_given_to_a_link_once(tmp_path: Path) -> None:
     said = lowwater(*words, "--capture", f"main1={alias}")
     assert said.code == 2 and f"--capture main1={alias}: is the file {first}" in said.err
     said = lowwater(*words, "--capture", f"main1={copy}")
-    assert said.code == 1 and f"--capture main1={copy}: has the same bytes as {first}" in said.err
+    assert said.code == 1 and f"--capture main1={copy}: has the same records as {first}" in said.err
     assert lowwater(*words, "--capture", f"main2={copy}").code == 0
 
 

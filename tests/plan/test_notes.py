@@ -91,3 +91,22 @@ def test_what_the_engines_do_not_run_is_noted_once_with_its_place(text: str, pla
 
 def test_a_parameter_without_a_value_is_no_note() -> None:
     assert not_run(plan("PARAM { n uint; }\nSELECT time FROM TCP WHERE len > $n")) == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("SELECT tb, count(*) FROM TCP GROUP BY timestamp/60 AS tb", "60 nanoseconds"),
+        ("SELECT tb, count(*) FROM TCP GROUP BY timestamp_us/900*900 AS tb", "900 microseconds"),
+        ("SELECT DISTINCT timestamp/60 AS tb, srcIP FROM TCP", "60 nanoseconds"),
+        ("SELECT wid, count(*) FROM TCP [RANGE 600, SLIDE 60, WA timestamp]", "600 nanoseconds"),
+        ("SELECT tb, count(*) FROM TCP GROUP BY timestamp/(60 s) AS tb", ""),
+        ("SELECT tb, count(*) FROM TCP GROUP BY timestamp/60000000000 AS tb", ""),
+        ("SELECT tb, count(*) FROM TCP GROUP BY time/60 AS tb", ""),
+        ("SELECT timestamp, count(*) FROM TCP GROUP BY timestamp", ""),
+        ("SELECT wid, count(*) FROM TCP [RANGE 10 min, WA timestamp]", ""),
+    ],
+)
+def test_an_epoch_below_a_millisecond_is_noted(text: str, says: str) -> None:
+    notes = plan(text).notes
+    assert [says in note.text and "less than a millisecond" in note.text for note in notes] == [True] * bool(says)

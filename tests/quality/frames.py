@@ -25,15 +25,20 @@ LINK: dict[str, Any] = {
     "copies_elsewhere_share": None,
     "sane": 997,
     "outside": 0,
+    "left_out": 0,
     "uncovered": 0,
     "misdated": 0,
     "elsewhere": "",
     "places": "",
+    "shared": 0,
+    "shared_with": "",
     "unaccounted": 0,
     "strays": "",
     "gap_ns": 0,
     "excluded_ns": 0,
     "gaps": "",
+    "undeclared": 0,
+    "undeclared_files": "",
     "violating_share": 0.002,
     "violating_warning": 0.01,
     "violating_critical": 0.1,
@@ -164,6 +169,11 @@ CASES: dict[str, tuple[Case, ...]] = {
             "20s of traffic are missing, so the interval is incomplete: no capture covers 2026-01-01T00:59",
         ),
         Case(
+            "expect_link_interface_to_be_declared",
+            {"undeclared": 1, "undeclared_files": "b.pcapng (2026-01-01T00:00:00Z to 2026-01-01T01:00:00Z)"},
+            "the interface is not declared by 1 capture, so nothing was seen of it there: b.pcapng (2026-01-01T00:00",
+        ),
+        Case(
             "expect_link_records_to_be_accounted_for",
             {"unaccounted": 3, "strays": "2026-01-01T00:17:00Z 3 more in packets/ (a.pcap records 120 to 190)"},
             "the ledgers lack 3 records of the table; read 1,000, counted: malformed 1 + violating 2 + sane 997 + "
@@ -173,6 +183,7 @@ CASES: dict[str, tuple[Case, ...]] = {
             "expect_link_records_to_lie_inside",
             {
                 "outside": 7,
+                "left_out": 7,
                 "sane": 990,
                 "uncovered": 2,
                 "places": "link 'main1': a.pcap: 7 before since = 2026",
@@ -183,6 +194,11 @@ CASES: dict[str, tuple[Case, ...]] = {
             "declared coverage of their captures: link 'main1': a.pcap: 7 before since = 2026; 5 records of "
             "captures that are declared to cover this interval lie at other times: b.pcap (5 from "
             "2026-01-02T00:00:00Z to 2026-01-02T00:01:00Z)",
+        ),
+        Case(
+            "expect_link_captures_to_be_read_once",
+            {"shared": 1000, "shared_with": "a.pcap is a.pcap.gz of link 'copy'"},
+            "a query over both links counts up to 1,000 records twice: a.pcap is a.pcap.gz of link 'copy'",
         ),
         Case(
             "expect_link_violations_to_stay_within_limit/warning",

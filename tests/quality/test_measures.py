@@ -7,6 +7,7 @@ import random
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,7 +35,7 @@ from lowwater.plan.temporal import CLOCK
 from lowwater.quality.custom.row_checks import check_rows
 from lowwater.quality.links.packet_scan import LinkScan, scan_link
 from lowwater.quality.links.profile import LinkProfile
-from lowwater.quality.measures import AuditScope, frames, lfta_counts
+from lowwater.quality.measures import AuditScope, _offsets, frames, lfta_counts
 from lowwater.quality.outputs import stream_checks, unique_keys
 from lowwater.quality.outputs.query_measures import QueryMeasures, WrittenStream
 from lowwater.quality.outputs.stream_checks import BrokenRows, StreamCheck, check_stream
@@ -385,15 +386,20 @@ def test_links_and_lftas_from_the_ledgers(lake: Lake) -> None:
         "copies_elsewhere_share": None,
         "sane": 4,
         "outside": 0,
+        "left_out": 0,
         "uncovered": 0,
         "misdated": 0,
         "elsewhere": "",
         "places": "",
+        "shared": 0,
+        "shared_with": "",
         "unaccounted": 0,
         "strays": "",
         "gap_ns": 0,
         "excluded_ns": 0,
         "gaps": "",
+        "undeclared": 0,
+        "undeclared_files": "",
         "violating_share": 1 / 6,
         "violating_warning": 0.2,
         "violating_critical": 1.0,
@@ -553,3 +559,11 @@ def test_the_scan_counts_by_the_definition(lake: Lake) -> None:
     found = scan_link(read, Skews(SECOND))
     assert (found.sane, found.violations.num_rows) == (1, 1)
     assert pc.max(found.violations.column("lateness")).as_py() == 2_300_000_000
+
+
+def test_impossible_sub_seconds_are_told_with_their_cause() -> None:
+    rows = [{"attempt": "x", "offset": 24 + 70 * row, "reason": "sub-second"} for row in range(3)]
+    (capture,) = [SimpleNamespace(attempt="x", path="a.pcap")]
+    told = _offsets([capture], pa.Table.from_pylist(rows), 4)  # type: ignore[list-item]
+    assert told.startswith("a.pcap at byte 24 (sub-second), ")
+    assert "; 3 of 4 sub-seconds exceed a second: these look like nanoseconds" in told

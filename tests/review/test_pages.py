@@ -17,12 +17,16 @@ from lowwater_review.calendar import covered
 from lowwater_review.drawing import history, lateness, waterfall
 from lowwater_review.pages import HERE, PAGES, addresses
 
+from lowwater.config import Config
 from lowwater.errors import LakeError
 from lowwater.instants import HOUR, SECOND
+from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.captures import Captures
 from lowwater.lake.locks import hold_range
 from lowwater.lake.tables import interval_label
+from tests.lake.support import BASE
+from tests.lake.test_interfaces import pcapng
 from tests.replay.support import lowwater
 from tests.review.asgi import ask
 from tests.review.ledgers import CLUSTERED, HOSTILE, LINKS, START, capture, make
@@ -330,6 +334,25 @@ def test_an_empty_lake_has_pages_too(tmp_path: Path) -> None:
         [kind for kind in PAGES if "{}" not in kind.address]
     )
     assert "Nothing here yet" in (tmp_path / "out" / "index.html").read_text()
+
+
+@pytest.mark.slow
+def test_interfaces_of_any_name_have_pages_which_say_what_a_file_does_not_declare(tmp_path: Path) -> None:
+    lake, queries = open_lake(tmp_path / "lake"), tmp_path / "queries"
+    queries.mkdir()
+    (queries / "q.gsql").write_text("DEFINE { query_name 'q'; } SELECT time FROM pc.TCP")
+    names = ["以太网", "无线网", "<b>x</b>", "a/../b"]
+    for hour, declared in enumerate((names, names[1:])):
+        path = pcapng(tmp_path / f"{hour}.pcapng", declared, [(hour * 3600 + 9, at) for at in range(len(declared))])
+        ingest(lake, "pc", [path], Config(), (BASE + hour * HOUR, BASE + hour * HOUR + HOUR))
+    known = Board(lake.root, queries).now()
+    skews = [address for address in addresses(known) if address.startswith("skew/pc@")]
+    assert len(set(skews)) == len(names)
+    leads = [" ".join(Reader(render(known, address) or "").texts) for address in skews]
+    assert [sum(f"Skew of pc/{name} " in lead for lead in leads) for name in names] == [1] * 4
+    page = render(known, f"interval/q/{interval_label(BASE + HOUR, BASE + 2 * HOUR)}.html") or ""
+    text = " ".join(" ".join(Reader(page).texts).split())
+    assert "not declared by 1.pcapng" in text and "No capture covers" not in text
 
 
 # Over HTTP

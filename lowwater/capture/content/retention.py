@@ -34,6 +34,15 @@ _HASH = "hash of "
 _UNTIMED = "times of the file"
 """Begin of the part that says that packets without a time take one of their file."""
 
+_RESOLUTION = "times in "
+"""Begin of the part that says in which unit times are read, whatever the file says."""
+
+RESOLUTIONS = {"file": "", "microseconds": "us", "nanoseconds": "ns"}
+"""Values of the setting `resolution` -> resolution as in `header.CaptureFile`."""
+
+WITH_RESOLUTION = ("pcap", "pcapng", "snoop")
+"""Formats of which a link may set the unit of times. ERF has one unit."""
+
 
 @dataclass(frozen=True)
 class ContentOptions:
@@ -48,6 +57,7 @@ class ContentOptions:
         key: key of the anonymisation, 32 bytes; None for true addresses.
         untimed: time (ns) that simple packet blocks of a pcapng take before its first packet with a time, behind which
             they take that of the packet before them; -1 for none there. None: they are malformed.
+        resolution: unit of the times of a pcap, pcapng or snoop capture, `us` or `ns`; empty for that of the file.
     """
 
     payload: int | None = None
@@ -56,6 +66,7 @@ class ContentOptions:
     compared: str = ""
     key: bytes | None = field(default=None, repr=False)
     untimed: int | None = None
+    resolution: str = ""
 
     @property
     def schema(self) -> pa.Schema:
@@ -76,8 +87,9 @@ class ContentOptions:
         payload = EVERYTHING if link.payload == "all" else link.payload
         key = None if link.anonymise is None else read_key(link.anonymise)
         untimed = -1 if link.untimed == "file" else None
+        resolution = RESOLUTIONS[link.resolution]
         applications = tuple(sorted(set(link.applications)))
-        return ContentOptions(payload, applications, link.sampling, link.compared, key, untimed)
+        return ContentOptions(payload, applications, link.sampling, link.compared, key, untimed, resolution)
 
     def __str__(self) -> str:
         """The options as text, as the ledger stores them.
@@ -93,6 +105,8 @@ class ContentOptions:
         times = [] if self.untimed is None else [_UNTIMED]
         if self.untimed is not None and self.untimed >= 0:
             times = [f"{_UNTIMED} from {format_instant(self.untimed)}"]
+        if self.resolution:
+            times.append(f"{_RESOLUTION}{self.resolution}")
         return ", ".join([*payload, *self.applications, *digests, *times])
 
     @property
@@ -109,6 +123,16 @@ def hash_of(stored: str | None) -> str:
         ('content', '', '')
     """
     return next((part.removeprefix(_HASH) for part in (stored or "").split(", ") if part.startswith(_HASH)), "")
+
+
+def contents_of(stored: str | None) -> set[str]:
+    """Returns what options, as the ledger stores them, keep of a packet beside its headers.
+
+    Example:
+        >>> sorted(contents_of("payload 256, dns")), contents_of(None) - {""}
+        (['dns', 'payload'], set())
+    """
+    return {part.partition(" ")[0] for part in (stored or "").split(", ")}
 
 
 def kept_for_rows(stored: str | None) -> str:
@@ -129,6 +153,17 @@ def has_times_of_file(stored: str | None) -> bool:
         (True, False)
     """
     return any(part.startswith(_UNTIMED) for part in (stored or "").split(", "))
+
+
+def resolution_of(stored: str | None) -> str:
+    """Returns the unit in which times were read, in options as the ledger stores them; empty for that of the file.
+
+    Example:
+        >>> resolution_of("dns, times in ns"), resolution_of("times of the file"), resolution_of(None)
+        ('ns', '', '')
+    """
+    parts = (part for part in (stored or "").split(", ") if part.startswith(_RESOLUTION))
+    return next((part.removeprefix(_RESOLUTION) for part in parts), "")
 
 
 NOTHING = ContentOptions()

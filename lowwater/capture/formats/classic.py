@@ -156,7 +156,7 @@ class ClassicScanner(Stateless):
         swapped = major == 543 or minor < 3
         return cls(
             big=header.byte_order == "big",
-            scale=1000 if header.resolution == "us" else 1,
+            scale=header.units,
             limit=header.limit,
             snaplen=min(header.snaplen, header.limit) or header.limit,
             header=_MODIFIED_HEADER if header.modified else RECORD_HEADER,

@@ -107,13 +107,13 @@ def indexing(
         max_jump: as for `read`.
         chunk_bytes: approximate size of a chunk, bytes; a chunk ends between two records.
         sha256: as for `read`.
-        content: as for `read`; of it, only `untimed` matters here.
+        content: as for `read`; of it, only the times matter here.
 
     Raises:
         CaptureError: as `read`.
     """
-    untimed = ContentOptions(untimed=content.untimed)
-    reader = CaptureReader(path, max_jump, min(chunk_bytes, CHUNK_BYTES), sha256, untimed)
+    times = ContentOptions(untimed=content.untimed, resolution=content.resolution)
+    reader = CaptureReader(path, max_jump, min(chunk_bytes, CHUNK_BYTES), sha256, times, identified=True)
     builder, yielded = _ChunkBuilder(path, reader, chunk_bytes), 0
     for span in reader.spans():
         if not reader.header.compression:
@@ -199,7 +199,9 @@ def read_chunk(
         span = RecordSpan(buffer, records[:, :count], sane, position, chunk.begin, chunk.begin + at, False)
         for number, chosen in split_by_interface(span, len(scanner.interfaces)):
             interface = scanner.interfaces[number]
-            batch = decode_span(span, chosen, clocks.get(number, -1), interface, builder, memory)
+            # Batches of interfaces with one name stay until they are merged.
+            own = Memory(again=False) if interface.shared else memory
+            batch = decode_span(span, chosen, clocks.get(number, -1), interface, builder, own)
             clocks[number] = batch.column("arrival")[-1].as_py()
             yield interface, batch
         position += count

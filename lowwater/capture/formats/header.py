@@ -100,6 +100,11 @@ class CaptureFile:
         return self.link_number in NAMES
 
     @property
+    def units(self) -> int:
+        """Nanoseconds per unit of the sub-second fields of a pcap or snoop capture."""
+        return 1000 if self.resolution == "us" else 1
+
+    @property
     def limit(self) -> int:
         """Largest plausible captured length, bytes: the snaplen, at least 256 KiB and at most 16 MiB."""
         return max(_SMALLEST_LIMIT, min(self.snaplen, _LARGEST_LIMIT))

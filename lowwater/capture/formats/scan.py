@@ -21,12 +21,15 @@ length (bytes). The last three only in a pcapng, else 0: interface number, index
 
 ROWS = 7
 
-NO_RANGE, NO_TIME, NO_INTERFACE, NO_FRAME = -1, -2, -3, -4
+NO_RANGE, NO_TIME, NO_INTERFACE, NO_FRAME, NO_PART = -1, -2, -3, -4, -5
 """Timestamps of records that are malformed by themselves: time out of range, no time, undeclared interface, captured
-length beyond the block."""
+length beyond the block, sub-second beyond two seconds."""
 
 AS_NAMED, SWAPPED, LARGER_LAST = range(3)
 """Order of the lengths in a record header: captured first; captured last; last if the first is the larger one."""
+
+MOST_PART = 2_000_000_000
+"""ns. A smaller sub-second carries over to the seconds, as recorders really leave it; no recorder counts further."""
 
 PASSED = 1 << 20
 """Bytes without records after which a scan stops as if the output were full."""
@@ -66,7 +69,7 @@ def scan(
 ) -> tuple[int, int, int]:
     """Finds whole records in buffer[begin:end].
 
-    A sub-second field beyond a second (real captures have them) counts as it stands: it carries over to the seconds.
+    A sub-second field from a second on (real captures have them) carries over to the seconds, up to `MOST_PART`.
 
     Args:
         buffer: uint8 array.
@@ -97,7 +100,7 @@ def scan(
         if end - at - header < captured:
             return count, at, MORE
         out[OFFSET, count] = at + header - RECORD_HEADER
-        out[STAMP, count] = seconds * 1_000_000_000 + part * scale
+        out[STAMP, count] = seconds * 1_000_000_000 + part * scale if part * scale < MOST_PART else NO_PART
         out[WIRE, count] = wire
         out[CAPTURED, count] = captured
         count += 1

@@ -21,6 +21,8 @@ from lowwater.capture.formats.scan import (
     FOUND,
     FULL,
     MORE,
+    MOST_PART,
+    NO_PART,
     NOT_FOUND,
     OFFSET,
     SIZE,
@@ -43,13 +45,14 @@ _AHEAD = 1 << 10
 
 
 @kernel
-def scan(buffer: Any, begin: int, end: int, limit: int, out: Any, count: int) -> tuple[int, int, int]:
+def scan(buffer: Any, begin: int, end: int, scale: int, limit: int, out: Any, count: int) -> tuple[int, int, int]:
     """Finds whole records in buffer[begin:end].
 
     Args:
         buffer: uint8 array.
         begin: index of the first record header.
         end: index behind the last valid byte.
+        scale: nanoseconds per unit of the sub-second field.
         limit: largest plausible captured length.
         out: int64 array of shape (scan.ROWS, capacity), filled.
         count: number of records that `out` holds already.
@@ -69,7 +72,8 @@ def scan(buffer: Any, begin: int, end: int, limit: int, out: Any, count: int) ->
         if end - at < size:
             return count, at, MORE
         out[OFFSET, count] = at + _HEADER - RECORD_HEADER
-        out[STAMP, count] = big32(buffer, at + 16) * 1_000_000_000 + big32(buffer, at + 20) * 1000
+        part = big32(buffer, at + 20) * scale
+        out[STAMP, count] = big32(buffer, at + 16) * 1_000_000_000 + part if part < MOST_PART else NO_PART
         out[WIRE, count] = big32(buffer, at)
         out[CAPTURED, count] = captured
         out[BLOCK, count], out[SIZE, count] = at, size
@@ -79,12 +83,13 @@ def scan(buffer: Any, begin: int, end: int, limit: int, out: Any, count: int) ->
 
 
 @kernel
-def plausible(buffer: Any, at: int, limit: int, near: int, span: int) -> tuple[int, int]:
+def plausible(buffer: Any, at: int, scale: int, limit: int, near: int, span: int) -> tuple[int, int]:
     """Whether a record header may be at buffer[at].
 
     Args:
         buffer: uint8 array that holds the whole header.
         at: index of the header.
+        scale: as for `scan`.
         limit: largest plausible captured length.
         near: seconds since the epoch near which records lie; negative if unknown.
         span: largest distance from `near`, seconds.
@@ -96,18 +101,19 @@ def plausible(buffer: Any, at: int, limit: int, near: int, span: int) -> tuple[i
     seconds = big32(buffer, at + 16)
     padding = size - _HEADER - captured
     good = 0 < wire <= limit and captured <= wire and 0 <= padding <= _MOST_PADDING
-    good = good and big32(buffer, at + 20) < 1_000_000 and (near < 0 or abs(seconds - near) <= span)
+    good = good and big32(buffer, at + 20) * scale < 1_000_000_000 and (near < 0 or abs(seconds - near) <= span)
     return (size if good else -1), seconds
 
 
 @kernel
-def search(buffer: Any, begin: int, end: int, limit: int, near: int, at_end: bool) -> tuple[int, int]:
+def search(buffer: Any, begin: int, end: int, scale: int, limit: int, near: int, at_end: bool) -> tuple[int, int]:
     """Finds where records go on in buffer[begin:end]: CHAIN in a row, or at least one and then the end of the file.
 
     Args:
         buffer: uint8 array.
         begin: first index to try.
         end: index behind the last valid byte.
+        scale: as for `scan`.
         limit: largest plausible captured length.
         near: seconds since the epoch; records lie within a year of it, and within a day of each other. Negative if
             unknown.
@@ -119,7 +125,7 @@ def search(buffer: Any, begin: int, end: int, limit: int, near: int, at_end: boo
     for start in range(begin, end - _HEADER + 1):
         at, whole, last, span = start, 0, near, YEAR
         while whole < CHAIN and end - at >= _HEADER:
-            size, last = plausible(buffer, at, limit, last, span)
+            size, last = plausible(buffer, at, scale, limit, last, span)
             if size < 0:
                 whole = -1
                 break
@@ -138,10 +144,12 @@ class SnoopScanner(Stateless):
     """The scanner of a snoop capture; it has no state. See `classic.Scanner`.
 
     Attributes:
+        scale: nanoseconds per unit of the sub-second field.
         limit: largest plausible captured length.
         interface: the only interface.
     """
 
+    scale: int
     limit: int
     interface: Interface
     start: int = SNOOP_HEADER
@@ -151,20 +159,23 @@ class SnoopScanner(Stateless):
     @classmethod
     def of(cls, header: CaptureFile) -> SnoopScanner:
         """Makes the scanner for a file header."""
-        return cls(header.limit, Interface(0, "", header.link_number, header.link_type, header.snaplen))
+        interface = Interface(0, "", header.link_number, header.link_type, header.snaplen)
+        return cls(header.units, header.limit, interface)
 
     def scan(
         self, buffer: NDArray[Any], begin: int, end: int, records: NDArray[Any], count: int
     ) -> tuple[int, int, int]:
-        result: tuple[int, int, int] = scan(buffer, begin, end, self.limit, records, count)
+        result: tuple[int, int, int] = scan(buffer, begin, end, self.scale, self.limit, records, count)
         return result
 
     def search(self, buffer: NDArray[Any], begin: int, end: int, at_end: bool, around: int) -> tuple[int, int]:
-        result: tuple[int, int] = search(buffer, begin, end, self.limit, around // _SECOND, at_end)
+        result: tuple[int, int] = search(buffer, begin, end, self.scale, self.limit, around // _SECOND, at_end)
         return result
 
     def doubtful(self, buffer: NDArray[Any], begin: int, end: int, around: int) -> bool:
-        return end - begin >= _HEADER and plausible(buffer, begin, self.limit, around // _SECOND, YEAR)[0] < 0
+        return (
+            end - begin >= _HEADER and plausible(buffer, begin, self.scale, self.limit, around // _SECOND, YEAR)[0] < 0
+        )
 
     def extents(self, records: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
         return records[BLOCK], records[SIZE]

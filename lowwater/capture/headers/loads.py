@@ -121,6 +121,7 @@ big32 = _load(32, big=True)
 big64 = _load(64, big=True)
 little16 = _load(16, big=False)
 little32 = _load(32, big=False)
+little64 = _load(64, big=False)
 put_big16 = _store(16, big=True)
 put_big32 = _store(32, big=True)
 put_big64 = _store(64, big=True)
@@ -136,6 +137,7 @@ PYTHON: dict[Any, Callable[..., Any]] = {
     big64: _python_load(64, big=True),
     little16: _python_load(16, big=False),
     little32: _python_load(32, big=False),
+    little64: _python_load(64, big=False),
     put_big16: _python_store(16, big=True),
     put_big32: _python_store(32, big=True),
     put_big64: _python_store(64, big=True),

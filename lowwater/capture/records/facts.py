@@ -5,7 +5,8 @@ The reader makes them. `malformed` rows and the summary go to the ledgers; inter
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from operator import attrgetter
 
 
 @dataclass(frozen=True)
@@ -16,10 +17,12 @@ class Interface:
 
     Attributes:
         index: its number in `CaptureReader.interfaces`.
-        name: the name in the file; in a pcapng without names, the index in the section; in a classic pcap, empty.
+        name: the name in the file, as `link_names.interface_name` writes it. An interface without a name has its number
+            as `link_names.unnamed` writes it: among such interfaces of its section, or the port of an ERF.
         link_number: link type number in the file; -1 if a pcapng declares no interface at all.
         link_type: name of the link type; its number as text if nobody lists it.
         snaplen: largest captured length according to the file (untrusted); 0 for no limit.
+        shared: whether an interface of the file with another link type has its name.
     """
 
     index: int
@@ -27,6 +30,14 @@ class Interface:
     link_number: int
     link_type: str
     snaplen: int
+    shared: bool = False
+
+
+def with_interface(interfaces: tuple[Interface, ...], new: Interface) -> tuple[Interface, ...]:
+    """Adds an interface to those of a file."""
+    if new.name not in map(attrgetter("name"), interfaces):
+        return *interfaces, new
+    return tuple(replace(each, shared=each.shared or each.name == new.name) for each in (*interfaces, new))
 
 
 @dataclass(frozen=True)
@@ -36,6 +47,7 @@ class Malformed:
     Reasons for records whose bytes are whole:
 
     * `time-range`, `time-jump`: see SEMANTICS T3; also `time-range` for a pcapng time beyond 63 bits of ns.
+    * `sub-second`: in a pcap or snoop capture, a sub-second of two seconds or more.
     * `wire-length`: the length on the wire is 2^31 or more.
     * `no-time`: a simple packet block, which has no time. An invented time would decide the packet's interval.
     * `interface`: the packet's interface is not declared in its section, is beyond the 4,096th of the file, or beyond
@@ -120,8 +132,8 @@ class CaptureSummary:
         overhead: bytes of file headers, and of blocks that are no packets.
         ended_cleanly: whether the file ends between two records and decompresses to its end. Damage with records after
             it does not count: the capture covers the time it declares (SEMANTICS T5).
-        largest_ahead: largest lead of a sane record over its median (SEMANTICS T3), ns, at least 0.
-        smallest_jump: smallest lead of a time-jump over its median, ns; None without one. Any `max_jump` in
+        largest_ahead: largest lead of a sane record (SEMANTICS T3), ns, at least 0.
+        smallest_jump: smallest lead of a time-jump, ns; None without one. Any `max_jump` in
             [largest_ahead, smallest_jump) gives the same rows.
         compression: `gzip`, `zstd`, `xz` or `lz4`; empty for a plain file.
         unpacked: number of decompressed bytes; `bytes` for a plain file.
@@ -129,6 +141,11 @@ class CaptureSummary:
         damage: reason why decompression stopped; empty if it did not.
         blocks: in a pcapng or ERF file, the kind and the number of blocks that are no packets, and of packet comments;
             in the log of a tool, the type and the number of the records that are left out.
+        identity: digest of the records, hex: equal in a compressed or rewritten copy (`records.identity`); empty if it
+            was not asked for.
+        head: digest of its first records, hex (`Identity.head`); empty if there are fewer, or it was not asked for.
+        absent: of records that are no packets, the fields that the file lacks.
+        unknown: then, columns of the file that no field reads.
     """
 
     sha256: str
@@ -145,6 +162,10 @@ class CaptureSummary:
     skipped: int
     damage: str
     blocks: tuple[tuple[str, int], ...] = ()
+    identity: str = ""
+    head: str = ""
+    absent: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
 
     @property
     def packets(self) -> int:

@@ -14,13 +14,14 @@ from lowwater.capture.formats import scan as scanning
 from lowwater.capture.formats.classic import Scanner
 from lowwater.capture.records.batches import RecordSpan
 from lowwater.capture.records.malformed import NUMBERS, ROW, MalformedRows
-from lowwater.capture.records.sanity import LARGEST_WIRE, Judge, judgeable
+from lowwater.capture.records.sanity import LARGEST_WIRE, SIDE, Judge, judgeable
 from lowwater.capture.records.tally import Tally
 
 _REASONS = {
     scanning.NO_TIME: "no-time",
     scanning.NO_INTERFACE: "interface",
     scanning.NO_FRAME: "captured",
+    scanning.NO_PART: "sub-second",
 }
 
 
@@ -45,7 +46,7 @@ class RecordJudge:
 
     Args:
         scanner: the scanner of the file.
-        max_jump: largest lead of a timestamp over the median of its neighbours, ns (SEMANTICS T3).
+        max_jump: largest lead of a timestamp over the records around it, ns (SEMANTICS T3).
         malformed: malformed rows of the capture, still empty.
         rows: most records that wait at a time.
 
@@ -154,7 +155,7 @@ class RecordJudge:
     def median(self, records: NDArray[np.int64]) -> int:
         """Returns the lower median timestamp (ns) of the last judged and the waiting records; -1 if there are none."""
         stamps, wire = records[[scanning.STAMP, scanning.WIRE]]
-        last = np.sort(np.concatenate([self.timestamps.before, stamps[judgeable(stamps, wire)[0]]]))
+        last = np.sort(np.concatenate([self.timestamps.before[-SIDE:], stamps[judgeable(stamps, wire)[0]]]))
         return int(last[(len(last) - 1) // 2]) if len(last) else -1
 
     def _refuse(

@@ -21,7 +21,7 @@ MOST_ROWS = 1 << 22
 
 REASONS = (
     "time-range", "time-jump", "wire-length", "no-time", "interface", "captured", "length", "block", "cut",
-    "compression",
+    "compression", "sub-second",
 )  # fmt: skip
 """Reasons of `facts.Malformed`. The column `reason` holds the index in this tuple."""
 
@@ -173,7 +173,8 @@ class _Totals:
         return CaptureError(
             f"{self.path}: more than {MOST_ROWS:,} malformed records, {count:,} of them {commonest}, "
             f"the first at byte {self._first:,}",
-            "raise max_jump of the link if its clock jumps (time-jump); `lowwater inspect` counts them by reason",
+            "raise max_jump of the link if its clock jumps (time-jump), or set its resolution if its files have "
+            "nanoseconds and say microseconds (sub-second); `lowwater inspect` counts them by reason",
         )
 
 

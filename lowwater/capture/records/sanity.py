@@ -1,7 +1,8 @@
 """Sanity of timestamps: finds the time jumps of a capture (SEMANTICS T3).
 
-Called by `judging`. A record is compared with the median of the 33 records centred on it. So a record is judged after
-the 16 records behind it are known, and `Judge` remembers the 16 before.
+Called by `judging`. A record is compared with the 33 records centred on it, and its lead with the pauses of the 32
+records before it and the 16 after it. So a record is judged after the 16 records behind it are known, and `Judge`
+remembers the 32 before.
 """
 
 from __future__ import annotations
@@ -16,6 +17,12 @@ from numpy.typing import NDArray
 from lowwater.machine_code import cached_njit
 
 SIDE = 16
+_BEFORE = 2 * SIDE
+"""Records before one whose pauses count as usual."""
+
+_USUAL = 4
+"""A lead is a time jump only if it is longer than this many of the longest usual pauses."""
+
 END_OF_TIME = 1 << 62
 LARGEST_WIRE = (1 << 31) - 1
 _NONE = (1 << 63) - 1
@@ -35,23 +42,59 @@ def _next_drop(stamps: Any, at: int, last: int, largest: int, ahead: int) -> tup
 
 
 @njit(nogil=True)
-def _median(stamps: Any, begin: int, end: int) -> int:
-    """Returns the median of an odd number of timestamps. Few are asked for, and numba takes a second for a sort."""
-    for candidate in range(begin, end):
-        below, same = 0, 0
-        for other in range(begin, end):
-            below += stamps[other] < stamps[candidate]
-            same += stamps[other] == stamps[candidate]
-        if below <= (end - begin) // 2 < below + same:
-            return int(stamps[candidate])
-    return int(stamps[begin])
+def _returns(stamps: Any, index: int, side: int, level: int) -> bool:
+    """Whether time goes on at or below a level: some record after stamps[index] is not before all those before it."""
+    least, largest = _NONE, -1
+    for other in range(index - side, index):
+        if stamps[other] <= level:
+            least = min(least, stamps[other])
+    for other in range(index + 1, index + side + 1):
+        if stamps[other] <= level:
+            largest = max(largest, stamps[other])
+    return bool(largest >= least)
+
+
+@njit(nogil=True)
+def _pause(stamps: Any, index: int, level: int) -> int:
+    """Returns the longest pause at or below a level among the records around stamps[index]."""
+    clock, longest = -1, 0
+    for other in range(max(index - _BEFORE, 0), min(index + SIDE + 1, len(stamps))):
+        if stamps[other] <= level:
+            if clock >= 0:
+                longest = max(longest, stamps[other] - clock)
+            clock = max(clock, stamps[other])
+    return longest
+
+
+@njit(nogil=True)
+def _lead(stamps: Any, index: int, side: int, least: int) -> int:
+    """Returns the lead of stamps[index] (SEMANTICS T3), or `least` if that is larger."""
+    most, first, last = least, index - side, index + side
+    for place in range(first, last + 1):
+        level, reached = stamps[place], 0
+        if level >= stamps[index] - most:
+            continue
+        for other in range(first, last + 1):
+            reached += stamps[other] <= level
+        if reached <= side:
+            continue
+        lowest = stamps[index]
+        for other in range(first, last + 1):
+            if stamps[other] > level:
+                lowest = min(lowest, stamps[other])
+            elif other > index:
+                break
+        lead = lowest - level
+        if lead > most and _returns(stamps, index, side, level) and lead > _USUAL * _pause(stamps, index, level):
+            most = lead
+    return most
 
 
 @cached_njit(nogil=True)
 def _judge(stamps: Any, begin: int, end: int, max_jump: int, ahead: int, smallest: int, jumps: Any) -> tuple[int, int]:
     """Marks in `jumps` the time jumps of stamps[begin:end]; `stamps` includes the context on both sides."""
-    # If a record is more than `ahead` above its median, more than half of its window lies below `stamp - ahead`. Then
-    # one of the 16 records after it does too. So only records shortly before such a drop are candidates.
+    # If a record leads by more than `ahead`, more than half of its window lies below `stamp - ahead`. Then one of the
+    # 16 records after it does too. So only records shortly before such a drop are candidates.
     last = min(end + SIDE, len(stamps))
     drop, largest = _next_drop(stamps, begin + 1, last, stamps[begin], ahead)
     judged = begin
@@ -76,12 +119,12 @@ def _judge(stamps: Any, begin: int, end: int, max_jump: int, ahead: int, smalles
                 after += stamps[other] < limit
             if after <= before:
                 continue
-            lead = stamps[index] - _median(stamps, index - side, index + side + 1)
+            lead = _lead(stamps, index, side, ahead)
             if lead > max_jump:
                 jumps[index - begin] = True
                 smallest = min(smallest, lead)
             else:
-                ahead = max(ahead, lead)
+                ahead = lead
         judged = max(judged, behind)
         # A record more than a window before the next drop no longer counts.
         if drop - SIDE > begin:
@@ -97,10 +140,10 @@ class Judge:
     """Finds the time jumps of one capture, piece by piece.
 
     Attributes:
-        max_jump: largest lead of a sane record over its median, ns.
+        max_jump: largest lead of a sane record, ns.
         largest_ahead: largest lead of a sane record so far, ns, at least 0.
         smallest_jump: smallest lead of a time jump so far, ns; None if there is none.
-        before: the last timestamps that were judged, 16 at most.
+        before: the last timestamps that were judged, 32 at most.
     """
 
     max_jump: int
@@ -129,7 +172,7 @@ class Judge:
             context, begin, begin + count, self.max_jump, self.largest_ahead, smallest, jumps
         )
         self.smallest_jump = None if smallest == _NONE else smallest
-        self.before = context[: begin + count][-SIDE:].copy()
+        self.before = context[: begin + count][-_BEFORE:].copy()
         return jumps
 
 

@@ -29,7 +29,7 @@ class RecordStream:
     Args:
         window: filled, at the beginning of the file.
         scanner: the scanner of the file.
-        max_jump: largest lead of a timestamp over the median of its neighbours, ns (SEMANTICS T3).
+        max_jump: largest lead of a timestamp over the records around it, ns (SEMANTICS T3).
         malformed: malformed rows of the capture, still empty.
 
     Attributes:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from types import NoneType
@@ -57,6 +57,9 @@ _FORMS: dict[str, tuple[tuple[type, ...], pa.DataType]] = {
 }
 _TYPE_KEYS = {"suricata": "event_type", "zeek": "_path"}
 """Tool -> member with the type of an event. Zeek writes it only where it sends logs as one stream."""
+
+_SAMPLED = 100
+"""Events of a piece in which names that no field reads are looked for."""
 
 _MOST_NAMES = 64
 """Types of events that a piece counts by name; further ones are counted together."""
@@ -108,6 +111,7 @@ class JsonParser:
         unread: list[int] = []
         values: list[list[Any]] = [[] for _ in self._layout.fields]
         objects: list[dict[str, Any]] = []
+        sample: list[dict[str, Any]] = []
         size = 0
         left_out: Counter[str] = Counter()
         overhead = 0
@@ -125,15 +129,41 @@ class JsonParser:
                 size += int(places.lengths[index])
                 if size > DECODED_BYTES:
                     self._extend(values, objects)
+                    sample = sample or objects[:_SAMPLED]
                     objects, size = [], 0
         self._extend(values, objects)
+        sample = sample or objects[:_SAMPLED]
         refusals.add(np.array(unread, np.int64), SYNTAX)
         columns = [_column(column, field) for column, field in zip(values, self._layout.fields, strict=True)]
         raw, refused = [column for column, _ in columns], [flags for _, flags in columns]
+        absent = frozenset(
+            field.name
+            for field, column, flags in zip(self._layout.fields, raw, refused, strict=True)
+            if column.null_count == len(column) and not flags.any()
+        )
         if self._layout.format:
             raw = with_ends(self._layout, raw)
         piece = make_piece(self._layout, places, np.array(parsed, np.int64), raw, refusals, refused)
-        return replace(piece, left_out=tuple(left_out.items()), overhead=overhead)
+        unknown = self._unknown(sample, absent) if sample and absent else frozenset()
+        return replace(
+            piece,
+            left_out=tuple(left_out.items()),
+            overhead=overhead,
+            absent=absent if sample else None,
+            unknown=unknown,
+        )
+
+    def _unknown(self, sample: Sequence[dict[str, Any]], absent: Collection[str]) -> frozenset[str]:
+        """Returns the names that no field reads, and that stand beside an absent one in every event of a sample."""
+        paths = {path for field in self._layout.fields for path in (field.path, *field.others)}
+        known = {path[:end] for path in paths for end in range(1, len(path) + 1)}
+        known |= {(name,) for name in _TYPE_KEYS.values()}
+        unknown: set[str] = set()
+        for above in {field.path[:-1] for field in self._layout.fields if field.name in absent}:
+            beside = [found for event in sample if isinstance(found := _logged(event, above), dict)]
+            shared = set.intersection(*map(set, beside)) if beside else set()
+            unknown |= {".".join((*above, name)) for name in shared if (*above, name) not in known}
+        return frozenset(type_name(name) for name in unknown)
 
     def _extend(self, values: list[list[Any]], objects: list[dict[str, Any]]) -> None:
         """Adds the values of objects to the columns."""

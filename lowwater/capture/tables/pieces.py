@@ -74,6 +74,8 @@ class Piece:
         refusals: why others are malformed.
         left_out: type and number of the records of other types, which are neither whole nor malformed.
         overhead: bytes of these records, and of lines that are no records.
+        absent: fields that no record has; None without records, and where the header of the file says it.
+        unknown: then, columns of the records that no field reads.
     """
 
     places: Places
@@ -83,6 +85,8 @@ class Piece:
     refusals: Refusals
     left_out: tuple[tuple[str, int], ...] = ()
     overhead: int = 0
+    absent: frozenset[str] | None = None
+    unknown: frozenset[str] = frozenset()
 
 
 def make_piece(

@@ -34,7 +34,7 @@ from lowwater.catalog.records import RecordLayout
 from lowwater.errors import CaptureError
 from lowwater.storage.failures import hint_of
 
-READER_VERSION = 1
+READER_VERSION = 2
 """Changes whenever the same file would be read to other rows (SEMANTICS T7)."""
 
 RECORD_KINDS = ("csv", "json", "parquet", *LOG_KINDS)
@@ -122,7 +122,7 @@ class RecordReader:
     Args:
         path: the file.
         options: how its records are read.
-        max_jump: how far ahead of the median of its neighbours a timestamp may be, ns (SEMANTICS T3).
+        max_jump: how far ahead of the records around it a timestamp may be, ns (SEMANTICS T3).
         sha256: digest of the file.
         growing: whether the file is still being written: a last line without an end is then cut, since it may go on.
         dictionaries: whether texts of a batch may stay in the dictionary in which the file has them.
@@ -160,6 +160,8 @@ class RecordReader:
         self._position = 0
         self._overhead = 0
         self._left_out: Counter[str] = Counter()
+        self._absent: frozenset[str] | None = None
+        self._unknown: set[str] = set()
 
     @property
     def malformed(self) -> pa.Table:
@@ -219,6 +221,8 @@ class RecordReader:
         else:
             parser = DelimitedParser(self._path, source, self._options.layout, self._options.text, damaged)
         yield from self._batches(parser)
+        if self._absent is None and isinstance(parser, ZeekParser | NfdumpParser):
+            self._absent, self._unknown = frozenset(parser.absent), parser.unknown
         blocks = parser.blocks
         overhead = blocks.overhead + parser.overhead + self._overhead
         self._finish(blocks.size, compression, unpacked, overhead, blocks.open_end)
@@ -235,6 +239,9 @@ class RecordReader:
         self._overhead += piece.overhead
         for name, count in piece.left_out:
             self._left_out[name if name in self._left_out or len(self._left_out) < MOST_TYPES else "others"] += count
+        if piece.absent is not None:
+            self._absent = piece.absent if self._absent is None else self._absent & piece.absent
+            self._unknown |= piece.unknown
         lines = np.broadcast_to(np.int64(0), len(places)) if places.lines is None else places.lines
         bad = np.flatnonzero(refusals.codes)
         if len(bad):
@@ -381,6 +388,8 @@ class RecordReader:
             skipped=skipped,
             damage=damage,
             blocks=tuple(sorted(self._left_out.items())),
+            absent=tuple(field.name for field in self._options.layout.fields if field.name in (self._absent or ())),
+            unknown=tuple(sorted(self._unknown)[:MOST_TYPES]),
         )
 
     def _cut(self) -> bool:

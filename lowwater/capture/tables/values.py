@@ -28,7 +28,9 @@ DICTIONARY_BYTES = 1 << 20
 
 NANOSECONDS = 1_000_000_000
 _LATEST = (1 << 62) // NANOSECONDS
+_MOST = _LATEST * NANOSECONDS
 _TRUE, _FALSE = ("true", "t", "1", "yes"), ("false", "f", "0", "no")
+_SECONDS = pa.decimal128(38, 9)
 _DECIMAL = r"^(?P<sign>-?)(?P<whole>[0-9]{1,18})(?:\.(?P<part>[0-9]{0,9}))?$"
 _NUMBER = {pa.int64(): r"^-?(0[xX])?[0-9a-fA-F]+$", pa.float64(): r"^[-+0-9.a-zA-Z]+$"}
 _INSTANT = r"^[-+0-9 :.,TtZz]+$"
@@ -258,13 +260,23 @@ def _from_values(values: pa.Array, field: RecordField) -> Typed:
 
 def _scaled(values: pa.Array) -> Typed:
     """Returns seconds as ns: exactly for integers and decimals; floats have microseconds."""
-    if not pa.types.is_floating(values.type):
-        return _seconds(values.cast(pa.decimal128(38, 9)).cast(pa.string()))
     null = values.is_null().to_numpy(zero_copy_only=False)
+    if not pa.types.is_floating(values.type):
+        decimals, bad = _each(values, lambda part: part.cast(_SECONDS), _SECONDS)
+        lower, upper = _unscaled(decimals)
+        bad |= (upper != lower >> 63) | (np.abs(np.maximum(lower, -_MOST)) >= _MOST)
+        return pa.array(lower, pa.int64(), mask=null | bad), bad & ~null
     numbers = values.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False)
     bad = ~(np.abs(numbers) < _LATEST)
     scaled = np.rint(np.where(bad, 0, numbers) * 1_000_000).astype(np.int64) * 1_000
     return pa.array(scaled, pa.int64(), mask=null | bad), bad
+
+
+def _unscaled(decimals: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Returns the lower and the upper 64 bits of the integers that a column of 128-bit decimals holds."""
+    words = np.frombuffer(decimals.buffers()[1], np.int64).reshape(-1, 2)
+    chosen = words[decimals.offset : decimals.offset + len(decimals)]
+    return chosen[:, 0], chosen[:, 1]
 
 
 def _plain(field: RecordField) -> pa.DataType:

@@ -11,6 +11,7 @@ import hashlib
 
 from lowwater.catalog.expr import Type
 from lowwater.catalog.functions import Cost, Function
+from lowwater.catalog.limits import between
 
 ICMP, TCP, UDP, ICMPV6, SCTP = 1, 6, 17, 58, 132
 PORTED = frozenset((ICMP, TCP, UDP, ICMPV6, SCTP))
@@ -85,15 +86,12 @@ def _hashed(addresses: list[bytes], protocol: int, ports: bytes, seed: int) -> s
     return "1:" + base64.b64encode(hashlib.sha1(text, usedforsecurity=False).digest()).decode("ascii")
 
 
-def _check_seed(seed: int) -> None:
-    if not 0 <= seed <= 0xFFFF:
-        raise ValueError(f"a seed has 16 bits, {seed} has not")
-
-
 _ENDS = (Type.IP, Type.IP, Type.INT)
 _PORTS = (Type.INT, Type.INT)
+_PROTOCOL = ((2, between(0, 0xFF)),)
+_NUMBERS = (*_PROTOCOL, (3, between(0, 0xFFFF)), (4, between(0, 0xFFFF)))
 FUNCTIONS: tuple[Function, ...] = (
-    Function("community_id", (*_ENDS, *_PORTS), Type.STRING, community_id, Cost.HIGH, partial=True),
+    Function("community_id", (*_ENDS, *_PORTS), Type.STRING, community_id, Cost.HIGH, partial=True, limits=_NUMBERS),
     Function(
         "community_id",
         (*_ENDS, *_PORTS, Type.INT),
@@ -102,7 +100,7 @@ FUNCTIONS: tuple[Function, ...] = (
         Cost.HIGH,
         partial=True,
         constant=(5,),
-        check=_check_seed,
+        limits=(*_NUMBERS, (5, between(0, 0xFFFF))),
     ),
-    Function("community_id", _ENDS, Type.STRING, community_id_without_ports, Cost.HIGH, partial=True),
+    Function("community_id", _ENDS, Type.STRING, community_id_without_ports, Cost.HIGH, partial=True, limits=_PROTOCOL),
 )

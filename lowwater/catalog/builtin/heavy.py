@@ -18,6 +18,7 @@ from typing import Any
 from lowwater.catalog.builtin.base import EVERY, Stateless
 from lowwater.catalog.expr import Type
 from lowwater.catalog.functions import AggregateFunction
+from lowwater.catalog.limits import SHARE
 from lowwater.catalog.values import format_ip, format_mac
 
 ERROR_SHARE = Fraction(1, 10)
@@ -117,6 +118,7 @@ AGGREGATES: tuple[AggregateFunction, ...] = tuple(
         taken=2,
         constant=(1,),
         ordered=True,
+        limits=((1, SHARE),),
     )
     for kind in EVERY
 )

@@ -157,7 +157,13 @@ def _mathematics() -> list[Function]:
     number, pair = (Type.FLOAT,), (Type.FLOAT, Type.FLOAT)
     functions = [
         Function(
-            name, number, Type.FLOAT, partial(_guarded, function), lfta=True, partial=True, monotone=name in _MONOTONE
+            name,
+            number,
+            Type.FLOAT,
+            partial(_guarded, function),
+            lfta=True,
+            partial=True,
+            monotone=name in _MONOTONE,
         )
         for name, function in _MATHEMATICS.items()
     ]

@@ -14,6 +14,7 @@ from fractions import Fraction
 from lowwater.catalog.builtin.base import Stateless
 from lowwater.catalog.expr import Type
 from lowwater.catalog.functions import AggregateFunction
+from lowwater.catalog.limits import FRACTION
 
 
 class Quantile(Stateless):
@@ -59,6 +60,9 @@ class Median(Quantile):
 _NUMERIC = (Type.INT, Type.FLOAT)
 
 AGGREGATES: tuple[AggregateFunction, ...] = (
-    *(AggregateFunction("quantile_of", (kind, Type.FLOAT), kind, Quantile) for kind in _NUMERIC),
+    *(
+        AggregateFunction("quantile_of", (kind, Type.FLOAT), kind, Quantile, limits=((1, FRACTION),))
+        for kind in _NUMERIC
+    ),
     *(AggregateFunction("median_of", (kind,), kind, Median) for kind in _NUMERIC),
 )

@@ -14,6 +14,7 @@ from typing import Any
 
 from lowwater.catalog.expr import Type
 from lowwater.catalog.functions import Cost, Function
+from lowwater.catalog.limits import at_least
 
 MAX_PATTERN = 1_000
 MAX_SUBJECT = 65_536
@@ -194,8 +195,10 @@ def _functions() -> list[Function]:
     functions = []
     for name, parameters, value in (("str_regex_match", two, found), ("str_partial_regex_match", three, found_early)):
         batch = found_in_each if value is found else None
+        costly = partial(costly, limits=((2, at_least(0)),) if value is found_early else ())
         functions.append(costly(name, parameters, Type.BOOL, value, lfta=True, predicate=True, batch=batch))
         functions.append(costly(name, parameters, Type.INT, partial(_as_flag, value), lfta=True))
+    costly = partial(costly, limits=())
     functions.append(costly("str_extract_regex", two, Type.STRING, extract))
     functions.append(costly("str_extract_regex_null", two, Type.STRING, extract_or_empty))
     for predicate in (False, True):

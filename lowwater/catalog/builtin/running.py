@@ -11,6 +11,7 @@ from functools import partial
 from lowwater.catalog.builtin.base import Stateless, exact, finite, summable
 from lowwater.catalog.expr import Type
 from lowwater.catalog.functions import AggregateFunction
+from lowwater.catalog.limits import at_least
 
 
 @dataclass(frozen=True)
@@ -223,11 +224,21 @@ class TimeAverage(Stateless):
 
 
 _number, _whole = Type.FLOAT, Type.INT
+_EPOCHS = ((1, at_least(1)),)
 
 AGGREGATES: tuple[AggregateFunction, ...] = (
-    AggregateFunction("moving_sum", (_whole, _whole), _whole, MovingSum, taken=2, constant=(1,), running=True),
     AggregateFunction(
-        "moving_sum", (_number, _whole), _number, partial(MovingSum, whole=False), taken=2, constant=(1,), running=True
+        "moving_sum", (_whole, _whole), _whole, MovingSum, taken=2, constant=(1,), running=True, limits=_EPOCHS
+    ),
+    AggregateFunction(
+        "moving_sum",
+        (_number, _whole),
+        _number,
+        partial(MovingSum, whole=False),
+        taken=2,
+        constant=(1,),
+        running=True,
+        limits=_EPOCHS,
     ),
     AggregateFunction(
         "moving_sum_exp",
@@ -237,6 +248,7 @@ AGGREGATES: tuple[AggregateFunction, ...] = (
         taken=2,
         constant=(1,),
         running=True,
+        limits=_EPOCHS,
     ),
     AggregateFunction("running_sum", (_whole,), _whole, RunningSum, running=True),
     AggregateFunction(
@@ -245,6 +257,14 @@ AGGREGATES: tuple[AggregateFunction, ...] = (
     AggregateFunction("running_array_aggr", (_whole,), Type.STRING, RunningArray, running=True, ordered=True),
     AggregateFunction("CAT_aggr_diff", (Type.STRING,), Type.STRING, Handovers, running=True, ordered=True),
     AggregateFunction(
-        "time_avg", (_number, _whole, _whole), _number, TimeAverage, taken=3, constant=(2,), running=True, ordered=True
+        "time_avg",
+        (_number, _whole, _whole),
+        _number,
+        TimeAverage,
+        taken=3,
+        constant=(2,),
+        running=True,
+        ordered=True,
+        limits=((2, at_least(1)),),
     ),
 )

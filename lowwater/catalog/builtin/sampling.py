@@ -30,12 +30,21 @@ from __future__ import annotations
 from lowwater.catalog.builtin.supergroups import BASIC, MANKU, SMART, STATE_CLASSES
 from lowwater.catalog.expr import Type
 from lowwater.catalog.functions import StateFunction
+from lowwater.catalog.limits import Limits, at_least
 
 _BOOL, _INT, _FLOAT = Type.BOOL, Type.INT, Type.FLOAT
 
 
+_LIMITS: dict[str, Limits] = {
+    **dict.fromkeys(("ssample", "nssample"), ((1, at_least(1)),)),
+    **dict.fromkeys(("flow_ssample", "local_count"), ((0, at_least(1)),)),
+    **dict.fromkeys(("flow_ssclean_with", "flow_ssfinal_clean"), ((1, at_least(0)),)),
+}
+
+
 def _function(name: str, state: str, parameters: tuple[Type, ...], returns: Type) -> StateFunction:
-    return StateFunction(name, state, parameters, returns, value=getattr(STATE_CLASSES[state], name))
+    value, limits = getattr(STATE_CLASSES[state], name), _LIMITS.get(name, ())
+    return StateFunction(name, state, parameters, returns, value=value, limits=limits)
 
 
 def _flows() -> list[StateFunction]:

@@ -19,6 +19,7 @@ from lowwater.catalog.builtin.files import mapped_string
 from lowwater.catalog.builtin.numbers import address_number
 from lowwater.catalog.expr import Type
 from lowwater.catalog.functions import Cost, Function
+from lowwater.catalog.limits import NOT_EMPTY, Limits, at_least
 
 _WHOLE_NUMBER = re.compile(r"\s*([+-]?[0-9]{1,100})\s*", re.ASCII)
 _FIRST_NUMBER = re.compile(r"[0-9]{1,100}", re.ASCII)
@@ -152,10 +153,12 @@ def _as_flag(predicate: Callable[..., bool], *arguments: Any) -> int:
     return int(predicate(*arguments))
 
 
-def _both(name: str, parameters: tuple[Type, ...], value: Callable[..., bool], cost: Cost) -> list[Function]:
+def _both(
+    name: str, parameters: tuple[Type, ...], value: Callable[..., bool], cost: Cost, limits: Limits = ()
+) -> list[Function]:
     return [
-        Function(name, parameters, Type.BOOL, value, cost, lfta=True, predicate=True),
-        Function(name, parameters, Type.INT, partial(_as_flag, value), cost, lfta=True),
+        Function(name, parameters, Type.BOOL, value, cost, lfta=True, predicate=True, limits=limits),
+        Function(name, parameters, Type.INT, partial(_as_flag, value), cost, lfta=True, limits=limits),
     ]
 
 
@@ -163,10 +166,16 @@ def _functions() -> list[Function]:
     string, string_and_int, free = (Type.STRING,), (Type.STRING, Type.INT), Cost.FREE
     part = partial(Function, returns=Type.STRING, cost=free, lfta=True, partial=True)
     return [
-        part("str_truncate", string_and_int, value=truncate),
-        part("str_suffix", string_and_int, value=suffix),
-        part("get_suffix", string_and_int, value=suffix_from),
-        part("get_list_entry", (Type.STRING, Type.STRING, Type.INT), value=list_entry, constant=(2,)),
+        part("str_truncate", string_and_int, value=truncate, limits=((1, at_least(0)),)),
+        part("str_suffix", string_and_int, value=suffix, limits=((1, at_least(0)),)),
+        part("get_suffix", string_and_int, value=suffix_from, limits=((1, at_least(1)),)),
+        part(
+            "get_list_entry",
+            (Type.STRING, Type.STRING, Type.INT),
+            value=list_entry,
+            constant=(2,),
+            limits=((1, NOT_EMPTY), (2, at_least(0))),
+        ),
         Function(
             "sum_uint_in_list",
             (Type.STRING, Type.STRING),
@@ -175,6 +184,7 @@ def _functions() -> list[Function]:
             lfta=True,
             partial=True,
             constant=(1,),
+            limits=((1, NOT_EMPTY),),
         ),
         Function("string_hash", string, Type.INT, short_hash, lfta=True),
         Function("string_hash_long", string, Type.INT, long_hash),
@@ -201,7 +211,9 @@ def _predicates() -> list[Function]:
     pair, predicates = (Type.STRING, Type.STRING), []
     for name, value in (("str_match_start", matches_start), ("str_exists_substr", contains), ("str_compare", equal)):
         predicates += _both(name, pair, value, Cost.HIGH)
-    predicates += _both("str_match_offset", (Type.INT, Type.STRING, Type.STRING), matches_at, Cost.LOW)
+    predicates += _both(
+        "str_match_offset", (Type.INT, Type.STRING, Type.STRING), matches_at, Cost.LOW, ((0, at_least(0)),)
+    )
     words: dict[str, Callable[..., bool]] = {
         "byte_match_offset": byte_at,
         "byte_match_reverse_offset": byte_from_end,
@@ -209,7 +221,8 @@ def _predicates() -> list[Function]:
         "little_endian_word_match_offset": partial(word_at, _little),
     }
     for name, compare in words.items():
-        predicates += _both(name, (Type.INT, Type.INT, Type.STRING), compare, Cost.LOW)
+        limits = ((0, at_least(1 if compare is byte_from_end else 0)),)
+        predicates += _both(name, (Type.INT, Type.INT, Type.STRING), compare, Cost.LOW, limits)
     return predicates
 
 

@@ -24,9 +24,8 @@ def _booleans(values: pa.Array) -> pa.Array:
     return values.cast(pa.bool_())
 
 
-def _columns(fold: Fold, argument: Type | None) -> Columns:
-    value = _booleans if argument is Type.BOOL else as_it_is
-    return Columns((PartialColumn("", integers, fold),), value=value)
+def _columns(fold: Fold, argument: Type | None, value: Type) -> Columns:
+    return Columns((PartialColumn("", integers, fold),), value=_booleans if argument is Type.BOOL else as_it_is)
 
 
 def _over(name: str, fold: Fold, *kinds: Type) -> tuple[AggregateFunction, ...]:

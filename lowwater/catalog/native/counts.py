@@ -17,7 +17,7 @@ def _number(number: int, value: Any) -> int:
     return number
 
 
-def _columns(argument: Type | None) -> Columns:
+def _columns(argument: Type | None, value: Type) -> Columns:
     return Columns((PartialColumn("", None if argument is None else present, ADD),), value=as_it_is)
 
 

@@ -43,7 +43,7 @@ def _nan_where(test: pa.Array, value: pa.Array) -> pa.Array:
     return pc.if_else(test.fill_null(False), pa.scalar(math.nan, pa.float64()), value)
 
 
-def _columns(fold: Fold, argument: Type | None) -> Columns:
+def _columns(fold: Fold, argument: Type | None, value: Type) -> Columns:
     extreme = PartialColumn("", as_it_is, fold)
     if argument is not Type.FLOAT:
         return Columns((extreme,), value=as_it_is)

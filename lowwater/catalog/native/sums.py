@@ -1,7 +1,8 @@
 """Defines the native aggregates `sum` and `avg`.
 
 A family of `lowwater.catalog.native`. A sum of integers is exact: Arrow sums their upper and their lower 32 bits in two
-columns. A float sum of NaN becomes NULL (V2).
+columns. A sum of integers that is a float, as the left part of `avg`, need not fit 64 bits. A float sum of NaN becomes
+NULL (V2).
 """
 
 from __future__ import annotations
@@ -60,10 +61,13 @@ def _float_average(value: pa.Array, number: pa.Array) -> pa.Array:
     return pc.divide(_float(value), _divisor(number))
 
 
-def _integer_average(upper: pa.Array, lower: pa.Array, number: pa.Array) -> pa.Array:
+def _total(upper: pa.Array, lower: pa.Array) -> pa.Array:
     upper, lower = _carried(upper, lower)
-    total = pc.add(pc.multiply(upper.cast(pa.float64()), float(_LOW + 1)), lower.cast(pa.float64()))
-    return pc.divide(total, _divisor(number))
+    return pc.add(pc.multiply(upper.cast(pa.float64()), float(_LOW + 1)), lower.cast(pa.float64()))
+
+
+def _integer_average(upper: pa.Array, lower: pa.Array, number: pa.Array) -> pa.Array:
+    return pc.divide(_total(upper, lower), _divisor(number))
 
 
 def _divisor(number: pa.Array) -> pa.Array:
@@ -75,11 +79,13 @@ _INTEGERS = (PartialColumn("", _upper, ADD), PartialColumn("#low", _lower, ADD))
 _NUMBER = PartialColumn("#n", present, ADD)
 
 
-def _sum_columns(argument: Type | None) -> Columns:
-    return Columns(_FLOATS, _float) if argument is Type.FLOAT else Columns(_INTEGERS, _integer, _beyond)
+def _sum_columns(argument: Type | None, value: Type) -> Columns:
+    if argument is Type.FLOAT:
+        return Columns(_FLOATS, _float)
+    return Columns(_INTEGERS, _total) if value is Type.FLOAT else Columns(_INTEGERS, _integer, _beyond)
 
 
-def _average_columns(argument: Type | None) -> Columns:
+def _average_columns(argument: Type | None, value: Type) -> Columns:
     if argument is Type.FLOAT:
         return Columns((*_FLOATS, _NUMBER), _float_average)
     return Columns((*_INTEGERS, _NUMBER), _integer_average)

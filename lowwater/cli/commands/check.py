@@ -16,14 +16,19 @@ from lowwater.cli import options
 @click.option(
     "--format", "form", default="text", type=click.Choice(["text", "json"]), help="Of the errors.", show_default=True
 )
+@click.option("--lake", type=options.LAKE, help="A lake whose links and settings the queries are to fit.")
 @options.DEFINITIONS
 def check(files: tuple[Path, ...], form: str, **definitions: Any) -> None:
     """Parses and plans query files and reports every error; for editors and CI. Exits with 1 if there is one.
 
-    \b
-    The JSON is {"errors": [{"file", "line", "column", "message", "hint", "source", "kind"}], "notes": [...]}.
-    Example:
-      lowwater check queries/*.gsql --format json
+      \b
+      With --links or --lake a query may read only what the links keep, as applications = ["dns"] of a link does.
+
+      \b
+      The JSON is {"errors": [{"file", "line", "column", "message", "hint", "source", "kind"}], "notes": [...]}.
+      Example:
+        lowwater check queries/*.gsql --format json
+    lowwater check queries/*.gsql --lake var/lake
     """
     from lowwater.cli.queries import check_files
 

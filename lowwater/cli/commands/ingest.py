@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from lowwater.config import Config
     from lowwater.lake.ingestion.ingest import IngestResult
     from lowwater.lake.layout import Lake
+    from lowwater.lake.ledgers.captures import Capture
+
+MOST_SHOWN = 200
+"""Most files of which each has a line; of more, those about which nothing is to be said share one."""
 
 
 @click.command()
@@ -56,15 +60,15 @@ def ingest(
     end: int | None,
     files: tuple[Path, ...],
 ) -> None:
-    """Reads captures into the lake: one atomic commit a capture; the same file again adds nothing.
+    """Reads captures into the lake: each is visible as a whole or not at all; the same file again adds nothing.
 
     \b
     Without FILE: the new and the changed files of every link's pattern in lowwater.toml.
     What a capture covers is, in this order: --covers; in lowwater.toml [links.NAME.covers], then the rotation of the
     link's file pattern; else from its first record to its last. An interval is replayed only where its links' captures
     leave no gap.
-    A capture that has grown, or changed under its name, replaces what was read of it before. Each interface of a
-    capture that has several is a link of its own, LINK/INTERFACE; FROM LINK reads all of them.
+    A capture that has grown, or changed under its name, replaces what was read of it before. Each interface with a name
+    is a link of its own, LINK/INTERFACE; FROM LINK reads all of them, and each capture of LINK covers all of them.
     With --watch, until SIGINT or SIGTERM: files that are complete, and with --growing also what the others hold so far.
     Examples:
       lowwater ingest --lake var/lake
@@ -121,9 +125,9 @@ def _ingest_files(
     record_options(config, link)  # its errors come before the slow start of a Spark session
     progress = Progress()
     sessions = Sessions("lowwater ingest", progress)
-    with progress.stage("ingest", f"of {link}"):
+    with progress.stage("ingest", f"of {link}") as tell:
         runner = ingest_runner(files, lambda: sessions.spark)
-        results = ingest_files(opened, link, files, config, covers, runner, growing)
+        results = ingest_files(opened, link, files, config, covers, runner, growing, tell=tell)
     _show(results, opened, config)
     _tell_idle_keys(opened, config, link)
 
@@ -160,9 +164,10 @@ def _ingest_patterns(lake: PurePath, link: str | None, start: int | None, end: i
             progress.say(f"{name}: no new file" + (f", {ingested}" if ingested else f" of {files.pattern}"))
             continue
         try:
-            with progress.stage("ingest", f"of {name}, {len(files.new):,} new" + (f", {ingested}" if ingested else "")):
+            known = f", {ingested}" if ingested else ""
+            with progress.stage("ingest", f"of {name}, {len(files.new):,} new{known}") as tell:
                 runner = ingest_runner(files.new, lambda: sessions.spark)
-                results += ingest_files(opened, name, files.new, config, None, runner)
+                results += ingest_files(opened, name, files.new, config, None, runner, tell=tell)
         except LowwaterError as error:
             sound = False
             say(f"error: {error}", err=True)
@@ -211,6 +216,7 @@ def _show(results: Sequence[IngestResult], lake: Lake, config: Config, whole: bo
     for column in table.columns:
         column.overflow = "fold"  # truncation could remove the part in which names differ
         column.no_wrap = column.header == "covers"
+    plain: dict[tuple[str, str], list[tuple[str, Capture]]] = {}
     for result, name in zip(results, names, strict=True):
         for row in result.captures:
             covered = f"{format_instant(row.covers_from)}/{format_instant(row.covers_to)}"
@@ -219,8 +225,19 @@ def _show(results: Sequence[IngestResult], lake: Lake, config: Config, whole: bo
             numbers = f"{row.packets:,}", f"{row.malformed:,}", f"{count.all if count else 0:,}"
             left_out = left_out_words(row.left_out_counts)
             notes = "; ".join(text for text in (result.note, outside_text, left_out) if text)
+            if len(results) > MOST_SHOWN and not (notes or row.malformed):
+                plain.setdefault((row.link, result.state), []).append((name[len(shared) :], row))
+                continue
             cells = name[len(shared) :], row.link, result.state, *numbers, covered, notes
             table.add_row(*(styled(cell) for cell in cells))
+    for (link, state), files in plain.items():
+        (first, _), (last, _) = files[0], files[-1]
+        rows = [row for _, row in files]
+        covered = f"{format_instant(min(row.covers_from for row in rows))}/"
+        covered += format_instant(max(row.covers_to for row in rows))
+        name = first if len(files) == 1 else f"{first} ... {last} ({len(files):,} files)"
+        numbers = f"{sum(row.packets for row in rows):,}", "0", "0"
+        table.add_row(*(styled(cell) for cell in (name, link, state, *numbers, covered, "")))
     if shared:
         say(f"all captures begin with {shared}")
     open_console().print(table)

@@ -28,8 +28,9 @@ def init(given: tuple[Path, ...], lake: PurePath, queries: tuple[Path, ...], sam
     \b
     Files that differ in a date, a counter or their compression are one link, unless they overlap in time: then a number
     in their names tells several links apart. The pattern, how long a file covers and the zone of the dates come from
-    the names where no record contradicts them, the skew from the disorder of a sample. Files of CSV, JSON lines and
-    parquet become links with a PROTOCOL block in LAKE/LINK.schema. Nothing is ingested.
+    the names where no record contradicts them, the skew from the disorder of a sample. What they leave open is said, as
+    are hours without a file, cut files, copies and files that are left out. Files of CSV, JSON lines and parquet become
+    links with a PROTOCOL block in LAKE/LINK.schema. Nothing is ingested.
     Example:
       lowwater init captures --lake var/lake --query queries/flows.gsql
     """

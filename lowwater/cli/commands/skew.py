@@ -94,7 +94,8 @@ def skew(
         return
     reviews = list(_reviews(lake, links, start, end, loss, queries))
     if chosen == RECOMMENDED:
-        _set(lake, queries, links[0], reviews[0].recommended, dry_run)
+        bounds = [review.recommended for review in reviews if review.recommended is not None]
+        _set(lake, queries, links[0], max(bounds, default=None), dry_run)
         return
     if form == "json":
         say(json.dumps({"links": [review_json(review) for review in reviews]}, indent=2))
@@ -129,11 +130,12 @@ def _reviews(
 ) -> Iterator[SkewReview]:
     from lowwater.config import load_config
     from lowwater.lake.layout import open_lake
-    from lowwater.lake.ledgers.captures import ingested_links
+    from lowwater.lake.ledgers.captures import ingested_links, standing_for
     from lowwater.replay.schedule.link_queries import jobs
 
     lake, config = open_lake(root, make=False), load_config(root)
-    chosen = links or ingested_links(lake)
+    ingested = ingested_links(lake)
+    chosen = [link for name in links for link in standing_for(name, ingested) or [name]] or ingested
     sets = jobs(root, queries, lambda name, error: say(f"query set {name} is left out: {error}", err=True))
     for link in chosen:
         yield _review(lake, config, link, start, end, loss, sets)

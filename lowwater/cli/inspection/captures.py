@@ -18,6 +18,7 @@ from typing import Any
 from rich.table import Table
 
 from lowwater.capture.content.packet_hashes import CONTENT
+from lowwater.capture.doubts import doubts
 from lowwater.capture.headers.tunnels import NAMES
 from lowwater.capture.inspect import QUANTILES, STDIN, CaptureFacts, InterfaceFacts, inspect
 from lowwater.capture.records.elsewhere import CopySpool
@@ -170,6 +171,8 @@ def _show(inspections: Sequence[Inspection], skew: int) -> None:
     elif interfaces:
         console.print(_list(interfaces))
     for inspection in inspections:
+        for doubt in doubts(inspection.facts) if inspection.facts else ():
+            say(f"note: {inspection.path}: {doubt.words}", err=True)
         if inspection.table:
             console.print(table_sheet(inspection.table, skew))
         if inspection.error:
@@ -304,6 +307,7 @@ def _capture(capture: Inspection) -> dict[str, Any]:
     return {
         **file_entry(facts),
         "blocks": dict(summary.blocks),
+        "doubts": [doubt.words for doubt in doubts(facts)],
         "interfaces": [_interface(interface) for interface in facts.interfaces],
     }
 

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from lowwater.cluster import on_cluster, spreads
-from lowwater.errors import LowwaterError, ValueOverflowError
+from lowwater.errors import LowwaterError, error_of_query
 from lowwater.high.results import HighResult, HighSettings, OperatorCounts
 from lowwater.high.slices.task import ChainState, SliceOutcome, SliceTask, run_chain, run_slice
 from lowwater.high.source.player import count_up, place, play
@@ -63,16 +63,16 @@ class SliceBatches:
         groups: numbers of the slices that each micro-batch closes.
         spread: whether the tasks run on Spark's executors.
         outcomes: query -> outcomes of its slices so far, in order.
-        overflows: query -> its first overflow; the slices after it are not evaluated.
+        failures: query -> its first error; the slices after it are not evaluated.
         chains: query -> the state that goes from slice to slice.
-        error: any other error of a task.
+        error: an error that is of no query.
     """
 
     tasks: Sequence[tuple[str, SliceTask]]
     groups: Sequence[Sequence[int]]
     spread: bool
     outcomes: dict[str, list[SliceOutcome]] = field(default_factory=dict)
-    overflows: dict[str, ValueOverflowError] = field(default_factory=dict)
+    failures: dict[str, LowwaterError] = field(default_factory=dict)
     chains: dict[str, ChainState] = field(default_factory=dict)
     error: LowwaterError | None = None
 
@@ -83,7 +83,7 @@ class SliceBatches:
         else:
             closing = sorted(row["slice"] for row in frame.collect())
         named_tasks = [self.tasks[at] for at in closing]
-        closed = [(query, task) for query, task in named_tasks if query not in self.overflows]
+        closed = [(query, task) for query, task in named_tasks if query not in self.failures]
         try:
             outcomes_of = self._run(frame.sparkSession, closed)
         except LowwaterError as error:  # Spark would hand it on as the text of a Java exception
@@ -93,7 +93,7 @@ class SliceBatches:
             self.outcomes.setdefault(query, []).extend(outcomes)
             for outcome in outcomes:
                 if outcome.error is not None:
-                    self.overflows.setdefault(query, outcome.error)
+                    self.failures.setdefault(query, outcome.error)
 
     def _run(self, session: SparkSession, closed: Sequence[tuple[str, SliceTask]]) -> dict[str, list[SliceOutcome]]:
         """The outcomes of each query; slices of a plan with a state are evaluated here, one after another."""
@@ -111,14 +111,17 @@ class SliceBatches:
             return outcomes | {query: future.result() for query, future in going.items()}
 
     def _chain(self, query: str, tasks: Sequence[SliceTask]) -> list[SliceOutcome]:
-        if query not in self.chains:
-            self.chains[query] = ChainState(tasks[0])
+        try:
+            if query not in self.chains:
+                self.chains[query] = ChainState(tasks[0])
+        except Exception as error:  # noqa: BLE001 - whatever a query does is its own failure
+            return [SliceOutcome(error=error_of_query(query, error))]
         return run_chain(tasks, self.chains[query])
 
 
 def run_slices(
     plans: Mapping[str, SlicedPlan], session: SparkSession, folder: Path, settings: HighSettings
-) -> dict[str, list[SliceOutcome] | ValueOverflowError]:
+) -> dict[str, list[SliceOutcome] | LowwaterError]:
     """Evaluates all slices of some queries on one stream of punctuation.
 
     Args:
@@ -128,10 +131,10 @@ def run_slices(
         settings: settings of the run.
 
     Returns:
-        The outcomes of each query in order, or its error, if an integer sum does not fit 64 bits.
+        The outcomes of each query in order, or its error.
 
     Raises:
-        LowwaterError: if the Python of a user or Spark fails.
+        LowwaterError: if Spark fails.
     """
     rows = sum(plan.rows * (PYTHON_ROW_COST if plan.python else 1) for plan in plans.values())
     shares = [(query, task, plan.rows / len(plan.tasks)) for query, plan in plans.items() for task in plan.tasks]
@@ -150,7 +153,7 @@ def run_slices(
             play(queries, folder.name, rows_of.parquet(str(stream)), batches, checkpoint)
     except LowwaterError as error:
         raise batches.error or error from error
-    return {query: batches.overflows.get(query) or batches.outcomes[query] for query in plans}
+    return {query: batches.failures.get(query) or batches.outcomes[query] for query in plans}
 
 
 def _spread(rows: int, warm: bool) -> bool:

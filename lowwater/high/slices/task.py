@@ -12,9 +12,10 @@ from pathlib import Path, PurePath
 
 import numpy as np
 import pyarrow as pa
+from pyspark import TaskContext
 
 from lowwater.catalog.streams import CONTROL, LAST, ROW, TICK
-from lowwater.errors import ValueOverflowError
+from lowwater.errors import LowwaterError, error_of_query
 from lowwater.high.sink.hours import HourFiles, file_columns, file_schema
 from lowwater.high.slices.evaluate import Counts, Evaluation, owned
 from lowwater.high.slices.physical.arrival import ArrivalChain, by_arrival
@@ -97,14 +98,14 @@ class SliceOutcome:
         read: number of LFTA rows read.
         held: number of rows and groups that go on to the next slice.
         points: counts of the operators, see `Counts.points`.
-        error: overflow of an integer sum; the slice then has no result.
+        error: why the slice has no result.
     """
 
     files: dict[str, int] = field(default_factory=dict)
     read: int = 0
     held: int = 0
     points: list[tuple[str, str, Counter[str]]] = field(default_factory=list)
-    error: ValueOverflowError | None = None
+    error: LowwaterError | None = None
 
 
 class ChainState:
@@ -134,27 +135,25 @@ class ChainState:
 
 
 def run_slice(task: SliceTask, chains: ChainState | None = None) -> SliceOutcome:
-    """Evaluates a slice and writes its rows; an overflow is returned, so that other queries go on.
+    """Evaluates a slice and writes its rows; an error is returned, so that other queries go on.
 
     Args:
         task: description of the slice.
         chains: state after the earlier slices; None for independent slices.
 
     Raises:
-        LowwaterError: if the Python of a user fails.
+        OSError: a file cannot be read or written, on an executor: Spark tries the task again.
     """
     try:
         return _evaluated(task, chains)
-    except ValueOverflowError as error:
-        return SliceOutcome(error=error)
+    except Exception as error:
+        if isinstance(error, OSError) and TaskContext.get() is not None:
+            raise
+        return SliceOutcome(error=error_of_query(task.node.query, error))
 
 
 def run_chain(tasks: Sequence[SliceTask], chains: ChainState) -> list[SliceOutcome]:
-    """Evaluates slices of a plan with a state in order; stops at the first overflow.
-
-    Raises:
-        LowwaterError: if groups stay open for too long, or the Python of a user fails.
-    """
+    """Evaluates slices of a plan with a state in order; stops at the first error."""
     outcomes: list[SliceOutcome] = []
     for task in tasks:
         error = outcomes[-1].error if outcomes else None

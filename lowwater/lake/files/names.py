@@ -1,6 +1,7 @@
 """Names of capture files: groups files by link, and finds the pattern and the link's name for every group.
 
-Here patterns are found; `rotation` reads names by a known pattern.
+Here patterns are found, as recorders make names (`parts`); `patterns` reads names by a known pattern. What one name
+leaves open (a fraction or a count, an end or the same date again) all names of a group decide.
 """
 
 from __future__ import annotations
@@ -8,18 +9,14 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import date
+from functools import cached_property
+from typing import Protocol
 
-_DAY = r"(?P<Y>19[7-9]\d|20\d\d)(?P<a>[-_./]?)(?P<m>0[1-9]|1[0-2])(?P=a)(?P<d>0[1-9]|[12]\d|3[01])"
-_CLOCK = (
-    r"(?P<b>[-_T./ ]?)(?P<H>[01]\d|2[0-3])(?:(?P<c>[-_:.]?)(?P<M>[0-5]\d)(?:(?P<e>(?P=c))(?P<S>[0-5]\d))?)?(?P<z>Z?)"
-)
-_DATE = re.compile(rf"(?<!\d){_DAY}(?:{_CLOCK})?(?!\d)")
-_SECONDS = re.compile(r"(?<!\d)1\d{9}(?!\d)")
-_COUNTER = re.compile(r"(?<=[-_.])\d{1,8}(?=[-_.])|(?:(?<=cap)|(?<=capng))\d{0,6}$")
-"""A number that may count files. At the end it may be empty, since the first file of `tcpdump -C` has no number."""
+from lowwater.lake.files.parts import TO, Form, Piece, day_first, fraction_field, packed, parse, plain
+from lowwater.lake.files.patterns import DAYS, MONTHS, is_dated, literal
 
-_PACKED = re.compile(r"\.(?:gz|zst|zstd|xz|lz4|lzma|bz2)$")
 _GAP = "\0"
 """Placeholder for the instant in a name, while the name of the link is derived."""
 
@@ -30,15 +27,23 @@ class LinkFiles:
 
     Attributes:
         link: name for the link.
-        pattern: pattern of the files, as `captures` in the settings; relative like the names.
+        patterns: patterns of the files, as `captures` in the settings; relative like the names.
         names: names of the files, sorted.
-        dated: whether the pattern contains the begin of a file.
     """
 
     link: str
-    pattern: str
+    patterns: tuple[str, ...]
     names: tuple[str, ...]
-    dated: bool
+
+    @property
+    def pattern(self) -> str:
+        """The patterns as one text, to be read by people."""
+        return ", ".join(self.patterns)
+
+    @property
+    def dated(self) -> bool:
+        """Whether every pattern has the begin of a file."""
+        return all(is_dated(pattern) for pattern in self.patterns)
 
 
 @dataclass(frozen=True)
@@ -46,57 +51,113 @@ class NameGroup:
     """Files whose names differ only in their instant, in numbers, and in the compression.
 
     Attributes:
-        counters: file name -> its numbers that may be counters, as texts; equally many for all names.
+        members: file name -> its parts; alike but for their values.
+        fixed: numbers (by index) that tell links apart, so that they stand in the pattern.
     """
 
-    counters: Mapping[str, tuple[str, ...]]
+    members: Mapping[str, tuple[Piece, ...]]
+    fixed: frozenset[int] = frozenset()
 
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the files, sorted."""
-        return tuple(sorted(self.counters))
+        return tuple(sorted(self.members))
 
     @property
-    def differing(self) -> tuple[int, ...]:
-        """Indices of the numbers in which the names differ."""
-        return tuple(
-            at for at, numbers in enumerate(zip(*self.counters.values(), strict=True)) if len(set(numbers)) > 1
+    def weak(self) -> bool:
+        """Whether a reading of the names needs records that confirm it."""
+        return any(piece.weak for piece in next(iter(self.members.values())))
+
+    @cached_property
+    def _rendered(self) -> list[str]:
+        """The pattern of each part."""
+        return _render(list(zip(*self.members.values(), strict=True)), self.fixed)
+
+    @property
+    def shape(self) -> str:
+        """The pattern without a compression."""
+        return "".join(self._rendered)
+
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        """Patterns of the names, one for each compression."""
+        return tuple(self.shape + literal(end) for end in sorted({*map(packed, self.members)}))
+
+    @property
+    def bare(self) -> str:
+        """The first name with placeholders for what differs."""
+        first = self.members[self.names[0]]
+        return "".join(
+            _GAP if re.search(r"(?<!%)(?:%%)*%[^%]|^[*/]+$", pattern) else piece.text
+            for piece, pattern in zip(first, self._rendered, strict=True)
         )
 
-    @property
-    def pattern(self) -> str:
-        """Pattern of the names: `*` for numbers that differ, and at the end if only some files are compressed."""
-        first, differing = self.names[0], set(self.differing)
-        counter = iter(range(len(self.counters[first])))
-        pattern = _COUNTER.sub(lambda match: "*" if next(counter) in differing else match.group(), _plain(first))
-        packed = {match.group() if (match := _PACKED.search(name)) else "" for name in self.names}
-        return pattern.removesuffix("*") + "*" if len(packed) > 1 else pattern + packed.pop()
+    def differing(self, names: Iterable[str]) -> tuple[int, ...]:
+        """Indices of the numbers in which some of the files differ."""
+        wanted = {*names}
+        kept = [at for at, name in enumerate(self.members) if name in wanted]
+        return tuple(
+            number
+            for number, values in enumerate(self._numbers())
+            if len({values[at] for at in kept}) > 1 and number not in self.fixed
+        )
+
+    def only(self, names: Iterable[str]) -> NameGroup:
+        """Some of the files."""
+        return replace(self, members={name: self.members[name] for name in names})
 
     def by(self, places: Sequence[int]) -> list[NameGroup]:
         """Divides the files by the values of the numbers at these indices."""
-        parts: dict[tuple[str, ...], dict[str, tuple[str, ...]]] = defaultdict(dict)
-        for name, numbers in self.counters.items():
-            parts[tuple(numbers[at] for at in places)][name] = numbers
-        return [NameGroup(parts[key]) for key in sorted(parts)]
+        numbers, parts = self._numbers(), defaultdict[tuple[str, ...], list[str]](list)
+        for at, name in enumerate(self.members):
+            parts[tuple(numbers[place][at] for place in places)].append(name)
+        return [replace(self.only(parts[key]), fixed=self.fixed | {*places}) for key in sorted(parts)]
+
+    def _numbers(self) -> list[tuple[str, ...]]:
+        columns = zip(*self.members.values(), strict=True)
+        return [
+            tuple(each.text for each in column)
+            for column in columns
+            if column[0].kind not in ("text", "time", "weekday") and _is_number(column)
+        ]
 
 
-def group_names(names: Iterable[str]) -> list[NameGroup]:
+def group_names(names: Iterable[str], form: Form | None = None) -> list[NameGroup]:
     """Groups names (relative paths with `/`) that differ only in their instant, in numbers and the compression."""
-    groups: dict[str, dict[str, tuple[str, ...]]] = defaultdict(dict)
-    for name in sorted(names):
-        plain = _plain(name)
-        groups[_COUNTER.sub("*", plain)][name] = tuple(_COUNTER.findall(plain))
-    return [NameGroup(members) for members in groups.values()]
+    names = sorted(names)
+    form = form or Form(day_first=day_first(names))
+    groups = _grouped(names, replace(form, weak=False))
+    if form.weak:
+        # A reading that the digits do not prove holds for all files of a recorder, or for none.
+        read = [_grouped(members, form) for members in groups]
+        groups = [better[0] if len(better) == 1 else members for members, better in zip(groups, read, strict=True)]
+    return [NameGroup(members) for members in groups]
 
 
-def name_links(groups: Iterable[NameGroup]) -> list[LinkFiles]:
-    """Finds a link name and a pattern for every group of files."""
-    by_pattern = {group.pattern: group for group in groups}
-    links = _links({pattern: _bare(group) for pattern, group in by_pattern.items()})
-    return [
-        LinkFiles(links[pattern], pattern, group.names, "%" in pattern.replace("%%", ""))
-        for pattern, group in by_pattern.items()
-    ]
+def _grouped(names: Iterable[str], form: Form) -> list[dict[str, tuple[Piece, ...]]]:
+    groups: dict[str, dict[str, tuple[Piece, ...]]] = defaultdict(dict)
+    for name in names:
+        pieces = tuple(parse(plain(name), form))
+        groups["\0".join(piece.key for piece in pieces)][name] = pieces
+    return [*groups.values()]
+
+
+class Group(Protocol):
+    """Files of a link, with their patterns."""
+
+    @property
+    def names(self) -> tuple[str, ...]: ...
+    @property
+    def patterns(self) -> tuple[str, ...]: ...
+    @property
+    def bare(self) -> str: ...
+
+
+def name_links(groups: Iterable[Group]) -> list[LinkFiles]:
+    """Finds a link name and the patterns for every group of files."""
+    by_patterns = {group.patterns: group for group in groups}
+    links = link_names({patterns: group.bare for patterns, group in by_patterns.items()})
+    return [LinkFiles(links[patterns], patterns, group.names) for patterns, group in by_patterns.items()]
 
 
 def files_by_link(names: Iterable[str]) -> list[LinkFiles]:
@@ -109,56 +170,180 @@ def files_by_link(names: Iterable[str]) -> list[LinkFiles]:
     return name_links(group_names(names))
 
 
-def _plain(name: str) -> str:
-    """Returns the pattern of a name, without its compression."""
-    return _PACKED.sub("", _pattern(name)[0])
+# -- the names of a group
 
 
-def _bare(group: NameGroup) -> str:
-    """Returns the first name of a group with placeholders for instants, and for numbers in which its names differ."""
-    bare, count = _PACKED.sub("", _pattern(group.names[0])[1]), iter(range(1 << 30))
-    differing = set(group.differing)
-    return _COUNTER.sub(lambda match: _GAP if next(count) in differing else match.group(), bare)
+Column = tuple[Piece, ...]
+"""One part of all names of a group."""
+
+_COARSE = "sYymbBdjpHIMS"
 
 
-def _pattern(name: str) -> tuple[str, str]:
-    """Returns the pattern of a name, and the name with placeholders for its instants."""
-    escaped = name.replace("%", "%%")
-    if _DATE.search(escaped):
-        return _DATE.sub(_fields, escaped), _DATE.sub(_GAP, escaped)
-    return _SECONDS.sub("%s", escaped), _SECONDS.sub(_GAP, escaped)
+def _render(columns: Sequence[Column], fixed: frozenset[int]) -> list[str]:
+    """The pattern of each part."""
+    patterns, numbers = list[str](), 0
+    begins = dict[str, tuple[str, ...]]()  # field -> its texts
+    in_folder = False  # whether a time stands in a folder, which a time in the name below may say better
+    ending = False
+    for at, column in enumerate(columns):
+        kind, first = column[0].kind, column[0]
+        if kind == "text":
+            patterns.append(literal(first.text))
+            in_folder = in_folder or ("/" in first.text and any(each[0].kind == "time" for each in columns[:at]))
+        elif kind == "weekday":
+            patterns.append("")  # the date may come later
+        elif kind == "time":
+            place = _place(columns, at, begins)
+            if place == "else" and in_folder:
+                for before in (number for number in range(at) if columns[number][0].kind == "time"):
+                    patterns[before] = _anything(columns[before])
+                begins, place, ending = {}, "begin", False
+            place = "else" if place == "end" and ending else place
+            ending = ending or place == "end"
+            if place == "begin" and not ending:
+                begins |= {name: tuple(piece.values[name] for piece in column) for name in first.values}
+            zone_of_end = ending and not first.values.keys() - {"z", "Z"}
+            patterns.append(_anything(column) if place == "else" else first.as_fields(place == "end" or zone_of_end))
+        else:
+            if is_number := _is_number(column):
+                patterns.append(_number_pattern(column, numbers in fixed))
+                numbers += 1
+            if not is_number:
+                patterns.append(_below_second(column, ending))
+                ending = ending or "%E" in patterns[-1]
+    for at, column in enumerate(columns):
+        if column[0].kind == "weekday":
+            patterns[at] = _weekday_pattern([piece.text for piece in column], begins)
+    return patterns
 
 
-def _fields(match: re.Match[str]) -> str:
-    parts = match.groupdict()
-    text = f"%Y{parts['a']}%m{parts['a']}%d"
-    for mark, field in (("b", "H"), ("c", "M"), ("e", "S")):
-        text += f"{parts[mark] or ''}%{field}" if parts[field] else ""
-    return text + (parts["z"] or "")
+def _anything(column: Column) -> str:
+    """Wildcards in place of a time that is neither the begin nor the end, one for each folder."""
+    return re.sub(r"[^/]+", "*", column[0].text)
 
 
-def _links(bare: dict[str, str]) -> dict[str, str]:
-    """Names the link of every pattern: after its files, its folder, or both, whichever gives different names."""
-    files = {pattern: text.rpartition("/")[2] for pattern, text in bare.items()}
-    stems = {pattern: _word(_stem(_COUNTER.sub("", text))) for pattern, text in files.items()}
-    numbered = {pattern: _word(_stem(text)) for pattern, text in files.items()}
-    folders = {pattern: _word(text.rpartition("/")[0].replace("/", "_")) for pattern, text in bare.items()}
-    both, all_of_it = (
-        {pattern: _word(f"{folders[pattern]}_{names[pattern]}") for pattern in bare} for names in (stems, numbered)
+def _weekday_pattern(texts: Sequence[str], begins: Mapping[str, tuple[str, ...]]) -> str:
+    """The field of a weekday, where it is that of the date or differs; else the word."""
+    years, months = begins.get("Y"), begins.get("m") or begins.get("b") or begins.get("B")
+    right = bool(years and months and "d" in begins) and all(
+        _is_weekday(text, *date)
+        for text, *date in zip(texts, years or (), months or (), begins.get("d", ()), strict=False)
     )
+    if not right and len({*texts}) == 1:
+        return literal(texts[0])
+    return "%a" if all(len(text) == 3 for text in texts) else "%A" if all(text[-3:] == "day" for text in texts) else "*"
+
+
+def _is_weekday(text: str, year: str, month: str, day: str) -> bool:
+    number = int(month) if month.isdigit() else _ordinal("b", month) + 1
+    try:
+        return DAYS[date(int(year), number, int(day)).weekday()] == text[:3].lower()
+    except ValueError:
+        return False
+
+
+def _place(columns: Sequence[Column], at: int, begins: Mapping[str, tuple[str, ...]]) -> str:
+    """What a time in the names is beside the one before it: `begin`, also again or in part, `end`, or `else`."""
+    fields = columns[at][0].values
+    shared = [name for name in _COARSE if name in fields and name in begins]
+    values = {name: tuple(piece.values[name] for piece in columns[at]) for name in fields}
+    if "s" not in fields and "s" in begins:
+        return "else"
+    if all(values[name] == begins[name] for name in shared) and not (shared and _behind_to(columns, at)):
+        return "begin"
+    if not _behind_to(columns, at):
+        return "else"
+    dated = fields.keys() & {*"sYymdjbB"}
+    later = all(
+        [_ordinal(name, values[name][row]) for name in shared] >= [_ordinal(name, begins[name][row]) for name in shared]
+        for row in range(len(columns[at]))
+    )
+    same = all(values[name] == begins[name] for name in shared)
+    return "begin" if same and dated else "end" if later or not dated else "else"
+
+
+def _behind_to(columns: Sequence[Column], at: int) -> bool:
+    """Whether only the words between a begin and an end stand between a time and the one before it."""
+    between = ""
+    for column in reversed(columns[:at]):
+        if column[0].kind == "time" and not column[0].values.keys() <= {"z", "Z"}:
+            return TO.fullmatch(between) is not None
+        between = ("" if column[0].kind == "time" else column[0].text) + between
+    return False
+
+
+def _ordinal(name: str, text: str) -> int:
+    if name in "bB":
+        return MONTHS.index(text[:3].lower())
+    return "ap".index(text[0].lower()) if name == "p" else int(text)
+
+
+def _is_number(column: Column) -> bool:
+    """Whether a part is a number that counts or names something, and nothing of a time."""
+    kind, texts = column[0].kind, [piece.parts[-1][1] for piece in column]
+    if kind == "number":
+        return True
+    if kind == "count":
+        return not _is_fraction(texts)
+    gap = column[0].parts[0][1]
+    return not (gap != "-" and _is_fraction(texts)) and not (gap in "-_" and all(map(_is_clock, texts)))
+
+
+def _is_fraction(texts: Sequence[str]) -> bool:
+    """Whether digits behind a second are a fraction of it: of one length, and nowhere near a count of the files."""
+    return (
+        len({len(text) for text in texts}) == 1
+        and len(texts[0]) in (3, 6, 9)
+        and max(map(int, texts)) > 2 * len(texts) + 10
+    )
+
+
+def _is_clock(text: str) -> bool:
+    return re.fullmatch(r"(?:[01]\d|2[0-3])[0-5]\d[0-5]\d", text) is not None
+
+
+def _number_pattern(column: Column, fixed: bool) -> str:
+    texts = [piece.text for piece in column]
+    if column[0].kind == "count":
+        return literal(texts[0]) if fixed else "%c" if any(texts) else ""
+    gap, digits = ("", texts[0]) if column[0].kind == "number" else (column[0].parts[0][1], column[0].parts[1][1])
+    padded = len(digits) > 2 and digits[0] == "0"
+    counts = not fixed and (len(set(texts)) > 1 or padded)
+    return gap + (digits if not counts else "%n" if all(piece.parts[-1][1].isdigit() for piece in column) else "*")
+
+
+def _below_second(column: Column, ending: bool) -> str:
+    """The pattern of digits behind a second: a fraction of it, or the clock of the end."""
+    *gaps, (_, digits) = column[0].parts
+    gap = literal(gaps[0][1]) if gaps else ""
+    if gap in ("-", "_") and all(_is_clock(piece.parts[-1][1]) for piece in column):
+        return f"{gap}%n" if ending else f"{gap}%EH%EM%ES"
+    return f"{gap}{'%E' if ending else '%'}{fraction_field(digits)}"
+
+
+# -- the names of links
+
+
+def link_names(bare: Mapping[tuple[str, ...], str]) -> dict[tuple[str, ...], str]:
+    """Names the link of every group: after its files, its folder, or both, whichever gives different names."""
+    bases = {key: text.rpartition("/")[2] for key, text in bare.items()}
+    stems = {key: _word(_stem(re.sub(r"(?<=[-_.])\d{1,8}(?=[-_.])", "", text))) for key, text in bases.items()}
+    numbered = {key: _word(_stem(text)) for key, text in bases.items()}
+    folders = {key: _word(text.rpartition("/")[0].replace("/", "_")) for key, text in bare.items()}
+    both, all_of_it = ({key: _word(f"{folders[key]}_{names[key]}") for key in bare} for names in (stems, numbered))
     for names in (stems, folders, numbered, both, all_of_it):
         if all(names.values()) and len(set(names.values())) == len(names):
             return names
-    return {pattern: f"link{number}" for number, pattern in enumerate(sorted(bare), 1)}
+    return {key: f"link{number}" for number, key in enumerate(sorted(bare), 1)}
 
 
 def _stem(name: str) -> str:
-    suffixes = "pcap|pcapng|cap|dump|dmp|ntar|snoop|trc|csv|tsv|jsonl|ndjson|json|parquet|log|txt"
+    suffixes = "pcap|pcapng|cap|dump|dmp|ntar|snoop|trc|erf|csv|tsv|jsonl|ndjson|json|parquet|log|txt"
     return re.sub(rf"\.(?:{suffixes})[^.]*(?:\..*)?$", "", name)
 
 
 def _word(text: str) -> str:
     """Converts a text into the name of a link; empty if no character is left."""
-    word = re.sub(r"[^A-Za-z0-9_.-]+", "_", text.replace(_GAP, "_").replace("%%", "_"))
+    word = re.sub(r"[^A-Za-z0-9_.-]+", "_", re.sub(rf"{_GAP}Z(?![A-Za-z])|{_GAP}", "_", text))
     word = re.sub(r"[-_.]{2,}", "_", word).strip("-_.")
     return word if not word or word[0].isalpha() else f"link_{word}"

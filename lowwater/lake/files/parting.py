@@ -1,7 +1,8 @@
 """Division of files with similar names into links: the captures of one link do not overlap in time (SEMANTICS T1).
 
 Between the names and the proposal. A capture of a link begins where another ends, within its disorder. Captures of
-several links, taken at the same time, overlap; a number in their names tells the links apart.
+several links, taken at the same time, overlap; a number in their names tells the links apart. Files whose names differ
+in a word are of one link where each begins as the one before ends (`joining`).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from itertools import combinations, pairwise
 
 from lowwater.instants import SECOND
 from lowwater.lake.files.names import NameGroup
+from lowwater.lake.files.parts import plain
 from lowwater.lake.files.sample import Sample, largest
 
 DISORDER = 10 * SECOND
@@ -25,6 +27,21 @@ Span = tuple[int, int]
 
 
 @dataclass(frozen=True)
+class JoinedGroup:
+    """Files whose names differ in a word, and that are of one link by their times.
+
+    Attributes:
+        names: names of the files, sorted.
+        patterns: their patterns.
+        bare: a name with placeholders for what differs.
+    """
+
+    names: tuple[str, ...]
+    patterns: tuple[str, ...]
+    bare: str
+
+
+@dataclass(frozen=True)
 class LinkGroup:
     """The files of a link.
 
@@ -32,38 +49,45 @@ class LinkGroup:
         group: the files.
         of: pattern of all files with similar names, if these are of several links; else empty.
         mixed: whether its files overlap in time, and no number in their names explains it.
+        notes: other readings of the names, for the user.
     """
 
-    group: NameGroup
+    group: NameGroup | JoinedGroup
     of: str = ""
     mixed: bool = False
+    notes: tuple[str, ...] = ()
 
 
 def split_by_link(group: NameGroup, sample: Sample) -> list[LinkGroup]:
     """Divides the files of a group by link; all are of one link unless captures overlap in time."""
-    names = sample.in_order(group.names)
+    names = _apart(sample.in_order(group.names))
     if len(names) < 2 or not _overlaps(names, sample, sample.spread(names)):
         return [LinkGroup(group)]
     spans = _spans(names, sample)
-    spanned = NameGroup({name: group.counters[name] for name in spans})
-    differing = spanned.differing[:MOST_PLACES]
+    differing = group.differing(spans)[:MOST_PLACES]
     choices = [places for count in range(1, len(differing) + 1) for places in combinations(differing, count)]
-    choices_apart = [divided for places in choices if not _mixed(divided := group.by(places), spans)]
+    disorder = sample.disorder(names)
+    choices_apart = [divided for places in choices if not _mixed(divided := group.by(places), spans, disorder)]
     return (
-        [LinkGroup(members, of=group.pattern) for members in min(choices_apart, key=len)]
+        [LinkGroup(members, of=", ".join(group.patterns)) for members in min(choices_apart, key=len)]
         if choices_apart
         else [LinkGroup(group, mixed=True)]
     )
 
 
-def _mixed(groups: Iterable[NameGroup], spans: Mapping[str, Span]) -> bool:
-    return any(any_overlap(spans[name] for name in group.names if name in spans) for group in groups)
+def _apart(names: Sequence[str]) -> list[str]:
+    """Leaves out a file that lies there compressed, or decompressed, as well."""
+    return list({plain(name): name for name in reversed(names)}.values())[::-1]
 
 
-def any_overlap(spans: Iterable[Span]) -> bool:
+def _mixed(groups: Iterable[NameGroup], spans: Mapping[str, Span], disorder: int) -> bool:
+    return any(any_overlap((spans[name] for name in group.names if name in spans), disorder) for group in groups)
+
+
+def any_overlap(spans: Iterable[Span], disorder: int = 0) -> bool:
     """Whether some files were taken at the same time, and so are of different links."""
     ordered = sorted(spans)
-    return any(_beside(before, after) for before, after in pairwise(ordered))
+    return any(beside(before, after, disorder) for before, after in pairwise(ordered))
 
 
 def overlap(names: Sequence[str], sample: Sample, read: Iterable[str]) -> int:
@@ -79,35 +103,45 @@ def pause(names: Sequence[str], sample: Sample, read: Iterable[str]) -> int:
 def _pauses(names: Sequence[str], sample: Sample, read: Iterable[str]) -> Iterator[int]:
     after = dict(pairwise(names))
     for name in read:
-        span, follower = _span(name, sample), after.get(name)
-        if span and follower and (begins := sample.first(follower)) is not None:
-            yield begins - span[1]
+        found, follower = span(name, sample), after.get(name)
+        if found and follower and (begins := sample.first(follower)) is not None:
+            yield begins - found[1]
 
 
 def _overlaps(names: Sequence[str], sample: Sample, read: Iterable[str]) -> bool:
     """Whether a file among `read` was taken at the same time as the next one, which is read only if they overlap."""
     after = dict(pairwise(names))
     for name in read:
-        span, follower = _span(name, sample), after.get(name)
+        found, follower = span(name, sample), after.get(name)
         begins = sample.first(follower) if follower else None
-        if span and follower and begins is not None and begins < span[1]:
-            beside = _span(follower, sample)
-            if beside and _beside(span, beside):
+        if found and follower and begins is not None and begins < found[1]:
+            other = span(follower, sample)
+            if other and beside(found, other, sample.disorder((name, follower))):
                 return True
     return False
 
 
-def _beside(before: Span, after: Span) -> bool:
+def beside(before: Span, after: Span, disorder: int = 0) -> bool:
+    """Whether two files were taken at the same time.
+
+    Args:
+        before: the file that begins first.
+        after: the other one.
+        disorder: by how much the records of a log are behind, ns, since it writes them when they end; 0 for packets.
+    """
     shared = min(before[1], after[1]) - after[0]
+    if disorder:
+        return shared > max(DISORDER, disorder)
     shorter = min(before[1] - before[0], after[1] - after[0])
     return shared > 0 and (shared > DISORDER or 2 * shared >= shorter)
 
 
 def _spans(names: Sequence[str], sample: Sample) -> dict[str, Span]:
-    return {name: span for name in names if (span := _span(name, sample)) is not None}
+    return {name: found for name in names if (found := span(name, sample)) is not None}
 
 
-def _span(name: str, sample: Sample) -> Span | None:
+def span(name: str, sample: Sample) -> Span | None:
+    """First and largest timestamp of a file, ns; None without a record."""
     facts, first = sample.facts(name), sample.first(name)
     end = largest(facts) if facts else None
     return None if first is None or end is None else (first, end)

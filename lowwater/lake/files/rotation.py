@@ -7,79 +7,42 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from pathlib import Path
-from zoneinfo import ZoneInfo
 
 from lowwater.config import Link, section_of
 from lowwater.errors import ConfigError
-from lowwater.instants import HOUR, SECOND
+from lowwater.lake.files.patterns import NamedTime, named_time, regex_of, wildcard
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.storage.captures import captures_like
-
-_FIELDS = {"Y": r"\d{4}", "m": r"\d\d", "d": r"\d\d", "H": r"\d\d", "M": r"\d\d", "S": r"\d\d", "s": r"\d+"}
-_LEAST = {"Y": 1970, "m": 1, "d": 1, "H": 0, "M": 0, "S": 0}
-DAY = 24 * HOUR
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-def _pieces(pattern: str) -> list[str]:
-    pieces = re.findall(r"%.|[*?]|[^%*?]+|%$", pattern)
-    for piece in pieces:
-        if piece[0] == "%" and piece[1:] not in (*_FIELDS, "%"):
-            raise ConfigError(
-                f"captures = {pattern!r}: unknown field {piece!r}",
-                f"% itself is %%; known are %{', %'.join(_FIELDS)}",
-            )
-    return pieces
-
-
-def _regex(pattern: str) -> re.Pattern[str]:
-    text, seen = "", set[str]()
-    for piece in _pieces(pattern):
-        if piece[0] == "%" and piece != "%%":
-            name = piece[1]
-            text += f"(?P=f{name})" if name in seen else f"(?P<f{name}>{_FIELDS[name]})"
-            seen.add(name)
-        else:
-            text += {"*": "[^/]*", "?": "[^/]", "%%": "%"}.get(piece) or re.escape(piece)
-    return re.compile(text)
 
 
 def declared_coverage(link: Link, path: Path) -> tuple[int, int] | None:
     """Returns the coverage [from, to), ns, of a file according to the settings of its link; None if they do not say.
 
-    The first pattern of `covers` that fits the file name counts, else a pattern of the files and the rotation. If the
-    folder in that pattern has no field, only the file name is compared: files may be ingested from elsewhere.
+    The first pattern of `covers` that fits the file name counts, else a pattern of the files, and there the end in the
+    name before the rotation. Files whose names go on with a count (`%c`) share the coverage of their moment. If the
+    folder in a pattern has no field, only the file name is compared: files may be ingested from elsewhere.
     """
     if (key := covers_key(link, path)) is not None:
         return link.covers[key]
-    if link.captures is None or link.rotation is None:
-        return None
-    matches = (_match(pattern, path) for pattern in link.captures)
+    time = _time(link, path)
+    end = time.until(link.rotation) if time is not None else None
+    return (time.start, end) if time is not None and end is not None else None
+
+
+def _time(link: Link, path: Path) -> NamedTime | None:
+    """Returns what the name of a file says of its time, by the first pattern that fits."""
+    matches = (_match(pattern, path) for pattern in link.captures or ())
     match = next((match for match in matches if match is not None), None)
-    if match is None:
-        return None
-    fields = {key[1]: int(value) for key, value in match.groupdict().items()}
-    if "s" in fields:
-        return fields["s"] * SECOND, fields["s"] * SECOND + link.rotation
-    try:
-        year, month, day, hour, minute, second = (fields.get(key, least) for key, least in _LEAST.items())
-        moment = datetime(year, month, day, hour, minute, second, tzinfo=ZoneInfo(link.timezone))
-        # A day of a time zone may have 23 or 25 hours; an hour always has 60 minutes.
-        days, rest = divmod(link.rotation, DAY)
-        end = _instant(moment + timedelta(days=days)) if not rest else _instant(moment) + link.rotation
-    except (ValueError, OverflowError):  # digits that are no date, for example month 13
-        return None
-    return _instant(moment), end
+    return named_time(match, link.timezone) if match is not None else None
 
 
 def _match(pattern: str, path: Path) -> re.Match[str] | None:
     folder, _, name = pattern.rpartition("/")
-    match = _regex(pattern).fullmatch(str(path.absolute()))
-    return _regex(name).fullmatch(path.name) if match is None and "%" not in folder else match
+    match = regex_of(pattern).fullmatch(str(path.absolute()))
+    return regex_of(name).fullmatch(path.name) if match is None and "%" not in folder else match
 
 
 def covers_key(link: Link, path: Path) -> str | None:
@@ -113,20 +76,10 @@ def _literal(key: str) -> str:
     return key.replace("[", "[[]")
 
 
-def _instant(moment: datetime) -> int:
-    """Converts a moment to ns since the epoch; of an hour that occurs twice in its time zone, the first counts."""
-    since = moment.astimezone(UTC) - _EPOCH
-    return (since.days * 86400 + since.seconds) * SECOND
-
-
-def _wildcard(pattern: str) -> str:
-    return "".join("*" if p[0] == "%" and p != "%%" else p.replace("%%", "%") for p in _pieces(pattern))
-
-
 def files_of(link: Link, start: int, end: int) -> list[Path]:
     """Lists the files whose pattern declares coverage in [start, end), ns, in order of their begin.
 
-    Without a rotation nothing is declared, and all files of the pattern are listed.
+    Without a rotation, or an end in the names, nothing is declared, and all files of the pattern are listed.
 
     Raises:
         ConfigError: if the link has no pattern, or its pattern has an unknown field.
@@ -134,10 +87,11 @@ def files_of(link: Link, start: int, end: int) -> list[Path]:
     if link.captures is None:
         raise ConfigError("the link has no pattern of its files", "set captures in its section of lowwater.toml")
     dated = []
-    for path in dict.fromkeys(path for pattern in link.captures for path in captures_like(_wildcard(pattern))):
-        coverage = declared_coverage(link, path)
-        if coverage is None and link.rotation is None:
+    found = (path for pattern in link.captures for path in captures_like(wildcard(pattern)) if _match(pattern, path))
+    for path in dict.fromkeys(found):
+        span = declared_coverage(link, path)
+        if span is None and link.rotation is None:
             dated.append((0, str(path), path))
-        elif coverage is not None and coverage[0] < end and coverage[1] > start:
-            dated.append((coverage[0], str(path), path))
+        elif span is not None and span[0] < end and span[1] > start:
+            dated.append((span[0], str(path), path))
     return [path for *_, path in sorted(dated)]

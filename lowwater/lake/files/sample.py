@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
+from lowwater.capture.doubts import doubts
 from lowwater.capture.formats.header import open_capture
 from lowwater.capture.formats.scan import STAMP
 from lowwater.capture.inspect import CaptureFacts, inspect_times
@@ -36,7 +37,8 @@ class Sample:
         folder: the folder.
         count: number of files of a link to read to the end, at least 2: the first, the last, and some between them.
         progress: called with the name of the file that is being read.
-        skipped: file that is no capture -> reason.
+        skipped: file that is no capture, or left out -> reason.
+        copies: file with the bytes of another one with a like name -> that file.
         records: file of records that are no packets -> the protocol by which it is read.
     """
 
@@ -44,6 +46,7 @@ class Sample:
     count: int
     progress: Callable[[str], None] = lambda text: None
     skipped: dict[str, str] = field(default_factory=dict)
+    copies: dict[str, str] = field(default_factory=dict)
     records: dict[str, RecordProposal | LogProposal] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -160,10 +163,16 @@ class Sample:
                 path = self.folder / name
                 return inspect_records(path, proposal.options, self._jump(proposal), Link().skew)
             open_capture(self.folder / name)
-            return inspect_times(self.folder / name, Link().jump, Link().skew)
+            return _as_it_looks(inspect_times(self.folder / name, Link().jump, Link().skew))
         except CaptureError as error:
             self.skipped.setdefault(name, error.message)
             return None
+
+    def disorder(self, names: Sequence[str]) -> int:
+        """Returns twice how far the records of logs are behind, ns: a tool writes a record when it ends; else 0."""
+        logs = [name for name in names if isinstance(self.records.get(name), LogProposal)]
+        late = [one.lateness.largest for name in logs if (facts := self.facts(name)) for one in facts.interfaces]
+        return 2 * max(late, default=0)
 
     def spread(self, names: Sequence[str]) -> list[str]:
         """Selects the first name, the last one, and some between them."""
@@ -174,9 +183,21 @@ class Sample:
         return [names[round(number * step)] for number in range(count)]
 
     def in_order(self, names: Sequence[str]) -> list[str]:
-        """Returns the files with a record, in the order of their first timestamp."""
-        firsts = {name: first for name in names if (first := self.first(name)) is not None}
+        """Returns the files with a record, without copies of others, in the order of their first timestamp."""
+        wanted = {*names}
+        own = [name for name in names if self.copies.get(name) not in wanted]
+        firsts = {name: first for name in own if (first := self.first(name)) is not None}
         return sorted(firsts, key=lambda name: (firsts[name], name))
+
+
+def _as_it_looks(facts: CaptureFacts) -> CaptureFacts:
+    """Reads a capture again by another unit of its times, if the one that it says is impossible and that one is not."""
+    for doubt in doubts(facts):
+        if doubt.impossible and doubt.resolution:
+            other = inspect_times(facts.path, Link().jump, Link().skew, doubt.resolution)
+            if other.summary.packets and not any(later.impossible for later in doubts(other)):
+                return replace(other, doubted=doubt.words)
+    return facts
 
 
 def earliest(facts: CaptureFacts, skew: int) -> int | None:

@@ -7,7 +7,7 @@ names, sizes and times decide.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lowwater.capture.content.retention import ContentOptions
@@ -16,7 +16,7 @@ from lowwater.config import FILE_NAME, Config, Link
 from lowwater.errors import ConfigError
 from lowwater.lake.files.rotation import declared_coverage, files_of
 from lowwater.lake.ingestion.record_options import record_options
-from lowwater.lake.ingestion.replacement import LedgerFile, LedgerFiles
+from lowwater.lake.ingestion.replacement import LedgerFile, LedgerFiles, lies_there
 from lowwater.lake.layout import Lake
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.storage.captures import capture_path
@@ -91,6 +91,10 @@ def _of_link(lake: Lake, config: Config, name: str, files: Sequence[Path]) -> Ar
         capture_path(ledger_file.row.path).absolute(): ledger_file
         for ledger_file in LedgerFiles(lake, name, name.partition("/")[0]).all
     }
+    for ledger_file in [file for file in ledger_files.values() if file.copies and lies_there(file)]:
+        for path, copy in ledger_file.row.copied_to.items():
+            rows = (replace(row, path=path, bytes=copy.bytes, ingested_at=copy.seen_at) for row in ledger_file.rows)
+            ledger_files.setdefault(capture_path(path).absolute(), LedgerFile(tuple(rows)))
     options = record_options(config, name) or ContentOptions.of(settings)
     unchanged = {path for path in files if _unchanged(path, ledger_files.get(path.absolute()), settings, options)}
     assert settings.captures is not None

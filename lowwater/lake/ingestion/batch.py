@@ -1,4 +1,4 @@
-"""An ingest of several files: the tasks that each needs, and the commits once its tasks are done.
+"""An ingest of several files: the tasks that each needs, and the commits once the tasks of a portion of files are done.
 
 Between `ingest`, which holds the lock of the link, and the tasks (`survey`, `packing`).
 """
@@ -12,7 +12,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from lowwater.capture.content.retention import ContentOptions
+from lowwater.capture.doubts import subsecond_words
 from lowwater.capture.formats.division import CaptureChunk
 from lowwater.capture.records.facts import CaptureSummary, InterfaceSummary
 from lowwater.capture.tables.reader import RECORD_KINDS, TableOptions
@@ -22,13 +26,22 @@ from lowwater.instants import format_instant
 from lowwater.lake.ingestion.handover import send
 from lowwater.lake.ingestion.interfaces import link_names, merge_summaries
 from lowwater.lake.ingestion.packing import FILE_ROWS, PackResult, PackTask, not_written
-from lowwater.lake.ingestion.replacement import Coverage, LedgerFile, LedgerFiles, is_path_of, span, version_of
+from lowwater.lake.ingestion.replacement import (
+    Coverage,
+    LedgerFile,
+    LedgerFiles,
+    is_path_of,
+    lies_there,
+    span,
+    version_of,
+)
 from lowwater.lake.ingestion.survey import FailedTask, Survey, SurveyRun, SurveyTask, survey
 from lowwater.lake.ingestion.tasks import Runner, on_threads
-from lowwater.lake.ledgers.captures import Capture, put_malformed
+from lowwater.lake.ledgers.absent import absent_words
+from lowwater.lake.ledgers.captures import Capture, malformed_rows
 from lowwater.lake.ledgers.outside import attempt_paths, strays
 from lowwater.lake.packets import PacketFiles
-from lowwater.lake.tables import DataFile, swap_files
+from lowwater.lake.tables import DataFile, append_rows, swap_files
 from lowwater.storage.paths import locals_of
 
 CHUNK_BYTES = 8 << 20
@@ -36,6 +49,10 @@ CHUNK_BYTES = 8 << 20
 
 TASK_ROWS = FILE_ROWS // 2
 """Approximate number of records of a task."""
+
+MOST_FILES, MOST_BYTES = 1_000, 64 << 20
+"""Captures, and their bytes, that become visible in one commit: a commit takes as long as the decoding of some
+megabytes, and what is not committed yet is done again after a crash."""
 
 
 @dataclass(frozen=True)
@@ -48,12 +65,14 @@ class IngestResult:
         state: `added`, `replaced` (another version of the file, or another decoder, max_jump, interfaces, coverage or
             stored content) or `known` (nothing was done).
         note: a note for the user, or an empty string.
+        doubt: of the note, what is doubtful about the times of the file.
     """
 
     path: Path
     captures: tuple[Capture, ...]
     state: str
     note: str = ""
+    doubt: str = ""
 
     @property
     def capture(self) -> Capture:
@@ -78,6 +97,28 @@ class _Work:
     survey: Survey | None = None
     growing: bool = False
     done: list[PackResult | FailedTask] = field(default_factory=list)
+
+
+@dataclass
+class _Portion:
+    """Packed files that wait for their commit.
+
+    Attributes:
+        results: number of the file -> result.
+        files: attempt -> its packet files.
+        damage: attempt -> its malformed rows, schema `MALFORMED`.
+        bytes: bytes of the captures.
+    """
+
+    results: dict[int, IngestResult] = field(default_factory=dict)
+    files: dict[str, list[DataFile]] = field(default_factory=dict)
+    damage: dict[str, pa.Table] = field(default_factory=dict)
+    bytes: int = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it should be committed."""
+        return len(self.results) >= MOST_FILES or self.bytes >= MOST_BYTES
 
 
 class Batch:
@@ -124,6 +165,8 @@ class Batch:
         self._by_hand = by_hand
         self._shared = shared
         self._works: dict[int, _Work] = {}
+        self._packed: set[str] = set()
+        self._portion = _Portion()
         self._duplicates: list[tuple[int, Survey]] = []
 
     def tasks(self, runner: Runner) -> Iterator[PackTask]:
@@ -147,10 +190,15 @@ class Batch:
                 yield from self._tasks_of(number, result)
 
     def take(self, result: PackResult | FailedTask) -> None:
-        """Takes the result of a task; after the last task of a file, the file becomes visible."""
+        """Takes the result of a task; after the last task of a file, the file waits to become visible with others."""
         work = self._works[result.file]
         work.done.append(result)
         self._settle(result.file, work)
+
+    @property
+    def settled(self) -> int:
+        """Number of files that are in the lake, wait for their commit, or were refused."""
+        return len(self.results) + len(self._portion.results) + len(self.errors)
 
     def rest(self) -> Iterator[PackTask]:
         """Settles files with the same bytes as another file of the batch; yields tasks of those that must be packed."""
@@ -160,14 +208,23 @@ class Batch:
 
     def _update_known(self, number: int, file_survey: Survey) -> bool:
         """Returns whether the lake has the file as it would be packed now; if so, only its coverage is updated."""
-        same = self._ledger.same(file_survey.sha256, self._coverage[number])
+        same = self._ledger.same(file_survey.path, file_survey.sha256, file_survey.identity, self._coverage[number])
         if same is None or not same.fits(self._settings, self._content_of(number)):
+            return False
+        if file_survey.index is not None and not same.is_of(
+            self._links_of(file_survey.path, file_survey.index.summary)
+        ):
             return False
         cut = isinstance(self._content, TableOptions) and same.row.growing and not same.row.ended_cleanly
         if cut and not self._is_growing(number, file_survey):
             return False  # its last line has no end, and none comes
         self._redeclare(number, file_survey, same)
         return True
+
+    def _links_of(self, path: Path, facts: CaptureSummary) -> list[str]:
+        """Returns the link of each interface of a capture."""
+        names = [part.interface.name for part in facts.interfaces]
+        return link_names(self._ledger.link, names, path, self._settings.interfaces == "one")
 
     def _content_of(self, number: int) -> ContentOptions | TableOptions:
         """Returns what is stored of a file; packets without a time begin with the time that it is declared to cover."""
@@ -183,8 +240,8 @@ class Batch:
         return SurveyTask(path, jump, CHUNK_BYTES, content=content)
 
     def _is_packed(self, file_survey: Survey) -> bool:
-        """Whether another file of the batch has these bytes."""
-        return any(work.survey and work.survey.sha256 == file_survey.sha256 for work in self._works.values())
+        """Whether another file of the batch has these bytes, or these records."""
+        return bool({file_survey.sha256, file_survey.identity} & self._packed)
 
     def _are_of_new_lengths(self) -> bool:
         """Whether no two files, here and in the link, have one size: then none is packed twice without its digest."""
@@ -212,7 +269,9 @@ class Batch:
         if file_survey.index is None:
             self._works[number] = work = _Work(uuid.uuid4().hex[:12], tasks=1)
             task = replace(self._task(number, work, None, 0), sha256=file_survey.sha256, bytes=file_survey.bytes)
-            tasks: Iterable[PackTask] = [replace(task, growing=self._is_growing(number, file_survey))]
+            tasks: Iterable[PackTask] = [
+                replace(task, identity=file_survey.identity, growing=self._is_growing(number, file_survey))
+            ]
         else:
             tasks = self._parts(number, file_survey.index.chunks)
         yield from tasks if self._shared is None else self._sent(tasks, file_survey, self._shared)
@@ -221,7 +280,7 @@ class Batch:
     def _sent(self, tasks: Iterable[PackTask], file_survey: Survey, folder: PurePath) -> Iterator[PackTask]:
         for task in tasks:
             try:
-                yield send(task, folder, file_survey.sha256)
+                yield send(replace(task, identity=file_survey.identity), folder, file_survey.sha256)
             except OSError as error:
                 work = self._works[task.file]
                 work.done.append(FailedTask(not_written(self._table, task.path, error), task.file))
@@ -259,16 +318,42 @@ class Batch:
         """Stores the survey of a file, after all of its tasks are known."""
         work = self._works[number]
         work.survey, work.growing = file_survey, self._is_growing(number, file_survey)
+        self._packed |= {file_survey.sha256, file_survey.identity} - {""}
         self._settle(number, work)
 
     def _settle(self, number: int, work: _Work) -> None:
-        """Makes a file visible once it is surveyed and packed."""
+        """Makes a file ready to become visible once it is surveyed and packed."""
         if work.survey is None or len(work.done) < work.tasks:
             return
+        del self._works[number]
         try:
             self._add(number, work, work.survey)
         except LowwaterError as error:
             self.errors.append(error)
+        if self._portion.is_full:
+            self.commit()
+
+    def commit(self) -> None:
+        """Makes the waiting files visible: their packets, then their malformed rows, then their rows of the ledger.
+
+        Readers follow the ledger. So a crash shows all of them or none, and the next ingest clears the rest.
+        """
+        portion, self._portion = self._portion, _Portion()
+        if not portion.results:
+            return
+        lake, attempts = self._ledger.lake, self._ledger.attempts  # one may have replaced another
+        files = [file for attempt, packed in portion.files.items() if attempt in attempts for file in packed]
+        damage = [rows for attempt, rows in portion.damage.items() if attempt in attempts]
+        try:
+            swap_files(self._table, files, lambda table: [], fence=lake.fence)
+            if damage:
+                append_rows(lake.malformed, pa.concat_tables(damage), lake.fence)
+            self._ledger.commit()
+        except LowwaterError as error:
+            self._ledger.undo()
+            self.errors += [error] * len(portion.results)
+            return
+        self.results |= portion.results
 
     def _is_growing(self, number: int, file_survey: Survey) -> bool:
         declared = self._coverage[number]
@@ -276,7 +361,7 @@ class Batch:
         return self._growing or file_survey.grew or (declared is not None and declared[0] <= now < declared[1])
 
     def _redeclare(self, number: int, file_survey: Survey, old: LedgerFile) -> None:
-        """Updates the declared coverage of a file with unchanged records, if it differs."""
+        """Updates what the ledger says of a file whose records it has: declared coverage, place, and copies."""
         declared_now, keeps_declared = self._coverage[number], bool(old.row.by_hand) and not self._by_hand
         by_hand = self._by_hand or (old.row.by_hand if declared_now is None else keeps_declared)
         if self._by_hand:
@@ -285,33 +370,50 @@ class Batch:
             declared = old.declaring(declared_now)
         else:
             declared = old.row.declared if keeps_declared else declared_now or old.row.declared
-        new = old.covering(declared, self._is_growing(number, file_survey), by_hand)
-        if (
+        note = f"ingested already as {old.row.path}"
+        here, growing = old, self._is_growing(number, file_survey)
+        if old.row.file_digest != file_survey.sha256:
+            note = f"one capture with {old.row.path}, which has the same records"
+            here = old.with_copy(file_survey.path, file_survey.sha256, file_survey.bytes, time.time_ns())
+            growing = bool(old.row.growing)
+        elif not is_path_of(file_survey.path, old) and not lies_there(old):
+            note = f"it was {old.row.path}"
+            here = old.at(file_survey.path)
+        new = here.covering(declared, growing, by_hand)
+        covers_same = (
             new.covers == old.covers
             and new.row.declared == old.row.declared
             and new.row.growing == bool(old.row.growing)
             and bool(by_hand) == bool(old.row.by_hand)
-        ):
-            note_kept = (
-                f"; {_coverage_kept(declared)}" if keeps_declared and declared and declared != declared_now else ""
-            )
-            note = f"ingested already as {old.row.path}{note_kept}"
-            self.results[number] = IngestResult(file_survey.path, old.rows, "known", note)
+        )
+        if covers_same:
+            new = here
+            note += f"; {_coverage_kept(declared)}" if keeps_declared and declared and declared != declared_now else ""
+        else:
+            note = f"now covers {span(new.row)}"
+        result = IngestResult(file_survey.path, new.rows, "known" if covers_same else "replaced", note)
+        if new == old:
+            self.results[number] = result
             return
-        packets = PacketFiles.of_table(self._table)
-        new = LedgerFile(tuple(_counted(row, attempt_paths(packets, row)) for row in new.rows))
+        if not covers_same:
+            if old.row.attempt in self._portion.files:
+                self.commit()
+                if old.row.attempt not in self._ledger.attempts:
+                    return  # the commit failed, which is told
+            packets = PacketFiles.of_table(self._table)
+            new = LedgerFile(tuple(_counted(row, attempt_paths(packets, row)) for row in new.rows))
         try:
             self._ledger.put(new, self._settings, 0)
         except LowwaterError as error:
             self.errors.append(error)
             return
-        self.results[number] = IngestResult(file_survey.path, new.rows, "replaced", f"now covers {span(new.row)}")
+        self._portion.results[number] = replace(result, captures=new.rows)
 
     def _add(self, number: int, work: _Work, survey: Survey) -> None:
         failed = next((result for result in work.done if isinstance(result, FailedTask)), None)
         if failed is not None:
             raise failed.error
-        lake, done = self._ledger.lake, [result for result in work.done if isinstance(result, PackResult)]
+        done = [result for result in work.done if isinstance(result, PackResult)]
         if survey.index is not None:
             facts, damage = survey.index.summary, survey.damage
         else:
@@ -321,36 +423,56 @@ class Batch:
             replace(interface, undecoded=sum(packed.undecoded.get(interface.interface.index, 0) for packed in done))
             for interface in facts.interfaces
         ]
+        identity = survey.identity or facts.identity
+        facts, links = replace(facts, identity=identity), self._links_of(survey.path, facts)
+        same = self._ledger.same(survey.path, facts.sha256, identity, self._coverage[number])
+        if (
+            same is not None
+            and same.row.file_digest != facts.sha256
+            and same.is_of(links)
+            and same.fits(self._settings, self._content_of(number))
+        ):
+            # A compressed capture is known by its records only now. What was packed is removed with the next cleaning.
+            self._redeclare(number, survey, same)
+            return
         try:
             files = [
-                (at, packed_file.of(facts.sha256, self._table)) for packed in done for at, packed_file in packed.files
+                (name, packed_file.of(identity, self._table)) for packed in done for name, packed_file in packed.files
             ]
         except OSError as error:
             raise not_written(self._table, survey.path, error) from error
         names = [part.interface.name for part in parts]
-        links = link_names(self._ledger.link, names, survey.path, self._settings.interfaces == "one")
-        if len(parts) > 1 and self._settings.interfaces == "one":
-            joined = merge_summaries(parts, locals_of(self._table / data_file.path for _, data_file in files), damage)
-            parts, damage = [joined.summary], joined.damage
-        rows = [
-            _row(link, survey.path, work, facts, part, len(facts.interfaces) - len(parts) + 1, self._content_of(number))
-            for link, part in zip(links, parts, strict=False)
-        ]
+        one = self._settings.interfaces == "one"
+        link_of = {"" if one else name: link for name, link in zip(names, links, strict=True)}
+        paths: dict[str, list[PurePath]] = {link: [] for link in links}
+        for name, data_file in files:
+            paths[link_of[name]].append(self._table / data_file.path)
+        rows = []
+        for link in paths:
+            of_link = [part for part, own in zip(parts, links, strict=True) if own == link]
+            part = of_link[0]
+            if len(of_link) > 1:
+                marks = pc.is_in(damage.column("interface"), pa.array([each.interface.index for each in of_link]))
+                joined = merge_summaries(of_link, locals_of(paths[link]), damage.filter(marks))
+                part, damage = joined.summary, pa.concat_tables([damage.filter(pc.invert(marks)), joined.damage])
+            count = len({each.interface.name for each in of_link})
+            rows.append(_row(link, survey.path, work, facts, part, count, self._content_of(number), self._ledger.link))
         bare = LedgerFile(tuple(sorted(rows, key=lambda row: row.link)))
         file, note_kept = bare.covering(self._coverage[number], work.growing, self._by_hand), ""
         by_hand = None if self._by_hand else self._ledger.declared_by_hand(file, self._settings, facts.unpacked)
         if by_hand is not None:  # the user need not repeat it for a file that grew or was read again
             file, note_kept = bare.covering(by_hand, work.growing, True), _coverage_kept(by_hand)
-        paths = {link: [self._table / data_file.path for at, data_file in files if links[at] == link] for link in links}
         file = LedgerFile(tuple(_counted(row, paths[row.link]) for row in file.rows))
-        swap_files(
-            self._table, [_of_link(data_file, links[at]) for at, data_file in files], lambda table: [], fence=lake.fence
-        )
-        if damage.num_rows:
-            put_malformed(lake, damage, links, facts.sha256, work.attempt)
         replaced, note = self._ledger.put(file, self._settings, facts.unpacked)
-        notes = "; ".join(text for text in (note, note_kept, _note(file)) if text)
-        self.results[number] = IngestResult(survey.path, file.rows, "replaced" if replaced else "added", notes)
+        beyond = pc.sum(pc.equal(damage.column("reason"), "sub-second")).as_py() or 0
+        doubt = subsecond_words(beyond, file.packets + sum(row.malformed for row in file.rows))
+        notes = "; ".join(text for text in (note, note_kept, _note(file), absent_words(file.row), doubt) if text)
+        portion, state = self._portion, "replaced" if replaced else "added"
+        portion.results[number] = IngestResult(survey.path, file.rows, state, notes, doubt)
+        portion.files[work.attempt] = [_of_link(data_file, link_of[name]) for name, data_file in files]
+        if damage.num_rows:
+            portion.damage[work.attempt] = malformed_rows(damage, links, identity, work.attempt)
+        portion.bytes += facts.bytes
 
 
 def _of_link(file: DataFile, link: str) -> DataFile:
@@ -396,10 +518,11 @@ def _row(
     part: InterfaceSummary,
     interfaces: int,
     content: ContentOptions | TableOptions,
+    source: str,
 ) -> Capture:
     return Capture(
         link=link,
-        capture=facts.sha256,
+        capture=facts.identity,
         path=str(path),
         bytes=facts.bytes,
         format=facts.format,
@@ -433,4 +556,8 @@ def _row(
         kept=str(content),
         key=content.key_digest,
         left_out=json.dumps(dict(facts.blocks)) if isinstance(content, TableOptions) and facts.blocks else None,
+        source=source,
+        sha256=facts.sha256,
+        head=facts.head or None,
+        absent=json.dumps([facts.absent, facts.unknown]) if facts.absent and facts.unknown else None,
     )

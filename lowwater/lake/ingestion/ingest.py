@@ -1,21 +1,20 @@
 """Ingest: the first stage of the pipeline. Tasks survey and decode captures; a commit makes each file visible.
 
-Files of packets and malformed rows are committed under the name of an attempt. Then the rows of `captures` name that
-attempt. Then replaced files are removed. Readers follow the ledger, so a crash between two commits shows either the old
-capture or the new one, and a retry clears the rest.
+Files become visible in portions: their packets and malformed rows are committed under the names of their attempts. Then
+the rows of `captures` name these attempts, in one commit. Then replaced files are removed. Readers follow the ledger,
+so a crash between two commits shows either the old captures of a portion or the new ones, and a retry clears the rest.
 """
 
 from __future__ import annotations
 
-import re
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from lowwater.capture.tables.reader import TableOptions
 from lowwater.cluster import on_cluster
-from lowwater.config import FILE_NAME, LINK_NAME, Config, section_of
+from lowwater.config import FILE_NAME, Config, section_of
 from lowwater.errors import ConfigError, LowwaterError, OverlapError
 from lowwater.lake.files.rotation import declared_coverage
 from lowwater.lake.ingestion.batch import Batch, IngestResult
@@ -25,8 +24,10 @@ from lowwater.lake.ingestion.record_options import record_options
 from lowwater.lake.ingestion.replacement import Coverage, LedgerFiles
 from lowwater.lake.ingestion.tasks import Runner, on_threads
 from lowwater.lake.layout import Lake, make_records_table
+from lowwater.lake.ledgers.shared import shared_notes
 from lowwater.lake.locks import handed_over, hold
 from lowwater.lake.tables import compact
+from lowwater.link_names import FORM, family_of, is_link_name
 from lowwater.storage.captures import capture_path
 
 __all__ = ["IngestResult", "ingest"]
@@ -48,8 +49,9 @@ def ingest(
     growing: bool = False,
     clock: Callable[[], int] = time.time_ns,
     records: TableOptions | None = None,
+    tell: Callable[[str], None] = lambda _: None,
 ) -> list[IngestResult]:
-    """Ingests captures of a link; idempotent by (link, coverage, sha256).
+    """Ingests captures of a link; idempotent by (link, coverage, records).
 
     Equal bytes with packets are one capture of the link, whatever their declared coverage; an empty file is a capture
     for every coverage. A file whose records are there under the same coverage, decoder and effective max_jump adds
@@ -70,6 +72,7 @@ def ingest(
         growing: whether the files are still being written.
         clock: returns the current time, ns.
         records: how the records of the link are read; None for packets, and for the protocol of the settings.
+        tell: is told how many files are done.
 
     Returns:
         A result for every file, in order.
@@ -81,11 +84,8 @@ def ingest(
         OverlapError: if a capture overlaps another by more than the skew of the link (T1).
         LakeError: if the lake cannot be written.
     """
-    if not re.fullmatch(LINK_NAME, link):
-        raise ConfigError(
-            f"{link!r} is not a valid name of a link",
-            "write a letter or '_', then letters, digits, '_', '.', '-', and '/' before an interface",
-        )
+    if not is_link_name(link):
+        raise ConfigError(f"{link!r} is not a valid name of a link", f"write {FORM}")
     paths = [capture_path(path) for path in files]
     settings = config.link(link)
     records = records or record_options(config, link)
@@ -94,7 +94,7 @@ def ingest(
             "--covers FROM/TO declares what one file covers, and TO is after FROM",
             f"write a line for each of several files in {section_of(link, 'covers')} of {FILE_NAME}",
         )
-    family = link.partition("/")[0]
+    family = family_of(link)
     # The lock is held while decoding: a file that the ledger does not name is then the leftover of a dead attempt.
     name = f"ingest of {family}"
     with hold(lake, name, WAIT) as fence, handed_over(lake, name) as shared:
@@ -105,16 +105,46 @@ def ingest(
         clean(lake, family, ledger.attempts)  # its room may be needed
         coverage = [covers or declared_coverage(settings, path) for path in paths]
         far = shared if on_cluster() and runner is not on_threads else None
+        before = {row.link for file in ledger.all for row in file.rows}
         batch = Batch(ledger, settings, paths, coverage, growing, clock, covers is not None, records, far)
         for tasks in (batch.tasks(runner), batch.rest()):
             for result in runner(pack, tasks):
                 batch.take(result)
+                tell(f"{batch.settled:,} of {len(paths):,} files")
+            batch.commit()
         clean(lake, family, ledger.attempts)
         for table in (lake.captures, lake.malformed):
             compact(table)
+    _tell_shared(lake, batch.results)
     if batch.errors:
         _raise(batch.errors, len(paths))
-    return [batch.results[index] for index in range(len(paths))]
+    return [_with_interfaces(batch.results[index], ledger, before) for index in range(len(paths))]
+
+
+def _with_interfaces(result: IngestResult, ledger: LedgerFiles, before: Collection[str]) -> IngestResult:
+    """Adds to the note which interfaces of the link a file does not declare, and which no file declared before (T5)."""
+    own = {row.link for row in result.captures}
+    all_links = {row.link for file in ledger.all if file.source == ledger.link for row in file.rows}
+    missing, new = sorted(name for name in all_links - own if "/" in name), sorted(own - set(before))
+    notes = []
+    if missing and result.state != "known":
+        notes.append(f"it does not declare {_some(missing)}, which other captures have: taken as silent there")
+    if before and (named := [name for name in new if "/" in name and name != ledger.link]):
+        notes.append(f"{_some(named)} is new: taken as silent in the captures that do not declare it")
+    return replace(result, note="; ".join(note for note in (result.note, *notes) if note))
+
+
+def _some(links: Sequence[str]) -> str:
+    return ", ".join(links[:SHOWN]) + (f" and {len(links) - SHOWN:,} more" if len(links) > SHOWN else "")
+
+
+def _tell_shared(lake: Lake, results: dict[int, IngestResult]) -> None:
+    """Adds to the notes of new captures which other links have their records too."""
+    new = {number: result for number, result in results.items() if result.state != "known"}
+    notes = shared_notes(lake, [row for result in new.values() for row in result.captures])
+    for number, result in new.items():
+        texts = {result.note: None, **{notes[row.attempt]: None for row in result.captures if row.attempt in notes}}
+        results[number] = replace(result, note="; ".join(text for text in texts if text))
 
 
 def _raise(errors: list[LowwaterError], files: int) -> None:
@@ -123,7 +153,7 @@ def _raise(errors: list[LowwaterError], files: int) -> None:
         raise errors[0]
     note = "; the others are in the lake" if files > len(errors) else ""
     count = len(errors)
-    *earlier, last = _together(errors)
+    *earlier, last = dict.fromkeys(_together(errors))  # a commit that failed is the error of each of its files
     lines = [f"not ingested: {count} of {files} files{note}", *(str(error) for error in earlier), last.message]
     raise type(last)("\n".join(lines), last.hint) from errors[0]
 

@@ -1,13 +1,12 @@
 """Links of the interfaces of a capture (SEMANTICS T1), and the merging of several interfaces into one link.
 
-The only interface of a capture belongs to its link. Several interfaces become links of their own, `link/name`, unless
-the link has `interfaces = "one"`.
+An interface with a name is the link `link/name`, also if it is the only one of its file; the link has the others.
+Interfaces of one name are one link, as all are with `interfaces = "one"`.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -23,11 +22,10 @@ from lowwater.capture.records.tally import MOST_MEDIANS
 from lowwater.config import section_of
 from lowwater.errors import CaptureError
 from lowwater.lake.ingestion.survey import DAMAGE
+from lowwater.link_names import below, family_of
 
 MOST_INTERFACES = MOST_MEDIANS
 """Most interfaces of a capture that become links: each has a partition of its own in every table."""
-
-_LONGEST = 64
 
 
 def link_names(link: str, names: Sequence[str], path: Path, one: bool) -> list[str]:
@@ -35,58 +33,61 @@ def link_names(link: str, names: Sequence[str], path: Path, one: bool) -> list[s
 
     Args:
         link: link that the capture is ingested for.
-        names: names of its interfaces, as in the file.
+        names: names of its interfaces, as `facts.Interface` has them.
         path: path of the capture, for the message.
-        one: whether several interfaces are one link.
+        one: whether all interfaces are one link.
 
     Raises:
         CaptureError: if there are too many interfaces, or the link is itself the link of an interface.
 
     Example:
         >>> link_names("main", ["eth0", "", "eth0"], Path("a.pcapng"), False)
-        ['main/eth0', 'main/1', 'main/eth0-2']
+        ['main/eth0', 'main', 'main/eth0']
     """
-    if one or len(names) == 1:
+    if one:
         return [link] * len(names)
-    if len(names) > MOST_INTERFACES or "/" in link:
-        family = link.partition("/")[0]
+    several = len(set(names))
+    if several > 1 and (len(names) > MOST_INTERFACES or "/" in link):
+        family = family_of(link)
         why, remedy = f"and {link!r} is the link of one", f"ingest it for link {family!r}"
         if len(names) > MOST_INTERFACES:
             why = f"more than the {MOST_INTERFACES} that may be links"
             remedy = (
                 f'set interfaces = "one" in {section_of(family)} of lowwater.toml, and ingest it for link {family!r}'
             )
-        raise CaptureError(f"{path}: has {len(names)} interfaces, {why}", remedy)
-    links: list[str] = []
-    for index, name in enumerate(names):
-        plain = re.sub(r"[^A-Za-z0-9_.-]", "_", name)[:_LONGEST] or str(index)
-        chosen, count = plain, 1
-        while f"{link}/{chosen}" in links:
-            count += 1
-            chosen = f"{plain}-{count}"
-        links.append(f"{link}/{chosen}")
-    return links
+        raise CaptureError(f"{path}: has {several} interfaces, {why}", remedy)
+    return [below(link, name) for name in names]
 
 
-def merge_batches(batches: Iterable[tuple[Interface, pa.RecordBatch]], clock: int) -> Iterator[pa.RecordBatch]:
-    """Merges batches of several interfaces into batches of one link, in file order.
+def parted(
+    batches: Iterable[tuple[Interface, pa.RecordBatch]], clocks: Mapping[str, int], one: bool
+) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """Merges batches of interfaces that are one link, in file order. Yields the name of the interface with each batch.
 
     Args:
         batches: as from `read_chunk` and `CaptureReader.by_interface`: by record span, and in a span by interface.
-        clock: largest sane timestamp before them over all interfaces, ns.
+        clocks: name -> largest sane timestamp before them over all interfaces of this name, ns.
+        one: whether all interfaces are one link; its name is empty.
     """
-    waiting: list[pa.RecordBatch] = []
-    last = -1
+    now, waiting, last = dict(clocks), dict[str, list[pa.RecordBatch]](), -1
     for interface, batch in batches:
         if interface.index <= last:
-            joined = _in_order(waiting, clock)
-            clock = joined.column("arrival")[-1].as_py()
-            yield joined
-            waiting = []
-        waiting.append(batch)
+            yield from _settled(waiting, now)
         last = interface.index
-    if waiting:
-        yield _in_order(waiting, clock)
+        if one or interface.shared:
+            waiting.setdefault("" if one else interface.name, []).append(batch)
+        else:
+            yield interface.name, batch
+            now[interface.name] = batch.column("arrival")[-1].as_py()
+    yield from _settled(waiting, now)
+
+
+def _settled(waiting: dict[str, list[pa.RecordBatch]], clocks: dict[str, int]) -> Iterator[tuple[str, pa.RecordBatch]]:
+    for name, batches in waiting.items():
+        joined = _in_order(batches, clocks.get(name, -1))
+        clocks[name] = joined.column("arrival")[-1].as_py()
+        yield name, joined
+    waiting.clear()
 
 
 def _in_order(batches: list[pa.RecordBatch], clock: int) -> pa.RecordBatch:
@@ -112,11 +113,11 @@ def merge_summaries(parts: Sequence[InterfaceSummary], files: Sequence[Path], da
 
     Args:
         parts: summaries of the interfaces.
-        files: files with all packets of the capture, in order of position.
-        damage: malformed rows of all interfaces, schema `DAMAGE`.
+        files: files with all packets of these interfaces, in order of position.
+        damage: malformed rows of these interfaces, schema `DAMAGE`.
 
     Returns:
-        A summary under the first interface; its link type is `mixed` if they differ.
+        A summary under the first interface; its link type is `mixed` if they differ, and its name empty.
     """
     rows = _Rows(damage)
     for path in files:
@@ -124,7 +125,9 @@ def merge_summaries(parts: Sequence[InterfaceSummary], files: Sequence[Path], da
             for batch in file.iter_batches(columns=["position", "arrival", "timestamp"], use_threads=False):
                 rows.add(*(column.to_numpy() for column in batch.columns))
     types = {part.interface.link_type for part in parts}
-    head = replace(parts[0].interface, link_type=types.pop() if len(types) == 1 else "mixed", name="")
+    names = {part.interface.name for part in parts}
+    name = names.pop() if len(names) == 1 else ""
+    head = replace(parts[0].interface, link_type=types.pop() if len(types) == 1 else "mixed", name=name)
     summary = InterfaceSummary(
         interface=head,
         packets=sum(part.packets for part in parts),

@@ -22,7 +22,7 @@ from lowwater.config import section_of
 from lowwater.errors import CaptureError, LakeError, LowwaterError
 from lowwater.lake.ingestion.handover import SentPart, received, renamed
 from lowwater.lake.ingestion.hours import by_hour
-from lowwater.lake.ingestion.interfaces import MOST_INTERFACES, merge_batches
+from lowwater.lake.ingestion.interfaces import MOST_INTERFACES, parted
 from lowwater.lake.ingestion.record_files import RecordFile, write_records
 from lowwater.lake.ingestion.survey import DAMAGE, FailedTask, damage_table
 from lowwater.lake.parquet.writer import FileWriter, PageBuffers, UnfinishedFile
@@ -70,11 +70,12 @@ class PackTask:
         path: the capture file.
         attempt: name of the attempt, part of the names of the written files.
         max_jump: max_jump of the link, ns.
-        one: whether several interfaces are one link.
+        one: whether all interfaces are one link.
         content: content that is stored beside the headers; for other records how they are read.
         chunks: successive chunks of a plain file; None for the whole of a compressed file.
         number: number of the first chunk.
         sha256: digest of a compressed file, and of every file that tasks on other machines read.
+        identity: identity of the capture where it is known before, with `sha256`.
         bytes: size of a compressed file.
         growing: whether the file is still being written; of other records, the last line is then left out if it has no
             end, since it may go on.
@@ -92,6 +93,7 @@ class PackTask:
     chunks: tuple[CaptureChunk, ...] | None
     number: int = 0
     sha256: str = ""
+    identity: str = ""
     bytes: int = 0
     growing: bool = False
     sent: SentPart | None = None
@@ -109,7 +111,7 @@ class PackTask:
 
 @dataclass(frozen=True)
 class PackedFile:
-    """A file of packets that lacks the digest of its capture.
+    """A file of packets that lacks the identity of its capture.
 
     Attributes:
         path: path relative to `packets/`.
@@ -123,19 +125,19 @@ class PackedFile:
     file: UnfinishedFile
     bounds: Mapping[str, tuple[int, int]]
 
-    def whole(self, sha256: str, packets: PurePath) -> RecordFile:
+    def whole(self, identity: str, packets: PurePath) -> RecordFile:
         """Does `of`, and returns what its commit needs."""
-        file = self.of(sha256, packets)
+        file = self.of(identity, packets)
         bounds = dict(file.smallest), dict(file.largest)
         return RecordFile(self.path, self.hour, file.rows, file.size, *bounds)
 
-    def of(self, sha256: str, packets: PurePath) -> DataFile:
-        """Adds the digest of the capture, finishes the file and puts it into the table.
+    def of(self, identity: str, packets: PurePath) -> DataFile:
+        """Adds the identity of the capture, finishes the file and puts it into the table.
 
         Raises:
             OSError: if it cannot be written.
         """
-        size = self.file.finish({"capture": sha256})
+        size = self.file.finish({"capture": identity})
         paths.place(packets / self.path)
         smallest, largest = ({name: ends[side] for name, ends in self.bounds.items()} for side in (0, 1))
         return DataFile(self.path, size, self.file.rows, {"hour": str(self.hour)}, smallest, largest)
@@ -147,14 +149,14 @@ class PackResult:
 
     Attributes:
         file: number of the file in this ingest.
-        files: interface number (0 if several interfaces are one) and file; a file for every hour of arrival, in order.
+        files: name of the interface (empty if all are one) and file; a file for every hour of arrival, in order.
         undecoded: interface number -> packets without an IP header.
         summary: summary of a compressed capture; None for chunks.
         damage: malformed rows of a compressed capture, schema `DAMAGE`.
     """
 
     file: int
-    files: tuple[tuple[int, PackedFile | RecordFile], ...]
+    files: tuple[tuple[str, PackedFile | RecordFile], ...]
     undecoded: dict[int, int]
     summary: CaptureSummary | None = None
     damage: pa.Table = field(default_factory=DAMAGE.empty_table)
@@ -180,7 +182,8 @@ def _pack_sent(task: PackTask) -> PackResult:
     finally:
         if file is not None:
             file.unlink(missing_ok=True)
-    whole = tuple((at, packed.whole(task.sha256, task.packets)) for at, packed in result.files)
+    identity = task.identity or (result.summary.identity if result.summary else "")
+    whole = tuple((name, packed.whole(identity, task.packets)) for name, packed in result.files)
     return replace(result, files=whole)
 
 
@@ -195,13 +198,13 @@ def _pack(task: PackTask) -> PackResult:
         return _pack_records(task, task.content)
     writer = _TaskWriter(task, task.content)
     if task.chunks is None:
-        reader = read(task.path, task.max_jump, sha256=task.sha256, content=task.content)
-        writer.write(reader.by_interface(), -1)
+        reader = read(task.path, task.max_jump, sha256=task.sha256, content=task.content, identified=True)
+        writer.write(reader.by_interface(), {})
     else:
         # Batches of interfaces that become one must stay until they are merged.
         memory = None if task.one else _thread_memory.memory
         for chunk in task.chunks:
-            writer.write(read_chunk(chunk, task.content, memory), max(chunk.clocks, default=-1))
+            writer.write(read_chunk(chunk, task.content, memory), _clocks(chunk, task.one))
     writer.finish()
     files, undecoded = tuple(writer.files), writer.undecoded
     if task.chunks is not None:
@@ -213,10 +216,20 @@ def _pack(task: PackTask) -> PackResult:
 
 def _pack_records(task: PackTask, options: TableOptions) -> PackResult:
     name = f"link={safe_name(task.link)}/hour={{hour}}/000000-{{number:06}}-{task.attempt}.parquet"
-    written = write_records(task.path, options, task.max_jump, task.sha256, task.packets, name, task.growing)
+    digests = task.sha256, task.identity
+    written = write_records(task.path, options, task.max_jump, digests, task.packets, name, task.growing)
     if written.summary.bytes != task.bytes:
         raise CaptureError(f"{task.path}: changed while it was read", "ingest it again")
-    return PackResult(task.file, tuple((0, file) for file in written.files), {}, written.summary, written.damage)
+    return PackResult(task.file, tuple(("", file) for file in written.files), {}, written.summary, written.damage)
+
+
+def _clocks(chunk: CaptureChunk, one: bool) -> dict[str, int]:
+    """Name of an interface (empty if all are one) -> largest sane timestamp of such interfaces before a chunk, ns."""
+    clocks: dict[str, int] = {}
+    for interface, clock in zip(chunk.scanner.interfaces, chunk.clocks, strict=False):
+        name = "" if one else interface.name
+        clocks[name] = max(clocks.get(name, -1), clock)
+    return clocks
 
 
 class _HourFile:
@@ -264,41 +277,39 @@ class _TaskWriter:
     """The files of a task: for every interface, the file of its current hour waits for more rows."""
 
     def __init__(self, task: PackTask, content: ContentOptions) -> None:
-        self.files: list[tuple[int, PackedFile]] = []
+        self.files: list[tuple[str, PackedFile]] = []
         self.undecoded: dict[int, int] = {}
         self._task = task
         self._schema = content.schema
-        self._waiting: dict[int, _HourFile] = {}
+        self._waiting: dict[str, _HourFile] = {}
 
-    def write(self, batches: Iterator[tuple[Interface, pa.RecordBatch]], clock: int) -> None:
-        """Writes batches; `clock` is the clock of all interfaces before them, ns."""
-        counted = self._counted(batches)
-        parts = ((0, batch) for batch in merge_batches(counted, clock)) if self._task.one else _numbered(counted)
-        for number, batch in parts:
+    def write(self, batches: Iterator[tuple[Interface, pa.RecordBatch]], clocks: Mapping[str, int]) -> None:
+        """Writes batches; `clocks` has the clock of the interfaces of each name before them, ns."""
+        for name, batch in parted(self._counted(batches), clocks, self._task.one):
             for hour, part in by_hour(batch):
-                self._add(number, hour, part)
+                self._add(name, hour, part)
             waiting = self._waiting.values()
             if sum(file.rows for file in waiting) > MOST_WAITING or sum(file.size for file in waiting) > MOST_BYTES:
                 self._close(max(self._waiting, key=lambda at: (self._waiting[at].size, self._waiting[at].rows)))
 
     def finish(self) -> None:
         """Writes the waiting files."""
-        for number in list(self._waiting):
-            self._close(number)
+        for name in list(self._waiting):
+            self._close(name)
 
-    def _add(self, number: int, hour: int, batch: pa.RecordBatch) -> None:
-        file = self._waiting.get(number)
+    def _add(self, name: str, hour: int, batch: pa.RecordBatch) -> None:
+        file = self._waiting.get(name)
         if file is not None and (file.hour != hour or file.rows >= FILE_ROWS or file.size >= FILE_BYTES):
-            self._close(number)
-        if number not in self._waiting:
-            self._waiting[number] = _HourFile(hour, self._schema)
-        self._waiting[number].add(batch)
+            self._close(name)
+        if name not in self._waiting:
+            self._waiting[name] = _HourFile(hour, self._schema)
+        self._waiting[name].add(batch)
 
-    def _close(self, number: int) -> None:
-        task, file = self._task, self._waiting.pop(number)
+    def _close(self, interface: str) -> None:
+        task, file = self._task, self._waiting.pop(interface)
         name = file_name(task.number, len(self.files), task.attempt)
         path = f"link={safe_name(task.link)}/hour={file.hour}/{name}"
-        self.files.append((number, file.write(task.packets, path)))
+        self.files.append((interface, file.write(task.packets, path)))
 
     def _counted(
         self, batches: Iterator[tuple[Interface, pa.RecordBatch]]
@@ -322,7 +333,3 @@ def file_name(chunk: int, number: int, attempt: str) -> str:
         '000007-000000-0123.parquet'
     """
     return f"{chunk:06}-{number:06}-{attempt}.parquet"
-
-
-def _numbered(batches: Iterator[tuple[Interface, pa.RecordBatch]]) -> Iterator[tuple[int, pa.RecordBatch]]:
-    return ((interface.index, batch) for interface, batch in batches)

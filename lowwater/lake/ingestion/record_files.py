@@ -59,12 +59,12 @@ class RecordFile:
     smallest: dict[str, int]
     largest: dict[str, int]
 
-    def whole(self, sha256: str, table: PurePath) -> RecordFile:
+    def whole(self, identity: str, table: PurePath) -> RecordFile:
         """Returns the file itself: it has its place already."""
         return self
 
-    def of(self, sha256: str, table: PurePath) -> DataFile:
-        """Returns the file for its commit; it has its digest and its place already."""
+    def of(self, identity: str, table: PurePath) -> DataFile:
+        """Returns the file for its commit; it has its identity and its place already."""
         return DataFile(self.path, self.size, self.rows, {"hour": str(self.hour)}, self.smallest, self.largest)
 
 
@@ -88,7 +88,13 @@ def use_pool() -> None:
 
 
 def write_records(
-    path: Path, options: TableOptions, max_jump: int, sha256: str, table: PurePath, name: str, growing: bool = False
+    path: Path,
+    options: TableOptions,
+    max_jump: int,
+    digests: tuple[str, str],
+    table: PurePath,
+    name: str,
+    growing: bool = False,
 ) -> WrittenRecords:
     """Reads a file and writes its records.
 
@@ -96,7 +102,7 @@ def write_records(
         path: the file.
         options: how its records are read.
         max_jump: how far ahead of its neighbours a timestamp may be, ns.
-        sha256: digest of the file.
+        digests: sha256 of the file, and identity of the capture.
         table: directory of the table.
         name: name of the files relative to the table, with `{hour}` and `{number}`.
         growing: whether the file is still being written.
@@ -106,6 +112,7 @@ def write_records(
         OSError: a file cannot be written.
     """
     use_pool()
+    sha256, identity = digests
     reader = RecordReader(path, options, max_jump, sha256, growing, dictionaries=True)
     files: list[Future[RecordFile]] = []
     with ThreadPoolExecutor(1) as pool:
@@ -120,7 +127,7 @@ def write_records(
                         files[-2].result()
                 if writer is None:
                     file = name.format(hour=hour, number=len(files))
-                    writer = _Writer(pool, scratch, table, file, hour, sha256, reader.schema, options.layout.clock)
+                    writer = _Writer(pool, scratch, table, file, hour, identity, reader.schema, options.layout.clock)
                 writer.add(part)
         if writer is not None:
             files.append(writer.close())
@@ -138,7 +145,7 @@ class _Writer:
         table: directory of the table.
         path: path of the file relative to the table.
         hour: hour of the arrival of its records.
-        sha256: digest of their capture.
+        identity: identity of their capture.
         columns: schema of the records.
         clock: column of their clock.
     """
@@ -150,14 +157,15 @@ class _Writer:
         table: PurePath,
         path: str,
         hour: int,
-        sha256: str,
+        identity: str,
         columns: pa.Schema,
         clock: str,
     ) -> None:
         self.hour = hour
         self.rows = 0
         self.size = 0
-        self._pool, self._scratch, self._path, self._target, self._sha256 = pool, scratch, path, table / path, sha256
+        self._pool, self._scratch, self._path, self._target = pool, scratch, path, table / path
+        self._identity = identity
         self._waiting: list[pa.RecordBatch] = []
         self._waiting_rows = self._waiting_bytes = 0
         self._pages: deque[Future[None]] = deque()
@@ -197,7 +205,7 @@ class _Writer:
     def _finish(self) -> RecordFile:
         for page in self._pages:
             page.result()  # raises its error
-        size = self._writer.write(paths.draft(self._target)).finish({"capture": self._sha256})
+        size = self._writer.write(paths.draft(self._target)).finish({"capture": self._identity})
         paths.place(self._target)
         bounds = {name: self._writer.bounds(name) for name in BOUNDED}
         smallest, largest = ({name: ends[side] for name, ends in bounds.items()} for side in (0, 1))

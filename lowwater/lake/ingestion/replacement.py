@@ -5,8 +5,10 @@ Used by ingest, under its lock. A file is the rows of one attempt: one row, or a
 
 from __future__ import annotations
 
+import json
 import shlex
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -17,9 +19,11 @@ from lowwater.config import Link, section_of
 from lowwater.errors import OverlapError
 from lowwater.instants import format_duration, format_instant
 from lowwater.lake.files.rotation import covers_key
+from lowwater.lake.ingestion.lookup import Places, Spans
 from lowwater.lake.ingestion.survey import starts_with
 from lowwater.lake.layout import Lake
-from lowwater.lake.ledgers.captures import Capture, family_captures, put_captures
+from lowwater.lake.ledgers.captures import Capture, CopiedFile, family_captures, put_captures, source_of
+from lowwater.link_names import below, family_of
 from lowwater.storage.captures import capture_path
 
 Coverage = tuple[int, int]
@@ -42,6 +46,11 @@ class LedgerFile:
         return sum(row.packets for row in self.rows)
 
     @property
+    def copies(self) -> Collection[CopiedFile]:
+        """Other files with its records."""
+        return self.row.copied_to.values() if self.row.copies else ()
+
+    @property
     def covers(self) -> Coverage:
         """Coverage in force."""
         return self.row.covers_from, self.row.covers_to
@@ -51,10 +60,19 @@ class LedgerFile:
         """Largest timestamp of the file, ns; None without a record."""
         return max((row.largest for row in self.rows if row.largest is not None), default=None)
 
+    @property
+    def source(self) -> str:
+        """Link that it was ingested for."""
+        return self.row.source or source_of(self.row.link, len(self.rows) > 1)
+
     def fits(self, settings: Link, content: ContentOptions | TableOptions) -> bool:
         """Whether a new ingest would give the same packets, links and stored content."""
-        one, several = settings.interfaces == "one", len(self.rows) > 1
-        interfaces_same = not several if one else (self.row.interfaces or 1) == 1
+        if settings.interfaces == "one":
+            interfaces_same = len(self.rows) == 1 and self.row.link == self.source
+        else:
+            interfaces_same = all((row.interfaces or 1) == 1 and not row.renamed for row in self.rows) and (
+                self.row.source is None or all(row.link == below(self.source, row.interface) for row in self.rows)
+            )
         content_same = (kept_for_rows(self.row.kept), self.row.key or "") == (
             kept_for_rows(str(content)),
             content.key_digest,
@@ -67,6 +85,22 @@ class LedgerFile:
             and self.row.decoder_version == version_of(content)
             and self.row.admits(settings)
         )
+
+    def is_of(self, links: Sequence[str]) -> bool:
+        """Whether its records belong to these links."""
+        return {row.link for row in self.rows} == set(links)
+
+    def at(self, path: Path) -> LedgerFile:
+        """Returns the file at another path."""
+        return LedgerFile(tuple(replace(row, path=str(path)) for row in self.rows))
+
+    def with_copy(self, path: Path, sha256: str, size: int, seen_at: int) -> LedgerFile:
+        """Returns the file with another file that has its records and lies beside it."""
+        known = self.row.copied_to.get(str(path))
+        if known is not None and known.sha256 == sha256:
+            return self
+        copies = json.dumps({**self.row.copied_to, str(path): CopiedFile(sha256, size, seen_at)})
+        return LedgerFile(tuple(replace(row, copies=copies) for row in self.rows))
 
     def declaring(self, declared: Coverage | None) -> Coverage | None:
         """Returns the declared coverage, given what the settings declare for its path.
@@ -122,6 +156,8 @@ def version_of(content: ContentOptions | TableOptions) -> int:
 class LedgerFiles:
     """The files of a link and its interfaces in the ledger, while the lock of their ingest is held.
 
+    Files that are put are here at once, and in the ledger after `commit`.
+
     Args:
         lake: the lake.
         link: link that is ingested.
@@ -131,32 +167,50 @@ class LedgerFiles:
     def __init__(self, lake: Lake, link: str, family: str) -> None:
         self.lake = lake
         self.link = link
+        self._files: dict[str, LedgerFile] = {}
+        self._places: Places[LedgerFile] = Places()
+        self._spans: dict[str, Spans[LedgerFile]] = defaultdict(Spans)
         rows: dict[str, list[Capture]] = {}
         for row in family_captures(lake, family):
             rows.setdefault(row.attempt, []).append(row)
-        self.all = [LedgerFile(tuple(sorted(file_rows, key=lambda row: row.link))) for file_rows in rows.values()]
+        for file_rows in rows.values():
+            self._include(LedgerFile(tuple(sorted(file_rows, key=lambda row: row.link))))
+        self._stored = dict(self._files)
+        self._changed: set[str] = set()
 
     @property
-    def attempts(self) -> set[str]:
-        """Attempts whose packets are visible."""
-        return {file.row.attempt for file in self.all}
+    def all(self) -> list[LedgerFile]:
+        """The files, in no order."""
+        return list(self._files.values())
 
-    def same(self, sha256: str, declared: Coverage | None) -> LedgerFile | None:
-        """Returns the file with these bytes. An empty file may stand for many hours: its coverage must agree (T5)."""
-        for file in self._own_files():
-            if file.row.capture == sha256 and (file.packets or file.row.declared == declared):
-                return file
+    @property
+    def attempts(self) -> Set[str]:
+        """Attempts whose packets are visible, or will be after `commit`."""
+        return self._files.keys()
+
+    def same(self, path: Path, sha256: str, identity: str, declared: Coverage | None) -> LedgerFile | None:
+        """Returns the file with these bytes, or with these records in a file of its own that still lies there.
+
+        An empty file may stand for many hours: its coverage must agree (T5).
+        """
+        for file in filter(self._is_own, self._places.find([("bytes", sha256), ("records", identity)])):
+            if file.packets or file.row.declared == declared:
+                if file.row.file_digest == sha256:
+                    return file
+                equal = file.row.capture == identity or any(copy.sha256 == sha256 for copy in file.copies)
+                if equal and not is_path_of(path, file) and lies_there(file):
+                    return file
         return None
 
     def declared_by_hand(self, new: LedgerFile, settings: Link, unpacked: int) -> Coverage | None:
         """Returns the coverage that `--covers` declared for the file that a new file replaces; None without one."""
-        for file in self._own_files():
+        for file in self._alike(new):
             if file.row.by_hand and file.row.declared and self._replaces(new, file, settings, unpacked) is not None:
                 return file.row.declared
         return None
 
     def put(self, new: LedgerFile, settings: Link, unpacked: int) -> tuple[bool, str]:
-        """Writes a file in the place of the files that it replaces.
+        """Puts a file in the place of the files that it replaces; `commit` writes it.
 
         Args:
             new: the file.
@@ -169,28 +223,78 @@ class LedgerFiles:
         Raises:
             OverlapError: if it overlaps another file by more than the skew.
         """
-        reasons = {file.row.attempt: self._replaces(new, file, settings, unpacked) for file in self._own_files()}
-        replaced = [file for file in self.all if reasons.get(file.row.attempt) is not None]
-        rest = [file for file in self.all if reasons.get(file.row.attempt) is None]
-        _refuse_overlap(new.rows, [row for file in rest for row in file.rows], settings)
-        put_captures(self.lake, new.rows, [row for file in replaced for row in file.rows])
-        self.all = [*rest, new]
-        notes = dict.fromkeys(note for note in reasons.values() if note)
+        alike = [(file, self._replaces(new, file, settings, unpacked)) for file in self._alike(new)]
+        replaced = {file.row.attempt: note for file, note in alike if note is not None}
+        if new.row.attempt in self._files:  # only its coverage is another one
+            replaced.setdefault(new.row.attempt, "")
+        near = {
+            file.row.attempt: file
+            for name in _covered(new)
+            for file in self._spans[name].meeting(*new.covers)
+            if file.row.attempt not in replaced
+        }
+        _refuse_overlap(new, near.values(), settings)
+        for attempt in replaced:
+            self._leave_out(attempt)
+        self._include(new)
+        self._changed |= {new.row.attempt, *replaced}
+        notes = dict.fromkeys(note for note in replaced.values() if note)
         return bool(replaced), "; ".join(notes)
 
-    def _own_files(self) -> list[LedgerFile]:
-        """Returns the files without those of other links of the family, which were ingested for a named interface."""
-        no_interface = "/" not in self.link
-        return [file for file in self.all if (no_interface if len(file.rows) > 1 else file.row.link == self.link)]
+    def commit(self) -> None:
+        """Writes the files that were put since, in the place of those that they replace, in one commit.
+
+        Raises:
+            LakeError: if the ledger cannot be written; `undo` then makes this what is there.
+        """
+        new = [row for attempt in self._changed & self._files.keys() for row in self._files[attempt].rows]
+        old = [row for attempt in self._changed & self._stored.keys() for row in self._stored[attempt].rows]
+        if new or old:
+            put_captures(self.lake, new, old)
+        self._stored = dict(self._files)
+        self._changed.clear()
+
+    def undo(self) -> None:
+        """Takes back what was put since the last commit."""
+        for attempt in self._changed:
+            if attempt in self._files:
+                self._leave_out(attempt)
+            if attempt in self._stored:
+                self._include(self._stored[attempt])
+        self._changed.clear()
+
+    def _include(self, file: LedgerFile) -> None:
+        self._files[file.row.attempt] = file
+        self._places.add(file.row.attempt, file, _keys(file))
+        for name in _covered(file):
+            self._spans[name].add(file.row.attempt, file, *file.covers)
+
+    def _leave_out(self, attempt: str) -> None:
+        file = self._files.pop(attempt)
+        self._places.remove(attempt, _keys(file))
+        for name in _covered(file):
+            self._spans[name].remove(attempt, *file.covers)
+
+    def _alike(self, new: LedgerFile) -> Iterator[LedgerFile]:
+        """Yields the files that a new one may replace: they have its bytes, its name, or its beginning."""
+        return filter(self._is_own, self._places.find(_keys(new, begins=True)))
+
+    def _is_own(self, file: LedgerFile) -> bool:
+        """Whether it is no file of another link of the family, which was ingested for a named interface."""
+        return file.source == self.link
 
     def _replaces(self, new: LedgerFile, old: LedgerFile, settings: Link, unpacked: int) -> str | None:
         """Returns why a file replaces another, for the user; None if it does not."""
         same_path = is_path_of(new.row.path, old)
-        if new.row.capture == old.row.capture:
+        same_bytes = new.row.file_digest == old.row.file_digest
+        if same_bytes or new.row.capture == old.row.capture:
             # An empty file stands for many hours, and replaces another only if the settings now say otherwise of that.
             undeclared = not new.row.by_hand and old.row.by_hand is False and same_path
             stands_for = bool(new.packets) or new.row.declared == old.row.declared or undeclared
-            return "read again: a setting of the link, or the decoder, has changed" if stands_for else None
+            why = "read again: a setting of the link, or the decoder, has changed"
+            if not same_bytes:
+                why = f"it has the same records as {old.row.path}, which it replaces"
+            return why if stands_for else None
         if _begins_alike(new, old, same_path) and _is_prefix(new.row, old.row, unpacked):
             grown = "" if not same_path else ": it has grown"
             return f"it begins with all {old.row.bytes:,} bytes of {old.row.path}, which it replaces{grown}"
@@ -199,9 +303,34 @@ class LedgerFiles:
         return None
 
 
+def _keys(file: LedgerFile, begins: bool = False) -> list[Hashable]:
+    """Returns what a file is looked up by: its records, its bytes and those of its copies, its path, and how it begins:
+    with a record, or without one with its declared begin.
+
+    Args:
+        file: the file.
+        begins: whether the declared begin is a key of a file with records too, since it may begin as an empty one.
+    """
+    firsts = {row.first for row in file.rows if row.first is not None}
+    keys: list[Hashable] = [("records", file.row.capture), ("path", str(capture_path(file.row.path).absolute()))]
+    keys += [("bytes", digest) for digest in {file.row.file_digest, *(copy.sha256 for copy in file.copies)}]
+    keys += [("first", first) for first in firsts]
+    if (begins or not file.packets) and file.row.declared_from is not None:
+        keys.append(("declared", file.row.declared_from))
+    return keys
+
+
 def is_path_of(path: str | Path, file: LedgerFile) -> bool:
     """Whether a file was ingested from this path."""
     return capture_path(path).absolute() == capture_path(file.row.path).absolute()
+
+
+def lies_there(file: LedgerFile) -> bool:
+    """Whether a file lies at the path from which it was ingested, as long as it was."""
+    try:
+        return capture_path(file.row.path).stat().st_size == file.row.bytes
+    except OSError:
+        return False
 
 
 def _declared_alike(new: LedgerFile, old: LedgerFile) -> bool:
@@ -221,43 +350,51 @@ def _begins_alike(new: LedgerFile, old: LedgerFile, same_path: bool) -> bool:
 def _is_prefix(new: Capture, old: Capture, unpacked: int) -> bool:
     """Whether a file, stored or decompressed, begins with all bytes of another file."""
     path = capture_path(new.path)
-    if old.bytes < new.bytes and starts_with(path, old.bytes, old.capture, False):
+    if old.bytes < new.bytes and starts_with(path, old.bytes, old.file_digest, False):
         return True
     packed = bool(new.compression) and not old.compression and old.bytes <= unpacked
-    return packed and starts_with(path, old.bytes, old.capture, True)
+    return packed and starts_with(path, old.bytes, old.file_digest, True)
 
 
 def _overlap(row: Capture, other: Capture) -> int:
     return min(row.covers_to, other.covers_to) - max(row.covers_from, other.covers_from)
 
 
-def _refuse_overlap(rows: Sequence[Capture], others: Sequence[Capture], settings: Link) -> None:
-    by_link = {row.link: row for row in rows}
+def _covered(file: LedgerFile) -> set[str]:
+    """The links that a file covers: that which it was ingested for, with all interfaces, and those of its rows (T5)."""
+    return {file.source, *(row.link for row in file.rows)}
+
+
+def _refuse_overlap(new: LedgerFile, others: Iterable[LedgerFile], settings: Link) -> None:
+    """Refuses a file that overlaps another one of its link, whatever interfaces they declare."""
     for other in others:
-        if (row := by_link.get(other.link)) is not None and (overlap := _overlap(row, other)) > settings.longest_skew:
-            _refuse(row, other, overlap, settings)
+        if (overlap := _overlap(new.row, other.row)) > settings.longest_skew:
+            _refuse(new.source, new.row, other.row, overlap, settings)
 
 
-def _refuse(row: Capture, other: Capture, overlap: int, settings: Link) -> None:
+def _refuse(link: str, row: Capture, other: Capture, overlap: int, settings: Link) -> None:
     shorter = min(row.covers_to - row.covers_from, other.covers_to - other.covers_from)
     key = _shared_key(row, other, settings)
     beside = key is None and 2 * overlap >= shorter
     why = ": they look like captures of several links" if beside else ""
-    hint = several_links(row.link, row.path)
+    hint = several_links(link, row.path)
     if not beside:
-        hint = f"{hint}; or, if its disorder is as long, set skew to no less in {section_of(row.link)}"
+        hint = f"{hint}; or, if its disorder is as long, set skew to no less in {section_of(link)}"
     if key is not None:
-        section = section_of(row.link.partition("/")[0], "covers")
+        section = section_of(family_of(link), "covers")
         why = f": both have their coverage from the line {key!r} of {section}"
         hint = "write a line for each file; where a name fits several, the first counts"
     elif row.first is not None and row.first == other.first:
+        if row.head and row.head == other.head:
+            beside, why = False, ": they begin with the same packets, so one is a part or another version of the other"
+            hint = "move the one with fewer packets out of the files of the link"
         hint = f"if they are two versions of one file, ingest the right one under the name of the other; else {hint}"
     first, second = (f"{capture.path} ({span(capture)})" for capture in (row, other))
     raise OverlapError(
-        f"link {row.link!r}: {first} and {second} overlap by {format_duration(overlap)}, more than the link's skew of "
+        f"link {link!r}: {first} and {second} overlap by {format_duration(overlap)}, more than the link's skew of "
         f"{format_duration(settings.longest_skew)}{why}",
         hint,
-        row.link,
+        link,
         first,
         second,
         beside,

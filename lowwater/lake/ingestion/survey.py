@@ -21,6 +21,7 @@ from lowwater.capture.formats.compression import DecompressedSource, compression
 from lowwater.capture.formats.division import CaptureChunk, CaptureIndex, indexing
 from lowwater.capture.formats.header import FILE_HEADER
 from lowwater.capture.formats.sources import Source, open_source
+from lowwater.capture.identify import digests_of_records
 from lowwater.capture.reader import digest
 from lowwater.capture.records.malformed import REASONS, MalformedRows
 from lowwater.errors import CaptureError, LowwaterError
@@ -80,6 +81,7 @@ class Survey:
     Attributes:
         path: the file.
         sha256: digest of the bytes that were read.
+        identity: identity of the capture (T5); empty for a compressed capture, which is not decoded here.
         bytes: number of bytes that were read.
         grew: whether the file became longer meanwhile.
         index: its chunks and its summary, without malformed rows; None for a compressed file, and one without packets.
@@ -88,6 +90,7 @@ class Survey:
 
     path: Path
     sha256: str
+    identity: str
     bytes: int
     grew: bool
     index: CaptureIndex | None
@@ -129,14 +132,16 @@ def _survey(task: SurveyTask) -> Generator[CaptureChunk, None, Survey]:
     with task.path.open("rb") as file:
         compressed = compression_of(file.read(FILE_HEADER))
     if compressed or task.whole:
-        sha256 = digest(task.path)
-        return Survey(task.path, sha256, before, task.path.stat().st_size > before, None, DAMAGE.empty_table())
+        sha256, identity = digests_of_records(task.path) if task.whole else (digest(task.path), "")
+        grew = task.path.stat().st_size > before
+        return Survey(task.path, sha256, identity, before, grew, None, DAMAGE.empty_table())
     capture_index = yield from indexing(task.path, task.max_jump, task.chunk_bytes, content=task.content)
     grew = max(task.path.stat().st_size, capture_index.summary.bytes) > before
     bare = replace(capture_index, malformed=MalformedRows(task.path))
     return Survey(
         task.path,
         capture_index.summary.sha256,
+        capture_index.summary.identity,
         capture_index.summary.bytes,
         grew,
         bare,

@@ -5,10 +5,11 @@ Written by ingest; read by coverage, the digest, the packet reader and status.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lowwater.config import Link
-from lowwater.documents import stored_object
+from lowwater.documents import stored_object, stored_pair
 from lowwater.lake.datasets import pads
 from lowwater.lake.layout import CAPTURES, MALFORMED, Lake
 from lowwater.lake.opened import ValuesByState, cached_value
@@ -30,6 +31,7 @@ from lowwater.lake.tables import (
     read_rows,
     replace_rows,
 )
+from lowwater.link_names import family_of
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -50,6 +52,14 @@ def left_out_words(counts: Mapping[str, int]) -> str:
     if len(types) > _SHOWN_TYPES:
         words.append(f"{len(types) - _SHOWN_TYPES} more types {sum(counts[name] for name in types[_SHOWN_TYPES:]):,}")
     return f"records of other types are left out: {', '.join(words)}" if words else ""
+
+
+class CopiedFile(NamedTuple):
+    """A file with the records of a capture: its sha256, its size (bytes), and when it was seen (ns)."""
+
+    sha256: str
+    bytes: int
+    seen_at: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,12 +104,49 @@ class Capture:
     late: int | None = None
     by_hand: bool | None = None
     left_out: str | None = None
+    source: str | None = None
+    sha256: str | None = None
+    head: str | None = None
+    copies: str | None = None
+    absent: str | None = None
+
+    @property
+    def file_digest(self) -> str:
+        """sha256 of the file, hex."""
+        return self.sha256 or self.capture
+
+    @property
+    def copied_to(self) -> dict[str, CopiedFile]:
+        """Other files with the same records that lay beside it, by path."""
+        return {path: CopiedFile(*facts) for path, facts in stored_object(self.copies or "{}").items()}
 
     @property
     def left_out_counts(self) -> dict[str, int]:
         """In the log of a tool, the number of the records of each other type."""
         counts: dict[str, int] = stored_object(self.left_out or "{}")
         return counts
+
+    @property
+    def absent_fields(self) -> list[str]:
+        """Fields of the protocol that the file lacks, where it has columns that no field reads."""
+        fields: list[str] = stored_pair(self.absent or "[[], []]")[0]
+        return fields
+
+    @property
+    def unknown_columns(self) -> list[str]:
+        """Columns of the file that no field reads, where it lacks fields."""
+        columns: list[str] = stored_pair(self.absent or "[[], []]")[1]
+        return columns
+
+    @property
+    def renamed(self) -> bool:
+        """Whether it was ingested when single interfaces, and those with unusual names, had other links than now."""
+        if self.source is not None:
+            return False
+        name, tail = self.interface or "", self.link.partition("/")[2]
+        if not tail:  # an interface without a name had its number
+            return self.interfaces in (None, 1) and name not in ("", "0")
+        return name != "" and (name != tail or name.isdigit() or "\ufffd" in name)
 
     @property
     def declared(self) -> tuple[int, int] | None:
@@ -114,7 +161,7 @@ class Capture:
 
     @property
     def order(self) -> tuple[int, str, int]:
-        """Sort key of a link's captures (T1): declared start, else median, then sha256."""
+        """Sort key of a link's captures (T1): declared start, else median, then identity."""
         start = self.declared_from
         if start is None:
             start = self.covers_from if self.median is None else self.median
@@ -141,7 +188,13 @@ class Captures(Sequence[Capture]):
 
     Args:
         rows: the captures, in order.
+
+    Attributes:
+        beside: the other files of the link, which do not declare this interface of it: they cover it too (T5). A row of
+            another interface stands for each.
     """
+
+    beside: Sequence[Capture] = ()
 
     def __init__(self, rows: Iterable[Capture] = ()) -> None:
         self._rows: tuple[Capture, ...] | None = tuple(rows)
@@ -231,9 +284,9 @@ class Captures(Sequence[Capture]):
         if tolerance not in self._joined:
             stretches: list[tuple[int, int]] = []
             ended_well = False  # whether the capture at the end of the last range ended cleanly
-            begins, ends = self._coverage
+            begins, ends, whole = self._covered
             order = np.lexsort((ends, begins))
-            well = self._well[order].tolist()
+            well = (whole[order] > 0).tolist()
             for begin, end, ends_well in zip(begins[order].tolist(), ends[order].tolist(), well, strict=True):
                 if end <= begin:
                     continue
@@ -249,17 +302,35 @@ class Captures(Sequence[Capture]):
     @cached_property
     def begin(self) -> int | None:
         """Begin of the earliest coverage, ns; None without a capture."""
-        return int(self._coverage[0].min()) if self._size else None
+        return int(self._covered[0].min()) if self._size else None
 
     @cached_property
     def end(self) -> int | None:
         """End of the latest coverage, ns; None without a capture."""
-        return int(self._coverage[1].max()) if self._size else None
+        return int(self._covered[1].max()) if self._size else None
 
     @cached_property
     def ends_well(self) -> bool:
         """Whether the capture with the latest coverage is whole."""
-        return bool(np.any(self._well & (self._coverage[1] == (self.end or 0))))
+        return bool(np.any((self._covered[2] > 0) & (self._covered[1] == (self.end or 0))))
+
+    def beyond(self, start: int, end: int) -> NDArray[np.int64]:
+        """Returns the captures with records before `start`, or at or after `end`, ns.
+
+        Returns:
+            shape (3, n): index of each, and the first and the last arrival that a record of it may have, ns.
+        """
+        if (start, end) not in self._beyond:
+            smallest, largest = self._records
+            places = np.flatnonzero((largest >= 0) & ((smallest < start) | (largest >= end)))
+            clocks = np.array(self.clocks, np.int64)[places]
+            arrivals = (np.maximum(stamps[places], clocks) for stamps in (self.numbers("first"), largest))
+            self._beyond[start, end] = np.vstack([places, *arrivals])
+        return self._beyond[start, end]
+
+    @cached_property
+    def _beyond(self) -> dict[tuple[int, int], NDArray[np.int64]]:
+        return {}
 
     @cached_property
     def _joined(self) -> dict[int, list[tuple[int, int]]]:
@@ -284,6 +355,15 @@ class Captures(Sequence[Capture]):
         places: list[int] = np.flatnonzero((smallest < end) & (largest >= start)).tolist()
         return places
 
+    def arriving(self, read_from: int, start: int, end: int) -> list[int]:
+        """Returns the indices of captures with records of [read_from, end), ns, or that may arrive in [start, end)."""
+        (smallest, largest), clocks = self._records, np.array(self.clocks, np.int64)
+        some = smallest < NEVER[0]
+        read = (smallest < end) & (largest >= read_from)
+        arrive = (clocks < end) & (np.maximum(largest, clocks) >= start)
+        places: list[int] = np.flatnonzero(some & (read | arrive)).tolist()
+        return places
+
     def covering(self, start: int, end: int) -> list[int]:
         """Returns the indices of captures whose coverage, or records, meet [start, end), ns."""
         (covers_from, covers_to), (smallest, largest) = self._coverage, self._records
@@ -297,8 +377,9 @@ class Captures(Sequence[Capture]):
         return places
 
     def ending(self, at: int) -> list[Capture]:
-        """Returns the captures whose coverage ends at an instant, ns."""
-        return [self[index] for index in np.flatnonzero(self._coverage[1] == at).tolist()]
+        """Returns the captures, also those beside them, whose coverage ends at an instant, ns."""
+        own = [self[index] for index in np.flatnonzero(self._coverage[1] == at).tolist()]
+        return [*own, *(Captures.of(self.beside).ending(at) if self.beside else ())]
 
     def damaged(self) -> NDArray[np.int64]:
         """Returns where the coverage of captures begins (ns) that are cut, or have malformed records."""
@@ -311,9 +392,11 @@ class Captures(Sequence[Capture]):
         return np.vstack([self.numbers("covers_from"), self.numbers("covers_to")])
 
     @cached_property
-    def _well(self) -> NDArray[np.bool_]:
-        well: NDArray[np.bool_] = (self.numbers("ended_cleanly") > 0) & (self.numbers("growing") == 0)
-        return well
+    def _covered(self) -> NDArray[np.int64]:
+        """Begin and end of the coverage of these captures and of those beside them, and whether each ends well."""
+        well = (self.numbers("ended_cleanly") > 0) & (self.numbers("growing") == 0)
+        own = np.vstack([self._coverage, well])
+        return np.hstack([own, Captures.of(self.beside)._covered]) if self.beside else own
 
     @cached_property
     def _records(self) -> NDArray[np.int64]:
@@ -353,8 +436,12 @@ def read_captures(lake: Lake, links: Iterable[str]) -> dict[str, Captures]:
     A link is read again only if files of it have come or gone.
     """
     with lake_errors(f"{lake.captures}: the table cannot be read"):
-        known = cached_value(lake.captures, "capture files", files_by_link)
-        return {link: _link_captures(lake, link, known.get(link, ())) for link in sorted(set(links))}
+        asked, known = sorted(set(links)), cached_value(lake.captures, "capture files", files_by_link)
+        families: dict[str, list[tuple[str, str]]] = {}
+        for link, files in known.items():
+            families.setdefault(family_of(link), []).extend((link, name) for name in files)
+        read = {name: _family_captures(lake, name, families.get(name, [])) for name in set(map(family_of, asked))}
+        return {link: read[family_of(link)].get(link) or Captures() for link in asked}
 
 
 def files_by_link(table: DeltaTable | None) -> dict[str, tuple[str, ...]]:
@@ -374,12 +461,53 @@ _READ = ValuesByState(512)
 """Captures of links of all lakes of the process."""
 
 
-def _link_captures(lake: Lake, link: str, files: tuple[str, ...]) -> Captures:
-    def read() -> Captures:
-        parts = [(name, pads.field("link") == link) for name in files]
-        return Captures.of_ledger(files_dataset(lake.captures, parts, CAPTURES).to_table())
+def _family_captures(lake: Lake, family: str, files: Sequence[tuple[str, str]]) -> dict[str, Captures]:
+    """Reads the captures of a link and its interfaces, by link; `files` are (link, file of the ledger)."""
 
-    return _READ.get((lake.captures, link), files, read)  # names of files are unique
+    def read() -> dict[str, Captures]:
+        parts = [(name, pads.field("link") == link) for link, name in files]
+        return by_interface(files_dataset(lake.captures, parts, CAPTURES).to_table())
+
+    return _READ.get((lake.captures, family), tuple(name for _, name in files), read)  # names of files are unique
+
+
+def by_interface(rows: pa.Table) -> dict[str, Captures]:
+    """Divides the rows of a link and its interfaces by link, each with the files beside it (T5).
+
+    Args:
+        rows: rows of the ledger, in any order.
+    """
+    links = rows.column("link")
+    captures = {link: Captures.of_ledger(rows.filter(pc.equal(links, link))) for link in pc.unique(links).to_pylist()}
+    if len(captures) < 2:
+        return captures
+    sources, attempts = rows.column("source").to_pylist(), rows.column("attempt").to_pylist()
+    several = {attempt for attempt, count in Counter(attempts).items() if count > 1}
+    files: dict[str, dict[str, int]] = {}
+    for at, (link, source, attempt) in enumerate(zip(links.to_pylist(), sources, attempts, strict=True)):
+        files.setdefault(source or source_of(link, attempt in several), {}).setdefault(attempt, at)
+    for own in captures.values():
+        declaring = set(own.values("attempt"))
+        beside = [
+            at
+            for of_source in files.values()
+            if not declaring.isdisjoint(of_source)
+            for attempt, at in of_source.items()
+            if attempt not in declaring
+        ]
+        if beside:
+            own.beside = Captures.of_ledger(rows.take(pa.array(beside)))
+    return captures
+
+
+def source_of(link: str, several: bool) -> str:
+    """Returns the link that a file was ingested for, where an old ledger does not say.
+
+    Args:
+        link: link of a row of the file.
+        several: whether the file has several rows.
+    """
+    return family_of(link) if several else link
 
 
 def _values(column: Any, size: int, pool: dict[int, int]) -> list[Any]:
@@ -402,49 +530,60 @@ def family_captures(lake: Lake, link: str) -> list[Capture]:
 
 
 def interface_links(links: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """Finds links that stand for their interfaces (T1): they have no captures, but links below them are in `links`.
+    """Finds links that stand for their interfaces (T1): links below them are in `links`, and perhaps they themselves.
 
     Example:
-        >>> interface_links(["a/eth0", "a/eth1", "b", "b/eth0"])
-        {'a': ('a/eth0', 'a/eth1')}
+        >>> interface_links(["a/eth0", "a/eth1", "b", "b/eth0", "c"])
+        {'a': ('a/eth0', 'a/eth1'), 'b': ('b', 'b/eth0')}
     """
-    names = set(links)
-    parents = {link.partition("/")[0] for link in names} - names
-    return {
-        parent: tuple(sorted(link for link in names if link.startswith(f"{parent}/"))) for parent in sorted(parents)
-    }
+    families: dict[str, list[str]] = {}
+    for link in sorted(set(links)):
+        families.setdefault(family_of(link), []).append(link)
+    return {family: tuple(members) for family, members in families.items() if members != [family]}
+
+
+def standing_for(name: str, links: Sequence[str]) -> list[str]:
+    """Returns the links that a name stands for: the link, and those of its interfaces; none without captures.
+
+    Example:
+        >>> standing_for("a", ["a/eth0", "a/eth1", "b"]), standing_for("c", ["b"])
+        (['a/eth0', 'a/eth1'], [])
+    """
+    return [link for link in links if link == name or link.startswith(f"{name}/")]
 
 
 def put_captures(lake: Lake, rows: Sequence[Capture], replaced: Sequence[Capture] = ()) -> None:
-    """Writes ledger rows in the place of others, in one commit."""
-    both = [*rows, *replaced]
-    links, attempts = (", ".join(quote(text) for text in sorted({getattr(row, name) for row in both})) for name in _KEY)
+    """Writes ledger rows in the place of others, in one commit. Without others, no row of the ledger is read."""
     columns = [pa.array([getattr(row, column.name) for row in rows], column.type) for column in CAPTURES]
     table = pa.Table.from_arrays(columns, schema=CAPTURES)
+    if not replaced:
+        append_rows(lake.captures, table, lake.fence)
+        return
+    both = [*rows, *replaced]
+    links, attempts = (", ".join(quote(text) for text in sorted({getattr(row, name) for row in both})) for name in _KEY)
     # The rows satisfy the predicate by their own attempt, as Delta demands.
     replace_rows(lake.captures, table, f"link IN ({links}) AND attempt IN ({attempts})", lake.fence)
 
 
-def put_malformed(lake: Lake, damage: pa.Table, links: Sequence[str], sha256: str, attempt: str) -> None:
-    """Appends the malformed rows of a capture, under the links of their interfaces.
+def malformed_rows(damage: pa.Table, links: Sequence[str], identity: str, attempt: str) -> pa.Table:
+    """Returns the malformed rows of a capture as the lake has them, under the links of their interfaces.
 
     Args:
-        lake: the open lake.
         damage: rows of the schema `survey.DAMAGE`, or `capture.tables.reader.DAMAGE`.
         links: links of the interfaces, by interface number.
-        sha256: digest of the capture, its name in the ledger.
+        identity: identity of the capture, its name in the ledger.
         attempt: name of the ingest attempt.
     """
     size = damage.num_rows
     constants = {
         "link": pa.array(links, pa.string()).take(damage.column("interface")),
-        "capture": pa.repeat(pa.scalar(sha256), size),
+        "capture": pa.repeat(pa.scalar(identity), size),
         "attempt": pa.repeat(pa.scalar(attempt), size),
     }
     if "line" not in damage.schema.names:
         constants["line"] = pa.nulls(size, pa.int64())
     columns = [constants[name] if name in constants else damage.column(name) for name in MALFORMED.names]
-    append_rows(lake.malformed, pa.Table.from_arrays(columns, schema=MALFORMED), lake.fence)
+    return pa.Table.from_arrays(columns, schema=MALFORMED)
 
 
 def malformed_between(lake: Lake, link: str, captures: Sequence[Capture], start: int, end: int) -> pa.Table:

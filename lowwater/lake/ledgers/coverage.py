@@ -97,6 +97,47 @@ def tolerated_lines(lake: Lake, config: Config) -> list[str]:
     return lines
 
 
+def undeclared(
+    link: str, captures: Sequence[Capture], settings: Link, start: int = 0, end: int = END_OF_TIME
+) -> list[Capture]:
+    """Finds files that cover something of [start, end), ns, and do not declare an interface that others of the link do.
+
+    They count as covered, without a record of it (T5). An interface without a name is not expected.
+
+    Args:
+        link: link of the interface.
+        captures: its captures.
+        settings: its settings, for its life.
+        start: begin of the range, ns since the epoch.
+        end: end of the range, ns since the epoch, exclusive.
+    """
+    low, high = max(start, settings.since or 0), min(end, END_OF_TIME if settings.until is None else settings.until)
+    beside = Captures.of(Captures.of(captures).beside)
+    return [beside[at] for at in beside.covering(low, high)] if "/" in link and low < high else []
+
+
+def undeclared_text(files: Sequence[Capture]) -> str:
+    """Names the first of some files, with the time that they cover."""
+    names = [
+        f"{Path(file.path).name} ({format_instant(file.covers_from)} to {format_instant(file.covers_to)})"
+        for file in files[:NAMED]
+    ]
+    return ", ".join(names) + (f" and {len(files) - NAMED:,} more" if len(files) > NAMED else "")
+
+
+def undeclared_lines(lake: Lake, config: Config) -> list[str]:
+    """Describes files that do not declare an interface: a line for every interface that some file lacks."""
+    lines = []
+    for link, captures in read_captures(lake, ingested_links(lake)).items():
+        if files := undeclared(link, captures, config.link(link)):
+            count = "1 capture does" if len(files) == 1 else f"{len(files):,} captures do"
+            lines.append(
+                f"link {link!r}: {count} not declare this interface: {undeclared_text(files)}: "
+                "taken as covered, with nothing sent"
+            )
+    return lines
+
+
 def check(
     captures: Mapping[str, Sequence[Capture]], config: Config, read_from: Mapping[str, int], end: int
 ) -> list[Gap]:

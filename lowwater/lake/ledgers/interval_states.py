@@ -5,12 +5,13 @@ Reads the ledgers only; the caller brings the current digests of the inputs, whi
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from lowwater.instants import format_instant
 from lowwater.lake.layout import Lake
-from lowwater.lake.ledgers.captures import Captures, read_captures
 from lowwater.lake.ledgers.runs import (
     DONE,
     FAILED,
@@ -21,6 +22,8 @@ from lowwater.lake.ledgers.runs import (
     ReplayRow,
     read_replays,
 )
+from lowwater.lake.ledgers.timetable import Timetable
+from lowwater.plan.temporal import END_OF_TIME
 
 MISSING, STALE, HALF = "missing", "stale", "half published"
 BLOCKED = "cannot start"
@@ -29,6 +32,10 @@ BLOCKED = "cannot start"
 GRAVEST = (FAILED, STALE, HALF, MISSING, ROLLED_BACK, PROVISIONAL, INCOMPLETE, DONE)
 """States of queries, the most important first: an interval shows the first one among its queries."""
 NEVER = "never run"
+SILENT = "never run; no record lies in these intervals, which run as one"
+"""Reason of a stretch that can run (I3)."""
+UNCOVERED = 'ingest what covers it, or set policy = "publish", by which one run publishes it as incomplete'
+"""What is said beside the gap of a stretch."""
 
 
 @dataclass(frozen=True)
@@ -38,34 +45,29 @@ class StatusInputs:
     Attributes:
         name: name of the set.
         queries: output queries of the set.
-        links: links that the set reads.
-        length: length of an interval, ns.
+        times: intervals of the set.
         digest: (query, start, end) -> current digest of the inputs of [start, end), ns, in hex.
         outdated: (start, end) -> why captures that the interval reads must be ingested again; empty if they need not.
         lacking: (start, end) -> reasons why a run cannot start now; empty if it can.
-        through: instant (ns) up to which rows are due although every link has ended; 0 while one has not.
-        also: further intervals [start, end), ns, to report even without coverage or runs: with packets, or requested by
-            the caller.
         changed: (query, start, end, accounting as JSON) -> how the inputs differ from those of the publication.
+        missing: (start, end) -> what is known to be missing of the interval; empty where nothing is.
         lost: (query, start, end) -> why an interval with unchanged inputs must run again: its state is gone; or empty.
     """
 
     name: str
     queries: tuple[str, ...]
-    links: tuple[str, ...]
-    length: int
+    times: Timetable
     digest: Callable[[str, int, int], str]
     outdated: Callable[[int, int], str] = lambda start, end: ""
     lacking: Callable[[int, int], Sequence[str]] = lambda start, end: ()
-    through: int = 0
-    also: tuple[tuple[int, int], ...] = ()
     changed: Callable[[str, int, int, str], str] = lambda query, start, end, accounting: "its inputs have changed since"
     lost: Callable[[str, int, int], str] = lambda query, start, end: ""
+    missing: Callable[[int, int], Sequence[str]] = lambda start, end: ()
 
 
 @dataclass(frozen=True)
 class StatusRow:
-    """State of a query over the interval [start, end), ns.
+    """State of a query over the interval, or the stretch of intervals without a record (I3), of [start, end), ns.
 
     Attributes:
         query_set: name of the query set.
@@ -76,6 +78,7 @@ class StatusRow:
         reason: reason why it is not done.
         rows: number of visible rows according to the last publication; None without one.
         lacking: reasons why a due interval cannot run.
+        intervals: number of the intervals: more than one in a stretch, which runs as one interval.
     """
 
     query_set: str
@@ -86,6 +89,7 @@ class StatusRow:
     reason: str
     rows: int | None
     lacking: tuple[str, ...] = ()
+    intervals: int = 1
 
     @property
     def shown(self) -> str:
@@ -101,56 +105,74 @@ class StatusRow:
         return "; ".join(filter(None, (state_text, *(cause for cause in self.lacking if cause not in state_text))))
 
 
-def status(
-    lake: Lake,
-    sets: Iterable[StatusInputs],
-    wanted: Callable[[int, int], bool] = lambda start, end: True,
-    span: tuple[int, int] | None = None,
-) -> list[StatusRow]:
-    """Computes the state of every interval with coverage, with a run, or in `also`.
+def status(lake: Lake, sets: Iterable[StatusInputs]) -> list[StatusRow]:
+    """Computes the state of every interval with coverage, or with a run.
 
     Args:
         lake: the open lake.
         sets: what is expected of each query set.
-        wanted: whether the interval [start, end), ns, is asked for; the others cost nothing.
-        span: range, ns, that all intervals that are asked for meet; None for no bounds.
 
     Returns:
-        Rows by set, interval and query.
+        Rows by set, interval and query. A stretch of intervals without a record is one.
     """
-    return [row for inputs in sets for row in _of_set(lake, inputs, wanted, span)]
+    return [row for inputs in sets for row in set_status(inputs, read_replays(lake, inputs.name))]
 
 
-def _of_set(
-    lake: Lake, expected: StatusInputs, wanted: Callable[[int, int], bool], span: tuple[int, int] | None
+def set_status(
+    expected: StatusInputs,
+    replays: Iterable[ReplayRow],
+    start: int | None = None,
+    end: int | None = None,
+    wanted: Callable[[int, int], bool] = lambda start, end: True,
+    runs: Iterable[tuple[int, int]] = (),
 ) -> Iterator[StatusRow]:
-    replays = read_replays(lake, expected.name, span)
-    captures = read_captures(lake, expected.links)
-    intervals = {*covered(captures.values(), expected.length, expected.through), *expected.also}
-    intervals |= {(row.interval_start, row.interval_end) for row in replays if row.query in ("", *expected.queries)}
+    """Computes the state of the intervals of one query set.
+
+    Args:
+        expected: the query set and its current inputs.
+        replays: rows of the ledger of this set, oldest first; with bounds, at least those that meet the range.
+        start: begin of the range that is asked for, ns; None for no bound.
+        end: end of the range, ns; None for no bound. With both bounds, all intervals between them are listed.
+        wanted: whether the interval [start, end), ns, is asked for; the others cost nothing.
+        runs: further intervals that have run, of which no rows are given since they are not wanted.
+    """
     newest: dict[tuple[int, int], dict[tuple[str, str], ReplayRow]] = defaultdict(dict)
     for row in replays:
-        newest[row.interval_start, row.interval_end][row.query, row.stage] = row
-    for start, end in sorted(interval for interval in intervals if wanted(*interval)):
-        yield from _of_interval(expected, start, end, list(newest[start, end].values()))
+        if row.query in ("", *expected.queries):
+            newest[row.interval_start, row.interval_end][row.query, row.stage] = row
+    longer = sorted(run for run in newest if run[1] - run[0] > expected.times.length)
+    for bounds in expected.times.intervals({*newest, *runs}, start, end):
+        if not wanted(*bounds):
+            continue
+        around = longer[max(0, bisect_right(longer, (bounds[0], END_OF_TIME)) - 1)] if longer else (0, 0)
+        if bounds not in newest and around[0] <= bounds[0] and bounds[1] <= around[1]:
+            yield from _of_part(expected, *bounds, around, list(newest[around].values()))
+        else:
+            yield from _of_interval(expected, *bounds, list(newest.get(bounds, {}).values()))
 
 
-def covered(captures: Iterable[Captures], length: int, through: int = 0) -> Iterator[tuple[int, int]]:
-    """Yields the intervals of a length, ns, from the first to the last coverage of links, or up to `through`."""
-    spans = [(rows.spans[0][0], rows.spans[-1][1]) for rows in captures if rows.spans]
-    if spans:
-        last = max(end for _, end in spans)
-        for start in range(min(begin for begin, _ in spans) // length * length, max(last, through), length):
-            # No link has reported to the end of a later interval, unless all links have ended.
-            if start + length <= last or start < through:
-                yield start, start + length
+def _of_part(
+    expected: StatusInputs, start: int, end: int, run: tuple[int, int], rows: Sequence[ReplayRow]
+) -> Iterator[StatusRow]:
+    """Yields the states of a part of a stretch that ran as one interval."""
+    if not expected.times.is_superseded(run):
+        count = expected.times.count(start, end)
+        yield from (replace(row, start=start, end=end, intervals=count) for row in _of_interval(expected, *run, rows))
+        return
+    published = {row.query for row in rows if row.stage == PUBLISH and row.state != FAILED}
+    why = f"it was published as a part of {format_instant(run[0])} to {format_instant(run[1])}"
+    for row in _of_interval(expected, start, end, ()):
+        yield replace(row, state=STALE, reason=why) if row.query in published else row
 
 
 def _of_interval(expected: StatusInputs, start: int, end: int, rows: Sequence[ReplayRow]) -> Iterator[StatusRow]:
+    count = expected.times.count(start, end)
     states = {query: _of_query(expected, query, start, end, rows) for query in expected.queries}
     visible = [query for query, (state, _) in states.items() if state not in (MISSING, STALE, FAILED)]
     waits = any(state in (MISSING, STALE, FAILED) for state, _ in states.values())
     lacking = tuple(expected.lacking(start, end)) if waits else ()
+    if lacking and count > 1 and expected.times.in_gap(start, end):
+        lacking = (*lacking, UNCOVERED)
     for query, (state, reason) in states.items():
         if visible and state == MISSING:
             reason = f"published: {', '.join(visible)}; not: {query} ({reason}): run the interval again"
@@ -158,7 +180,9 @@ def _of_interval(expected: StatusInputs, start: int, end: int, rows: Sequence[Re
         published = [row for row in rows if row.query == query and row.stage == PUBLISH and row.state != FAILED]
         visible_rows = published[-1].rows if published else None
         blocked = lacking if state in (MISSING, HALF, STALE, FAILED) else ()
-        yield StatusRow(expected.name, query, start, end, state, reason, visible_rows, blocked)
+        if reason == NEVER and count > 1 and not lacking:
+            reason = SILENT
+        yield StatusRow(expected.name, query, start, end, state, reason, visible_rows, blocked, count)
 
 
 def _of_query(expected: StatusInputs, query: str, start: int, end: int, rows: Sequence[ReplayRow]) -> tuple[str, str]:
@@ -179,21 +203,12 @@ def _of_query(expected: StatusInputs, query: str, start: int, end: int, rows: Se
     for reason in (expected.lost(query, start, end), expected.outdated(start, end)):
         if reason:
             return STALE, reason
-    return published[-1].state, "" if published[-1].state == DONE else published[-1].reason
+    if published[-1].state == DONE:
+        missing = expected.missing(start, end)
+        return (INCOMPLETE, "; ".join(missing)) if missing else (DONE, "")
+    return published[-1].state, published[-1].reason
 
 
 def gravest(rows: Iterable[StatusRow]) -> StatusRow:
     """Returns the row that stands for an interval: that with the most important state."""
     return min(rows, key=lambda row: GRAVEST.index(row.state))
-
-
-def interval_status(expected: StatusInputs, start: int, end: int, rows: Sequence[ReplayRow]) -> list[StatusRow]:
-    """Computes the state of the queries over one interval from ledger rows.
-
-    Args:
-        expected: the query set and its current inputs.
-        start: first instant of the interval, ns since the epoch.
-        end: end of the interval, ns since the epoch, exclusive.
-        rows: rows of `replays`, the newest of every stage and query.
-    """
-    return list(_of_interval(expected, start, end, rows))

@@ -7,16 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import PurePath
 from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
 
-from lowwater.config import Config, Link
+from lowwater.config import FILE_NAME, Config, Link, section_of
 from lowwater.instants import format_instant
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.captures import Capture, Captures, ingested_links, read_captures
+from lowwater.lake.ledgers.timetable import merged
 from lowwater.lake.packets import PacketFiles, readable
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.storage.paths import local
@@ -77,7 +79,7 @@ def outside(
     Raises:
         LakeError: if a file cannot be read.
     """
-    life = settings.since or 0, END_OF_TIME if settings.until is None else settings.until
+    life = _life(settings)
     counts = []
     for capture, clock in _crossing(Captures.of(captures), settings.longest_skew, life, start):
         declared = 0, END_OF_TIME
@@ -89,6 +91,79 @@ def outside(
         if count != OutsideCount():
             counts.append((capture, count))
     return counts
+
+
+def left_out(
+    files: PacketFiles,
+    captures: Mapping[str, Sequence[Capture]],
+    config: Config,
+    links: Iterable[str],
+    start: int,
+    end: int,
+) -> list[str]:
+    """Describes the records that arrive in [start, end), ns, and that `since` or `until` of their link leaves out (T6).
+
+    Links whose records outside are accepted have none. A record that is later than the skew is none of them, where its
+    file has others: it would be in no row with another `since` either. Only files that cross a bound are read.
+
+    Args:
+        files: the files of the lake.
+        captures: link -> all captures, in the order of T1.
+        config: settings of the lake.
+        links: names of the links.
+        start: first instant of arrival, ns since the epoch.
+        end: end of the arrivals, ns, exclusive.
+
+    Returns:
+        A text for each setting that leaves records out; it names the line to change.
+    """
+    texts = []
+    for link in sorted(links):
+        settings = config.link(link)
+        if settings.outside == "accepted":
+            continue
+        ordered, life = Captures.of(captures.get(link, ())), _life(settings)
+        places, firsts, lasts = ordered.beyond(*life)
+        counts = []
+        for at in places[(firsts < end) & (lasts >= start)].tolist():
+            arrivals, count = (start, end, ordered.clocks[at]), OutsideCount()
+            for row in _rows(files, link, ordered[at].attempt):
+                whole_time = 0, END_OF_TIME
+                count += _of_file(PacketFiles.path(row), link, row, life, whole_time, arrivals, settings.longest_skew)
+            counts.append((ordered[at], count))
+        if early := [(capture, count.early) for capture, count in counts if count.early]:
+            begin, cut = min(capture.smallest or 0 for capture, _ in early), settings.since or 0
+            last = max(min(capture.largest or 0, cut - 1) for capture, _ in early)
+            texts.append(_left_out_words(link, settings, "since", cut, early, begin, last, begin))
+        if late := [(capture, count.late) for capture, count in counts if count.late]:
+            last, cut = max(capture.largest or 0 for capture, _ in late), settings.until or 0
+            begin = min(max(capture.smallest or 0, cut) for capture, _ in late)
+            texts.append(_left_out_words(link, settings, "until", cut, late, begin, last, last + 1))
+    return texts
+
+
+def _left_out_words(
+    link: str,
+    settings: Link,
+    name: str,
+    cut: int,
+    counts: Sequence[tuple[Capture, int]],
+    first: int,
+    last: int,
+    better: int,
+) -> str:
+    total, (worst, _) = sum(count for _, count in counts), max(counts, key=itemgetter(1))
+    more = f" and {len(counts) - 1} more" if len(counts) > 1 else ""
+    kind = "packet" if settings.kind == "pcap" else "record"
+    return (
+        f"{section_of(link)} {name} = {format_instant(cut)} of {FILE_NAME} leaves out {total:,} {kind}"
+        f"{'' if total == 1 else 's'} of {worst.path.rpartition('/')[2]}{more}, from {format_instant(first)} to "
+        f'{format_instant(last)}: set {name} = "{format_instant(better)}", or outside = "accepted" if nothing is missed'
+    )
+
+
+def _life(settings: Link) -> tuple[int, int]:
+    return settings.since or 0, END_OF_TIME if settings.until is None else settings.until
 
 
 def _crossing(captures: Captures, skew: int, life: tuple[int, int], start: int) -> Iterator[tuple[Capture, int]]:
@@ -145,7 +220,9 @@ def _of_file(
     life: tuple[int, int],
     declared: tuple[int, int],
     arrivals: tuple[int, int, int],
+    skew: int = END_OF_TIME,
 ) -> OutsideCount:
+    """Counts the records of a file that are not later than a skew, where some records of the file are inside."""
     start, end, clock = arrivals
     least, most = row["min.timestamp"], row["max.timestamp"]
     first, last = max(row["min.arrival"], clock), max(row["max.arrival"], clock)
@@ -160,7 +237,7 @@ def _of_file(
         table = pq.read_table(local(path), columns=["timestamp", "arrival"], partitioning=None)
     stamps, clocks = (table.column(name).to_numpy() for name in ("timestamp", "arrival"))
     clocks = np.maximum(clocks, clock)
-    stamps = stamps[(clocks >= start) & (clocks < end)]
+    stamps = stamps[(clocks >= start) & (clocks < end) & (clocks - stamps <= skew)]
     early, late = stamps < life[0], stamps >= life[1]
     strays = ((stamps < declared[0]) | (stamps >= declared[1])) & ~early & ~late
     return OutsideCount(*(int(marks.sum()) for marks in (early, late, strays)))
@@ -186,8 +263,8 @@ def _rows(files: PacketFiles, link: str, attempt: str) -> Iterator[Mapping[str, 
 
 def occupied_intervals(
     files: PacketFiles, captures: Mapping[str, Sequence[Capture]], config: Config, length: int
-) -> set[tuple[int, int]]:
-    """Finds the intervals [start, end), ns, in which records of links count (A1), by the statistics of the files.
+) -> list[tuple[int, int]]:
+    """Finds the intervals in which records of links count (A1), by the statistics of the files.
 
     A sane record lies at most a skew before its arrival; other records count in the interval of their arrival.
     Malformed records of a capture without packets and coverage have no instant, so no interval; ingest reports them.
@@ -197,21 +274,37 @@ def occupied_intervals(
         captures: link -> ledger rows in the order of T1.
         config: settings of the lake, for the skews.
         length: length of an interval, ns; intervals begin at its multiples.
+
+    Returns:
+        Ranges of numbers of intervals, the end exclusive, in order and disjoint.
     """
-    numbers: set[int] = set()
+    numbers: set[tuple[int, int]] = set()
     for link, link_captures in captures.items():
         skew = config.link(link).longest_skew
         ordered = Captures.of(link_captures)
         clocks = ordered.clocks
         for at in np.flatnonzero(ordered.numbers("malformed")).tolist():
             if begin := clocks[at] or (ordered[at].first or ordered[at].covers_from):
-                numbers.add(begin // length)
-        for attempt, clock in zip(ordered.values("attempt"), clocks, strict=True):
-            for row in _rows(files, link, attempt):
-                first, last = max(row["min.arrival"], clock), max(row["max.arrival"], clock)
-                least = min(max(row["min.timestamp"], first - skew), first)
-                numbers.update(range(least // length, last // length + 1))
-    return {(number * length, (number + 1) * length) for number in numbers}
+                numbers.add((begin // length, begin // length + 1))
+        for least, last in record_ranges(files, link, ordered, skew):
+            numbers.add((least // length, last // length + 1))
+    return merged(numbers)
+
+
+def record_ranges(files: PacketFiles, link: str, captures: Captures, skew: int) -> Iterator[tuple[int, int]]:
+    """Yields the ranges of time, ns, ends included, in which sane records of a link count, by the statistics of its
+    files: by hours, so that a silence within a capture is in none of them.
+
+    Args:
+        files: the data files of `packets/`.
+        link: name of the link.
+        captures: all captures of the link.
+        skew: the longest skew of the link, ns.
+    """
+    for attempt, clock in zip(captures.values("attempt"), captures.clocks, strict=True):
+        for row in _rows(files, link, attempt):
+            first, last = max(row["min.arrival"], clock), max(row["max.arrival"], clock)
+            yield min(max(row["min.timestamp"], first - skew), first), last
 
 
 def lake_records_outside(lake: Lake, link: str, settings: Link) -> list[tuple[Capture, OutsideCount]]:
@@ -242,6 +335,7 @@ def outside_lines(lake: Lake, config: Config) -> list[str]:
             total = sum((count for _, count in counts), OutsideCount())
             capture, count = max(counts, key=lambda item: item[1].all)
             text = f"{capture.path.rpartition('/')[2]}: {outside_words(capture, count, settings)}"
+            text += ", accepted" if total.unread and settings.outside == "accepted" else ""
             more = f"; and {len(counts) - 1} more captures" if len(counts) > 1 else ""
             lines.append(f"link {link!r}: {total.all:,} records outside: {text}{more}")
     return lines

@@ -245,6 +245,20 @@ def last_published(lake: Lake, query_set: str, query: str, start: int, end: int)
     return published[-1]
 
 
+def published_until(lake: Lake, query_set: str, query: str, at: int) -> ReplayRow | None:
+    """Returns the publication of the visible rows up to an instant; None if there is none, or it goes on behind it.
+
+    Args:
+        lake: the open lake.
+        query_set: name of the query set.
+        query: an output query of the set.
+        at: end of the interval, ns since the epoch.
+    """
+    rows = [row for row in read_replays(lake, query_set, (at - 1, at)) if row.query == query and row.stage == PUBLISH]
+    published = [row for row in rows if row.state != FAILED]
+    return published[-1] if published and published[-1].interval_end == at else None
+
+
 def record_quality(lake: Lake, query_set: str, start: int, end: int, rows: pa.Table, quarantine: pa.Table) -> None:
     """Replaces the audit results of [start, end), ns, of a query set.
 

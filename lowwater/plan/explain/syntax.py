@@ -22,6 +22,7 @@ from lowwater.catalog.expr import (
     Unary,
     conjunction,
 )
+from lowwater.catalog.native import type_of
 from lowwater.catalog.records import field_name
 from lowwater.catalog.values import format_ip, format_mac
 from lowwater.gsql import nodes as gsql
@@ -120,7 +121,10 @@ def aggregate_call(aggregate: Aggregate, over: bool = False) -> gsql.Call:
     if aggregate.argument is None and aggregate.native is not None:
         return gsql.Call(aggregate.function, star=True, over=over)
     arguments = [aggregate.argument] if aggregate.argument is not None else []
-    return gsql.Call(aggregate.function, tuple(expression(e) for e in (*arguments, *aggregate.more)), over=over)
+    call = gsql.Call(aggregate.function, tuple(expression(e) for e in (*arguments, *aggregate.more)), over=over)
+    native, argument = aggregate.native, aggregate.argument
+    own = native is None or argument is None or type_of(native.name, argument.type) is aggregate.type
+    return call if own else gsql.Call("FLOAT", (call,))
 
 
 def band(window: Window) -> gsql.Expression:

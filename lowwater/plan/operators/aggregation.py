@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 
 from lowwater.catalog.expr import Column, Expr, Type, columns_of
 from lowwater.catalog.functions import AggregateFunction, Native
@@ -47,6 +47,11 @@ class Aggregate:
         """The arguments that every row supplies; the other arguments are constants."""
         arguments = written(self.argument, *self.more)
         return arguments[: self.udaf.taken] if self.udaf is not None else arguments
+
+    def over(self, change: Callable[[Expr], Expr]) -> Aggregate:
+        """Returns the aggregate with every argument changed."""
+        argument = None if self.argument is None else change(self.argument)
+        return replace(self, argument=argument, more=tuple(change(expr) for expr in self.more))
 
 
 @dataclass(frozen=True)

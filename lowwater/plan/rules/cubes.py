@@ -27,8 +27,8 @@ def split_grouping_sets(node: Node, setting: Setting) -> Node | None:
     names = [key.name for key in node.keys if key.name != expand.name]
     keys = tuple(item for item in below.items if item.name in names)
     aggregates = [
-        replace(a, argument=arguments[a.argument.name] if isinstance(a.argument, Column) else a.argument)
-        for a in node.aggregates
+        aggregate.over(lambda expr: arguments[expr.name] if isinstance(expr, Column) else expr)
+        for aggregate in node.aggregates
     ]
     whole = replace(node, input=source, predicate=below.predicate, aggregates=tuple(aggregates))
     if whole_reason(whole, keys, setting):

@@ -134,18 +134,28 @@ class Merging:
             self._merge(aggregate, native, aggregate.name, aggregate.type)
             return
         assert argument is not None, aggregate.function
-        sides = [
-            self._merge(aggregate, NATIVE[name], f"{aggregate.name}_{name}", type_of(name, argument.type))
-            for name in (native.parts.left, native.parts.right)
-        ]
-        self.finish[aggregate.name] = Binary(aggregate.type, native.parts.operator, *sides)
+        left, right = native.parts.left, native.parts.right
+        types = type_of(left, argument.type), type_of(right, argument.type)
+        # A sum leaves 64 bits in the merge only: the group table lets a group go before that.
+        total = self._merge(aggregate, NATIVE[left], f"{aggregate.name}_{left}", types[0], aggregate.type)
+        number = self._merge(aggregate, NATIVE[right], f"{aggregate.name}_{right}", types[1])
+        self.finish[aggregate.name] = Binary(aggregate.type, native.parts.operator, total, number)
 
-    def _merge(self, aggregate: Aggregate, native: Native, name: str, type_: Type) -> Column:
-        """Adds a partial aggregate and its superaggregate of the same name; returns the superaggregate's column."""
-        self.partials.append(Partial(name, native.name, aggregate.argument, type_))
-        column = Column(type_, name)
-        self.merged.append(Aggregate(name, native.superaggregate, column, type_, place=aggregate.place))
-        return column
+    def _merge(self, aggregate: Aggregate, native: Native, name: str, part: Type, whole: Type | None = None) -> Column:
+        """Adds a partial aggregate and its superaggregate of the same name; returns the superaggregate's column.
+
+        Args:
+            aggregate: the aggregate of the query.
+            native: the partial aggregate.
+            name: the name of both.
+            part: the type of the partial aggregate.
+            whole: the type of the superaggregate; None for that of the partial aggregate.
+        """
+        self.partials.append(Partial(name, native.name, aggregate.argument, part))
+        value = Column(whole or part, name)
+        merged = Aggregate(name, native.superaggregate, Column(part, name), value.type, place=aggregate.place)
+        self.merged.append(merged)
+        return value
 
     def _declared(self, aggregate: Aggregate, udaf: AggregateFunction, setting: Setting) -> None:
         sub, sup = _halves(udaf, setting)
@@ -225,5 +235,4 @@ def selected(node: A, source: Source, setting: Setting) -> A:
 
 def over_selection(aggregate: Aggregate, selection: Selection) -> Aggregate:
     """Returns an aggregate with its arguments over the columns of a selection LFTA."""
-    argument = None if aggregate.argument is None else selection.over(aggregate.argument)
-    return replace(aggregate, argument=argument, more=tuple(selection.over(expr) for expr in aggregate.more))
+    return aggregate.over(selection.over)

@@ -12,7 +12,7 @@ from lowwater.catalog.expr import Binary, Column, Const, Type
 from lowwater.plan.fields import make_fields, temporals
 from lowwater.plan.operators import Bucket, Field, Group, Item, Map, Node, Source
 from lowwater.plan.properties.state import ROW
-from lowwater.plan.rules.groups import A, Merging, partial_leaf, whole_reason
+from lowwater.plan.rules.groups import A, Merging, over_selection, partial_leaf, whole_reason
 from lowwater.plan.rules.low import Selection, lfta_name
 from lowwater.plan.rules.setting import Setting
 
@@ -83,10 +83,7 @@ def tagged(node: A, bucket: Bucket, source: Source, setting: Setting) -> A:
     partition = tuple(Item(item.name, selection.over(item.expr, item.name)) for item in bucket.partition)
     wid = Column(Type.INT, bucket.name)
     keys = tuple(key if key.expr == wid else Item(key.name, selection.over(key.expr, key.name)) for key in node.keys)
-    arguments = [
-        (None if a.argument is None else selection.over(a.argument), tuple(selection.over(e) for e in a.more))
-        for a in node.aggregates
-    ]
+    aggregates = tuple(over_selection(aggregate, selection) for aggregate in node.aggregates)
     counted = bucket.counted
     if bucket.rows and not bucket.every_record:
         # Rows are counted before WHERE, so the high level needs all of those that are counted.
@@ -99,7 +96,4 @@ def tagged(node: A, bucket: Bucket, source: Source, setting: Setting) -> A:
     number = Field(bucket.name, Type.INT, next(f.temporal for f in bucket.fields if f.name == bucket.name))
     fields = (*leaf.fields, number)
     tagged = replace(bucket, fields=fields, input=leaf, attribute=attribute, partition=partition, counted=counted)
-    aggregates = tuple(
-        replace(a, argument=argument, more=more) for a, (argument, more) in zip(node.aggregates, arguments, strict=True)
-    )
     return replace(node, input=tagged, predicate=high, keys=keys, aggregates=aggregates)

@@ -23,20 +23,24 @@ from lowwater.catalog.packets import FRAME, HEAD
 from lowwater.catalog.streams import ROW
 from lowwater.cluster import on_cluster
 from lowwater.config import Config
-from lowwater.errors import ConfigError, LowwaterError, PartialError, ValueOverflowError
+from lowwater.errors import ConfigError, LowwaterError, PartialError, error_of_query
 from lowwater.instants import HOUR, SECOND, format_duration
 from lowwater.lake.ingestion.ingest import IngestResult, ingest
+from lowwater.lake.ingestion.tasks import Runner
 from lowwater.lake.layout import VIOLATIONS, Lake, open_lake
+from lowwater.lake.ledgers.absent import absent_texts, fields_read
 from lowwater.lake.ledgers.captures import Capture, Captures, ingested_links, interface_links, read_captures
-from lowwater.lake.packets import read_packets
+from lowwater.lake.ledgers.outside import record_ranges
+from lowwater.lake.packets import PacketFiles, read_packets
 from lowwater.lake.results.states import keep_state
+from lowwater.link_names import family_of
 from lowwater.low import LowSettings, Policy
 from lowwater.plan.operators import Field
 from lowwater.plan.properties.ranges import reached
 from lowwater.plan.properties.schemas import stream_schema, value_schema
-from lowwater.plan.queryset import Plan, source_links
+from lowwater.plan.queryset import Plan, QueryPlan, source_links
 from lowwater.plan.temporal import END_OF_TIME
-from lowwater.replay.checks.missing_columns import applications_of, missing_column_notes, optional_columns
+from lowwater.replay.checks.kept_columns import applications_of, optional_columns, unkept_notes
 from lowwater.replay.command.malformed_rows import malformed_rows
 from lowwater.replay.command.row_files import write_csv, write_rows
 from lowwater.replay.command.summary import Accounts, largest_lateness, lfta_counts, link_summary
@@ -46,6 +50,7 @@ from lowwater.replay.record_links import planned_options, planned_skews
 from lowwater.replay.sessions import Sessions, starts_quickly
 from lowwater.replay.stages.engines import (
     LowInputs,
+    LowResult,
     high_stage,
     last_instant,
     low_stage,
@@ -116,7 +121,7 @@ class RunResults:
         states: query -> state of its last interval.
         latest: link -> largest lateness of its packets, ns.
         malformed: malformed records of the links whose records are no packets; None without such links.
-        overflows: query -> its overflow error (O3); these queries have no result.
+        failures: query -> its error; these queries have no result.
     """
 
     rows: dict[str, list[pa.Table]]
@@ -128,7 +133,7 @@ class RunResults:
     traces: list[pa.Table] = field(default_factory=list)
     latest: dict[str, int] = field(default_factory=dict)
     malformed: pa.Table | None = None
-    overflows: dict[str, ValueOverflowError] = field(default_factory=dict)
+    failures: dict[str, LowwaterError] = field(default_factory=dict)
 
 
 def run(request: RunRequest, progress: Progress, spark: Session | None = None) -> dict[str, Any]:
@@ -146,8 +151,8 @@ def run(request: RunRequest, progress: Progress, spark: Session | None = None) -
         ConfigError: a link that a query reads has no capture.
         LowwaterError: a capture or the output folder cannot be used.
         LawError: a record is in no account, or Spark dropped rows as late.
-        PartialError: a sum of some queries does not fit 64 bits (O3); the results of the others are written.
-        ValueOverflowError: a sum of every query does not fit, so nothing is written.
+        PartialError: some queries fail, whatever the cause; the results of the others are written.
+        LowwaterError: every query fails, so nothing is written.
     """
     _require_captures(request)
     try:
@@ -160,23 +165,32 @@ def run(request: RunRequest, progress: Progress, spark: Session | None = None) -
         sessions = Sessions("lowwater run", progress, spark) if request.engine == "spark" else None
         if sessions is not None:  # it starts while captures are read
             sessions.begin(starts_quickly())
-        captures = _ingest(request, lake, progress)
+        captures, notes = _ingest(request, lake, progress)
         request = _planned_anew(request, captures)
         run_results = run_intervals(request, lake, captures, folder, progress, sessions)
+        run_results.notes.update(dict.fromkeys(notes))
     finally:
         remove_folder(folder)
+    kept = _keeping_what_is_read(request, request.plan.links)
+    run_results.notes.update({f"note: query {note.query}: {note}": None for note in unkept_notes(request.plan, kept)})
+    for link, rows in captures.items():
+        fields = fields_read(request.plan.lftas, link)
+        run_results.notes.update({f"note: {line}": None for line in absent_texts(link, rows, fields, 0, END_OF_TIME)})
     for note in run_results.notes:
         progress.say(note)
     summary = _write(request, run_results, captures, progress)
-    if run_results.overflows:
-        hints = dict.fromkeys(error.hint for error in run_results.overflows.values())
-        hint = f"{'; '.join(hints)}; the results of the other queries are in {request.out}"
-        raise PartialError(_told(run_results.overflows), hint, summary)
+    if run_results.failures:
+        hint = f"the results of the other queries are in {request.out}"
+        raise PartialError(_told(run_results), "; ".join([*_hints(run_results), hint]), summary)
     return summary
 
 
-def _told(overflows: Mapping[str, ValueOverflowError]) -> str:
-    return "\n".join(error.message for error in overflows.values())
+def _told(run_results: RunResults) -> str:
+    return "\n".join(error.message for error in run_results.failures.values())
+
+
+def _hints(run_results: RunResults) -> list[str]:
+    return list(dict.fromkeys(error.hint for error in run_results.failures.values() if error.hint))
 
 
 def _require_captures(request: RunRequest) -> None:
@@ -189,19 +203,25 @@ def _require_captures(request: RunRequest) -> None:
         raise ConfigError(message, f"give {options}, or name other links in FROM")
 
 
-def _ingest(request: RunRequest, lake: Lake, progress: Progress) -> dict[str, Captures]:
+def _ingest(request: RunRequest, lake: Lake, progress: Progress) -> tuple[dict[str, Captures], list[str]]:
+    """Ingests the captures. Returns them, and the doubts about their times."""
     links = sorted({link for link, _ in request.captures})
     config = _keeping_what_is_read(request, links)
     tables = {link: planned_options(config, request.plan, link) for link in links}
+    notes: list[str] = []
     for link in links:
         planned_skews(config, request.plan, link)  # its errors come before anything starts
-    with progress.stage("ingest", f"of {len(request.captures)} capture{'s' if len(request.captures) > 1 else ''}"):
+    with progress.stage(
+        "ingest", f"of {len(request.captures)} capture{'s' if len(request.captures) > 1 else ''}"
+    ) as tell:
         for link in links:
             if tables[link] is None and config.link(link).kind != "pcap":
                 continue  # no query says what its records are
             files = [path for name, path in request.captures if name == link]
-            _refuse_same_content(link, ingest(lake, link, files, config, records=tables[link]))
-    return read_captures(lake, ingested_links(lake))
+            results = ingest(lake, link, files, config, records=tables[link], tell=tell)
+            _refuse_same_content(link, results)
+            notes += [f"{result.path}: {result.doubt}" for result in results if result.doubt]
+    return read_captures(lake, ingested_links(lake)), notes
 
 
 def _refuse_same_content(link: str, ingested: Sequence[IngestResult]) -> None:
@@ -213,7 +233,8 @@ def _refuse_same_content(link: str, ingested: Sequence[IngestResult]) -> None:
         first = paths.setdefault(ingested_file.capture.capture, ingested_file.path)
         if first != ingested_file.path:
             message = (
-                f"--capture {link}={ingested_file.path}: has the same bytes as {first}, and a link reads a capture once"
+                f"--capture {link}={ingested_file.path}: has the same records as {first}, "
+                "and a link reads a capture once"
             )
             raise ConfigError(message, "leave one of them out, or give it to another link")
 
@@ -247,15 +268,20 @@ def _planned_anew(request: RunRequest, captures: Mapping[str, Sequence[Capture]]
     return request
 
 
-def _intervals(request: RunRequest, captures: dict[str, Captures]) -> list[tuple[int, int]]:
+def _intervals(request: RunRequest, lake: Lake, captures: dict[str, Captures]) -> list[tuple[int, int]]:
     """The intervals that can own a row (I3); intervals without packets that reach them are left out."""
     length = request.interval
     if length is None:
         return [(0, END_OF_TIME)]
-    rows = [row for name in request.plan.links for row in captures.get(name, ()) if row.packets]
-    if not rows:
+    files = PacketFiles.of(lake)
+    ranges = [
+        each
+        for name in request.plan.links
+        for each in record_ranges(files, name, captures.get(name, Captures()), request.config.link(name).longest_skew)
+    ]
+    if not ranges:
         return []
-    spans = _spans(request, rows)
+    spans = _spans(request, ranges)
     chosen = _numbers(spans, length)
     if (number := _count(chosen)) > MOST_INTERVALS:
         first = next(
@@ -295,10 +321,14 @@ def _lengths() -> Iterator[int]:
     yield from (days * 24 * HOUR for days in from_on(1))
 
 
-def _spans(request: RunRequest, rows: Sequence[Capture]) -> list[tuple[int, int]]:
-    """The spans of instants, ends included, in which records count or rows become final; they may overlap."""
+def _spans(request: RunRequest, ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The spans of instants, ends included, in which records count or rows become final; they may overlap.
+
+    Args:
+        request: options of the run.
+        ranges: ranges of time with records, ns, ends included.
+    """
     spans: set[tuple[int, int]] = set()
-    ranges = [(row.smallest, row.largest) for row in rows if row.smallest is not None and row.largest is not None]
     for query in request.plan.queries:
         for first, latest in dict.fromkeys(ranges):
             ranges_reached = None if request.traces else reached(query.logical, first, latest)
@@ -309,9 +339,14 @@ def _spans(request: RunRequest, rows: Sequence[Capture]) -> list[tuple[int, int]
     return list(spans)
 
 
-def _end(captures: Sequence[Capture]) -> int:
-    """The first instant after the end of a link, ns: outside its files it has no packets (SEMANTICS T5)."""
-    return max((row.largest + 1 for row in captures if row.largest is not None), default=0)
+def _end(link: str, captures: Mapping[str, Captures]) -> int:
+    """The first instant after the end of a link, ns: outside its files, of any interface, it has no packets (T5)."""
+    own = (
+        rows.numbers("largest", -1).max(initial=-1)
+        for name, rows in captures.items()
+        if family_of(name) == family_of(link)
+    )
+    return int(max(own, default=-1)) + 1
 
 
 def _held(plan: Plan, stage_folder: Path, folder: Path) -> dict[str, Path]:
@@ -343,20 +378,20 @@ def run_intervals(
 
     Raises:
         LawError: a record is in no account, or Spark dropped rows as late.
-        ValueOverflowError: no query has a result, since a sum of each does not fit 64 bits (O3).
+        LowwaterError: every query fails.
     """
-    names = [query.name for query in request.plan.queries]
+    plan = request.plan
+    names = [query.name for query in plan.queries]
     run_results = RunResults({name: [] for name in names}, dict.fromkeys(names, 0))
-    ends = {link: _end(captures[link]) for link in request.plan.links}
+    ends = {link: _end(link, captures) for link in request.plan.links}
     states: dict[str, Path] = {}
-    intervals = _intervals(request, captures)
+    intervals = _intervals(request, lake, captures)
     if request.order is not None:
         Random(request.order).shuffle(intervals)
     for number, (start, end) in enumerate(intervals):
         work = folder / f"interval-{number}"
         handed = sessions is not None and request.order is None
-        inputs = LowInputs(lake, request.plan, request.config, start, end, captures, ends, handed)
-        run_results.notes.update(dict.fromkeys(missing_column_notes(inputs)))
+        inputs = LowInputs(lake, plan, request.config, start, end, captures, ends, handed)
         detail = f"{number + 1} of {len(intervals)}" if len(intervals) > 1 else ""
         if sessions is None:
             with progress.stage("reference", detail):
@@ -367,8 +402,11 @@ def run_intervals(
         warm = on_cluster() and sessions.has_executors()
         runner = low_runner(inputs.packets, lambda: sessions.spark, warm)
         with progress.stage("low", detail):
-            low = low_stage(inputs, settings, work / "low", runner, say=progress.say)
-            for outcome in low.outcomes:
+            low = _low_stage(inputs, settings, work / "low", runner, progress, run_results.failures)
+            plan = plan.without(low.failed)
+            inputs = replace(inputs, plan=plan)
+            _require_a_result(run_results)
+            for outcome in low.result.outcomes:
                 run_results.accounts.add(outcome.result)
                 run_results.violations.append(
                     _violations(outcome.result.link, outcome.result.violations, request.config)
@@ -377,19 +415,20 @@ def run_intervals(
         with progress.stage("high", detail):
             chosen = {"warm": warm, **request.high}
             results = high_stage(
-                lambda: sessions.spark, inputs, low.files, work / "high", chosen, states, run_results.overflows
+                lambda: sessions.spark, inputs, low.result.files, work / "high", chosen, states, run_results.failures
             )
-            states = _held(request.plan, work / "high", folder / f"states-{number}")
-            for query in (query for query in request.plan.queries if query.name in results):
+            states = _held(plan, work / "high", folder / f"states-{number}")
+            for query in (query for query in plan.queries if query.name in results):
                 result = results[query.name]
                 run_results.rows[query.name].append(read_rows(result.files, query.high.fields))
                 run_results.punctuation[query.name] += result.punctuation
             if request.traces:
-                read = {query.name: [lfta.name for lfta in query.lftas] for query in request.plan.queries}
+                read = {query.name: [lfta.name for lfta in query.lftas] for query in plan.queries}
                 read_files = {name: (read[name], result.files) for name, result in results.items()}
-                run_results.traces.append(traces(low.files, read_files))
+                run_results.traces.append(traces(low.result.files, read_files))
         shutil.rmtree(work, ignore_errors=True)
         _require_a_result(run_results)
+    run_results.accounts.keep(plan.links)
     run_results.accounts.check()
     run_results.accounts.check_captures(captures)
     tables = [name for name in request.plan.links if request.config.link(name).kind != "pcap"]
@@ -400,14 +439,51 @@ def run_intervals(
     return run_results
 
 
+@dataclass(frozen=True)
+class _Low:
+    """The low stage of an interval, and the queries that it cannot run."""
+
+    result: LowResult
+    failed: frozenset[str] = frozenset()
+
+
+def _low_stage(
+    inputs: LowInputs,
+    settings: LowSettings,
+    folder: Path,
+    runner: Runner,
+    progress: Progress,
+    failures: dict[str, LowwaterError],
+) -> _Low:
+    """Runs the low stage. One kernel runs all queries of a link, so where it fails each is tried alone."""
+
+    def attempt(plan: Plan, where: Path) -> LowResult:
+        return low_stage(replace(inputs, plan=plan), settings, where, runner, say=progress.say)
+
+    failed: set[str] = set()
+    try:
+        return _Low(attempt(inputs.plan, folder / "all"))
+    except Exception:
+        for number, query in enumerate(inputs.plan.queries):
+            try:
+                attempt(inputs.plan.only(query.name), folder / str(number))
+            except Exception as error:  # noqa: BLE001 - whatever a query does is its own failure
+                failures.setdefault(query.name, error_of_query(query.name, error))
+                failed.add(query.name)
+        if not failed:
+            raise
+    rest = inputs.plan.without(failed)
+    return _Low(attempt(rest, folder / "rest") if rest.queries else LowResult(()), frozenset(failed))
+
+
 def _require_a_result(run_results: RunResults) -> None:
-    if run_results.overflows.keys() == run_results.rows.keys() and run_results.overflows:
-        first, *_ = run_results.overflows.values()
-        raise ValueOverflowError(_told(run_results.overflows), first.hint)
+    if run_results.failures.keys() == run_results.rows.keys() and run_results.failures:
+        first, *others = run_results.failures.values()
+        raise LowwaterError(_told(run_results), "; ".join(_hints(run_results))) if others else first
 
 
 def _add_reference(request: RunRequest, inputs: LowInputs, run_results: RunResults) -> None:
-    outcome = reference_stage(inputs, request.period, request.policy, run_results.states, run_results.overflows)
+    outcome = reference_stage(inputs, request.period, request.policy, run_results.states, run_results.failures)
     for name, result in outcome.results.items():
         if request.order is None:
             run_results.states[name] = result.state
@@ -435,29 +511,37 @@ def read_rows(files: Sequence[str], fields: Sequence[Field]) -> pa.Table:
     return table.filter(pc.equal(table.column("_kind"), ROW)).select([*names, "_last", "_tick"])
 
 
+def _write_query(request: RunRequest, run_results: RunResults, query: QueryPlan, file: Path) -> dict[str, Any]:
+    """Writes the rows of a query. Returns its entry in the summary."""
+    fields = query.high.fields
+    schema = value_schema(fields)
+    parts = [table.select(schema.names).cast(schema) for table in run_results.rows[query.name]]
+    rows = pa.concat_tables(parts) if parts else schema.empty_table()
+    path = write_rows(rows, fields, file, request.form, request.spreadsheet, request.instants)
+    sources = {lfta.name for lfta in query.lftas} | set(source_links(query.logical))
+    return {
+        "file": path.name,
+        "rows": rows.num_rows,
+        "punctuation": run_results.punctuation[query.name],
+        "lftas": lfta_counts(run_results.accounts, sources),
+    }
+
+
 def _write(
     request: RunRequest, run_results: RunResults, captures: dict[str, Captures], progress: Progress
 ) -> dict[str, Any]:
     queries: dict[str, dict[str, Any]] = {}
     with progress.stage("write"):
         for query in request.plan.queries:
-            fields = query.high.fields
-            if query.name in run_results.overflows:
-                (request.out / f"{query.name}.{request.form}").unlink(missing_ok=True)  # of an earlier run
-                queries[query.name] = {"error": run_results.overflows[query.name].message}
-                continue
-            schema = value_schema(fields)
-            parts = [table.select(schema.names).cast(schema) for table in run_results.rows[query.name]]
-            rows = pa.concat_tables(parts) if parts else schema.empty_table()
             file = request.out / f"{query.name}.{request.form}"
-            path = write_rows(rows, fields, file, request.form, request.spreadsheet, request.instants)
-            sources = {lfta.name for lfta in query.lftas} | set(source_links(query.logical))
-            queries[query.name] = {
-                "file": path.name,
-                "rows": rows.num_rows,
-                "punctuation": run_results.punctuation[query.name],
-                "lftas": lfta_counts(run_results.accounts, sources),
-            }
+            if query.name not in run_results.failures:
+                try:
+                    queries[query.name] = _write_query(request, run_results, query, file)
+                except Exception as error:  # noqa: BLE001 - whatever a query does is its own failure
+                    run_results.failures[query.name] = error_of_query(query.name, error)
+            if query.name in run_results.failures:
+                file.unlink(missing_ok=True)  # of an earlier run, or a part
+                queries[query.name] = {"error": run_results.failures[query.name].message}
         violations = pa.concat_tables(run_results.violations) if run_results.violations else VIOLATIONS.empty_table()
         chosen = violations.select(VIOLATIONS.names).sort_by([("link", "ascending"), ("arrival", "ascending")])
         write_csv(chosen, request.out / f"{reserved.VIOLATIONS}.csv", request.spreadsheet)

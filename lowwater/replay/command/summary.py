@@ -6,7 +6,7 @@ Every engine fills them. They are checked before results are written, and `lowwa
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -87,6 +87,10 @@ class Accounts:
     def counts(self, lfta: str, link: str) -> dict[str, int]:
         """The counts of an LFTA on a link, zero at first."""
         return self.lftas.setdefault((lfta, link), dict.fromkeys((*COUNTED, *TOTALS), 0))
+
+    def keep(self, links: Container[str]) -> None:
+        """Drops the accounts of other links: of a query that failed, not every interval was read."""
+        self.links = {name: counts for name, counts in self.links.items() if name in links}
 
     def check(self) -> None:
         """Checks that every LFTA accounts for every sane record of its link.

@@ -34,7 +34,7 @@ from lowwater.config import Config, section_of
 from lowwater.errors import ConfigError, LakeError
 from lowwater.instants import SECOND
 from lowwater.lake.layout import Lake
-from lowwater.lake.ledgers.captures import Capture, ingested_links, read_captures
+from lowwater.lake.ledgers.captures import Capture, ingested_links, read_captures, standing_for
 from lowwater.lake.packets import CaptureRead, LinkRead, PacketFiles, packet_files
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.plan.text import nearest
@@ -112,7 +112,7 @@ def exported_links(lake: Lake, config: Config, names: Sequence[str]) -> list[str
     packets = [link for link in ingested if config.link(link).kind == "pcap"]
     selected: list[str] = []
     for link in (link for name in names for link in config.sets.get(name, (name,))):
-        matches = [link] if link in ingested else [link_ for link_ in ingested if link_.startswith(f"{link}/")]
+        matches = standing_for(link, ingested)
         if not matches:
             raise ConfigError(f"--link: link {link!r} has no captures in the lake", nearest(link, ingested))
         selected += matches

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lowwater.capture.content.frames import EVERYTHING
-from lowwater.capture.content.retention import ContentOptions
+from lowwater.capture.content.retention import ContentOptions, has_times_of_file, resolution_of
 from lowwater.capture.reader import digest, read
 from lowwater.catalog.packets import FRAME
 from lowwater.errors import LakeError, LowwaterError
@@ -32,15 +32,18 @@ class CaptureFrames:
     Args:
         path: the capture file.
         positions: positions of the chosen packets, in any order.
+        kept: options of its ingest, as the ledger stores them.
     """
 
-    def __init__(self, path: Path, positions: NDArray[np.int64]) -> None:
-        self._path, self._positions = path, np.unique(positions)
+    def __init__(self, path: Path, positions: NDArray[np.int64], kept: str | None) -> None:
+        self._path, self._positions, self._kept = path, np.unique(positions), kept
         self._batches = self._read()
         self._ahead: dict[int, bytes] = {}
 
     def _read(self) -> Iterator[pa.RecordBatch]:
-        content = ContentOptions(payload=EVERYTHING)
+        # Which packets have a time depends on these; which time does not matter.
+        untimed = 0 if has_times_of_file(self._kept) else None
+        content = ContentOptions(EVERYTHING, untimed=untimed, resolution=resolution_of(self._kept))
         yield from read(self._path, END_OF_TIME, sha256="-", content=content, columns=["position", FRAME])
 
     def frame(self, position: int) -> bytes:
@@ -71,7 +74,7 @@ def frame_sources(
     Args:
         link: name of the link.
         captures: ledger rows of the link.
-        wanted: sha256 of a capture -> arrays of positions.
+        wanted: identity of a capture -> arrays of positions.
 
     Raises:
         LakeError: the addresses of a capture were replaced, or files are gone or have changed; the message names them.
@@ -91,7 +94,7 @@ def frame_sources(
             "bring the files back to their places, or set `payload` and ingest them again",
         )
     return {
-        capture.capture: CaptureFrames(Path(capture.path), np.concatenate(wanted[capture.capture]))
+        capture.capture: CaptureFrames(Path(capture.path), np.concatenate(wanted[capture.capture]), capture.kept)
         for capture in chosen
     }
 
@@ -102,6 +105,6 @@ def _fault(capture: Capture) -> str:
     try:
         if not path.is_file():
             return f"{path} (is gone)"
-        return "" if digest(path) == capture.capture else f"{path} (has changed)"
+        return "" if digest(path) == capture.file_digest else f"{path} (has changed)"
     except (OSError, LowwaterError):
         return f"{path} (cannot be read)"

@@ -54,11 +54,16 @@ def _due(job: Job, now: int) -> list[str]:
     work = due(job, DueSelection(begin, None))
     if not work:
         return []
-    blocked = sum(bool(each.blocked) for each in work)
-    counts = Counter(each.state for each in work)
+    number = sum(each.intervals for each in work)
+    blocked = sum(each.intervals for each in work if each.blocked)
+    counts: Counter[str] = Counter()
+    for each in work:
+        counts[each.state] += each.intervals
     kinds = ", ".join(f"{count:,} {state}" for state, count in sorted(counts.items()))
-    lines = [f"{job.query_set}: {len(work):,} due ({kinds})" + (f", {blocked:,} cannot start" if blocked else "")]
+    lines = [f"{job.query_set}: {number:,} due ({kinds})" + (f", {blocked:,} cannot start" if blocked else "")]
     for each in work[:NAMED]:
         why = f"cannot start: {each.blocked}" if each.blocked else "; ".join(each.reasons)
-        lines.append(f"  {spoken_instant(each.start)}, {each.state}: {why[:300]}")
-    return lines + ([f"  and {len(work) - NAMED:,} more"] if len(work) > NAMED else [])
+        until = f" to {spoken_instant(each.end)}" if each.intervals > 1 else ""
+        lines.append(f"  {spoken_instant(each.start)}{until}, {each.state}: {why[:300]}")
+    more = sum(each.intervals for each in work[NAMED:])
+    return lines + ([f"  and {more:,} more"] if more else [])

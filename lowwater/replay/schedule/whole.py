@@ -5,11 +5,11 @@ Whole is `done`: provisional, incomplete, stale and missing intervals are not. A
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass
+from itertools import groupby
 
-from lowwater.lake.ledgers.interval_states import gravest, interval_status
-from lowwater.lake.ledgers.runs import DONE, ReplayRow, read_replays
+from lowwater.lake.ledgers.interval_states import gravest, set_status
+from lowwater.lake.ledgers.runs import DONE, read_replays
 from lowwater.lake.tables import open_table
 from lowwater.replay.interval import expected
 from lowwater.replay.job import Job
@@ -20,7 +20,7 @@ class WholeRange:
     """The intervals of a range, and what is visible of them.
 
     Attributes:
-        lacking: (first instant of the interval in ns, state, reason) of each interval that is not done.
+        lacking: (first instant in ns, state, reason) of each interval, or stretch without records, that is not done.
         versions: query -> version of its table at that time, for readers that want to see one state.
     """
 
@@ -46,14 +46,12 @@ def whole_range(job: Job, start: int, end: int) -> WholeRange:
         table = open_table(job.lake.table(query.name))
         if table is not None:
             versions[query.name] = table.version()
-    inputs = expected(job, job.captures())
-    newest: dict[tuple[int, int], dict[tuple[str, str], ReplayRow]] = defaultdict(dict)
-    for row in read_replays(job.lake, job.query_set):
-        if start <= row.interval_start < end:
-            newest[row.interval_start, row.interval_end][row.query, row.stage] = row
+    job.require_bounds(start, end)
     lacking = []
-    for bounds in job.intervals(start, end):
-        worst = gravest(interval_status(inputs, *bounds, list(newest[bounds].values())))
+    replays = read_replays(job.lake, job.query_set, (start, end))
+    rows = set_status(expected(job, job.captures()), replays, start, end)
+    for (begin, _), together in groupby(rows, lambda row: (row.start, row.end)):
+        worst = gravest(together)
         if worst.state != DONE:
-            lacking.append((bounds[0], worst.shown, worst.why))
+            lacking.append((begin, worst.shown, worst.why))
     return WholeRange(tuple(lacking), versions)

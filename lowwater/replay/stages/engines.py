@@ -18,7 +18,7 @@ from lowwater.catalog.expr import columns_of
 from lowwater.catalog.packets import THINNED_BY, stored
 from lowwater.catalog.skews import link_skews
 from lowwater.config import Config
-from lowwater.errors import ConfigError, ValueOverflowError
+from lowwater.errors import ConfigError, LowwaterError, error_of_query
 from lowwater.high.state_handover import StateHandover
 from lowwater.instants import SECOND
 from lowwater.lake.copies import CopyRule, HashedLink
@@ -257,7 +257,7 @@ def high_stage(
     folder: Path,
     settings: Mapping[str, Any],
     states: Mapping[str, Path] = MappingProxyType({}),
-    overflows: dict[str, ValueOverflowError] | None = None,
+    failures: dict[str, LowwaterError] | None = None,
     published: bool = False,
     rows: PurePath | None = None,
 ) -> dict[str, HighResult]:
@@ -270,22 +270,21 @@ def high_stage(
         folder: folder for rows and checkpoints; the caller removes it.
         settings: fields of `HighSettings` other than the defaults.
         states: query -> folder with the earlier state; `state_folders` names the folders of the next one.
-        overflows: filled with query -> overflow error; queries in it are skipped. None lets the first overflow end the
-            stage.
+        failures: filled with query -> its error; queries in it are skipped. None lets the first error end the stage.
         published: whether rows are written in published types instead of stream types.
         rows: folder of the lake for rows, where tasks run on other machines; None for `folder`.
     """
     from lowwater.high.query_runs import run_high
     from lowwater.high.results import HighSettings
 
-    queries = {query.name: query.high for query in inputs.plan.queries if query.name not in (overflows or {})}
+    queries = {query.name: query.high for query in inputs.plan.queries if query.name not in (failures or {})}
     folders = state_folders(inputs.plan, folder)
     carries = {
         query.name: inputs.carry(query, states.get(query.name), folders[query.name]) for query in inputs.plan.queries
     }
     chosen = HighSettings(**settings)
     bounds = inputs.start, inputs.end
-    return run_high(spark, queries, files, *bounds, folder, chosen, carries, overflows, published, rows)
+    return run_high(spark, queries, files, *bounds, folder, chosen, carries, failures, published, rows)
 
 
 def state_folders(plan: Plan, folder: Path) -> dict[str, Path]:
@@ -313,7 +312,7 @@ def reference_stage(
     period: int,
     policy: Policy,
     states: Mapping[str, str | None] = MappingProxyType({}),
-    overflows: dict[str, ValueOverflowError] | None = None,
+    failures: dict[str, LowwaterError] | None = None,
 ) -> ReferenceRows:
     """Runs every output query on the reference engine, from the packets and the logical plan.
 
@@ -322,45 +321,47 @@ def reference_stage(
         period: heartbeat period, ns.
         policy: heartbeat policy; on-demand makes the periodic promises, since no stream is stored.
         states: query -> state of the interval before (SEMANTICS I4).
-        overflows: as for `high_stage`.
+        failures: as for `high_stage`.
     """
     rows: dict[str, pa.Table] = {}
     results: dict[str, ReferenceResult] = {}
-    for query in (query for query in inputs.plan.queries if query.name not in (overflows or {})):
-        state = states.get(query.name)
-        starts = read_from(query.logical, inputs.start)
-        links = inputs.link_starts([query])
-        link_settings = {link: inputs.config.link(link) for link in links}
-        packets = {
-            link: _packets(inputs, query.logical, link, start if state is None else inputs.start)
-            for link, start in links.items()
-        }
-        disorder = {link: _disorder(inputs.config, link, query.lftas) for link in link_settings}
-        skews = {link: settings.skew for link, settings in link_settings.items()}
-        budgets = {link: settings.shed for link, settings in link_settings.items() if settings.shed is not None}
+    for query in (query for query in inputs.plan.queries if query.name not in (failures or {})):
         try:
-            result = evaluate(
-                query.logical,
-                packets,
-                disorder,
-                inputs.start,
-                inputs.end,
-                starts,
-                period,
-                str(policy.per_link),
-                state,
-                _over(inputs, list(links)),
-                packet_samplings=packet_samplings(query.logical, packets, skews, budgets),
-            )
-        except ValueOverflowError as error:
-            if overflows is None:
+            results[query.name] = result = _evaluated(inputs, query, period, policy, states.get(query.name))
+            rows[query.name] = _table(query, result)
+        except Exception as error:
+            if failures is None:
                 raise
-            overflows[query.name] = error
-            continue
-        results[query.name] = result
-        rows[query.name] = _table(query, result)
+            failures[query.name] = error_of_query(query.name, error)
+            results.pop(query.name, None)
     scans = tuple(inputs.scan(link) for link in inputs.plan.links)
     return ReferenceRows(rows, results, scans)
+
+
+def _evaluated(inputs: LowInputs, query: QueryPlan, period: int, policy: Policy, state: str | None) -> ReferenceResult:
+    starts = read_from(query.logical, inputs.start)
+    links = inputs.link_starts([query])
+    link_settings = {link: inputs.config.link(link) for link in links}
+    packets = {
+        link: _packets(inputs, query.logical, link, start if state is None else inputs.start)
+        for link, start in links.items()
+    }
+    disorder = {link: _disorder(inputs.config, link, query.lftas) for link in link_settings}
+    skews = {link: settings.skew for link, settings in link_settings.items()}
+    budgets = {link: settings.shed for link, settings in link_settings.items() if settings.shed is not None}
+    return evaluate(
+        query.logical,
+        packets,
+        disorder,
+        inputs.start,
+        inputs.end,
+        starts,
+        period,
+        str(policy.per_link),
+        state,
+        _over(inputs, list(links)),
+        packet_samplings=packet_samplings(query.logical, packets, skews, budgets),
+    )
 
 
 def _disorder(config: Config, link: str, lftas: Sequence[Lfta]) -> Disorder:

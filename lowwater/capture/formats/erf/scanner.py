@@ -14,7 +14,8 @@ from lowwater.capture.formats import scan as scanning
 from lowwater.capture.formats.erf import scan as kernels
 from lowwater.capture.formats.erf.records import HEADER, KINDS, LINK_NUMBERS
 from lowwater.capture.formats.header import CaptureFile, link_name
-from lowwater.capture.records.facts import Interface
+from lowwater.capture.records.facts import Interface, with_interface
+from lowwater.link_names import unnamed
 
 _NONE = (Interface(0, "", -1, "", 0),)
 _SECOND = 1_000_000_000
@@ -64,8 +65,8 @@ class ErfScanner:
         for key in new[np.argsort(places[new])].tolist():
             port, kind = divmod(key, KINDS)
             number = LINK_NUMBERS[kind]
-            interface = Interface(len(self._interfaces), str(port), number, link_name(number), 0)
-            self._interfaces = (*self._interfaces, interface)
+            interface = Interface(len(self._interfaces), unnamed(port), number, link_name(number), 0)
+            self._interfaces = with_interface(self._interfaces, interface)
             self._begins.append(self._at + int(places[key]) - begin)
         self._at += at - begin
         return count, at, stopped

@@ -9,6 +9,8 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from lowwater.link_names import interface_name
+
 SECTION, INTERFACE, OLD_PACKET, SIMPLE_PACKET, NAMES, STATISTICS, PACKET = 0x0A0D0D0A, 1, 2, 3, 4, 5, 6
 JOURNAL, SECRETS, CUSTOM, CUSTOM_NOT_COPIED = 9, 10, 0x0BAD, 0x40000BAD
 LEAST_BLOCK, LEAST_SECTION, LEAST_INTERFACE, LEAST_PACKET, LEAST_SIMPLE = 12, 28, 20, 32, 16
@@ -29,7 +31,7 @@ COUNTED = (
 """Kinds that `CaptureSummary.blocks` counts; comments are options of packet blocks."""
 
 _COMMENT, _NAME, _RESOLUTION, _OFFSET, _END = 1, 2, 9, 14, 0
-_LONGEST_NAME = 255
+_CODES = {"us": 6, "ns": 9}
 _PER_SECOND = 1_000_000_000
 _LARGEST = (1 << 63) - 1
 _FARTHEST = 1 << 62
@@ -40,7 +42,7 @@ class Description:
     """Content of an interface description block.
 
     Attributes:
-        name: the option if_name; empty without one.
+        name: the option if_name, as `link_names.interface_name` writes it; empty without one.
         link: link type number.
         snaplen: largest captured length, 0 for no limit.
         resolution: seconds of a tick as text: `us`, `ns`, `10^-n` or `2^-n`.
@@ -60,23 +62,24 @@ class Description:
     most: int
 
 
-def describe(block: bytes, big: bool) -> Description:
+def describe(block: bytes, big: bool, resolution: str = "") -> Description:
     """Parses an interface description block.
 
     Args:
         block: the whole block, at least 20 bytes.
         big: whether its section is big endian.
+        resolution: `us` or `ns` in the place of its own resolution; empty for its own.
     """
     link, snaplen = struct.unpack_from(">HxxI" if big else "<HxxI", block, 8)
     name, code, seconds = "", 6, 0
     for option, value in options(block[16:-4], big):
         if option == _NAME:
-            name = value.rstrip(b"\0").decode("utf-8", "replace")[:_LONGEST_NAME]
+            name = interface_name(value.rstrip(b"\0"))
         elif option == _RESOLUTION and value:
             code = value[0]
         elif option == _OFFSET and len(value) == 8:
             seconds = int.from_bytes(value, "big" if big else "little", signed=True)
-    kind, factor, resolution = _resolution(code)
+    kind, factor, resolution = _resolution(_CODES.get(resolution, code))
     offset = seconds * _PER_SECOND
     if not -_FARTHEST < offset < _FARTHEST:
         return Description(name, link, snaplen, resolution, kind, factor, 0, -1)

@@ -17,8 +17,9 @@ from lowwater.capture.formats.header import CaptureFile, link_name
 from lowwater.capture.formats.pcapng import scan as kernels
 from lowwater.capture.formats.pcapng import search as searching
 from lowwater.capture.formats.pcapng.blocks import COUNTED, MOST_DECLARED, MOST_INTERFACES, SECTION, describe
-from lowwater.capture.records.facts import Interface
+from lowwater.capture.records.facts import Interface, with_interface
 from lowwater.capture.records.sanity import judgeable
+from lowwater.link_names import unnamed
 
 _NONE = (Interface(0, "", -1, "", 0),)
 
@@ -33,6 +34,7 @@ class _State:
         table: interface table of the section; its first `declared` rows are filled.
         declared: number of interfaces declared in the section.
         interfaces: number of interfaces of the file so far.
+        unnamed: number of interfaces declared in the section without a name.
     """
 
     offset: int
@@ -40,14 +42,15 @@ class _State:
     table: NDArray[np.int64]
     declared: int
     interfaces: int
+    unnamed: int = 0
 
 
 class PcapngScanner:
     """The scanner of a pcapng; see `classic.Scanner`.
 
     An interface is identified by its name and link type over all sections of a file. An interface without a name is
-    named by its index in its section. Each declaration has its own resolution and time offset. Declarations before
-    damage stay valid after it; a declaration that is lost in the damage is not invented.
+    named by its number among such interfaces of its section. Each declaration has its own resolution and time offset.
+    Declarations before damage stay valid after it; a declaration that is lost in the damage is not invented.
 
     Args:
         big: whether the first section is big endian.
@@ -55,6 +58,7 @@ class PcapngScanner:
     Attributes:
         untimed: time (ns) that the next simple packet block takes: that of the last packet with one; -1 before the
             first one. None: simple packet blocks have no time, and are malformed.
+        resolution: `us` or `ns` in the place of those of the interfaces; empty for theirs.
     """
 
     start = 0
@@ -62,10 +66,10 @@ class PcapngScanner:
 
     def __init__(self, big: bool) -> None:
         self.untimed: int | None = None
-        self._interfaces: list[Interface] = []
-        self._interface_tuple: tuple[Interface, ...] = ()
+        self.resolution = ""
+        self._interfaces: tuple[Interface, ...] = ()
         self._numbers: dict[tuple[str, int], int] = {}
-        self._shared = False  # whether another scanner uses these two as well
+        self._shared = False  # whether another scanner uses it as well
         self._tally = np.zeros(kernels.TALLIES, np.int64)
         self._at = 0
         self._past: list[_State] = []
@@ -78,9 +82,7 @@ class PcapngScanner:
 
     @property
     def interfaces(self) -> tuple[Interface, ...]:
-        if len(self._interface_tuple) < len(self._interfaces):
-            self._interface_tuple = tuple(self._interfaces)
-        return self._interface_tuple or _NONE
+        return self._interfaces or _NONE
 
     @property
     def blocks(self) -> tuple[tuple[str, int], ...]:
@@ -131,7 +133,7 @@ class PcapngScanner:
         index = self._index(offset)
         state = self._past[index] if index >= 0 else self._now
         other = PcapngScanner(state.big)
-        other.untimed = self.untimed
+        other.untimed, other.resolution = self.untimed, self.resolution
         other._interfaces, other._numbers = self._interfaces, self._numbers
         if state.interfaces < len(self._interfaces):
             other._interfaces = self._interfaces[: state.interfaces]
@@ -140,7 +142,7 @@ class PcapngScanner:
             self._shared = other._shared = True
         table = state.table[: state.declared]  # filled rows never change
         other._at = offset
-        other._now = _State(offset, state.big, table, state.declared, state.interfaces)
+        other._now = _State(offset, state.big, table, state.declared, state.interfaces, state.unnamed)
         return other
 
     def extents(self, records: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -175,24 +177,23 @@ class PcapngScanner:
         now, row = self._now, self._now.declared
         if row == MOST_DECLARED:
             return
-        description = describe(block, now.big)
-        name = description.name or str(row)
+        description = describe(block, now.big, self.resolution)
+        name = description.name or unnamed(now.unnamed)
         number = self._numbers.get((name, description.link), len(self._interfaces))
         if number == MOST_INTERFACES:
             number = -1
         elif number == len(self._interfaces):
             if self._shared:
-                self._interfaces, self._numbers, self._shared = self._interfaces.copy(), self._numbers.copy(), False
+                self._numbers, self._shared = self._numbers.copy(), False
             self._numbers[name, description.link] = number
-            self._interfaces.append(
-                Interface(number, name, description.link, link_name(description.link), description.snaplen)
-            )
+            new = Interface(number, name, description.link, link_name(description.link), description.snaplen)
+            self._interfaces = with_interface(self._interfaces, new)
         table = now.table
         if row == len(table):
             table = np.concatenate([table, _table(max(row, 4))])
         factor = description.factor - (1 << 64) if description.factor >> 63 else description.factor
         table[row] = number, description.kind, factor, description.most, description.offset, description.snaplen
-        self._now = _State(after, now.big, table, row + 1, len(self._interfaces))
+        self._now = _State(after, now.big, table, row + 1, len(self._interfaces), now.unnamed + (not description.name))
 
 
 def give_times(records: NDArray[np.int64], before: int) -> int:

@@ -69,6 +69,8 @@ class SectionedParser(ABC):
     Attributes:
         blocks: the blocks of the file.
         overhead: 0; a piece counts the bytes of its lines that are no records.
+        absent: fields that a header lacks.
+        unknown: columns of a header that no field reads.
 
     Raises:
         CaptureError: a header cannot be read, or no header is one of the protocol.
@@ -84,6 +86,8 @@ class SectionedParser(ABC):
         self._section = _NO_HEADER
         self._first = b""
         self._foreign = ""
+        self.absent: set[str] = set()
+        self.unknown: set[str] = set()
 
     def __iter__(self) -> Iterator[Callable[[], Piece]]:
         """Yields the work on each block, in order; headers are read here, since a block depends on those before it."""
@@ -217,11 +221,16 @@ class SectionedParser(ABC):
         for field in self._layout.fields:
             name = next((name for path in (field.path, *field.others) if (name := ".".join(path)) in at), None)
             places.append(-1 if name is None else chosen.setdefault(at[name], len(chosen)))
+            if name is None and not section.left_out:
+                self.absent.add(field.name)
             if name is None and field.stored == self._layout.clock and not section.left_out:
                 raise CaptureError(
                     f"{self._path}: has no column {'.'.join(field.path)!r}, the clock of {self._layout.protocol}",
                     f"its columns are: {', '.join(names)}"[:500],
                 )
+        if not section.left_out:
+            known = {".".join(path) for field in self._layout.fields for path in (field.path, *field.others)}
+            self.unknown.update(type_name(name) for name in names if name and name not in known)
         splitter = replace(section.splitter, width=len(names), chosen=tuple(chosen) or (0,))
         return replace(section, splitter=splitter, places=tuple(places))
 

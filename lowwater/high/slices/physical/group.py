@@ -59,7 +59,7 @@ class _Aggregate:
     def of(aggregate: Aggregate) -> _Aggregate:
         native, argument = aggregate.native, aggregate.argument
         assert native is not None, aggregate.function
-        return _Aggregate(aggregate, native.columns(None if argument is None else argument.type))
+        return _Aggregate(aggregate, native.columns(None if argument is None else argument.type, aggregate.type))
 
     @property
     def states(self) -> list[_State]:

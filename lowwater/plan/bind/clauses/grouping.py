@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 from math import prod
 
-from lowwater.catalog.expr import Column, Const, Expr, Type
+from lowwater.catalog.expr import Column, Const, Expr, Param, Type
 from lowwater.catalog.functions import AggregateFunction, StateFunction
 from lowwater.errors import QueryError, raise_all
 from lowwater.gsql import nodes as syntax
@@ -21,7 +21,7 @@ from lowwater.plan.bind.clauses.endless import endless
 from lowwater.plan.bind.clauses.sources import BoundSource, make_map, name_items, narrow
 from lowwater.plan.bind.clauses.windows import bind_window
 from lowwater.plan.bind.expressions.aggregates import bind_aggregate
-from lowwater.plan.bind.expressions.durations import unit_in
+from lowwater.plan.bind.expressions.durations import brief, unit_in
 from lowwater.plan.bind.expressions.scope import Scope
 from lowwater.plan.fields import make_fields, temporals
 from lowwater.plan.operators import Aggregate, Aggregation, Expand, Field, Group, Item, Node, Running, Sampling
@@ -170,6 +170,8 @@ def _grouped(
     """Binds GROUP BY and the window. Returns the input, the group-by variables and the window columns by name."""
     written = _key_items(statement)
     keys = _told_apart(written, attempt_all([_key_binder(item, rows) for item in written]), rows)
+    for item, key in zip(written, keys, strict=True):
+        _note_brief(item, key, rows)
     names = [key.name.lower() for key in keys]
     window = statement.window or source.window
     if window is None:
@@ -177,6 +179,21 @@ def _grouped(
     windowed = bind_window(query, window, source, rows)
     extra = [item for item in windowed.partition if item.name.lower() not in names]
     return windowed.node, [*keys, *extra, windowed.number], windowed.visible
+
+
+def _note_brief(item: syntax.SelectItem, key: Item, rows: Scope) -> None:
+    """Notes an epoch below a millisecond whose length is a plain number."""
+    for part in _divisions(item.expression):
+        length = part.right.value if isinstance(part.right, syntax.Literal) else None
+        if isinstance(length, int) and not isinstance(length, bool):
+            unit = unit_in(rows.bind(part.left), rows.units)
+            if note := brief(length, unit, print_expression(part.left)):
+                rows.names.notes[spot(item)] = f"an epoch of {key.name} is very short: {note}"
+
+
+def _divisions(node: syntax.Expression) -> list[syntax.BinaryOp]:
+    own = [node] if isinstance(node, syntax.BinaryOp) and node.op == "/" else []
+    return [*own, *(part for child in syntax.children(node) for part in _divisions(child))]
 
 
 def _told_apart(written: Sequence[syntax.SelectItem], keys: Sequence[Item], rows: Scope) -> list[Item]:
@@ -199,8 +216,20 @@ def _key_items(statement: syntax.Select) -> list[syntax.SelectItem]:
     items: dict[tuple[str, int, int], syntax.SelectItem] = {}
     for group in statement.group_by:
         for item in group.items if isinstance(group, syntax.Grouping) else (group,):
-            items[(_name(item), *spot(item))] = item
+            items[_written(item)] = item
     return list(items.values())
+
+
+def _written(item: syntax.SelectItem) -> tuple[str, int, int]:
+    """Returns what tells the variables of GROUP BY apart: the name as written, and the place."""
+    return (_name(item), *spot(item))
+
+
+def _in_sets(statement: syntax.Select, keys: Sequence[Item]) -> list[tuple[syntax.Grouping, list[str]]]:
+    """Returns the grouping sets of GROUP BY, each with the names that its variables have got."""
+    names = {_written(item): key.name for item, key in zip(_key_items(statement), keys, strict=False)}
+    groupings = [group for group in statement.group_by if isinstance(group, syntax.Grouping)]
+    return [(group, [names[_written(item)] for item in group.items]) for group in groupings]
 
 
 def _name(item: syntax.SelectItem) -> str:
@@ -243,8 +272,10 @@ def _over_groups(
     bound: list[Expr] = []
     clauses: dict[str, Expr | None] = {}
 
+    sets = {name for _, names in _in_sets(statement, keys) for name in names}
+
     def item_step(item: syntax.SelectItem) -> Callable[[], None]:
-        return lambda: bound.append(_over_group(item, results, keys, rows))
+        return lambda: bound.append(_over_group(item, results, keys, rows, sets))
 
     def clause_step(name: str) -> Callable[[], None]:
         node = getattr(statement, name)
@@ -259,20 +290,51 @@ def _over_groups(
     return name_items(statement.items, bound, rows.text), clauses
 
 
-def _over_group(item: syntax.SelectItem, results: Scope, keys: Sequence[Item], rows: Scope) -> Expr:
-    """Binds a select item over groups. An expression equal to a group-by expression reads that variable."""
-    if isinstance(item.expression, syntax.Star):
+def _over_group(item: syntax.SelectItem, results: Scope, keys: Sequence[Item], rows: Scope, sets: set[str]) -> Expr:
+    """Binds a select item over groups.
+
+    A bare name of a group-by variable is that variable. Another expression that repeats one of GROUP BY, whose names
+    are columns, is that variable. In all others the names are variables.
+    """
+    written = item.expression
+    if isinstance(written, syntax.Star):
         hint = "select group-by variables and aggregates one by one"
-        raise rows.text.error(item.expression.place, "`*` does not stand for the columns of groups", hint)
-    if not isinstance(item.expression, syntax.Literal | syntax.Parameter | syntax.Defined):
-        try:
-            raw = rows.bind(item.expression)
-        except QueryError:  # the binding over groups below reports the error
-            raw = None
-        for key in keys:
-            if key.expr == raw:
-                return Column(key.expr.type, key.name)
-    return results.bind(item.expression)
+        raise rows.text.error(written.place, "`*` does not stand for the columns of groups", hint)
+    plain = isinstance(written, syntax.Literal | syntax.Parameter | syntax.Defined)
+    if plain or (isinstance(written, syntax.Name) and not written.qualifier and written.name in results.keys):
+        return results.bind(written)
+    if (key := _repeated(written, keys, rows, sets)) is None:
+        return results.bind(written)
+    variable = Column(key.expr.type, key.name)
+    shadowed = [name for name in _names(written) if name in results.keys]
+    if shadowed and not isinstance(written, syntax.Name):
+        names = " and ".join(dict.fromkeys(shadowed))
+        said = f"{print_expression(written)} is the variable {key.name}, since it repeats its expression"
+        rows.names.notes[spot(written)] = f"{said}: {names} in it is the column, not the variable"
+    return variable
+
+
+def _repeated(written: syntax.Expression, keys: Sequence[Item], rows: Scope, sets: set[str]) -> Item | None:
+    """Returns the group-by variable whose expression an item repeats; None if there is none."""
+    try:
+        raw = rows.bind(written)
+    except QueryError:  # the binding over groups reports the error
+        return None
+    same = [key for key in keys if key.expr == raw]
+    if len(same) > 1 and isinstance(written, syntax.Name):
+        same = [key for key in same if key.name == written.name] or same
+    if len(same) > 1 and any(key.name in sets for key in same):
+        names = " and ".join(key.name for key in same)
+        message = f"{print_expression(written)} is the expression of {names}, which differ in their grouping sets"
+        raise rows.text.error(place_of(written), message, f"write the name of one: {same[0].name}")
+    return same[0] if same else None
+
+
+def _names(node: syntax.Expression) -> list[str]:
+    """Returns the names without a range variable in an expression."""
+    if isinstance(node, syntax.Name):
+        return [] if node.qualifier else [node.name]
+    return [name for child in syntax.children(node) for name in _names(child)]
 
 
 def _field(item: Item, key_fields: Sequence[Field]) -> Field:
@@ -293,26 +355,32 @@ def _expanded(
     Returns:
         The new input, group-by variables, predicate and aggregates; unchanged if the statement has no grouping sets.
     """
-    groupings = [group for group in statement.group_by if isinstance(group, syntax.Grouping)]
+    groupings = _in_sets(statement, keys)
     if not groupings:
         return node, keys, predicate, aggregates
-    count = prod(map(_count, groupings))
+    first = groupings[0][0]
+    count = prod(_count(group) for group, _ in groupings)
     if count > MOST_SETS:
         message = f"the query has {count:,} groupings, and there may be {MOST_SETS:,}"
-        raise rows.text.error(groupings[0].place, message, "write GROUPING_SETS of those you need")
-    inside = {_name(item) for group in groupings for item in group.items}
+        raise rows.text.error(first.place, message, "write GROUPING_SETS of those you need")
+    inside = {name for _, names in groupings for name in names}
     plain = tuple(key.name for key in keys if key.name not in inside)
-    sets = [tuple(n for part in parts for n in part) for parts in product(*(_sets(group) for group in groupings))]
+    sets = [tuple(n for part in parts for n in part) for parts in product(*(_sets(*pair) for pair in groupings))]
     unique = tuple(dict.fromkeys((*plain, *dict.fromkeys(chosen)) for chosen in sets))
-    arguments = [Item(f"_{a.name}", a.argument) for a in aggregates if a.argument is not None]
-    before = make_map(query, node, predicate, [*keys, *arguments])
+    arguments: dict[Expr, Item] = {}
+
+    def carried(expr: Expr) -> Expr:
+        if isinstance(expr, Const | Param):
+            return expr
+        item = arguments.setdefault(expr, Item(f"_argument{len(arguments)}", expr))
+        return Column(expr.type, item.name)
+
+    moved = [aggregate.over(carried) for aggregate in aggregates]
+    before = make_map(query, node, predicate, [*keys, *arguments.values()])
     fields = tuple(replace(f, temporal=None) if f.name in inside else f for f in before.fields)
-    expanded = Expand(
-        query, (*fields, Field(SET, Type.INT)), before, tuple(sorted(inside)), unique, SET, spot(groupings[0])
-    )
+    grouped = (*fields, Field(SET, Type.INT))
+    expanded = Expand(query, grouped, before, tuple(sorted(inside)), unique, SET, spot(first))
     columns = [Item(key.name, Column(key.expr.type, key.name)) for key in keys]
-    read = {item.name: Column(item.expr.type, item.name) for item in arguments}
-    moved = [replace(a, argument=read.get(f"_{a.name}", a.argument)) for a in aggregates]
     return expanded, [*columns, Item(SET, Column(Type.INT, SET))], None, moved
 
 
@@ -321,14 +389,14 @@ def _count(group: syntax.Grouping) -> int:
     return counts.get(group.kind, len(group.sets))
 
 
-def _sets(group: syntax.Grouping) -> list[tuple[str, ...]]:
-    names = [_name(item) for item in group.items]
+def _sets(group: syntax.Grouping, names: Sequence[str]) -> list[tuple[str, ...]]:
     if group.kind == "ROLLUP":
         return [tuple(names[:count]) for count in range(len(names), -1, -1)]
     if group.kind == "CUBE":
         masks = range((1 << len(names)) - 1, -1, -1)
         return [tuple(n for at, n in enumerate(names) if mask >> (len(names) - 1 - at) & 1) for mask in masks]
-    return list(group.sets)
+    named = dict(zip(map(_name, group.items), names, strict=True))
+    return [tuple(named[name] for name in chosen) for chosen in group.sets]
 
 
 def _supergroup(

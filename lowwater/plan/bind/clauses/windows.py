@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from lowwater.catalog.expr import Binary, Column, Const, Expr, Type, columns_of
+from lowwater.catalog.expr import Binary, Column, Const, Expr, Type, columns_of, show
 from lowwater.gsql import nodes as syntax
 from lowwater.gsql.units import UNITS, nanoseconds
 from lowwater.plan.bind.clauses.sources import BoundSource, timeless
-from lowwater.plan.bind.expressions.durations import unit_of
+from lowwater.plan.bind.expressions.durations import brief, unit_of
 from lowwater.plan.bind.expressions.scope import Scope
 from lowwater.plan.fields import temporals
 from lowwater.plan.operators import Bucket, Field, Item, Node, Source
@@ -72,6 +72,8 @@ def bind_window(query: str, window: syntax.Window, source: BoundSource, scope: S
     attribute, time = bind_attribute(window, source, scope)
     reach = length(window.range, attribute, time, source, text)
     slide = length(window.slide, attribute, time, source, text) if window.slide else reach
+    if not window.range.unit and (note := brief(reach, _unit(attribute, time, source), show(attribute))):
+        scope.names.notes[spot(window)] = f"the window is very short: {note}"
     if reach == slide:
         number = Binary(Type.INT, "/", attribute, Const(Type.INT, slide))
         return Windowed(source.node, Item(NUMBER, number), _visible(slide, reach))

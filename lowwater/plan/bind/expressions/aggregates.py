@@ -11,7 +11,7 @@ from lowwater.catalog.expr import SUMMED, Const, Expr, Param, Type, Unary
 from lowwater.catalog.functions import AggregateFunction
 from lowwater.catalog.native import NATIVE
 from lowwater.gsql import nodes as syntax
-from lowwater.plan.bind.expressions.choice import choose
+from lowwater.plan.bind.expressions.choice import choose, require_limits
 from lowwater.plan.bind.expressions.operators import number_of
 from lowwater.plan.bind.expressions.scope import Scope
 from lowwater.plan.operators import Aggregate
@@ -64,6 +64,7 @@ def _chosen(call: syntax.Call, overloads: Sequence[AggregateFunction], arguments
         raise rows.text.error(call.place, f"{call.name} takes {accepted}, not ({types})")
     function, fitted = chosen
     assert isinstance(function, AggregateFunction)
+    require_limits(function, fitted, call.arguments, rows.text)
     for position in sorted({*range(function.taken, len(fitted)), *function.constant}):
         if not isinstance(fitted[position], Const | Param):
             raise rows.text.error(call.place, f"argument {position + 1} of {call.name} must be a constant")

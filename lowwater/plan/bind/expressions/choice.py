@@ -9,7 +9,10 @@ from collections.abc import Sequence
 
 from lowwater.catalog.expr import Binary, Const, Expr, Type
 from lowwater.catalog.functions import AggregateFunction, Function, StateFunction
+from lowwater.catalog.limits import Limit
+from lowwater.gsql import nodes as syntax
 from lowwater.plan.bind.expressions import operators
+from lowwater.plan.text import Text, place_of
 
 
 def written(
@@ -44,6 +47,49 @@ def choose(
             if all(argument is not None for argument in converted):
                 return overload, [argument for argument in converted if argument is not None]
     return None
+
+
+def require_limits(
+    entry: Function | AggregateFunction | StateFunction,
+    arguments: Sequence[Expr],
+    nodes: Sequence[syntax.Expression],
+    text: Text,
+) -> None:
+    """Checks the constant arguments of a call against the limits of the catalog.
+
+    Args:
+        entry: the chosen overload.
+        arguments: its bound arguments.
+        nodes: the arguments as written.
+        text: the file that holds the call, for messages.
+
+    Raises:
+        QueryError: an argument is outside of its limit.
+    """
+    for position, limit in entry.limits:
+        require_limit(entry.name, position, limit, arguments[position], nodes[position], text)
+
+
+def require_limit(name: str, position: int, limit: Limit, argument: Expr, node: syntax.Expression, text: Text) -> None:
+    """Checks an argument of a function or operator against a limit, if it is a constant.
+
+    Args:
+        name: the name of the function or operator.
+        position: the place of the argument, from 0.
+        limit: the values that it may have.
+        argument: the bound argument.
+        node: the argument as written.
+        text: the file that holds it, for messages.
+
+    Raises:
+        QueryError: it is outside of the limit.
+    """
+    if not isinstance(argument, Const) or limit.admits(argument.value):
+        return
+    value = f"{argument.value:g}" if isinstance(argument.value, float) else repr(argument.value)
+    written = f"${argument.param} = {value}" if argument.param else value
+    message = f"argument {position + 1} of {name} is {written}, and must be {limit.says}"
+    raise text.error(place_of(node), message, limit.advice(argument.value))
 
 
 def fitted(argument: Expr, kind: Type, exact: bool) -> Expr | None:

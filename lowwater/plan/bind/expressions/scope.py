@@ -24,6 +24,7 @@ from lowwater.catalog.expr import (
     rewrite,
 )
 from lowwater.catalog.functions import AggregateFunction, Function, StateFunction
+from lowwater.catalog.limits import SHIFT
 from lowwater.catalog.native import NATIVE
 from lowwater.catalog.values import pack_ip
 from lowwater.config import section_of
@@ -31,7 +32,7 @@ from lowwater.errors import QueryError, raise_all
 from lowwater.gsql import nodes as syntax
 from lowwater.gsql.printer import print_expression
 from lowwater.plan.bind.expressions import hints, operators
-from lowwater.plan.bind.expressions.choice import choose, fitted, written
+from lowwater.plan.bind.expressions.choice import choose, fitted, require_limits, written
 from lowwater.plan.bind.expressions.durations import Units, alone, counted, length_of, takes, unit_in
 from lowwater.plan.bind.expressions.operators import NUMERIC, negate
 from lowwater.plan.bind.names import Names
@@ -247,6 +248,9 @@ class Scope:
             raise self.text.error(place_of(node), f"{op} does not apply to {plural} {types}", hint)
         if op in COMPARISON and isinstance(node, syntax.BinaryOp):
             self._note_null(node)
+        if op in ("<<", ">>") and isinstance(operands[1], Const) and not SHIFT.admits(operands[1].value):
+            said = f"{print_expression(node)} is NULL in every row: the width of a shift is {SHIFT.says}"
+            self.names.notes[spot(node)] = said
         if op in ("/", "%") and isinstance(operands[1], Const) and operands[1].value == 0 and not operands[1].param:
             self.names.notes[spot(node)] = f"{print_expression(node)} is NULL in every row: it divides by 0"
         return bound
@@ -376,6 +380,7 @@ class Scope:
             types = ", ".join(argument.type for argument in arguments)
             raise self.text.error(place_of(node), f"{name} takes {accepted}, not ({types})")
         function, fitted = chosen
+        require_limits(function, fitted, syntax.children(node), self.text)
         if isinstance(function, StateFunction):
             if self.on_state is None:
                 hint = "write it into a query with GROUP BY, CLEANING_WHEN and CLEANING_BY"

@@ -1,0 +1,251 @@
+"""The pattern language of `captures` in the settings: dates, ends, numbers and wildcards in the names of files.
+
+Below `rotation`, which says what a file covers by its name, and `names`, which finds the pattern of existing files.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, timezone
+from functools import cache
+from zoneinfo import ZoneInfo
+
+from lowwater.errors import ConfigError
+from lowwater.instants import HOUR, SECOND
+
+DAY = 24 * HOUR
+DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_MONTH = "(?i:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)"
+_FULL = "(?i:january|february|march|april|may|june|july|august|september|october|november|december)"
+
+FIELDS = {
+    "Y": r"\d{4}",
+    "y": r"\d\d",
+    "m": r"\d\d",
+    "d": r"\d\d",
+    "j": r"\d{3}",
+    "a": "(?i:mon|tue|wed|thu|fri|sat|sun)",
+    "A": "(?i:monday|tuesday|wednesday|thursday|friday|saturday|sunday)",
+    "b": _MONTH,
+    "B": _FULL,
+    "H": r"\d\d",
+    "I": r"\d\d",
+    "p": r"[AaPp][Mm]",
+    "M": r"\d\d",
+    "S": r"\d\d",
+    "s": r"\d+",
+    "z": r"Z|[+-]\d\d(?::?\d\d)?",
+    "Z": r"[A-Za-z]{1,5}",
+}
+"""Field -> what it stands for. All but `%N`, `%n` and `%c` have one value in a name, however often they stand in it."""
+
+_WHOLE = {"F": "%Y-%m-%d", "T": "%H:%M:%S", "R": "%H:%M"}
+_PIECE = re.compile(r"%E?\d?[A-Za-z]|%.?|\[!?\]?[^\]]*\]|[*?]|[^%*?\[]+|\[")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class NamedTime:
+    """What a name says of the time of its file.
+
+    Attributes:
+        begin: the moment in the name.
+        end: the later one in the name; None without one.
+        counted: whether the name goes on with a count (`%c`), so that the file begins later than its moment.
+        fraction: part of a second that the begin has besides, ns.
+    """
+
+    begin: datetime
+    end: datetime | None
+    counted: bool
+    fraction: int
+
+    @property
+    def start(self) -> int:
+        """The begin, ns since the epoch."""
+        return _nanoseconds(self.begin) + self.fraction
+
+    def until(self, rotation: int | None) -> int | None:
+        """The end in the name, else a rotation (ns) after the begin; ns since the epoch, None without either.
+
+        A day of a time zone may have 23 or 25 hours; an hour always has 60 minutes.
+        """
+        if self.end is not None:
+            return _nanoseconds(self.end)
+        if rotation is None:
+            return None
+        days, rest = divmod(rotation, DAY)
+        return self.start + rotation if rest else _nanoseconds(self.begin + timedelta(days=days)) + self.fraction
+
+
+def pieces_of(pattern: str) -> list[str]:
+    """Divides a pattern into fields, wildcards and text.
+
+    Raises:
+        ConfigError: if a field is unknown.
+    """
+    pieces = []
+    for piece in _PIECE.findall(pattern):
+        if piece[0] != "%" or piece == "%%":
+            pieces.append(piece)
+            continue
+        end, digit, letter = piece[1:2] == "E", piece.strip("%E")[:-1], piece[-1]
+        if letter in _WHOLE and not digit:
+            pieces += pieces_of(_WHOLE[letter].replace("%", "%E" if end else "%"))
+            continue
+        known = letter == "N" or (not digit and (letter in FIELDS or (letter in "nc" and not end)))
+        if not known or digit == "0" or len(piece) < 2:
+            raise ConfigError(
+                f"captures = {pattern!r}: unknown field {piece!r}",
+                f"% itself is %%; known are %{', %'.join(FIELDS)}, %N, %n, %c, and %E before the fields of an end",
+            )
+        pieces.append(piece)
+    return pieces
+
+
+@cache
+def regex_of(pattern: str) -> re.Pattern[str]:
+    """The names that a pattern stands for.
+
+    Raises:
+        ConfigError: if a field is unknown.
+    """
+    text, seen = "", set[str]()
+    for number, piece in enumerate(pieces_of(pattern)):
+        if piece[0] != "%" or piece == "%%":
+            single = {"*": "[^/]*", "?": "[^/]", "%%": "%"}.get(piece)
+            text += single or (_set(piece) if len(piece) > 2 and piece[0] == "[" else re.escape(piece))
+            continue
+        field = f"{'E' if piece[1] == 'E' else 'f'}{piece[-1]}"
+        if piece[-1] == "N":
+            text += rf"(?P<{field}{number}>\d{{{piece.strip('%E')[:-1] or 9}}})"
+        elif piece == "%n":
+            text += r"\d+"
+        elif piece == "%c":
+            text += rf"(?P<c{number}>\d*)"
+        elif field in seen:
+            text += f"(?P={field})"
+        else:
+            text += f"(?P<{field}>{FIELDS[piece[-1]]})"
+            seen.add(field)
+    return re.compile(text)
+
+
+def _set(piece: str) -> str:
+    """A set of characters as `glob` reads it."""
+    inside = piece[1:-1].removeprefix("!")
+    body = "".join(sign if sign == "-" else re.escape(sign) for sign in inside)
+    return f"[{'^' if piece[1] == '!' else ''}{body}]"
+
+
+@cache
+def wildcard(pattern: str) -> str:
+    """A pattern as `glob` reads it, of at least its names."""
+    text = "".join("*" if p[0] == "%" and p != "%%" else "%" if p == "%%" else p for p in pieces_of(pattern))
+    return re.sub(r"\*+", "*", text)
+
+
+def literal(text: str) -> str:
+    """Returns the pattern that stands for this text alone.
+
+    Example:
+        >>> literal("50%/a[1]*.pcap")
+        '50%%/a[[]1][*].pcap'
+    """
+    return re.sub(r"[*?\[]", r"[\g<0>]", text.replace("%", "%%"))
+
+
+def is_dated(pattern: str) -> bool:
+    """Whether a pattern has a moment."""
+    return any(piece[0] == "%" and piece[-1] not in "%ncNaA" for piece in pieces_of(pattern))
+
+
+def named_time(match: re.Match[str], zone: str) -> NamedTime | None:
+    """Reads the moment in a name that a pattern matches; None if it has none, or digits that are no date.
+
+    Args:
+        match: a match of `regex_of`.
+        zone: time zone of moments whose name says none.
+    """
+    values = {key: value for key, value in match.groupdict().items() if value is not None}
+    begins, ends = ({key[1:]: text for key, text in values.items() if key[0] == side} for side in "fE")
+    if not begins.keys() - {key for key in begins if key[0] in "NaA"}:
+        return None
+    counts = [text for key, text in values.items() if key[0] == "c"]
+    try:
+        begin = _moment(begins, ZoneInfo(zone))
+        end = None if begin is None or not ends else _end(begins, ends, begin, ZoneInfo(zone))
+    except (ValueError, OverflowError):  # digits that are no date, for example month 13
+        return None
+    if begin is None or (ends and end is None):
+        return None
+    return NamedTime(begin, end, any(int(count or 0) for count in counts), _fraction(begins))
+
+
+def _end(begins: Mapping[str, str], ends: Mapping[str, str], begin: datetime, zone: ZoneInfo) -> datetime | None:
+    """The end of a file, whose date is that of its begin, or the next day, where the name says none."""
+    dated = ends.keys() & {"s", "Y", "y", "m", "d", "j", "b", "B"}
+    kept = "YymdjbBzZ" if not ends.keys() & {"s"} else ""
+    end = _moment({**{key: text for key, text in begins.items() if key in kept}, **ends}, zone)
+    if end is None:
+        return None
+    end += timedelta(microseconds=_fraction(ends) // 1000)
+    if end <= begin and not dated:
+        end += timedelta(days=1)
+    return end if end > begin else None
+
+
+def _moment(values: Mapping[str, str], zone: ZoneInfo) -> datetime | None:
+    """The moment of fields; None if its zone has no such abbreviation then."""
+    if "s" in values:
+        return _EPOCH + timedelta(seconds=int(values["s"]))
+    year = int(values["Y"]) if "Y" in values else _century(int(values["y"])) if "y" in values else 1970
+    named = values.get("b") or values.get("B")
+    month = MONTHS.index(named[:3].lower()) + 1 if named else int(values.get("m", 1))
+    day, hour = int(values.get("d", 1)), int(values.get("H", 0))
+    if "I" in values:
+        if not 1 <= int(values["I"]) <= 12:
+            raise ValueError("an hour of 12")
+        hour = int(values["I"]) % 12 + (12 if values.get("p", "am").lower() == "pm" else 0)
+    moment = datetime(year, month, day, hour, int(values.get("M", 0)), int(values.get("S", 0)), tzinfo=zone)
+    if "j" in values:
+        if not 1 <= int(values["j"]) <= 366:
+            raise ValueError("a day of the year")
+        moment = moment.replace(month=1, day=1) + timedelta(days=int(values["j"]) - 1)
+        if moment.year != year:
+            raise ValueError("a day of the year")
+    return _zoned(moment, values)
+
+
+def _zoned(moment: datetime, values: Mapping[str, str]) -> datetime | None:
+    """Puts a moment into the zone that the name says, if it says one."""
+    if offset := values.get("z"):
+        digits = re.sub(r"\D", "", offset)
+        shift = timedelta(hours=int(digits[:2] or 0), minutes=int(digits[2:] or 0))
+        return moment.replace(tzinfo=timezone(-shift if offset[0] == "-" else shift))
+    if (name := values.get("Z", "").upper()) in ("UTC", "GMT", "Z"):
+        return moment.replace(tzinfo=UTC)
+    if name:
+        folds = (moment.replace(fold=fold) for fold in (0, 1))
+        return next((each for each in folds if (each.tzname() or "").upper() == name), None)
+    return moment
+
+
+def _century(year: int) -> int:
+    """The year of two digits, as POSIX reads them."""
+    return year + (1900 if year > 68 else 2000)
+
+
+def _fraction(values: Mapping[str, str]) -> int:
+    """The digits behind the second in a name, ns."""
+    digits = "".join(text for key, text in values.items() if key[0] == "N")
+    return int(digits[:9].ljust(9, "0")) if digits else 0
+
+
+def _nanoseconds(moment: datetime) -> int:
+    """Converts a moment to ns since the epoch; of an hour that occurs twice in its time zone, the first counts."""
+    since = moment.astimezone(UTC) - _EPOCH
+    return (since.days * 86400 + since.seconds) * SECOND + since.microseconds * 1000

@@ -1,0 +1,346 @@
+"""The questions of README, examples, cookbook and tutorial over real captures: what tshark counts, to the row.
+
+tshark decodes, and Python counts as the line above each query says: nothing of Lowwater is in the oracle.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+import shutil
+import subprocess
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from tests.docs.book import ROOT, blocks
+from tests.replay.support import lowwater
+
+pytestmark = [
+    pytest.mark.captures,
+    pytest.mark.slow,
+    pytest.mark.skipif(shutil.which("tshark") is None, reason="tshark is absent: apt install tshark"),
+]
+CAPTURES = ("traffic/ajbanjara+Wireshark__SkypeIRC.cap", "breadth/ntop+nDPI__ocs.pcap")
+COOKBOOK = {
+    name: block.text
+    for block in blocks(ROOT / "docs" / "cookbook.md")
+    if block.words[:2] == ("gsql", "run")
+    for name in re.findall(r"query_name '(\w+)'", block.text)[-1:]
+}
+EXAMPLES = {
+    path.stem: path.read_text(encoding="utf-8")
+    for path in sorted((ROOT / "examples").glob("**/*.gsql"))
+    if path.stem != "transfers"  # reads no packets
+}
+QUESTIONS = {**EXAMPLES, **COOKBOOK}
+SECOND = 1_000_000_000
+FIELDS = {
+    "stamp": "frame.time_epoch",
+    "len": "frame.len",
+    "ip4": "ip.src",
+    "ip6": "ipv6.src",
+    "to4": "ip.dst",
+    "to6": "ipv6.dst",
+    "proto4": "ip.proto",
+    "proto6": "ipv6.nxt",
+    "sport_tcp": "tcp.srcport",
+    "dport_tcp": "tcp.dstport",
+    "sport_udp": "udp.srcport",
+    "dport_udp": "udp.dstport",
+    "flags": "tcp.flags",
+    "seq": "tcp.seq_raw",
+    "ack": "tcp.ack_raw",
+    "payload": "tcp.len",
+    "dns_id": "dns.id",
+    "response": "dns.flags.response",
+    "hello": "tls.handshake.type",
+    "name": "tls.handshake.extensions_server_name",
+    "ja3": "tls.handshake.ja3",
+}
+FIN, SYN, ACK = 1, 2, 16
+
+
+class Packet(NamedTuple):
+    """What tshark says of a packet; numbers are None where it has none."""
+
+    stamp: int
+    len: int
+    src: str | None
+    dest: str | None
+    protocol: int | None
+    sport: int | None
+    dport: int | None
+    flags: int
+    seq: int | None
+    ack: int | None
+    payload: int
+    dns_id: int | None
+    response: bool
+    hello: int | None
+    name: str | None
+    ja3: str | None
+
+    def epoch(self, seconds: int) -> int:
+        """The number of its epoch of a length."""
+        return self.stamp // SECOND // seconds
+
+
+def packets_of(path: Path) -> list[Packet]:
+    """The packets of a capture, in its order."""
+    # Every packet by itself: tshark does not look into segments that it takes for repeated ones.
+    settings = ("ip.defragment:FALSE", "tcp.desegment_tcp_streams:FALSE", "tcp.analyze_sequence_numbers:FALSE")
+    words = [part for setting in settings for part in ("-o", setting)]
+    words += [part for name in FIELDS.values() for part in ("-e", name)]
+    command = ["tshark", "-n", "-r", str(path), "-T", "fields", "-E", "separator=|", "-E", "occurrence=f", *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
+    return [_packet(dict(zip(FIELDS, row, strict=True))) for row in csv.reader(done.stdout.splitlines(), delimiter="|")]
+
+
+def _packet(row: dict[str, str]) -> Packet:
+    def number(name: str) -> int | None:
+        return int(row[name], 0) if row[name] else None
+
+    def first(*names: str) -> int | None:
+        return next((value for name in names if (value := number(name)) is not None), None)
+
+    protocol = first("proto4", "proto6")
+    of_tcp, of_udp = protocol == 6, protocol == 17
+    ports = [
+        number(f"{side}_tcp") if of_tcp else number(f"{side}_udp") if of_udp else None for side in ("sport", "dport")
+    ]
+    return Packet(
+        int(Decimal(row["stamp"]) * SECOND),
+        int(row["len"]),
+        row["ip4"] or row["ip6"] or None,
+        row["to4"] or row["to6"] or None,
+        protocol,
+        *ports,
+        (number("flags") or 0) if of_tcp else 0,
+        number("seq") if of_tcp else None,
+        number("ack") if of_tcp else None,
+        (number("payload") or 0) if of_tcp else 0,
+        number("dns_id") if of_udp else None,
+        row["response"] in ("1", "True"),
+        number("hello") if of_tcp else None,
+        row["name"] or None,
+        row["ja3"] or None,
+    )
+
+
+Rows = Counter[tuple[Any, ...]]
+Oracle = Callable[[list[Packet]], Iterable[tuple[Any, ...]]]
+
+
+def of_tcp(packets: list[Packet]) -> list[Packet]:
+    return [each for each in packets if each.protocol == 6]
+
+
+def grouped(packets: Iterable[Packet], key: Callable[[Packet], tuple[Any, ...]]) -> dict[tuple[Any, ...], list[Packet]]:
+    groups: dict[tuple[Any, ...], list[Packet]] = defaultdict(list)
+    for each in packets:
+        groups[key(each)].append(each)
+    return groups
+
+
+def latencies(length: int, least: int) -> Oracle:
+    """Of each question its first answer within two seconds, in ms, by server and epoch."""
+
+    def rows(packets: list[Packet]) -> Iterable[tuple[Any, ...]]:
+        asked = {
+            (each.stamp, each.src, each.sport, each.dest, each.dns_id)
+            for each in packets
+            if each.dns_id is not None and each.dport == 53 and not each.response
+        }
+        answers = grouped(
+            (each for each in packets if each.dns_id is not None and each.sport == 53 and each.response),
+            lambda each: (each.dest, each.dport, each.src, each.dns_id),
+        )
+        found: dict[tuple[Any, ...], list[int | None]] = defaultdict(list)
+        for stamp, *question in asked:
+            late = [
+                each.stamp - stamp for each in answers.get(tuple(question), ()) if 0 <= each.stamp - stamp <= 2 * SECOND
+            ]
+            server = question[2]
+            found[stamp // SECOND // length, server].append(min(late) // 1_000_000 if late else None)
+        for (epoch, server), values in found.items():
+            known = [value for value in values if value is not None]
+            mean = int(sum(known) / len(known)) if known else None
+            if len(values) >= least:
+                yield epoch * length, server, len(values), len(values) - len(known), mean, max(known, default=None)
+
+    return rows
+
+
+def volume(packets: list[Packet]) -> Iterable[tuple[Any, ...]]:
+    for (epoch,), group in grouped((each for each in packets if each.src), lambda each: (each.epoch(60),)).items():
+        yield epoch * 60, len(group)
+
+
+def tries(packets: list[Packet]) -> dict[tuple[Any, ...], list[Packet]]:
+    asked = [each for each in of_tcp(packets) if each.flags & SYN and not each.flags & ACK]
+    return grouped(asked, lambda each: (each.epoch(60), each.src))
+
+
+def scan(packets: list[Packet]) -> Iterable[tuple[Any, ...]]:
+    for (epoch, source), group in tries(packets).items():
+        ports = len({each.dport for each in group})
+        if ports >= 20:
+            yield epoch * 60, "main1", source, len(group), len({each.dest for each in group}), ports
+
+
+def scans(packets: list[Packet]) -> Iterable[tuple[Any, ...]]:
+    for (epoch, source), group in tries(packets).items():
+        ports, hosts = len({each.dport for each in group}), len({each.dest for each in group})
+        if ports > 1 or hosts > 1:
+            yield epoch * 60, source, len(group), ports, hosts
+
+
+def drift(packets: list[Packet]) -> Iterable[tuple[Any, ...]]:
+    same = grouped(
+        (each for each in of_tcp(packets) if each.flags & SYN),
+        lambda each: (each.src, each.dest, each.sport, each.dport, each.seq),
+    )
+    pairs = [
+        (a.stamp, b.stamp) for group in same.values() for a in group for b in group if 0 <= b.stamp - a.stamp <= SECOND
+    ]
+    found = defaultdict(list)
+    for first, second in pairs:
+        found[first // SECOND // 60].append((second - first) // 1000)
+    for epoch, values in found.items():
+        yield epoch * 60, len(values), min(values), max(values)
+
+
+def talkers(packets: list[Packet]) -> Iterable[tuple[Any, ...]]:
+    minutes: Counter[int] = Counter()
+    for each in packets:
+        minutes[each.epoch(60)] += each.len if each.src else 0
+    for (epoch, source), group in grouped(
+        (each for each in packets if each.src), lambda each: (each.epoch(60), each.src)
+    ).items():
+        size = sum(each.len for each in group)
+        if size * 3 >= minutes[epoch]:
+            yield epoch * 60, source, size, size * 100 // minutes[epoch]
+
+
+def shares(packets: list[Packet]) -> Iterable[tuple[Any, ...]]:
+    hosts: Counter[tuple[Any, ...]] = Counter()
+    for each in of_tcp(packets):
+        hosts[each.epoch(60), each.src] += each.len
+    for (epoch, source, port), group in grouped(
+        of_tcp(packets), lambda each: (each.epoch(60), each.src, each.dport)
+    ).items():
+        size = sum(each.len for each in group)
+        yield epoch * 60, source, port, size, size * 100 // hosts[epoch, source]
+
+
+def round_trips(packets: list[Packet]) -> Iterable[tuple[Any, ...]]:
+    syns = [each for each in of_tcp(packets) if each.flags & SYN and not each.flags & ACK]
+    answers = grouped(
+        (each for each in of_tcp(packets) if each.flags & SYN and each.flags & ACK),
+        lambda each: (each.dest, each.src, each.dport, each.sport, each.ack),
+    )
+    found = defaultdict(list)
+    for each in syns:
+        for answer in answers.get((each.src, each.dest, each.sport, each.dport, (each.seq or 0) + 1), ()):
+            if 0 <= answer.stamp - each.stamp <= 3 * SECOND:
+                found[each.epoch(60), each.dest].append((answer.stamp - each.stamp) // 1_000_000)
+    for (epoch, server), values in found.items():
+        yield epoch * 60, server, len(values), min(values), max(values)
+
+
+def repeated(packets: list[Packet]) -> Iterable[tuple[Any, ...]]:
+    data = [each for each in of_tcp(packets) if each.payload]
+    for key, group in grouped(data, lambda each: (each.epoch(60), each.src, each.dest, each.sport, each.dport)).items():
+        yield key[0] * 60, *key[1:], len(group), len(group) - len({each.seq for each in group})
+
+
+def connections(packets: list[Packet]) -> Iterable[tuple[Any, ...]]:
+    flows = grouped(of_tcp(packets), lambda each: (each.src, each.sport, each.dest, each.dport))
+    for flow, group in flows.items():
+        minutes = grouped(group, lambda each: (each.epoch(60),))
+        in_all, before = 0, None
+        for (epoch,), part in sorted(minutes.items()):
+            ended = before is None or epoch != before[0] + 1 or before[1]
+            size = sum(each.len for each in part)
+            in_all = size if ended else in_all + size
+            before = epoch, any(each.flags & FIN for each in part)
+            yield epoch * 60, *flow, size, in_all
+
+
+def names(packets: list[Packet]) -> Iterable[tuple[Any, ...]]:
+    hellos = [each for each in packets if each.hello == 1]
+    for (epoch, source, name), group in grouped(hellos, lambda each: (each.epoch(60), each.src, each.name)).items():
+        yield epoch * 60, source, name, len(group)
+
+
+def lonely(packets: list[Packet]) -> Iterable[tuple[Any, ...]]:
+    hellos = [each for each in packets if each.hello == 1 and each.ja3]
+    for (epoch, ja3), group in grouped(hellos, lambda each: (each.epoch(300), each.ja3)).items():
+        if len({each.src for each in group}) == 1:
+            yield epoch * 300, ja3, group[0].src, len(group)
+
+
+ORACLES: dict[str, Oracle] = {
+    "dns_latency": latencies(600, 10),
+    "slow_dns": latencies(120, 0),
+    "volume": volume,
+    "scan": scan,
+    "drift": drift,
+    "talkers": talkers,
+    "shares": shares,
+    "scans": scans,
+    "round_trips": round_trips,
+    "repeated": repeated,
+    "connections": connections,
+    "differences": lambda packets: (),  # both links have the same packets
+    "names": names,
+    "lonely": lonely,
+}
+
+
+def test_every_question_has_its_oracle_and_says_what_it_counts() -> None:
+    assert {*QUESTIONS} == {*ORACLES}
+    for name, text in QUESTIONS.items():
+        assert re.search(r"^-- (Counts|Sums) .*\.$", text, re.M), name
+    for page in ("README.md", "docs/tutorial.md"):
+        shown = re.findall(r"^```sql[^\n]*\n(.*?)^```", (ROOT / page).read_text(encoding="utf-8"), re.M | re.S)
+        assert shown and all(any(part.strip() in text for text in EXAMPLES.values()) for part in shown), page
+
+
+def rows_of(path: Path) -> Rows:
+    """The rows of a file of results."""
+    with path.open(newline="", encoding="utf-8") as file:
+        _, *rows = csv.reader(file)
+    return Counter(tuple(rows_) for rows_ in rows)
+
+
+def shown(rows: Iterable[tuple[Any, ...]]) -> Rows:
+    return Counter(tuple("" if value is None else str(value) for value in row) for row in rows)
+
+
+@pytest.mark.parametrize("name", CAPTURES)
+def test_questions_over_real_captures_are_answered_as_tshark_does(
+    name: str, captures_dir: Path, tmp_path: Path
+) -> None:
+    path = captures_dir / name
+    packets = packets_of(path)
+    answered = 0
+    for question, text in QUESTIONS.items():
+        text = re.sub(r"\b(servers|inside)\.", "main1.", text)
+        text = re.sub(r"\boutside\.", "main2.", text)
+        links = ("main1", "main2") if "main2." in text else ("main1",)
+        (tmp_path / f"{question}.gsql").write_text(text, encoding="utf-8")
+        words = [word for link in links for word in ("--capture", f"{link}={path}", "--skew", f"{link}=1h")]
+        out = tmp_path / question
+        said = lowwater("run", tmp_path / f"{question}.gsql", *words, "--engine", "reference", "--out", out)
+        assert said.code == 0, said.err
+        found, wanted = rows_of(out / f"{question}.csv"), shown(ORACLES[question](packets))
+        missing, extra = list((wanted - found).items())[:3], list((found - wanted).items())[:3]
+        assert found == wanted, f"{question}: missing {missing}, not in tshark {extra}"
+        answered += bool(found)
+    assert answered > len(QUESTIONS) // 2

@@ -1,0 +1,308 @@
+"""A capture is its records: a file that is compressed, rewritten or renamed makes nothing stale, and is one capture."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import random
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lowwater.capture.formats.division import index
+from lowwater.capture.formats.write import WrittenInterface, pcapng_header, pcapng_record
+from lowwater.capture.reader import read
+from lowwater.config import Config, Link, load_config
+from lowwater.errors import OverlapError
+from lowwater.instants import HOUR
+from lowwater.lake.digest import link_inputs
+from lowwater.lake.ingestion.arrivals import arrivals
+from lowwater.lake.ingestion.ingest import ingest
+from lowwater.lake.layout import Lake, open_lake
+from lowwater.lake.ledgers.captures import Capture, read_captures
+from lowwater.lake.packets import read_packets
+from tests.breadth import examples
+from tests.capture.tablemaker import BY_NAME, as_csv, flows, write
+from tests.lake.support import BASE, at, capture
+
+CONFIG = Config()
+COVERS = (BASE, BASE + HOUR)
+JUMP = Link().jump
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return open_lake(tmp_path / "lake")
+
+
+def inputs(lake: Lake) -> object:
+    return link_inputs("a", read_captures(lake, ["a"])["a"], Link(), 0, 1 << 62)
+
+
+def rows(lake: Lake) -> list[dict[str, object]]:
+    batches = read_packets(lake, "a", read_captures(lake, ["a"])["a"], Link(), 0, 0, 1 << 62, ["len", "srcIP_lo"])
+    return [row for batch in batches for row in batch.to_pylist()]
+
+
+def captures(lake: Lake) -> list[Capture]:
+    return list(read_captures(lake, ["a"])["a"])
+
+
+def identity(path: Path, chunk_bytes: int = 1 << 20, max_jump: int = JUMP) -> str:
+    reader = read(path, max_jump, chunk_bytes, identified=True)
+    for _ in reader:
+        pass
+    assert reader.summary is not None
+    return reader.summary.identity
+
+
+def run(*arguments: str | Path) -> None:
+    subprocess.run([str(argument) for argument in arguments], check=True, capture_output=True)
+
+
+def compressed(path: Path) -> Path:
+    target = path.with_name(f"{path.name}.gz")
+    target.write_bytes(gzip.compress(path.read_bytes(), 1))
+    return target
+
+
+def unpacked(path: Path) -> Path:
+    target = path.with_suffix("")
+    target.write_bytes(gzip.decompress(path.read_bytes()))
+    return target
+
+
+def rewritten(path: Path) -> Path:
+    target = path.with_name(f"{path.name.partition('.')[0]}.pcapng")
+    run("editcap", "-F", "pcapng", path, scratch := path.with_name("scratch"))
+    return scratch.rename(target)
+
+
+@pytest.mark.parametrize("rewrite", [compressed, pytest.param(rewritten, marks=pytest.mark.slow)])
+def test_a_rewritten_capture_is_the_same_one_and_makes_nothing_stale(
+    lake: Lake, tmp_path: Path, rewrite: Callable[[Path], Path]
+) -> None:
+    path = capture(tmp_path / "a.pcap", [1, 5, 9])
+    ingest(lake, "a", [path], CONFIG, COVERS)
+    before, stored = inputs(lake), rows(lake)
+    other = rewrite(path)
+    path.unlink()
+    (done,) = ingest(lake, "a", [other], CONFIG, COVERS)
+    assert (done.state, done.note) == ("replaced", f"it has the same records as {path}, which it replaces")
+    assert (inputs(lake), rows(lake)) == (before, stored)
+    assert [row.path for row in captures(lake)] == [str(other)]
+    back = unpacked(other) if other.suffix == ".gz" else capture(path, [1, 5, 9])
+    other.unlink()
+    ingest(lake, "a", [back], CONFIG, COVERS)
+    assert (inputs(lake), [row.path for row in captures(lake)]) == (before, [str(path)])
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_a_copy_beside_its_original_is_one_capture_and_is_said(lake: Lake, tmp_path: Path, together: bool) -> None:
+    config = Config(links={"a": Link(captures=(str(tmp_path / "*.pcap*"),))})
+    path = capture(tmp_path / "a.pcap", [1, 5, 9])
+    other = compressed(path)
+    if not together:
+        ingest(lake, "a", [path], config)
+    done = ingest(lake, "a", [path, other], config)
+    assert sorted(result.state for result in done) == (["added", "known"] if together else ["known", "known"])
+    (copied,) = (result for result in done if "one capture with" in result.note)
+    assert len(captures(lake)) == 1 and len(rows(lake)) == 3
+    assert "which has the same records" in copied.note
+    (row,) = captures(lake)
+    assert {row.path, *row.copied_to} == {str(path), str(other)}
+    before = inputs(lake)
+    Path(row.path).unlink()
+    (left,) = row.copied_to
+    (done_again,) = ingest(lake, "a", [Path(left)], config)
+    assert done_again.state == "replaced" and [row.path for row in captures(lake)] == [left]
+    assert inputs(lake) == before and not captures(lake)[0].copies
+
+
+def test_a_copy_is_looked_at_once_while_its_original_is_there(lake: Lake, tmp_path: Path) -> None:
+    config = Config(links={"a": Link(captures=(str(tmp_path / "*.pcap*"),))})
+    paths = [capture(tmp_path / "a.pcap", [1, 5, 9])]
+    paths.append(compressed(paths[0]))
+    for path in paths:
+        os.utime(path, (1, 1))
+    ingest(lake, "a", paths, config)
+    assert arrivals(lake, config)["a"].new == ()
+    paths[0].unlink()
+    assert arrivals(lake, config)["a"].new == (paths[1],), "it takes the place of its original"
+
+
+def test_a_renamed_capture_is_found_at_its_new_place(lake: Lake, tmp_path: Path) -> None:
+    path = capture(tmp_path / "a.pcap", [1, 5, 9])
+    ingest(lake, "a", [path], CONFIG, COVERS)
+    before = inputs(lake)
+    moved = path.rename(tmp_path / "b.pcap")
+    (done,) = ingest(lake, "a", [moved], CONFIG, COVERS)
+    assert (done.state, done.note) == ("known", f"it was {path}")
+    assert [row.path for row in captures(lake)] == [str(moved)] and inputs(lake) == before
+
+
+def test_a_copy_under_another_declaration_by_hand_declares(lake: Lake, tmp_path: Path) -> None:
+    path = capture(tmp_path / "a.pcap", [1, 5, 9])
+    ingest(lake, "a", [path], CONFIG, COVERS)
+    (done,) = ingest(lake, "a", [compressed(path)], CONFIG, (BASE, BASE + 2 * HOUR))
+    assert done.state == "replaced" and [row.covers_to for row in captures(lake)] == [BASE + 2 * HOUR]
+
+
+@pytest.mark.slow
+def test_the_order_of_captures_with_one_start_does_not_depend_on_their_files(lake: Lake, tmp_path: Path) -> None:
+    config = Config(links={"a": Link(skew="1h")})
+    paths = [capture(tmp_path / f"{name}.pcap", [1, 5 + name, 9]) for name in range(6)]
+    ingest(lake, "a", paths, config)
+    ordered = [Path(row.path).name for row in captures(lake)]
+    stored = rows(lake)
+    for path in paths:
+        other = compressed(path)
+        path.unlink()
+        ingest(lake, "a", [other], config)
+    assert [Path(row.path).name.removesuffix(".gz") for row in captures(lake)] == ordered
+    assert rows(lake) == stored
+
+
+@pytest.mark.slow
+def test_identity_is_of_the_records_alone(tmp_path: Path) -> None:
+    path = capture(tmp_path / "a.pcap", [1, 5, 9, 5000, 10, 11])
+    first = identity(path)
+    assert {identity(path, size) for size in (64, 100, 1 << 12)} == {first}
+    assert identity(path, max_jump=1 << 61) == first
+    assert identity(compressed(path)) == first
+    assert identity(capture(tmp_path / "b.pcap", [1, 5, 9, 5000, 10])) != first
+    assert identity(capture(tmp_path / "c.pcap", [1, 5, 9, 5000, 10, 11], cut=3)) != first
+    data = bytearray(path.read_bytes())
+    data[20] = 12  # raw IP, which pcapng calls 101
+    path.write_bytes(data)
+    raw = identity(path)
+    data[20] = 101
+    path.write_bytes(data)
+    assert identity(path) == raw != first
+    data[20] = 1
+    for place in (24 + 8, len(data) - 1, len(data) - 20, 24 + 4, 20):  # a length, frames, a time, the link type
+        changed = bytearray(data)
+        changed[place] ^= 1
+        (tmp_path / "d.pcap").write_bytes(changed)
+        assert identity(tmp_path / "d.pcap") != first
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(8))
+def test_damage_has_one_identity_however_it_is_read(tmp_path: Path, seed: int) -> None:
+    dice = random.Random(seed)
+    path = capture(tmp_path / "a.pcap", [n / 3 + dice.choice([0, 0, 0, 1e6]) for n in range(300)])
+    data = bytearray(path.read_bytes())
+    for _ in range(4):
+        at_byte = dice.randrange(30, len(data))
+        data[at_byte : at_byte + dice.randrange(300)] = dice.randbytes(dice.randrange(400))
+    path.write_bytes(data)
+    read_whole = {identity(path, size) for size in (64, 300, 4096, 1 << 22)}
+    assert len(read_whole | {identity(compressed(path), 777), index(path, JUMP, 500).summary.identity}) == 1
+
+
+def test_interfaces_are_part_of_the_identity(tmp_path: Path) -> None:
+    def written(names: list[str], of: list[int]) -> str:
+        path = tmp_path / "a.pcapng"
+        records = [pcapng_record(number, at(second), 60, bytes([second]) * 60) for second, number in enumerate(of)]
+        path.write_bytes(pcapng_header([WrittenInterface(name, 1) for name in names]) + b"".join(records))
+        return identity(path)
+
+    first = written(["eth0", "eth1"], [0, 1, 0])
+    assert written(["eth0", "eth1"], [0, 1, 0]) == first
+    assert written(["eth1", "eth0"], [1, 0, 1]) == first  # the order in the file is none of the records
+    others = [written(*args) for args in ((["eth1", "eth0"], [0, 1, 0]), (["eth0", "eth1"], [0, 0, 1]))]
+    assert first not in others
+    assert written(["eth0"], [0, 0]) == written(["eth7"], [0, 0])
+
+
+def test_a_compressed_log_is_the_log(tmp_path: Path) -> None:
+    (tmp_path / "flow.schema").write_text(BY_NAME)
+    (tmp_path / "lowwater.toml").write_text('[links.a]\nkind = "csv"\nschemas = "flow.schema"\ncaptures = "log*"\n')
+    lake, config = open_lake(tmp_path), load_config(tmp_path)
+    path = write(tmp_path / "log.csv", as_csv(flows(1, 50), header=True))
+    ingest(lake, "a", [path], config)
+    before = inputs(lake)
+    other = compressed(path)
+    (done,) = ingest(lake, "a", [other], config)
+    assert (done.state, done.note) == ("known", f"one capture with {path}, which has the same records")
+    path.unlink()
+    (done,) = ingest(lake, "a", [other], config)
+    assert (done.state, done.note) == ("replaced", f"it has the same records as {path}, which it replaces")
+    assert inputs(lake) == before and len(captures(lake)) == 1
+    attempt = captures(lake)[0].attempt
+    (stored,) = [file for file in (tmp_path / "records").rglob("*.parquet") if attempt in file.name]
+    assert pq.read_table(stored, columns=["capture"], partitioning=None).column(0).unique().to_pylist() == [
+        captures(lake)[0].capture
+    ]
+
+
+def test_a_part_of_a_capture_is_refused_as_that(lake: Lake, tmp_path: Path) -> None:
+    seconds = [n / 7 for n in range(300)]
+    first, part = capture(tmp_path / "a.pcap", seconds), capture(tmp_path / "part.pcap", seconds[:200])
+    ingest(lake, "a", [first], CONFIG)
+    with pytest.raises(OverlapError) as refused:
+        ingest(lake, "a", [part], CONFIG)
+    assert "they begin with the same packets, so one is a part or another version" in str(refused.value)
+    assert "several links" not in str(refused.value) and "move the one with fewer packets out" in str(refused.value)
+
+
+def zstd(path: Path) -> Path:
+    target = path.with_name(f"{path.name}.zst")
+    run("zstd", "-q", "-f", path, "-o", target)
+    return target
+
+
+def lz4(path: Path) -> Path:
+    target = path.with_name(f"{path.name}.lz4")
+    run("lz4", "-q", "-f", path, target)
+    return target
+
+
+def plain(path: Path) -> Path:
+    target = path.with_name(f"{path.name.partition('.')[0]}.pcap")
+    run("editcap", "-F", "nsecpcap", path, scratch := path.with_name("scratch"))
+    return scratch.rename(target)
+
+
+def renamed(path: Path) -> Path:
+    return Path(shutil.copy(path, path.with_name(f"r{path.name}")))
+
+
+ACTS = (compressed, zstd, lz4, rewritten, plain, renamed)
+
+
+@pytest.mark.slow
+@settings(deadline=None, max_examples=examples(20))
+@given(st.data())
+def test_files_rewritten_at_any_time_stay_the_same_captures(data: st.DataObject) -> None:
+    """Beside or in the place of their originals, in any order of files and of ingests, together or one by one."""
+    with tempfile.TemporaryDirectory() as folder:
+        lake = open_lake(Path(folder) / "lake")
+        hours = range(data.draw(st.integers(1, 3)))
+        files = {
+            hour: [capture(Path(folder) / f"h{hour}.pcap", [hour * 3600 + n for n in (1, 5, 2000)])] for hour in hours
+        }
+        ingest(lake, "a", [path for [path] in files.values()], CONFIG)
+        before, stored = inputs(lake), rows(lake)
+        for _ in range(data.draw(st.integers(1, 6))):
+            hour = data.draw(st.sampled_from(hours))
+            source = data.draw(st.sampled_from(files[hour]))
+            packed = source.suffix in (".gz", ".zst", ".lz4")
+            made = data.draw(st.sampled_from((rewritten, plain, renamed) if packed else ACTS))(source)
+            files[hour] = list(dict.fromkeys([*files[hour], made]))
+            if made != source and data.draw(st.booleans()):
+                source.unlink()
+                files[hour].remove(source)
+            if data.draw(st.booleans()):
+                together = data.draw(st.permutations(sorted(path for paths in files.values() for path in paths)))
+                ingest(lake, "a", together, CONFIG)
+                assert (inputs(lake), rows(lake), len(captures(lake))) == (before, stored, len(hours))
+                assert {Path(row.path) for row in captures(lake)} <= set(together)

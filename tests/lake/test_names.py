@@ -1,0 +1,54 @@
+"""Patterns of drawn names: each name is of one group, and matches its pattern and no other group's."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lowwater.lake.files.names import files_by_link, group_names
+from lowwater.lake.files.patterns import named_time, regex_of
+from tests.breadth import examples
+
+PARTS = (
+    *(
+        "a",
+        "b",
+        "eth0",
+        "node",
+        "1",
+        "07",
+        "12",
+        "001",
+        "00000012",
+        "2026",
+        "20260131",
+        "260131",
+        "2026-01-31",
+        "2026-031",
+    ),
+    *("31.01.2026", "31Jan2026", "Sat", "13", "1315", "131500", "13:15:00", "0115PM", "1769865300", "1769865300250"),
+    *("20260131T131500Z", "+0100", "CET", "123", "123456", "deadbeef01", "%", "[1]", "*", "ü"),
+)
+ENDS = ("", ".pcap", ".pcap1", ".pcap12", ".pcapng", ".log.gz", ".pcap.gz", ".json", ".1", ".2.gz")
+
+
+@st.composite
+def drawn_names(draw: st.DrawFn) -> str:
+    parts = draw(st.lists(st.sampled_from(PARTS), min_size=1, max_size=5))
+    gaps = draw(st.lists(st.sampled_from(("", "-", "_", ".", "/", " ", "T")), min_size=len(parts), max_size=len(parts)))
+    text = "".join(part + gap for part, gap in zip(parts, gaps, strict=True))
+    return text.strip("/. ").replace("//", "/") + draw(st.sampled_from(ENDS))
+
+
+@settings(max_examples=examples(400))
+@given(st.lists(drawn_names(), min_size=1, max_size=8, unique=True))
+def test_a_name_matches_its_own_pattern(names: list[str]) -> None:
+    groups = group_names(names)
+    assert sorted(name for group in groups for name in group.names) == sorted(names)
+    for group in groups:
+        patterns = [regex_of(pattern) for pattern in group.patterns]
+        for name in group.names:
+            match = next((match for pattern in patterns if (match := pattern.fullmatch(name))), None)
+            assert match is not None, (group.patterns, name)
+            named_time(match, "Europe/Berlin")
+    assert len({files.link for files in files_by_link(names)}) == len(groups)

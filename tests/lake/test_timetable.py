@@ -1,0 +1,146 @@
+"""Which intervals a query set has: every one is in exactly one line, and lines do not grow with what is not there."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lowwater.config import Link
+from lowwater.instants import HOUR, SECOND
+from lowwater.lake.ledgers.captures import Capture, Captures
+from lowwater.lake.ledgers.interval_states import StatusInputs, StatusRow, set_status
+from lowwater.lake.ledgers.runs import ReplayRow
+from lowwater.lake.ledgers.timetable import LONGEST_SILENCE, Range, Timetable, merged, timetable, without
+from tests.breadth import examples
+from tests.lake.test_coverage import row
+
+LINK = Link(skew="1s")
+COVERED = st.lists(st.tuples(st.integers(0, 40), st.integers(1, 6)), min_size=1, max_size=6)
+RANGES = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 5)).map(lambda it: (it[0], it[0] + it[1])), max_size=6)
+
+
+def hours(spans: list[Range]) -> Captures:
+    """Captures that cover ranges of hours, counted from 1970."""
+    return Captures([_covering(begin * HOUR, end * HOUR) for begin, end in spans])
+
+
+def _covering(begin: int, end: int) -> Capture:
+    return replace(row(0, 1), covers_from=begin, covers_to=end)
+
+
+def in_hours(listed: list[Range]) -> list[Range]:
+    return [(start // HOUR, end // HOUR) for start, end in listed]
+
+
+def states(times: Timetable, replays: tuple[ReplayRow, ...] = (), **bounds: int) -> list[StatusRow]:
+    def lacking(start: int, end: int) -> tuple[str, ...]:
+        return ("a gap",) if times.in_gap(start, end) else ()
+
+    inputs = StatusInputs("s", ("q",), times, lambda query, start, end: f"{start}", lacking=lacking)
+    return list(set_status(inputs, replays, **bounds))
+
+
+def test_two_captures_three_days_apart_are_three_lines() -> None:
+    times = timetable({"a": hours([(100, 101), (173, 174)])}, {"a": LINK}, HOUR, [(100, 101), (173, 174)])
+    first, gap, last = states(times)
+    assert (first.intervals, gap.intervals, last.intervals) == (1, 72, 1)
+    assert (gap.start, gap.end, gap.shown) == (101 * HOUR, 173 * HOUR, "cannot start")
+    assert 'policy = "publish"' in gap.why and gap.why.startswith("a gap; ")
+
+
+@pytest.mark.parametrize("apart", [1_000, 490_000, 1_200_000])
+def test_a_silence_of_any_length_is_as_many_lines(apart: int) -> None:
+    """A capture from 1970 on whose clock was then set: two hours have records, and the time between has none."""
+    times = timetable({"a": hours([(0, apart)])}, {"a": LINK}, HOUR, [(0, 1), (apart - 1, apart)])
+    found = states(times)
+    assert sum(each.intervals for each in found) == apart and len(found) <= 4
+    silent = max(found, key=lambda each: each.intervals)
+    assert silent.intervals >= apart - 4 and silent.state == "missing" and "which run as one" in silent.reason
+
+
+def test_a_short_silence_is_listed_by_interval() -> None:
+    times = timetable({"a": hours([(0, LONGEST_SILENCE)])}, {"a": LINK}, HOUR, [(0, 1)])
+    assert [each.intervals for each in states(times)] == [1] * LONGEST_SILENCE
+
+
+def test_a_range_without_anything_is_one_line() -> None:
+    times = timetable({"a": hours([(10, 11)])}, {"a": LINK}, HOUR, [(10, 11)])
+    assert in_hours(times.intervals((), 100 * HOUR, 10_000_000 * HOUR)) == [(100, 10_000_000)]
+    assert in_hours(times.intervals((), 8 * HOUR, 13 * HOUR)) == [(8, 10), (10, 11), (11, 13)]
+    assert in_hours(times.intervals((), 11 * HOUR)) == []
+    nothing = timetable({"a": Captures()}, {"a": LINK}, HOUR, [])
+    assert nothing.intervals() == [] and in_hours(nothing.intervals((), 0, 5 * HOUR)) == [(0, 5)]
+
+
+def published(first: int, last: int) -> ReplayRow:
+    digest = f"{first * HOUR}"
+    return ReplayRow("s", "q", first * HOUR, last * HOUR, "publish", "incomplete", 1, reason="gap", digest=digest)
+
+
+def test_a_stretch_stands_as_it_ran_until_something_is_recorded_in_it() -> None:
+    ends = [(0, 1), (50, 51)]
+    times = timetable({"a": hours(ends)}, {"a": LINK}, HOUR, ends)
+    ran = (published(1, 50),)
+    assert [(each.state, each.intervals) for each in states(times, ran)] == [
+        ("missing", 1),
+        ("incomplete", 49),
+        ("missing", 1),
+    ]
+    (within,) = states(times, ran, start=7 * HOUR, end=9 * HOUR)
+    assert (within.state, within.start, within.intervals) == ("incomplete", 7 * HOUR, 2)
+    ends = [(0, 1), (20, 21), (50, 51)]
+    later = timetable({"a": hours(ends)}, {"a": LINK}, HOUR, ends)
+    found = states(later, ran)
+    assert [each.intervals for each in found] == [1, 19, 1, 29, 1]
+    assert [each.state for each in found] == ["missing", "stale", "stale", "stale", "missing"]
+    assert "a part of 1970-01-01T01:00:00Z to 1970-01-03T02:00:00Z" in found[2].why
+
+
+def test_an_interval_that_reads_back_into_a_gap_is_apart_from_those_that_do_not() -> None:
+    times = timetable({"a": hours([(0, 1), (5, 500)])}, {"a": LINK}, HOUR, [(0, 1)], reach=2 * HOUR)
+    listed = in_hours(times.intervals())
+    assert (1, 5) in listed and all((at, at + 1) in listed for at in (5, 6, 499)) and (8, 499) in listed
+
+
+@settings(max_examples=examples(150), deadline=None)
+@given(COVERED, COVERED, RANGES, st.integers(0, 5), RANGES, st.booleans())
+def test_every_interval_is_in_one_line(
+    first: list[Range], second: list[Range], occupied: list[Range], reach: int, runs: list[Range], bounded: bool
+) -> None:
+    links = {"a": hours([(at, at + size) for at, size in first]), "b": hours([(at, at + size) for at, size in second])}
+    busy = merged(occupied)
+    times = timetable(links, {"a": LINK, "b": Link(skew="2s")}, HOUR, busy, reach=reach * HOUR)
+    ran = {(begin * HOUR, end * HOUR) for begin, end in runs if end > begin}
+    window = (3, 25) if bounded else (0, 100)
+    listed = in_hours(times.intervals(ran, *((3 * HOUR, 25 * HOUR) if bounded else ())))
+    spans = [span for each in links.values() for span in each.spans]
+    life = min(begin for begin, _ in spans) // HOUR, max(end for _, end in spans) // HOUR
+    right = {at for at in range(*window) if life[0] <= at < life[1] or any(lo <= at < hi for lo, hi in busy) or bounded}
+    numbers = [at for lo, hi in listed for at in range(lo, hi)]
+    stand = {at for run in ran if not times.is_superseded(run) for at in range(run[0] // HOUR, run[1] // HOUR)}
+    assert right <= set(numbers) <= right | stand
+    alone = [at for at in numbers if at not in stand]
+    assert len(alone) == len(set(alone)), "an interval is in two lines"
+    records = {at for lo, hi in busy for at in range(lo, hi)}
+    assert not [each for each in listed if each[1] - each[0] > 1 and records & set(range(*each))]
+
+
+@settings(max_examples=examples(100), deadline=None)
+@given(RANGES, RANGES)
+def test_ranges_are_joined_and_taken_away(some: list[Range], taken: list[Range]) -> None:
+    def members(ranges: list[Range]) -> set[int]:
+        return {at for begin, end in ranges for at in range(begin, end)}
+
+    joined, others = merged(some), merged(taken)
+    assert members(joined) == members(some) and all(a[1] < b[0] for a, b in pairwise(joined))
+    assert members(without(joined, others)) == members(some) - members(taken)
+
+
+def test_an_hour_of_captures_with_pauses_is_one_interval() -> None:
+    spans = [(10 * number * SECOND, (10 * number + 9) * SECOND) for number in range(360)]
+    captures = Captures([_covering(begin, end) for begin, end in spans])
+    assert in_hours(timetable({"a": captures}, {"a": LINK}, HOUR, [(0, 1)]).intervals()) == [(0, 1)]
