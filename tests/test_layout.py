@@ -15,7 +15,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "lowwater"
 MODULES = sorted(PACKAGE.rglob("*.py"))
-BELOW_ALL = ["", "errors", "precedence", "caches", "tempfolders", "documents", "environment", "instants"]
+BELOW_ALL = ["", "errors", "precedence", "caches", "tempfolders", "documents", "hosts", "environment", "instants"]
 BELOW_ALL += [
     "storage",
     "refused",

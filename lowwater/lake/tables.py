@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import fs
 
 from lowwater.errors import LakeError, OwnerError
@@ -582,8 +583,10 @@ def _join(path: PurePath, partitions: Any, properties: WriterProperties | None =
             return False
         table = existing(path)
         forget(path)
-        if isinstance(path, Path):
-            require_room(path, sum(os.stat(file).st_size for file in table.file_uris(partitions)))
+        files = files_of(table)
+        for column, _, values in partitions or ():
+            files = files.filter(pc.is_in(files.column(f"partition.{column}").cast(pa.string()), pa.array(values)))
+        require_room(path, pc.sum(files.column("size_bytes")).as_py() or 0)
         try:
             table.optimize.compact(partition_filters=partitions, writer_properties=properties)
         except CommitFailedError:

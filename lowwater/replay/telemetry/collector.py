@@ -5,9 +5,10 @@ Uses the official client, of the extra `metrics`. Reading the lake changes nothi
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ import pyarrow.compute as pc
 
 from lowwater.documents import stored_object
 from lowwater.errors import LakeError, LowwaterError
+from lowwater.hosts import is_known, known_names
 from lowwater.instants import SECOND
 from lowwater.lake.layout import OUTCOMES, Lake, open_lake
 from lowwater.lake.ledgers.captures import ingested_links, read_captures
@@ -40,6 +42,9 @@ from lowwater.terminal import say
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
     from prometheus_client.core import GaugeMetricFamily
+
+PATIENCE = 10.0
+"""Seconds after which a client that says nothing is left."""
 
 Sample = tuple[str, tuple[str, ...], float]
 """Name of a metric, values of its labels, value."""
@@ -273,6 +278,20 @@ def write_textfile(root: PurePath, queries: Path, path: Path) -> None:
         raise LakeError(f"{path}: cannot be written: {error.strerror}", "name a folder that you may write") from None
 
 
+def _asked_by_name(app: Callable[..., Any], names: frozenset[str] | None) -> Callable[..., Any]:
+    """Returns an application that answers to its own names only, and reads the lake for one request at a time."""
+    turn = threading.Lock()
+
+    def answer(environ: Mapping[str, Any], start_response: Callable[..., Any]) -> Any:
+        if not is_known(environ.get("HTTP_HOST", ""), names):
+            start_response("421 Misdirected Request", [("Content-Type", "text/plain")])
+            return [b"This server has another name.\n"]
+        with turn:
+            return app(environ, start_response)
+
+    return answer
+
+
 @contextmanager
 def serving(root: PurePath, queries: Path, host: str, port: int) -> Iterator[int]:
     """Serves the metrics at `/metrics`; each request reads the lake. Yields the port.
@@ -294,6 +313,10 @@ def serving(root: PurePath, queries: Path, host: str, port: int) -> Iterator[int
         raise LakeError(
             f"{host}:{port}: cannot listen: {error.strerror}", "name another port, or end the process that has it"
         ) from None
+    app: Any = server.get_app()
+    handler: Any = server.RequestHandlerClass
+    server.set_app(_asked_by_name(app, known_names(host)))
+    server.RequestHandlerClass = type("Handler", (handler,), {"timeout": PATIENCE})
     try:
         yield int(server.server_address[1])
     finally:
