@@ -7,17 +7,23 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from lowwater_review import Board
+from lowwater_review.app import create
 
+from lowwater.cli.main import cli
 from lowwater.instants import format_instant
 from lowwater.lake.opened import _OPEN
 from lowwater.storage import containment
 from tests.cli.hostile import clean
+from tests.review.asgi import ask
 from tests.review.resultlake import START, make_results
+from tests.review.test_routes import KNOWN
 
 pytestmark = pytest.mark.slow
 HOUR = format_instant(START)
@@ -128,9 +134,23 @@ def state(folder: Path) -> dict[str, tuple[bytes, int]]:
 
 
 def commands(lake: Path) -> list[list[object]]:
+    """Every command that takes a lake, but `serve`, whose pages are asked instead."""
     queries = ["--queries", lake.parent / "queries"]
+    text = lake.parent / "queries" / "q.gsql"
     capture = next((lake.parent / "captures" / "main1").rglob("*.pcap*"))
+    span = ["--from", HOUR, "--to", format_instant(START + 3_600_000_000_000)]
+    before = ["--from", "2025-01-01T00:00:00Z", "--to", "2025-01-01T01:00:00Z"]
     return [
+        ["check", text, "--lake", lake],
+        ["explain", text, "--lake", lake],
+        ["expect", "--suggest", "flows", "--query-set", "q", "--lake", lake, *queries],
+        ["init", lake.parent / "captures", "--lake", lake],
+        ["tail", "flows", "--lake", lake, "--from", HOUR],
+        ["traces", "--lake", lake, *queries, "--to", "http://127.0.0.1:1"],
+        ["rollback", "flows", "--lake", lake, "--at", HOUR, "--to", "0", "--because", "x", "--dry-run", *queries],
+        ["try", "no-trial", "--lake", lake, "--drop", *queries],
+        ["backfill", "--lake", lake, *before, *queries],
+        ["replay", "q", "--lake", lake, *span, "--stage", "low", *queries],
         ["plan", "--lake", lake, *queries],
         ["status", "--lake", lake, *queries],
         ["report", "--lake", lake],
@@ -143,6 +163,22 @@ def commands(lake: Path) -> list[list[object]]:
         ["ingest", "--lake", lake, "--link", "main1", capture],
         ["maintain", "--lake", lake],
     ]
+
+
+def pages(lake: Path) -> dict[str, int]:
+    """Asks every page of the lake, and returns its status."""
+    app = create(Board(lake, lake.parent / "queries"))
+    statuses = {}
+    for route in app.routes:
+        if "GET" in route.methods and not route.path.startswith("/write"):
+            path = re.sub(r"\{([^}]*)\}", lambda found: KNOWN[found[1]], route.path)
+            statuses[path] = ask(app, path).status
+    return statuses
+
+
+def test_every_command_that_takes_a_lake_is_driven(made: Path) -> None:
+    takes = {name for name, command in cli.commands.items() if any("--lake" in each.opts for each in command.params)}
+    assert takes == {str(words[0]) for words in commands(made / "lake")} | {"serve"}
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -159,6 +195,8 @@ def test_nothing_outside_of_a_lake_is_touched(name: str, lake: Path) -> None:
         if "leads out of the lake" in said.err or "outside of the table" in said.err or "cannot be a lock" in said.err:
             refused.append(str(command[0]))
             assert said.err.count("error:") <= 1 and "hint:" in said.err, said
+    statuses = pages(lake)
+    assert statuses and all(status < 500 or status == 503 for status in statuses.values()), statuses
     assert state(outside(lake)) == before
     assert refused, "no command says what is wrong"
 
