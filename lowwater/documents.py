@@ -20,6 +20,10 @@ LARGEST_STATE = 1 << 24
 DEEPEST_KEY = 64
 """Most parts of a dotted key."""
 
+LISTS = ("operators", "tasks", "lost")
+"""Lists of objects in the account of a stage."""
+FORMS: dict[str, type] = {"inputs": dict, **dict.fromkeys(LISTS, list)}
+
 _PART = r"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')"""
 _DEEP_KEY = re.compile(rf"(?<![\w-]){_PART}(?:[ \t]*+\.[ \t]*+{_PART}){{{DEEPEST_KEY},}}")
 
@@ -57,10 +61,14 @@ def stored_object(text: str) -> dict[str, Any]:
     """Parses a JSON object in a column of a ledger.
 
     Raises:
-        LakeError: it is none.
+        LakeError: it is none, or a value in it has another form than every version of Lowwater gives it.
     """
     value = _stored(text)
-    if not isinstance(value, dict):
+    if not isinstance(value, dict) or not all(
+        isinstance(value.get(name, kind()), kind) for name, kind in FORMS.items()
+    ):
+        raise _strange(text)
+    if not all(isinstance(each, dict) for name in LISTS for each in value.get(name, ())):
         raise _strange(text)
     return value
 

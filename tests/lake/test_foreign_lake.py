@@ -12,13 +12,16 @@ import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from lowwater_review import Board
 from lowwater_review.app import create
 
 from lowwater.cli.main import cli
 from lowwater.instants import format_instant
+from lowwater.lake.layout import open_lake
 from lowwater.lake.opened import _OPEN
+from lowwater.lake.tables import append_rows, existing, interval_label
 from lowwater.storage import containment
 from tests.cli.hostile import clean
 from tests.review.asgi import ask
@@ -173,6 +176,9 @@ def pages(lake: Path) -> dict[str, int]:
         if "GET" in route.methods and not route.path.startswith("/write"):
             path = re.sub(r"\{([^}]*)\}", lambda found: KNOWN[found[1]], route.path)
             statuses[path] = ask(app, path).status
+    hour = interval_label(START, START + 3_600_000_000_000)
+    for path in ("skew/index.html", "trends/index.html", "query/q/flows.html", f"interval/q/{hour}.html"):
+        statuses[path] = ask(app, f"/{path}").status
     return statuses
 
 
@@ -199,6 +205,21 @@ def test_nothing_outside_of_a_lake_is_touched(name: str, lake: Path) -> None:
     assert statuses and all(status < 500 or status == 503 for status in statuses.values()), statuses
     assert state(outside(lake)) == before
     assert refused, "no command says what is wrong"
+
+
+@pytest.mark.parametrize("text", ["[", "[" * 5000, "[]", '{"inputs":{"a":[1]},"operators":5}', '{"tasks":[1]}'])
+def test_texts_in_ledgers_are_refused_in_one_line(text: str, lake: Path) -> None:
+    opened = open_lake(lake)
+    rows = existing(opened.replays).to_pyarrow_table()
+    for stage in ("low", "high", "audit", "publish"):
+        for name, value in (("accounting", text), ("timings", text), ("stage", stage)):
+            values = pa.array([value] * rows.num_rows, rows.schema.field(name).type)
+            rows = rows.set_column(rows.column_names.index(name), name, values)
+        append_rows(opened.replays, rows)
+    said = {str(command[0]): clean(*command, code=None) for command in commands(lake)}
+    assert "no version of Lowwater wrote" in said["traces"].err and said["traces"].code == 1
+    assert all(each.err.count("error:") <= 1 and len(each.err) < 3000 for each in said.values()), said
+    assert all(status < 500 or status == 503 for status in pages(lake).values())
 
 
 def test_a_lake_below_links_and_with_links_inside_is_as_good_as_any(lake: Path) -> None:
