@@ -36,6 +36,9 @@ class Usual(Rule, ABC):
     def columns(self) -> tuple[str, ...]:
         return (*self.subjects, *self.now, f"{self.drift}_drift", f"{self.drift}_{self.limit}", "past")
 
+    def may_lack(self) -> set[str]:
+        return set(self.now[:1])  # of an interval that nothing covers
+
     def holds(self, row: Row) -> bool:
         return bool(row[f"{self.drift}_drift"] <= row[f"{self.drift}_{self.limit}"])
 

@@ -68,6 +68,20 @@ class ExpectLinkInterfaceToBeDeclared(LinkRule):
         )
 
 
+class ExpectLinkToHaveNothingUnread(LinkRule):
+    """No file that lies in the folders of the link, and is not read, falls into the interval (SEMANTICS T6, T9)."""
+
+    rule = "Everything that lies in the folders of the link is read"
+    measures = ("unread",)
+    message_columns = ("interval", "captures", "not_read")
+
+    def holds(self, row: Row) -> bool:
+        return bool(row["unread"] == 0)
+
+    def reason(self, row: Row) -> str:
+        return f"traffic of the interval is known and not read, so the interval is incomplete: {row['not_read']}"
+
+
 class ExpectLinkRecordsToBeAccountedFor(LinkRule):
     """Read = malformed + violating + duplicates + sane + outside, counted from the table (SEMANTICS A1)."""
 
@@ -119,6 +133,21 @@ class ExpectLinkRecordsToLieInside(LinkRule):
                 f"lie at other times: {row['elsewhere']}"
             )
         return "; ".join(reasons)
+
+
+class ExpectLinkCapturesToHoldRecordsToTheirEnds(LinkRule):
+    """No capture covers a time at one of its ends that is silent far beyond the lulls inside of it (SEMANTICS T5)."""
+
+    rule = "Captures hold records to the ends of what they cover"
+    measures = ("read", "silent_ns")
+    message_columns = ("interval", "captures", "silent")
+
+    def holds(self, row: Row) -> bool:
+        return bool(row["silent_ns"] == 0)
+
+    def reason(self, row: Row) -> str:
+        silent = f"{span(row['silent_ns'])} count as covered without a record"
+        return f"{silent}, and the recorder may have been stopped: {row['silent']}"
 
 
 class ExpectLinkCapturesToBeReadOnce(LinkRule):

@@ -82,6 +82,10 @@ class Rule(BatchExpectation, ABC):
         """Returns all columns that the expectation reads."""
         return {*self.columns(), *self.message_columns}
 
+    def may_lack(self) -> set[str]:
+        """Returns the columns without a value where nothing was measured; such a row keeps the rule."""
+        return set()
+
     def message(self, row: Row) -> str:
         """Describes the failure of a row in one sentence: subject, interval, numbers, offsets, captures."""
         return f"{self.about(row)}, {row['interval']}: {self.reason(row)}; captures: {row['captures']}"

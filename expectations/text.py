@@ -63,9 +63,13 @@ def shown(column: str, value: Any) -> str:
     Example:
         >>> shown("gap_ns", 5_000_000_000), shown("failed_share", 0.5), shown("read", 1000), shown("link", "main1")
         ('5s', '50%', '1,000', 'main1')
+        >>> shown("volume", None)
+        'not covered'
     """
     if isinstance(value, str):
         return value
+    if value is None or value != value:
+        return "not covered"
     if column.endswith("_ns"):
         return span(int(value))
     return percent(value) if column.endswith(_SHARES) else count(value)

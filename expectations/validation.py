@@ -91,7 +91,10 @@ def _check(name: str, frame: pandas.DataFrame | None, suite: ExpectationSuite, r
     needed = {name for rule in suite.expectations if isinstance(rule, Rule) for name in rule.needs()}
     if missing := sorted(needed - set(frame.columns)):
         raise LawError(f"{run}: the measures {name} lack the columns {', '.join(missing)}")
-    if missing := sorted(column for column in needed if frame[column].hasnans):
+    required = {
+        name for rule in suite.expectations if isinstance(rule, Rule) for name in rule.needs() - rule.may_lack()
+    }
+    if missing := sorted(column for column in required if frame[column].hasnans):
         raise LawError(f"{run}: the measures {name} lack values in the columns {', '.join(missing)}")
 
 

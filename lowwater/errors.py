@@ -138,17 +138,26 @@ class OverlapError(LowwaterError):
         path: the refused file and its coverage, as text.
         other: the file in the lake and its coverage, as text.
         beside: whether they overlap for at least half of the shorter one, so were taken at the same time.
+        overlap: the skew that would read both, ns.
     """
 
     def __init__(
-        self, message: str, hint: str = "", link: str = "", path: str = "", other: str = "", beside: bool = False
+        self,
+        message: str,
+        hint: str = "",
+        link: str = "",
+        path: str = "",
+        other: str = "",
+        beside: bool = False,
+        overlap: int = 0,
     ) -> None:
         super().__init__(message, hint)
-        self.args = (message, hint, link, path, other, beside)
+        self.args = (message, hint, link, path, other, beside, overlap)
         self.link = link
         self.path = path
         self.other = other
         self.beside = beside
+        self.overlap = overlap
 
 
 class ConfigError(LowwaterError):

@@ -282,7 +282,7 @@ class Board:
             return self._cached[1]
 
     def _versions(self, lake: Lake) -> object:
-        tables = [open_table(path) for path in (lake.captures, lake.replays, lake.quality, lake.lateness)]
+        tables = [open_table(path) for path in (lake.captures, lake.files, lake.replays, lake.quality, lake.lateness)]
         files = sorted(self.queries.rglob("*"))
         times = [(str(path), path.stat().st_mtime_ns) for path in files if path.is_file()]
         return [None if table is None else table.version() for table in tables], state(self.root / FILE_NAME), times

@@ -259,10 +259,11 @@ LABELS_WIDTH = 320
 """Smallest width of a history that has room for two separate labels: its first and its last interval."""
 
 MOST_BARS = 200
+NOT_COVERED = "not covered"
 
 
 def history(
-    values: Sequence[tuple[str, float, str] | tuple[str, float, str, str]],
+    values: Sequence[tuple[str, float | None, str] | tuple[str, float | None, str, str]],
     unit: str,
     text: Callable[[float], str] | None = None,
 ) -> Plot | None:
@@ -270,19 +271,24 @@ def history(
 
     Args:
         values: (interval, value, words), oldest first; a fourth text is the kind of the bar, else the words are.
+            Without a value, nothing covers the interval: its place is marked, since that is not 0.
         unit: unit of the values.
         text: writes a value with its unit; None for a number and the unit.
     """
-    if not values:
+    if all(value is None for _, value, *_ in values):
         return None
     size = -(-len(values) // MOST_BARS)
     groups = [values[at : at + size] for at in range(0, len(values), size)]
-    tops = [max(group, key=lambda value: value[1]) for group in groups]
+    tops = [max(group, key=lambda value: -math.inf if value[1] is None else value[1]) for group in groups]
     left, bottom, height = 100, 120, 100
-    most = max(value for _, value, *_ in tops) or 1.0
+    most = max(value for _, value, *_ in tops if value is not None) or 1.0
     step = min(24.0, (WIDTH - left - 10) / len(tops))
     bars = []
     for at, (name, value, words, *kind) in enumerate(tops):
+        if value is None:
+            place = round(left + at * step, 1), bottom - height, round(step, 2), height
+            bars.append(Bar(*place, f"{name}: {NOT_COVERED}", "absent"))
+            continue
         tall = round(height * value / most, 1)
         shown = f"{name}: {text(value) if text else f'{value:,.6g} {unit}'}, {words}"
         state = kind[0] if kind else words

@@ -20,6 +20,7 @@ from markupsafe import Markup
 
 from lowwater.capture.tables.reader import RECORD_KINDS
 from lowwater.instants import SECOND, format_duration, format_instant, parse_instant, spoken_duration, spoken_span
+from lowwater.lake.ledgers.seen import unread_lines
 from lowwater.lake.ledgers.timetable import range_words
 from lowwater.lake.tables import interval_label, safe_name
 from lowwater.quality.lateness.counts import bound_of
@@ -232,7 +233,13 @@ def _overview(snapshot: Snapshot, part: Month | None) -> dict[str, Any]:
         "attention": worst[:12],
         "more": max(0, len(worst) - 12),
         "unplanned": snapshot.unplanned,
+        "unread": unread_lines(snapshot.lake, snapshot.config, {*snapshot.captures, *_own_links(snapshot)}, hint=False),
     }
+
+
+def _own_links(snapshot: Snapshot) -> set[str]:
+    """Returns the links of the query sets of a snapshot, also those without captures."""
+    return {link for job in snapshot.jobs.values() for link in job.plan.links}
 
 
 def _counted(snapshot: Snapshot) -> dict[str, list[tuple[str, int]]]:

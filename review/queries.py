@@ -6,6 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from lowwater.documents import stored_object
+from lowwater.lake.ledgers.coverage import any_covers
 from lowwater.lake.ledgers.runs import FAILED, PUBLISH, ReplayRow
 from lowwater.lake.results.visible import rows_between
 from lowwater.plan.explain import describe, explain
@@ -99,7 +100,15 @@ def rows_history(snapshot: Snapshot, query_set: str, query: str) -> Plot | None:
     newest: dict[int, Record] = {}
     for record in _publications(snapshot, query_set, query):
         newest[record.interval_start] = record
-    return history([(_named(at), float(newest[at].rows or 0), newest[at].state) for at in sorted(newest)], "rows")
+    links = next((plan.links for plan in snapshot.jobs[query_set].plan.queries if plan.name == query), ())
+
+    def rows(record: Record) -> float | None:
+        bounds = record.interval_start, record.interval_end
+        if not record.rows and not any_covers(snapshot.captures, snapshot.config, links, *bounds):
+            return None
+        return float(record.rows or 0)
+
+    return history([(_named(at), rows(newest[at]), newest[at].state) for at in sorted(newest)], "rows")
 
 
 def cost_history(snapshot: Snapshot, query_set: str) -> Plot | None:

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from lowwater.documents import stored_object
 from lowwater.instants import HOUR, format_instant, spoken_duration
 from lowwater.lake.ledgers.history import read_metrics
 from lowwater.quality.drift import (
+    COVERED,
     LINK,
     QUERY,
     IntervalHistory,
     history_start,
     interval_history,
+    is_whole,
     link_row,
     query_row,
 )
@@ -82,11 +84,12 @@ QUERY_MEASURES = (Measure("volume", "Rows", "rows", True), Measure("seconds", "C
 
 @dataclass(frozen=True)
 class Point:
-    """The value of an interval or a day: first instant and end (ns), value, and what is unusual about it."""
+    """The value of an interval or a day: first instant and end (ns), value, and what is unusual about it. The value is
+    None where nothing covers it, which is not 0."""
 
     start: int
     end: int
-    value: float
+    value: float | None
     unusual: tuple[str, ...] = ()
 
 
@@ -178,11 +181,13 @@ def _history(snapshot: Snapshot, query_set: str, first: int, last: int, name: st
 
 @dataclass
 class _Found:
-    """What was found of a subject: measure -> points, unusual intervals (oldest first), number that were judged."""
+    """What was found of a subject: measure -> points, unusual intervals (oldest first), number that were judged, first
+    instants (ns) of the intervals that nothing covers."""
 
     points: dict[str, list[Point]]
     unusual: list[tuple[int, int, str]]
     judged: int = 0
+    absent: list[int] = field(default_factory=list)
 
 
 def _judged(snapshot: Snapshot, past: IntervalHistory, kind: str, name: str, query_set: str, first: int) -> _Found:
@@ -197,11 +202,12 @@ def _judged(snapshot: Snapshot, past: IntervalHistory, kind: str, name: str, que
         # Only intervals of the same season count, and only the last ones: the rest is not looked through again.
         season = earlier[start % (settings.season or 1)]
         near = {at: measured[at] for at in season[-most:]}
-        season.append(start)
+        if is_whole(items):
+            season.append(start)
         if start < first:
             continue
         before = IntervalHistory(settings, {(kind, name): near}).before(kind, name, start)
-        found.judged += bool(before)
+        found.judged += bool(before) and is_whole(items)
         about = {"interval": format_instant(start)}
         if kind == LINK:
             row = link_row(about, _whole(items), [_whole(each) for each in before], settings, _skew(snapshot, name))
@@ -211,13 +217,20 @@ def _judged(snapshot: Snapshot, past: IntervalHistory, kind: str, name: str, que
         if marks:
             found.unusual.append((start, start + length, ", ".join(drift.replace("_", " ") for drift in marks)))
         values = {measure: value[""] for measure, value in items.items() if "" in value}
-        if "gap" in values:
-            values["coverage"] = max(0.0, 1 - values["gap"] / length)
+        if values.pop(COVERED, 1.0) or values.get("gap"):  # else the interval lies outside of the life of the link
+            values["coverage"] = max(0.0, 1 - values.get("gap", 0) / length)
+        if "volume" not in values:
+            found.absent.append(start)
         if start in seconds:
             values["seconds"] = seconds[start]
         for measure, value in values.items():
             names = tuple(drift for drift, of in marks.items() if of == measure)
             found.points[measure].append(Point(start, start + length, value, names))
+    for measure, points in found.points.items():
+        if measure != "seconds":
+            measured_at = {point.start for point in points}
+            points += [Point(start, start + length, None) for start in found.absent if start not in measured_at]
+            points.sort(key=lambda point: point.start)
     return found
 
 
@@ -255,9 +268,13 @@ def _series(measure: Measure, points: Sequence[Point], last: int) -> Series:
 
 
 def _day(measure: Measure, day: int, points: Sequence[Point]) -> Point:
-    values = [point.value for point in points]
-    value = sum(values) if measure.total else measure.worst(values)
+    values = _known(points)
+    value = (sum(values) if measure.total else measure.worst(values)) if values else None
     return Point(day, day + DAY, value, tuple(dict.fromkeys(name for point in points for name in point.unusual)))
+
+
+def _known(points: Sequence[Point]) -> list[float]:
+    return [point.value for point in points if point.value is not None]
 
 
 def _plot(measure: Measure, points: Sequence[Point], clock: str) -> Plot | None:
@@ -272,11 +289,11 @@ def _plot(measure: Measure, points: Sequence[Point], clock: str) -> Plot | None:
 def _words(measure: Measure, days: Sequence[Point], weeks: Sequence[Point]) -> str:
     parts = []
     for points, of in ((days, "intervals"), (weeks, "days")):
-        if points:
-            values = [point.value for point in points]
+        if values := _known(points):
             marked = sum(bool(point.unusual) for point in points)
             low, high, end = (measure.text(value) for value in (min(values), max(values), values[-1]))
-            parts.append(f"{len(points):,} {of}: {low} to {high}, the last {end}, {marked:,} unusual")
+            absent = f", {len(points) - len(values):,} not covered" if len(points) > len(values) else ""
+            parts.append(f"{len(values):,} {of}: {low} to {high}, the last {end}, {marked:,} unusual{absent}")
     return f"{measure.title}. {'; '.join(parts)}."
 
 
@@ -303,8 +320,8 @@ def summaries(snapshot: Snapshot) -> tuple[Summary, ...]:
         if query_set not in pasts:
             pasts[query_set] = _history(snapshot, query_set, first, last, None)
         found = _judged(snapshot, pasts[query_set], kind, name, query_set, first)
-        volume = found.points.get("volume")
-        shown = f"{volume[-1].value:,.0f} {'packets' if kind == LINK else 'rows'}" if volume else "none"
+        volume = _known(found.points.get("volume", ()))
+        shown = f"{volume[-1]:,.0f} {'packets' if kind == LINK else 'rows'}" if volume else "none"
         newest = found.unusual[-1] if found.unusual else None
         lines.append(Summary(kind, name, query_set, shown, len(found.unusual), found.judged, newest))
     return tuple(sorted(lines, key=lambda line: (-line.unusual, line.kind, line.name)))

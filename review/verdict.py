@@ -44,7 +44,10 @@ ADVICE = {
         "nothing, or lift the roll back: then it runs again",
         "lowwater rollback QUERY --lake {lake} --at {start} --lift --because REASON",
     ),
-    "incomplete": ("ingest the missing captures if they exist, and run it again", "lowwater ingest --lake {lake}"),
+    "incomplete": (
+        "ingest what is missing if it exists, or set its files aside, and run it again",
+        "lowwater ingest --lake {lake}",
+    ),
     "provisional": (
         "nothing: it becomes whole when later records have come and it runs again",
         "lowwater plan --lake {lake}",

@@ -19,6 +19,7 @@ from rich.table import Table
 from lowwater.errors import LowwaterError
 from lowwater.instants import format_instant
 from lowwater.lake.ledgers.outside import outside_lines
+from lowwater.lake.ledgers.seen import unread_lines
 from lowwater.lake.ledgers.timetable import range_words
 from lowwater.replay.job import Job
 from lowwater.replay.schedule.backfill import WAITING, BackfillListener, IntervalResult, Order, backfill
@@ -61,14 +62,15 @@ class IntervalSelection:
 def show_plan(selection: IntervalSelection, form: str) -> None:
     """Prints the intervals that are due, as `text` or `json`."""
     jobs, work, _ = _due(selection)
+    unread = _unread(jobs)
     if form == "json":
-        say(_as_json(work))
+        say(_as_json(work, unread))
         return
     if not work:
         say("nothing is due")
     else:
         _show_table(work, _counted(jobs))
-    for line in outside_lines(jobs[0].lake, jobs[0].config):
+    for line in (*outside_lines(jobs[0].lake, jobs[0].config), *unread):
         say(line)
     for job in jobs:
         if others := outdated_audits(job, DueSelection(selection.start, selection.end)):
@@ -82,6 +84,12 @@ def show_plan(selection: IntervalSelection, form: str) -> None:
                 f"the same rows again: lowwater replay {job.query_set} --lake {where} --stage audit "
                 f"--from {first} --to {last}"
             )
+
+
+def _unread(jobs: Sequence[Job]) -> list[str]:
+    """Says which files that lie in the folders of the links of query sets are not read."""
+    links = {link for job in jobs for link in job.plan.links}
+    return unread_lines(jobs[0].lake, jobs[0].config, links) if jobs else []
 
 
 def _counted(jobs: Sequence[Job]) -> str:
@@ -107,13 +115,13 @@ def _show_table(work: Sequence[Due], counted: str) -> None:
     say(_total(work, counted))
 
 
-def _as_json(work: Sequence[Due]) -> str:
-    """Formats intervals as JSON, one object each, with bounds in ns and as text."""
+def _as_json(work: Sequence[Due], unread: Sequence[str]) -> str:
+    """Formats intervals as JSON, one object each, with bounds in ns and as text, and the lines about unread files."""
     rows = [
         {**asdict(interval), "from": format_instant(interval.start), "to": format_instant(interval.end)}
         for interval in work
     ]
-    return json.dumps({"intervals": rows}, indent=2, ensure_ascii=False)
+    return json.dumps({"intervals": rows, "files": list(unread)}, indent=2, ensure_ascii=False)
 
 
 def _due(selection: IntervalSelection) -> tuple[list[Job], list[Due], bool]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePath
@@ -17,13 +18,18 @@ from lowwater.config import Config, load_config
 from lowwater.errors import LakeError, LowwaterError
 from lowwater.instants import SECOND, format_instant
 from lowwater.lake.ingestion.ingest import IngestResult, ingest
+from lowwater.lake.ingestion.looking import look
 from lowwater.lake.ingestion.watching import FileState, Found, Watch, portions
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.captures import left_out_words
+from lowwater.lake.ledgers.seen import unread_lines
 from lowwater.replay.progress import Progress
 from lowwater.replay.sessions import Sessions
 from lowwater.replay.stages.runners import ingest_runner
 from lowwater.terminal import say
+
+LOOK = 60.0
+"""Seconds between two looks into the folders of the links while no file is ingested."""
 
 
 @contextmanager
@@ -69,6 +75,7 @@ def watch_patterns(
         say(f"watching {names}; ends with SIGINT or SIGTERM", err=True)
         while True:
             busy = watching.take(arrivals, config)
+            watching.look(config, busy)
             if stop.is_set() or (not busy and stop.wait(every / SECOND)):
                 break
             try:
@@ -103,6 +110,8 @@ class _Watching:
         self._lake = lake
         self._stop = stop
         self._waiting: dict[str, int] = {}
+        self._looked_at = -LOOK
+        self._told: list[str] = []
         self._sessions = Sessions("lowwater ingest", Progress())
 
     def complain(self, error: LowwaterError) -> None:
@@ -110,6 +119,22 @@ class _Watching:
         if str(error) != self.complained:
             self.complained = str(error)
             say(f"error: {error}", err=True)
+
+    def look(self, config: Config, busy: bool) -> None:
+        """Looks into the folders of the links after an ingest, and else from time to time; says what is new of it."""
+        if not busy and time.monotonic() - self._looked_at < LOOK:
+            return
+        try:
+            look(self._lake, config)
+            lines = unread_lines(self._lake, config, hint=False)
+        except LowwaterError as error:
+            self.complain(error)
+            return
+        self._looked_at = time.monotonic()
+        for line in lines:
+            if line not in self._told:
+                say(line, err=True)
+        self._told = lines
 
     def take(self, arrivals: Sequence[Found], config: Config) -> bool:
         """Ingests files, a portion after the other, until a signal comes. Returns whether a file was ingested."""

@@ -43,7 +43,7 @@ CAPTURES = pa.schema(
         pa.field("smallest", _INT),
         pa.field("largest", _INT),
         pa.field("median", _INT),
-        _required("covers_from", _INT),  # coverage in force (T5); equal to covers_to if the capture covers nothing
+        _required("covers_from", _INT),  # what it covers by itself (T5); equal to covers_to if it covers nothing
         _required("covers_to", _INT),
         pa.field("declared_from", _INT),
         pa.field("declared_to", _INT),
@@ -68,6 +68,10 @@ CAPTURES = pa.schema(
         pa.field("by_hand", pa.bool_()),  # the coverage was declared by `ingest --covers`
         pa.field("left_out", pa.string()),  # in the log of a tool: {type of records left out: number}, JSON
         pa.field("source", _TEXT),  # link that the file was ingested for; `link` is it, or an interface of it
+        pa.field("lull", _INT),  # longest time between two arrivals in the file, ns; NULL without a record
+        pa.field("file_first", _INT),  # first and largest timestamp of the file, over all of its interfaces
+        pa.field("file_largest", _INT),
+        pa.field("rotated", pa.bool_()),  # the end of its declared coverage was made up from a rotation
         pa.field("sha256", _TEXT),  # of the file, hex; NULL where `capture` is it
         pa.field("head", _TEXT),  # digest of its first records; NULL where there are few
         pa.field("copies", _TEXT),  # other files with its records: {path: [sha256, bytes, when it was seen]}, JSON
@@ -79,6 +83,32 @@ CAPTURES = pa.schema(
 A capture of several interfaces has a row for each, with the same attempt and the same coverage. Columns that older
 lakes lack are nullable here.
 """
+
+FILES = pa.schema(
+    [
+        _required(
+            "path", _TEXT
+        ),  # from the folder of the lake where both are on this machine, so that they move together
+        _required("state", _TEXT),
+        _required("reason", _TEXT),
+        _required("unread", pa.bool_()),  # whether it may hold records that are in no interval
+        _required("links", pa.list_(_TEXT)),  # the links that have it, or lack it
+        _required("size", _INT),
+        _required("written", _INT),  # last write, ns
+        pa.field("first", _INT),  # smallest and largest timestamp of its sane records, ns; NULL where unknown
+        pa.field("last", _INT),
+        pa.field("packets", _INT),  # sane records; NULL where it was not read to its end
+        pa.field("declared_from", _INT),
+        pa.field("declared_to", _INT),
+        pa.field("capture", _TEXT),  # sha256 of the capture in the lake that has its bytes
+        pa.field("judged", _TEXT),  # by what settings a file that no pattern claims was judged
+        pa.field("person", _TEXT),  # who set it aside
+        pa.field("digests", _TEXT),  # sha256 of an unread file that was read to its end, and of its decompressed bytes
+        pa.field("silences", pa.list_(_INT)),  # begin and end of each long silence in it, ns
+        _required("seen_at", _INT),  # the newest row of a path counts
+    ]
+)
+"""Every file that was seen in the folders of the links. The table is made when the first file is seen."""
 
 MALFORMED = pa.schema(
     [
@@ -285,6 +315,10 @@ class Lake:
     @property
     def captures(self) -> PurePath:
         return self.source / "captures"
+
+    @property
+    def files(self) -> PurePath:
+        return self.source / "files"
 
     @property
     def malformed(self) -> PurePath:

@@ -86,7 +86,7 @@ def maintain(
 
 def _tables(lake: Lake) -> list[PurePath]:
     """Lists every Delta table except `packets/`, whose files may be hours old before their commit."""
-    ledgers = [lake.captures, lake.malformed, lake.violations, lake.heartbeats, lake.replays, lake.quality]
+    ledgers = [lake.captures, lake.files, lake.malformed, lake.violations, lake.heartbeats, lake.replays, lake.quality]
     folders = [folder for name in ("tables", "streams", "sums") for folder in paths.folders(lake.root / name)]
     folders += [folder for query_set in paths.folders(lake.root / "lfta") for folder in paths.folders(query_set)]
     return [*ledgers, lake.quarantine, *sorted(folders)]

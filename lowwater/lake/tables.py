@@ -377,8 +377,8 @@ def claim(path: PurePath, fence: Fence) -> None:
         commit(path, fenced, fence)
 
 
-def replace_rows(path: PurePath, rows: pa.Table, predicate: str, fence: Fence | None = None) -> None:
-    """Replaces the rows that satisfy an SQL predicate, in one commit.
+def replace_rows(path: PurePath, rows: pa.Table, predicate: str | None, fence: Fence | None = None) -> None:
+    """Replaces the rows that satisfy an SQL predicate, or all rows without one, in one commit.
 
     Args:
         path: directory of the table.

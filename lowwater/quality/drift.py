@@ -20,8 +20,15 @@ from lowwater.quality.links.profile import LinkProfile
 from lowwater.sections import History
 
 LINK, QUERY = "link", "query"
+COVERED = "covered"
+"""Measure of links and queries: the share of the interval that the links cover, the least of them. What is not covered
+is not zero: an interval that is not covered and has no records has no other measure, and one that is covered in part is
+neither compared nor compared with."""
 FEWEST_RECORDS = 100
 """With fewer records, senders and the 99.9th percentile of lateness are not compared."""
+
+REACH = 4
+"""How many times as far back intervals are looked for, since those that are not covered do not count."""
 
 LINK_DRIFTS = ("volume", "violating", "lateness", "silence", "link_types", "talkers")
 QUERY_DRIFTS = ("volume",)
@@ -55,9 +62,14 @@ class IntervalHistory:
         """The intervals to compare one with, newest last; empty where there are too few."""
         season = self.settings.season or 1
         measures = self.intervals.get((kind, subject), {})
-        starts = sorted(at for at in measures if at < start and not (start - at) % season)
+        starts = sorted(at for at in measures if at < start and not (start - at) % season and is_whole(measures[at]))
         chosen = starts[-self.settings.intervals :] if len(starts) >= self.settings.least else []
         return [measures[at] for at in chosen]
+
+
+def is_whole(items: Items) -> bool:
+    """Whether the links cover the whole interval; older ledgers know gaps only."""
+    return not items.get("gap", {}).get("") if COVERED not in items else items[COVERED][""] >= 1
 
 
 def interval_history(settings: History, metrics: pa.Table, length: int) -> IntervalHistory:
@@ -73,17 +85,21 @@ def interval_history(settings: History, metrics: pa.Table, length: int) -> Inter
 
 def history_start(settings: History, start: int, length: int) -> int:
     """The first instant (ns) of the ledger that the interval beginning at `start` is compared with."""
-    return max(0, start - (settings.intervals + 1) * max(length, settings.season or 0))
+    return max(0, start - REACH * (settings.intervals + 1) * max(length, settings.season or 0))
 
 
-def link_items(row: Row, profile: LinkProfile, types: Mapping[str, int]) -> Items:
+def link_items(row: Row, profile: LinkProfile, types: Mapping[str, int], covered: float = 1.0) -> Items:
     """Collects the measures of a link.
 
     Args:
         row: the row of the frame `links`.
         profile: the profile of its records.
         types: link type -> packets of the captures that overlap the interval.
+        covered: share of the interval that the link covers.
     """
+    coverage = {COVERED: {"": covered}, "gap": {"": row["gap_ns"] + row["excluded_ns"]}}
+    if not covered and not row["read"]:
+        return coverage
     lags, packets = profile.watch.lags, sum(types.values())
     known = {"bytes": profile.bytes, "copies": row["copies"]}
     return {
@@ -93,17 +109,23 @@ def link_items(row: Row, profile: LinkProfile, types: Mapping[str, int]) -> Item
         "lateness": {"": lags.quantile(0.999) or 0},
         "latest": {"": lags.largest},
         "out_of_order": {"": lags.late / lags.records if lags.records else 0.0},
-        "silence": {"": profile.silence},
-        "gap": {"": row["gap_ns"] + row["excluded_ns"]},
+        **({"silence": {"": profile.silence}} if covered >= 1 else {}),
+        **coverage,
         "link_types": {name: count / packets for name, count in types.items() if packets},
         "talkers": dict(profile.talkers),
         **{name: {"": value} for name, value in known.items() if value is not None},
     }
 
 
-def query_items(row: Row) -> Items:
-    """Collects the measures of an output query from its row of the frame `queries`."""
-    return {"volume": {"": row["rows"]}}
+def query_items(row: Row, covered: float = 1.0) -> Items:
+    """Collects the measures of an output query from its row of the frame `queries`.
+
+    Args:
+        row: the row.
+        covered: share of the interval that its links cover, the least of them.
+    """
+    volume = {"volume": {"": row["rows"]}} if covered or row["rows"] else {}
+    return {COVERED: {"": covered}, **volume}
 
 
 def metric_rows(kind: str, subject: str, items: Items, now: int) -> Iterable[Row]:
@@ -154,38 +176,40 @@ def link_row(about: Row, items: Items, before: Sequence[Items], settings: Histor
         settings: limits of the drifts.
         skew: skew of the link, ns.
     """
-    few = items["volume"][""] < FEWEST_RECORDS
+    judged = bool(before) and is_whole(items)
+    few = not judged or items["volume"][""] < FEWEST_RECORDS
     usual = {name: _usual(before, name) for name in ("volume", "violating", "lateness", "silence")}
     mix = _mean(before, "talkers")
-    now = {name: items[name][""] for name in usual}
+    now = {name: items.get(name, {}).get("", 0) for name in usual}
     late = max(0.0, now["lateness"] - usual["lateness"]) / (skew or SECOND)
+    types, talkers = items.get("link_types", {}), items.get("talkers", {})
     usual_types = {name for earlier in before for name in earlier.get("link_types", {})}
     drifts = {
         "volume": _relative_change(now["volume"], usual["volume"]),
         "violating": max(0.0, now["violating"] - usual["violating"]),
         "lateness": 0.0 if few else min(1.0, late),
         "silence": max(0.0, 1 - usual["silence"] / now["silence"]) if now["silence"] > SECOND else 0.0,
-        "link_types": sum((share for name, share in items["link_types"].items() if name not in usual_types), 0.0),
-        "talkers": 0.0 if few or not mix else _mix_distance(items["talkers"], mix),
+        "link_types": sum((share for name, share in types.items() if name not in usual_types), 0.0),
+        "talkers": 0.0 if few or not mix else _mix_distance(talkers, mix),
     }
-    new = sorted(name for name in items["link_types"] if name not in usual_types) if before else []
+    new = sorted(name for name in types if name not in usual_types) if judged else []
     return {
         **about,
         "past": len(before),
-        **{_COLUMNS[name].format(""): value for name, value in now.items()},
+        **{_COLUMNS[name].format(""): value if name in items else None for name, value in now.items()},
         **{_COLUMNS[name].format("usual_"): _rounded_as(now[name], usual[name]) for name in now},
         "new_link_types": ", ".join(new),
-        "changed_talkers": _changed_shares(items["talkers"], mix) if before else "",
-        **_drift_columns(settings, drifts, bool(before)),
+        "changed_talkers": _changed_shares(talkers, mix) if judged else "",
+        **_drift_columns(settings, drifts, judged),
     }
 
 
 def query_row(about: Row, items: Items, before: Sequence[Items], settings: History) -> Row:
     """Builds the row of an output query in the frame `query_history`; arguments as of `link_row`."""
-    now, usual = items["volume"][""], _usual(before, "volume")
-    drifts = {"volume": _relative_change(now, usual)}
+    now, usual = items.get("volume", {}).get(""), _usual(before, "volume")
+    drifts = {"volume": _relative_change(now or 0, usual)}
     values = {"past": len(before), "volume": now, "usual_volume": round(usual)}
-    return {**about, **values, **_drift_columns(settings, drifts, bool(before))}
+    return {**about, **values, **_drift_columns(settings, drifts, bool(before) and is_whole(items))}
 
 
 def _drift_columns(settings: History, drifts: Mapping[str, float], judged: bool) -> Row:

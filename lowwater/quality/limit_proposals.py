@@ -10,7 +10,17 @@ from dataclasses import dataclass
 from math import ceil, floor, log10
 
 from lowwater.config import Config, section_of
-from lowwater.quality.drift import LINK, LINK_DRIFTS, QUERY, QUERY_DRIFTS, IntervalHistory, Items, link_row, query_row
+from lowwater.quality.drift import (
+    LINK,
+    LINK_DRIFTS,
+    QUERY,
+    QUERY_DRIFTS,
+    IntervalHistory,
+    Items,
+    is_whole,
+    link_row,
+    query_row,
+)
 from lowwater.sections import Limits
 
 EXCEEDING_SHARE = 0.01
@@ -81,7 +91,7 @@ def _drifts(config: Config, history: IntervalHistory) -> Iterator[tuple[str, flo
     for (kind, subject), intervals in history.intervals.items():
         for start in sorted(intervals)[-NEWEST_INTERVALS:]:
             before = history.before(kind, subject, start)
-            if not before:
+            if not before or not is_whole(intervals[start]):
                 continue
             items, names = intervals[start], LINK_DRIFTS if kind == LINK else QUERY_DRIFTS
             row = _row(config, kind, subject, items, before)
@@ -98,7 +108,7 @@ def _row(config: Config, kind: str, subject: str, items: Items, before: Sequence
 def _link_shares(history: IntervalHistory, shares: dict[tuple[str, str], dict[int, float]]) -> None:
     for (kind, subject), intervals in history.intervals.items():
         for name in LINK_SHARES if kind == LINK else ():
-            values = {start: items[name][""] for start, items in intervals.items()}
+            values = {start: items[name][""] for start, items in intervals.items() if name in items}
             shares.setdefault((subject, name), {}).update(values)
 
 

@@ -20,9 +20,11 @@ from lowwater.instants import SECOND, format_instant
 from lowwater.lake.layout import OUTCOMES, Lake
 from lowwater.lake.ledgers.captures import Capture, Captures, malformed_between
 from lowwater.lake.ledgers.coverage import Gap, uncovered_text, undeclared, undeclared_text
+from lowwater.lake.ledgers.missing import FILE, Missing
 from lowwater.lake.ledgers.outside import OutsideCount, elsewhere, outside, outside_words
 from lowwater.lake.ledgers.runs import read_heartbeats, read_violations
 from lowwater.lake.ledgers.shared import shared_words
+from lowwater.lake.ledgers.silences import silence_text, silences
 from lowwater.lake.packets import PacketFiles
 from lowwater.quality.custom.row_checks import RuleResult
 from lowwater.quality.links.packet_scan import MINUTE, LinkScan
@@ -54,6 +56,7 @@ class AuditScope:
         gaps: gaps in the coverage of the read range that should stop the run.
         excluded: gaps that the run passes over, by policy `publish` or because they lie before the first or after the
             last capture (T6).
+        missing: records in the read range that are known and that nobody reads (T6).
     """
 
     lake: Lake
@@ -65,6 +68,7 @@ class AuditScope:
     lftas: Sequence[tuple[str, str]]
     gaps: Sequence[Gap]
     excluded: Sequence[Gap] = ()
+    missing: Sequence[Missing] = ()
 
     @property
     def interval(self) -> str:
@@ -134,8 +138,10 @@ def _link(scope: AuditScope, scan: LinkScan, counts: Counts) -> Row:
     read = malformed.num_rows + scan.violations.num_rows + scan.duplicates + scan.sane + unread
     unaccounted = _unaccounted_count(scan.sane - sane, scan.violations.num_rows - late.num_rows)
     limits = scope.config.limits(link)
+    silent = silences(captures, settings, scope.start, scope.end)
     gaps = [gap for gap in scope.gaps if gap.link == link]
     excluded = [gap for gap in scope.excluded if gap.link == link]
+    unread_files = [each for each in scope.missing if each.link == link and each.kind == FILE]
     return {
         "link": link,
         "interval": scope.interval,
@@ -158,8 +164,12 @@ def _link(scope: AuditScope, scan: LinkScan, counts: Counts) -> Row:
         "gap_ns": sum(gap.until - gap.since for gap in gaps),
         "excluded_ns": sum(gap.until - gap.since for gap in excluded),
         "gaps": "; ".join(uncovered_text(gap, captures) for gap in (*gaps, *excluded)),
-        "undeclared": len(silent := undeclared(link, captures, settings, scope.start, scope.end)),
-        "undeclared_files": undeclared_text(silent),
+        "undeclared": len(absent := undeclared(link, captures, settings, scope.start, scope.end)),
+        "undeclared_files": undeclared_text(absent),
+        "silent_ns": sum(min(each.until, scope.end) - max(each.since, scope.start) for each in silent),
+        "silent": _abbreviated([silence_text(each) for each in silent[:EXAMPLES]], len(silent)),
+        "unread": sum(each.files for each in unread_files),
+        "not_read": "; ".join(each.reason for each in unread_files),
         **_copies(scan),
         **_share("violating", late.num_rows, read, limits),
         **_share("malformed", malformed.num_rows, read, limits),

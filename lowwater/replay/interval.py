@@ -24,10 +24,13 @@ from lowwater.instants import format_instant
 from lowwater.lake.ingestion.tasks import on_threads
 from lowwater.lake.layout import open_lake, result_schema, stream_schema
 from lowwater.lake.ledgers.captures import Captures
+from lowwater.lake.ledgers.coverage import gap_texts
 from lowwater.lake.ledgers.interval_states import StatusInputs, StatusRow, status
+from lowwater.lake.ledgers.missing import missing_texts
 from lowwater.lake.ledgers.outside import occupied_intervals
 from lowwater.lake.ledgers.runs import (
     AUDIT,
+    DONE,
     FAILED,
     HIGH,
     LOW,
@@ -279,8 +282,8 @@ class _Run:
         return last_published(self.job.lake, self.job.query_set, query, self.start, self.end)
 
     def _confirm(self, digests: dict[str, str], state: str, reason: str, folder: Path) -> Outcome:
-        """Confirms a published interval: a provisional one becomes done once its links have reported, an incomplete
-        one once nothing is missing or what is missing is accepted."""
+        """Confirms a published interval; a provisional one becomes done once its links have reported, an incomplete one
+        once what was missing is read or set aside."""
         rows, outcome_state, why = {}, state, reason
         for query in digests:
             last = self._last(query)
@@ -288,7 +291,7 @@ class _Run:
             rows[query] = last.rows or 0
             if last.state == ROLLED_BACK:  # stands for these inputs, until somebody lifts it
                 outcome_state, why = ROLLED_BACK, last.reason
-            elif last.state != state and state != PROVISIONAL:
+            elif last.state != state and not (last.state == DONE and state == PROVISIONAL):
                 accounting = stored_object(last.accounting)
                 self._record(PUBLISH, state, query, digests[query], last.rows, accounting, reason)
                 write_index(self.job.lake, folder)
@@ -518,25 +521,30 @@ def statuses(
 def expected(job: Job, captures: Mapping[str, Captures]) -> StatusInputs:
     """Collects what `status` needs to know of a query set, given the captures of its links."""
     queries = {query.name: query for query in job.plan.queries}
+    known = job.known_missing(captures)
 
     def digest(query: str, start: int, end: int) -> str:
-        return job.inputs(start, end, captures).digest(queries[query])
+        return job.inputs(start, end, captures, known).digest(queries[query])
 
     def changed(query: str, start: int, end: int, accounting: str) -> str:
         before = stored_object(accounting).get("inputs", {})
-        return "; ".join(changes(before, job.inputs(start, end, captures).parts(queries[query]), captures))
+        return "; ".join(changes(before, job.inputs(start, end, captures, known).parts(queries[query]), captures))
 
     def outdated(start: int, end: int) -> str:
-        return "; ".join(job.inputs(start, end, captures).outdated())
+        return "; ".join(job.inputs(start, end, captures, known).outdated())
 
     def lacking(start: int, end: int) -> list[str]:
-        return job.inputs(start, end, captures).lacking()
+        return job.inputs(start, end, captures, known).lacking()
 
     def lost(query: str, start: int, end: int) -> str:
-        return job.inputs(start, end, captures).lost(queries[query])
+        return job.inputs(start, end, captures, known).lost(queries[query])
 
     def missing(start: int, end: int) -> list[str]:
-        return job.inputs(start, end, captures).missing()
+        return missing_texts(job.inputs(start, end, captures, known).missing())
+
+    def gaps(start: int, end: int) -> list[str]:
+        inputs = job.inputs(start, end, captures, known)
+        return gap_texts(inputs.gaps(), captures, inputs.why_needed)
 
     return StatusInputs(
         job.query_set,
@@ -548,6 +556,7 @@ def expected(job: Job, captures: Mapping[str, Captures]) -> StatusInputs:
         changed=changed,
         lost=lost,
         missing=missing,
+        gaps=gaps,
     )
 
 

@@ -6,7 +6,7 @@ The command line and the tasks of Airflow open it; `interval` runs it.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 from types import MappingProxyType
@@ -26,7 +26,7 @@ from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.absent import absent_texts, fields_read
 from lowwater.lake.ledgers.captures import Capture, Captures, ingested_links, interface_links, read_captures
 from lowwater.lake.ledgers.coverage import Gap, at_edge, check, gap_error, gap_texts, unsettled
-from lowwater.lake.ledgers.outside import left_out
+from lowwater.lake.ledgers.missing import ABSENT, KnownMissing, Missing, missing_texts
 from lowwater.lake.ledgers.runs import (
     DONE,
     INCOMPLETE,
@@ -35,7 +35,6 @@ from lowwater.lake.ledgers.runs import (
     last_published,
     published_until,
 )
-from lowwater.lake.packets import PacketFiles
 from lowwater.lake.parts import Parts, inputs_parts
 from lowwater.lake.results.states import FORM, state_folder
 from lowwater.link_names import family_of
@@ -186,8 +185,21 @@ class Job:
         """The captures of the links that the set reads."""
         return read_captures(self.lake, self.plan.links)
 
-    def inputs(self, start: int, end: int, captures: Mapping[str, Sequence[Capture]]) -> IntervalInputs:
-        """The inputs of an interval as they are now."""
+    def known_missing(self, captures: Mapping[str, Sequence[Capture]]) -> KnownMissing:
+        """What the ledgers know to be missing now, given the captures of the links."""
+        return KnownMissing(self.lake, self.config, captures)
+
+    def inputs(
+        self, start: int, end: int, captures: Mapping[str, Sequence[Capture]], known: KnownMissing | None = None
+    ) -> IntervalInputs:
+        """The inputs of an interval as they are now.
+
+        Args:
+            start: first instant of the interval, ns since the epoch.
+            end: end of the interval, ns since the epoch, exclusive.
+            captures: link -> its captures, in the order of T1.
+            known: what `known_missing` has said for many intervals; None to ask it for this one.
+        """
         return IntervalInputs(
             self.lake,
             self.plan,
@@ -200,6 +212,7 @@ class Job:
             query_set=self.query_set,
             length=self.length,
             through_end=self.through_end,
+            known=known or self.known_missing(captures),
         )
 
     def _ends(self, end: int, captures: Mapping[str, Sequence[Capture]]) -> dict[str, int]:
@@ -308,11 +321,13 @@ class IntervalInputs(LowInputs):
         query_set: name of the query set.
         length: length of the intervals of the set, ns; a stretch without records is a multiple of it.
         through_end: whether a gap before the first capture of a link, or after its last, is accepted.
+        known: what the ledgers know to be missing; no row and no digest depends on it.
     """
 
     query_set: str = ""
     length: int = 0
     through_end: bool = False
+    known: KnownMissing | None = field(default=None, compare=False, repr=False)
 
     def takes_up(self, query: QueryPlan) -> bool:
         """Whether a query continues the state of the interval before (I4)."""
@@ -403,6 +418,29 @@ class IntervalInputs(LowInputs):
         """The gaps in the coverage of the links over the read range (T5)."""
         return check(self.captures, self.config, self.link_starts(self.plan.queries), self.end)
 
+    def why_needed(self, gap: Gap) -> str:
+        """Says which query looks back into a gap that begins before the interval; empty for another gap."""
+        if gap.since >= self.start:
+            return ""
+        starts = {query.name: self.link_starts([query]).get(gap.link, self.start) for query in self.plan.queries}
+        name = min(starts, key=lambda query: (starts[query], query))
+        return (
+            f"query {name} looks back {format_duration(self.start - starts[name])}, to {format_instant(starts[name])}"
+        )
+
+    def missing(self) -> list[Missing]:
+        """What is known to be missing of the interval, beside gaps (T6)."""
+        begins = self.link_starts(self.plan.queries)
+        known = [] if self.known is None else self.known.of(begins, self.start, self.end)
+        return [*known, *self._absent(begins)]
+
+    def _absent(self, begins: Mapping[str, int]) -> Iterator[Missing]:
+        """Yields the files that lack columns which queries read, beside columns that no field reads."""
+        for link, start in begins.items():
+            fields = fields_read(self.plan.lftas, link)
+            for text in absent_texts(link, self.captures.get(link, ()), fields, start, self.end):
+                yield Missing(link, ABSENT, text)
+
     def passes(self, gap: Gap) -> bool:
         """Whether a run accepts this gap of a link and becomes `incomplete` (T6)."""
         return self.config.link(gap.link).policy == "publish" or (self.through_end and self.at_edge(gap))
@@ -421,7 +459,7 @@ class IntervalInputs(LowInputs):
         gaps = self.gaps()
         for gap in gaps:
             if not self.passes(gap):
-                raise gap_error(gap, self.start, self.end, self.captures.get(gap.link, ()))
+                raise gap_error(gap, self.start, self.end, self.captures.get(gap.link, ()), self.why_needed(gap))
         self._require_states()
         for reason in self.outdated():
             raise LakeError(reason, "run `lowwater ingest` on the file: it replaces its packets")
@@ -463,27 +501,11 @@ class IntervalInputs(LowInputs):
         """The reasons why the interval cannot start: gaps that are not accepted, captures that must be ingested
         again."""
         gaps = [gap for gap in self.gaps() if not self.passes(gap)]
-        return [*gap_texts(gaps, self.captures), *self.outdated()]
-
-    def missing(self) -> list[str]:
-        """What is known to be missing of the interval, beside gaps (T6)."""
-        files = PacketFiles.of(self.lake)
-        outside = left_out(files, self.captures, self.config, self.plan.links, self.start, self.end)
-        return [*outside, *self._absent()]
-
-    def _absent(self) -> list[str]:
-        """The files that lack columns which queries read, beside columns that no field reads; a line for each link."""
-        return [
-            line
-            for link, start in self.link_starts(self.plan.queries).items()
-            for line in absent_texts(
-                link, self.captures.get(link, ()), fields_read(self.plan.lftas, link), start, self.end
-            )
-        ]
+        return [*gap_texts(gaps, self.captures, self.why_needed), *self.outdated()]
 
     def state(self, excluded: Sequence[Gap]) -> tuple[str, str]:
         """The state of a publication now, and its reason: done, provisional or incomplete (T6)."""
-        if reasons := [*gap_texts(excluded, self.captures), *self.missing()]:
+        if reasons := [*gap_texts(excluded, self.captures, self.why_needed), *missing_texts(self.missing())]:
             return INCOMPLETE, "; ".join(reasons)
         open_links = unsettled(self.captures, self.config, dict.fromkeys(self.plan.links, self.start), self.end)
         if open_links:

@@ -169,13 +169,33 @@ def captures_like(pattern: str) -> Iterator[Path]:
     if not is_address(pattern):
         yield from (Path(name) for name in glob.glob(pattern))
         return
+    folder, wanted = _reached(pattern)
+    for path in objects.walk(folder):
+        names = path.parts[len(folder.parts) :]
+        if len(names) == len(wanted) and all(one.match(name) for one, name in zip(wanted, names, strict=True)):
+            yield StoredCapture(*path.parts)
+
+
+def _reached(pattern: str) -> tuple[ObjectPath, list[re.Pattern[str]]]:
+    """Returns the fixed prefix of a pattern of objects, and what matches each part behind it."""
     scheme, _, rest = pattern.partition("://")
     parts = rest.split("/")
     fixed = next((at for at, part in enumerate(parts[:-1]) if glob.has_magic(part)), len(parts) - 1)
     folder = parse(f"{scheme}://{'/'.join(parts[:fixed])}")
     assert isinstance(folder, ObjectPath)
-    wanted = [re.compile(translate(part)) for part in parts[fixed:]]
-    for path in objects.walk(folder):
-        names = path.parts[len(folder.parts) :]
-        if len(names) == len(wanted) and all(one.match(name) for one, name in zip(wanted, names, strict=True)):
-            yield StoredCapture(*path.parts)
+    return folder, [re.compile(translate(part)) for part in parts[fixed:]]
+
+
+def objects_beside(pattern: str) -> Iterator[tuple[str, int, int]]:
+    """Yields address, size (bytes) and last write (ns) of the objects in the folders that a pattern reaches.
+
+    Raises:
+        OSError: if the store cannot be listed.
+        ValueError: if it is an address that no capture can have.
+    """
+    folder, wanted = _reached(pattern)
+    for path, entry in objects.entries(folder):
+        names = path.parts[len(folder.parts) : -1]
+        if len(names) < len(wanted) and all(one.match(name) for one, name in zip(wanted, names, strict=False)):
+            written = entry["last_modified"].timestamp()
+            yield str(path), int(entry["size"]), int(written * 1_000_000) * 1000

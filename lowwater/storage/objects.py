@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import lru_cache
@@ -249,11 +249,16 @@ def below(folder: ObjectPath, first: bool = False) -> list[ObjectPath]:
 
 def walk(folder: ObjectPath) -> Iterator[ObjectPath]:
     """Yields the objects below a prefix, in any order; it keeps one page of the list."""
+    return (path for path, _ in entries(folder))
+
+
+def entries(folder: ObjectPath) -> Iterator[tuple[ObjectPath, Mapping[str, Any]]]:
+    """Yields the objects below a prefix with their size and last_modified, as `walk`."""
     with store_errors():
         import obstore
 
         for listed in obstore.list(store(folder), prefix=f"{folder.key}/" if folder.key else None, chunk_size=1000):
-            yield from (_of(folder, entry["path"]) for entry in listed)
+            yield from ((_of(folder, entry["path"]), entry) for entry in listed)
 
 
 def children(folder: ObjectPath) -> tuple[list[ObjectPath], list[ObjectPath]]:

@@ -71,11 +71,18 @@ class FindCaptures(BaseOperator):
 
     def execute(self, context: Context) -> list[dict[str, str]]:
         """Returns link and path of each file."""
-        from lowwater.lake.ingestion.arrivals import pattern_files
+        from lowwater.lake.ingestion.arrivals import pattern_files, without_aside
+        from lowwater.lake.ingestion.looking import look
+        from lowwater.lake.layout import open_lake
+        from lowwater.lake.ledgers.seen import GROWING, NEW, unread_lines
 
         start, end = interval_of(context)
         config = load_config(lake_path(self.lake))
-        files = pattern_files(config, None, start, end)
+        lake = open_lake(lake_path(self.lake))
+        look(lake, config)
+        for line in unread_lines(lake, config, hint=False, but=(NEW, GROWING)):
+            self.log.warning("%s", line)
+        files = {name: without_aside(lake, paths) for name, paths in pattern_files(config, None, start, end).items()}
         for name, link in sorted(config.links.items()):
             if name not in files:
                 self.log.info("link %s has no pattern of files: ingest its captures by hand", name)

@@ -30,12 +30,13 @@ class Line:
 
 @dataclass(frozen=True)
 class Slot:
-    """A part of time: its place, its tooltip, and the address of its rows."""
+    """A part of time: its place, its tooltip, the address of its rows, and whether nothing is known of it."""
 
     x: float
     width: float
     text: str
     address: str
+    absent: bool = False
 
 
 @dataclass(frozen=True)
@@ -73,17 +74,21 @@ def draw_curves(curves: Curves, address: Callable[[int, int], str]) -> CurvePlot
     lines = []
     for curve in curves.curves:
         points = [
-            f"{LEFT + at * step:.1f} {y(value)} {LEFT + (at + 1) * step:.1f} {y(value)}"
+            f"{'M' if at - 1 in {-1, *curves.absent} else 'L'}{LEFT + at * step:.1f} {y(value)} "
+            f"{LEFT + (at + 1) * step:.1f} {y(value)}"
             for at, value in enumerate(curve.values)
+            if at not in curves.absent
         ]
-        lines.append(Line(curve.name, f"M{' L'.join(points)}", f"{sum(curve.values):,.6g}"))
+        lines.append(Line(curve.name, " ".join(points), f"{sum(curve.values):,.6g}"))
     slots = []
     for at in range(parts):
         begin = curves.start + at * curves.step
         largest = max(curves.curves, key=lambda curve: curve.values[at])
         total = sum(curve.values[at] for curve in curves.curves)
-        text = f"{spoken_instant(begin)}: {total:,.6g} in all, most {largest.name}"
-        slots.append(Slot(round(LEFT + at * step, 1), round(step, 2), text, address(begin, begin + curves.step)))
+        known = f"{total:,.6g} in all, most {largest.name}"
+        text = f"{spoken_instant(begin)}: {curves.absent.get(at, known)}"
+        place = round(LEFT + at * step, 1), round(step, 2)
+        slots.append(Slot(*place, text, address(begin, begin + curves.step), at in curves.absent))
     width = WIDTH - LEFT - 10
     span = curves.step * parts
     across = tuple(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import json
 import tempfile
+from bisect import bisect_left
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -22,6 +23,8 @@ from fastapi.responses import HTMLResponse, JSONResponse, Response, StreamingRes
 
 from lowwater.errors import LowwaterError
 from lowwater.instants import format_instant
+from lowwater.lake.ledgers.coverage import any_covers
+from lowwater.lake.ledgers.runs import FAILED, PUBLISH
 from lowwater.lake.opened import has_table
 from lowwater.lake.results.curves import Curves, curves
 from lowwater.lake.results.exploring import DEEPEST, LAST, OPERATORS, ResultTable, result_table
@@ -174,7 +177,34 @@ def _version(request: Request) -> int | None:
 def _curves(table: ResultTable, chosen: Chosen, asked: Asked) -> Curves:
     clocks = [field.temporal for field in chosen.query.logical.fields if field.temporal and not field.temporal.origin]
     grain = max([1, *(abs(clock.first(3) - clock.first(2)) for clock in clocks)])
-    return curves(table, asked.wish, asked.number, asked.key, grain=grain)
+    summed = curves(table, asked.wish, asked.number, asked.key, grain=grain)
+    return replace(summed, absent=_absent(chosen, summed))
+
+
+def _absent(chosen: Chosen, summed: Curves) -> dict[int, str]:
+    """Returns the parts of time without rows in which no interval is published, or that no link covers: their number
+    and why. There is no row, but not none to find."""
+    published = sorted(
+        {
+            (record.interval_start, record.interval_end)
+            for record in chosen.snapshot.records
+            if (record.query_set, record.query) == (chosen.job.query_set, chosen.query.name)
+            and record.stage == PUBLISH
+            and record.state != FAILED
+        }
+    )
+    begins, absent = [start for start, _ in published], {}
+    for at in range(max((len(curve.values) for curve in summed.curves), default=0)):
+        begin = summed.start + at * summed.step
+        end = begin + summed.step
+        if any(curve.values[at] for curve in summed.curves):
+            continue
+        last = bisect_left(begins, end) - 1
+        if last < 0 or published[last][1] <= begin:
+            absent[at] = "not published"
+        elif not any_covers(chosen.snapshot.captures, chosen.snapshot.config, chosen.query.links, begin, end):
+            absent[at] = "not covered"
+    return absent
 
 
 def _page(chosen: Chosen, table: ResultTable, asked: Asked, answers: Answers, who: Hashable) -> str:
@@ -242,6 +272,7 @@ def vega(chosen: Chosen, table: ResultTable, asked: Asked) -> dict[str, Any]:
         {"time": format_instant(summed.start + at * summed.step), "value": value, "series": curve.name}
         for curve in summed.curves
         for at, value in enumerate(curve.values)
+        if at not in summed.absent
     ]
     return {
         "$schema": "https://vega.github.io/schema/vega-lite/v6.json",

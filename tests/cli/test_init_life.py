@@ -9,6 +9,9 @@ import pytest
 
 from lowwater.config import Link, load_config
 from lowwater.instants import HOUR, SECOND, parse_instant
+from lowwater.lake.layout import open_lake
+from lowwater.lake.ledgers.captures import read_captures
+from lowwater.lake.ledgers.coverage import gaps
 from tests.capturemaker import pcap_bytes, tcp
 from tests.replay.support import Said, lowwater
 
@@ -89,10 +92,10 @@ def test_a_file_that_begins_before_its_name(tmp_path: Path) -> None:
 
 
 def test_names_nearer_than_their_rotation(tmp_path: Path) -> None:
-    """tcpdump was started again within an hour: files of an hour each would overlap, and be refused."""
+    """tcpdump was started again within an hour: the file before covers to its last record."""
     hours = [(0, 0), (1, 0), (1, 20), (2, 20), (3, 20)]
     spans = [(f"{h:02d}{m:02d}", clock(h, m), clock(h, m) + 15 * MINUTE) for h, m in hours]
-    assert rotated(tmp_path, spans).rotation is None
+    assert rotated(tmp_path, spans).rotation == HOUR
 
 
 def test_counted_files_of_one_date(tmp_path: Path) -> None:
@@ -161,3 +164,28 @@ def test_the_same_time_under_names_that_say_nothing(tmp_path: Path) -> None:
         capture(tmp_path / "c" / f"n_202109{day + 28}.pcap", BEGIN + day * SECOND, END)
     said = proposed(tmp_path)[2]
     assert "their names do not show which links they belong to" in said.out
+
+
+@pytest.mark.parametrize("dated", [True, False])
+def test_settings_of_a_recorder_that_was_started_again_run(tmp_path: Path, dated: bool) -> None:
+    """Three hours, a stop at 03:10, and files of an hour from 03:20 on: the gap is named, and nothing else is one."""
+    begins = [clock(hour, 0) for hour in range(4)] + [clock(hour, 20) for hour in (3, 4, 5)]
+    for number, begin in enumerate(begins):
+        at = f"{begin // HOUR:02}{begin % HOUR // MINUTE:02}"
+        name = f"n-20210930-{at}.pcap" if dated else f"n-{number:03}.pcap"
+        capture(tmp_path / "c" / name, begin, clock(3, 10) if begin == clock(3, 0) else begin + HOUR)
+    links, _, _ = proposed(tmp_path, **{"--sample": "7"})
+    link = links["n"]
+    assert (link.rotation, link.gap_tolerance) == ((HOUR, 2 * SECOND) if dated else (None, 10 * SECOND))
+    assert lowwater("ingest", "--lake", tmp_path / "lake").code == 0
+    captures = read_captures(open_lake(tmp_path / "lake"), ["n"])["n"]
+    found = gaps("n", captures, link, DAY, DAY + clock(6, 0))
+    assert [(gap.since - DAY, gap.until - DAY) for gap in found] == [(clock(3, 9, 50), clock(3, 20))]
+
+
+def test_a_file_within_the_rotation_of_another_is_no_restart_where_both_go_on(tmp_path: Path) -> None:
+    for begin in (*(clock(hour, 0) for hour in range(6)), clock(3, 20)):
+        at = f"{begin // HOUR:02}{begin % HOUR // MINUTE:02}"
+        capture(tmp_path / "c" / f"n-20210930-{at}.pcap", begin, begin + (HOUR if begin % HOUR == 0 else 10 * MINUTE))
+    links, text, _ = proposed(tmp_path, **{"--sample": "7"})
+    assert links["n"].rotation is None and "go on when the next one begins" in text

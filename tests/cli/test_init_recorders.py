@@ -16,6 +16,7 @@ from lowwater.lake.files.proposal import LinkProposal, propose
 from lowwater.lake.files.rotation import declared_coverage
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.captures import read_captures
+from lowwater.lake.ledgers.coverage import gaps
 from tests.capturemaker import pcap_bytes, tcp
 from tests.replay.support import lowwater
 
@@ -67,16 +68,31 @@ def test_a_minute_that_spills_is_of_one_link(tmp_path: Path) -> None:
     lake = tmp_path / "lake"
     assert lowwater("init", tmp_path / "in", "--lake", lake).code == 0
     (link,) = load_config(lake).links.values()
-    assert link.captures is not None and link.captures[0].endswith("/cap_%Y%m%d%H%M%S%c") and link.rotation is None
+    assert (
+        link.captures is not None and link.captures[0].endswith("/cap_%Y%m%d%H%M%S%c") and link.rotation == 60 * SECOND
+    )
     assert lowwater("ingest", "--lake", lake).code == 0
-    assert sum(row.packets for row in read_captures(open_lake(lake), ["cap"])["cap"]) == 300
+    captures = read_captures(open_lake(lake), ["cap"])["cap"]
+    assert sum(row.packets for row in captures) == 300
+    assert not gaps("cap", captures, link, BASE * SECOND, (BASE + 300) * SECOND)
 
 
+@pytest.mark.slow
 def test_the_first_spill_comes_after_init(tmp_path: Path) -> None:
     for hour in range(3):
-        capture(tmp_path / at(3600 * hour, "cap_%Y%m%d%H%M%S.pcap"), 3600 * hour, 3600)
-    (link,) = links(tmp_path).values()
-    assert link.named.patterns == ("cap_%Y%m%d%H%M%S.pcap%c",) and link.dates.rotation == HOUR
+        capture(tmp_path / "in" / at(3600 * hour, "cap_%Y%m%d%H%M%S.pcap"), 3600 * hour, 3600)
+    lake = tmp_path / "lake"
+    assert lowwater("init", tmp_path / "in", "--lake", lake).code == 0
+    for part in range(3):
+        name = at(3 * 3600, "cap_%Y%m%d%H%M%S.pcap") + (str(part) if part else "")
+        capture(tmp_path / "in" / name, 3600 * (3 + part / 3), 1200)
+    (link,) = load_config(lake).links.values()
+    assert link.captures is not None and link.captures[0].endswith(".pcap%c") and link.rotation == HOUR
+    assert lowwater("ingest", "--lake", lake).code == 0
+    captures = read_captures(open_lake(lake), ["cap"])["cap"]
+    assert sum(row.packets for row in captures) == 360
+    found = gaps("cap", captures, link, BASE * SECOND, (BASE + 4 * 3600) * SECOND)
+    assert all(gap.until - gap.since < 21 * SECOND for gap in found), "pauses of 20 s where a file was full"
 
 
 @pytest.mark.slow

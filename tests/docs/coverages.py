@@ -52,6 +52,8 @@ class Case:
 
 EIGHT, NINE = File("a-2027011508.pcap", (1, 59)), File("a-2027011509.pcap", (61, 119))
 CUT, PART = replace(EIGHT, cut=5, minutes=(1, 30, 59)), File("a.pcap", (52, 70, 98))
+RESTARTED = (File("a-202701150800.pcap", (1, 9)), File("a-202701150820.pcap", (21, 59, 79)))
+MINUTES = {"captures": "a-%Y%m%d%H%M.pcap", "rotation": "1h"}
 CASES: dict[str, Case] = {
     "files of whole hours, `rotation`": Case((EIGHT, NINE), HOURLY),
     "no `rotation`": Case((PART,)),
@@ -87,6 +89,9 @@ CASES: dict[str, Case] = {
     "the same, `gap_tolerance` 5s": Case(
         (File("a1.pcap", (0, 30)), File("a2.pcap", (30 + 3 / 60, 60))), {"gap_tolerance": "5s"}
     ),
+    "a recorder stops at 08:10 and starts again at 08:20, `rotation`": Case(RESTARTED, MINUTES),
+    "the same, policy `publish`": Case(RESTARTED, {**MINUTES, "policy": "publish"}),
+    "the same, `--through-end`": Case(RESTARTED, MINUTES, through_end=True),
     "a file is cut": Case((CUT, NINE), HOURLY),
     "the last file is growing": Case((EIGHT, replace(NINE, growing=True)), HOURLY),
     "an empty file": Case((EIGHT, replace(NINE, minutes=())), HOURLY),

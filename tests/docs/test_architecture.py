@@ -16,7 +16,7 @@ NAMED = sorted(set(re.findall(r"`((?:[a-z]\w*\.)+\w+)`", TEXT)))
 FOLDERS = sorted(set(re.findall(r"`([\w/]+/)`", TEXT)))
 LAKE = {"packets/", "lfta/", "streams/", "tables/", "_work/", "var/"}
 
-MOST_LINES = 200
+MOST_LINES = 240
 
 Edges = set[tuple[str, str]]
 

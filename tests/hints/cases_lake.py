@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import os
+import re
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -35,6 +36,7 @@ from lowwater.lake.tables import check_owner, commit, create
 from lowwater.plan.operators import Field
 from lowwater.replay.job import Job
 from lowwater.storage.captures import capture_path
+from tests.capturemaker import pcap_bytes
 from tests.hints.desk import Case, Desk, Site
 from tests.lake.support import BASE, FIELDS, put_stream, stream
 from tests.lake.test_interfaces import pcapng
@@ -124,6 +126,41 @@ def _beside(desk: Desk, names: Sequence[str]) -> Said:
     return _ingest(desk, *(_cut(desk, f"captures/{name}", 3 * number, 100) for number, name in enumerate(names)))
 
 
+def _longer_skew(desk: Desk) -> Said:
+    """Reads the captures that are in the way of each other as one link, with the skew that the message names."""
+    files = sorted((desk.folder / "captures").iterdir())
+    said = _ingest(desk, *files)
+    length = re.search(r'set skew = "(\w+)" in \[links.main1\]', said.err)
+    assert length, said.err
+    desk.settings('skew = "1s"', f'skew = "{length[1]}"')
+    found = _ingest(desk, *files)
+    rows = read_captures(_opened(desk), ["main1"])["main1"]
+    assert sum(row.packets for row in rows) == 200, "both are read"
+    return found
+
+
+def _two_words(desk: Desk) -> Said:
+    desk.settle(f'[links.main1.covers]\n"a.pcap" = "{desk.life}"\n"*.pcap" = "{desk.life}"', ingest=False)
+    return _ingest(desk, _cut(desk, "a.pcap", 0), _cut(desk, "b.pcap", 60))
+
+
+def _aside(desk: Desk, name: str, *more: object) -> Said:
+    return desk.run("set-aside", "--lake", desk.lake, name, *(more or ("--reason", "a test of the tap")))
+
+
+def _beside_the_pattern(desk: Desk) -> None:
+    """A lake, and two files beside the one that a pattern claims."""
+    for number, name in enumerate(("a.pcap", "b.pcap1", "c.pcap1")):
+        _cut(desk, f"captures/{name}", 5 * number)
+    desk.settle('captures = "../captures/a.pcap"', ingest=False)
+    assert desk.run("ingest", "--lake", desk.lake).code == 0
+
+
+def _aside_of(desk: Desk, name: str) -> Said:
+    _beside_the_pattern(desk)
+    return _aside(desk, name)
+
+
 def _each_its_link(desk: Desk) -> Said:
     said = desk.run("init", desk.folder / "captures", "--lake", desk.folder / "NEW")
     assert said.code == 0, said
@@ -136,8 +173,11 @@ def _one_line(desk: Desk) -> Said:
 
 
 def _line_each(desk: Desk) -> Said:
-    middle = desk.at(80)
-    desk.settings("[links.main1.covers]", f'[links.main1.covers]\n"a.pcap" = "{desk.at(0)}/{middle}"')
+    middle, first = desk.at(80), f'"a.pcap" = "{desk.at(0)}/{desk.at(80)}"'
+    if f'"a.pcap" = "{desk.life}"' in (desk.lake / "lowwater.toml").read_text():
+        desk.settings(f'"a.pcap" = "{desk.life}"', first)
+    else:
+        desk.settings("[links.main1.covers]", f"[links.main1.covers]\n{first}")
     desk.settings(f'"*.pcap" = "{desk.at(0)}', f'"b.pcap" = "{middle}')
     return _ingest(desk, desk.folder / "a.pcap", desk.folder / "b.pcap")
 
@@ -382,6 +422,44 @@ def _bounded(desk: Desk) -> None:
     _required(desk)
 
 
+def _gap_after(desk: Desk) -> None:
+    desk.settle(ingest=False)
+    assert _ingest(desk, "--covers", f"{desk.at(0)}/{desk.at(400)}", _cut(desk, "a.pcap", 0)).code == 0
+    _required(desk)
+
+
+def _pause(desk: Desk) -> None:
+    """Two files of a quiet recorder that writes the next one with the next packet."""
+    desk.settle(ingest=False)
+    for name, first in (("a.pcap", 0), ("b.pcap", 5)):
+        frames = [(START + (10 * at) * SECOND, b"\0" * 60) for at in range(first, 5 if not first else 60)]
+        (desk.folder / name).write_bytes(pcap_bytes(frames))
+        assert _ingest(desk, desk.folder / name).code == 0
+    _required(desk)
+
+
+def _tolerated(desk: Desk) -> None:
+    desk.settings('skew = "1s"', 'skew = "1s"\ngap_tolerance = "10s"')
+    _required(desk)
+
+
+def _gap_before(desk: Desk) -> None:
+    desk.settle(ingest=False)
+    assert _ingest(desk, "--covers", f"{desk.at(80)}/{desk.at(600)}", _cut(desk, "b.pcap", 60)).code == 0
+    _required(desk)
+
+
+def _begun(desk: Desk) -> None:
+    desk.settings(f'since = "{desk.at(0)}"', f'since = "{desk.at(80)}"')
+    _required(desk)
+
+
+def _unborn(desk: Desk) -> None:
+    desk.settings(f'since = "{desk.at(0)}"', f'since = "{desk.at(7200)}"')
+    desk.settings(f'until = "{desk.at(600)}"', f'until = "{desk.at(9000)}"')
+    _required(desk)
+
+
 def _let_pass(desk: Desk) -> None:
     desk.settings('skew = "1s"', 'skew = "1s"\npolicy = "publish"')
     _required(desk)
@@ -552,7 +630,32 @@ CASES = [
         "make each a link of its own, as --link main1-2",
         _each_its_link,
     ),
+    Case(
+        "one recorder whose clock was put back",
+        lambda desk: _beside(desk, ["p_1.pcap", "p_2.pcap"]),
+        "one recorder: set skew = ",
+        _longer_skew,
+    ),
+    Case(
+        "set aside what nobody saw",
+        lambda desk: _aside_of(desk, "b.pcap2"),
+        "not read are b.pcap1, c.pcap1",
+        lambda desk: _aside(desk, "b.pcap1"),
+    ),
+    Case(
+        "set aside where all is read",
+        lambda desk: desk.settle() and _aside(desk, "b.pcap1"),
+        "`lowwater status` names the files that are not read",
+        lambda desk: desk.run("status", "--lake", desk.lake),
+    ),
+    Case(
+        "set aside what is read",
+        lambda desk: _aside_of(desk, "a.pcap"),
+        "`lowwater status` lists the files that are not read",
+        lambda desk: desk.run("status", "--lake", desk.lake),
+    ),
     Case("a line of covers for two files", _one_line, "write a line for each file", _line_each),
+    Case("two files that are declared to overlap", _two_words, "say what each covers, by --covers", _line_each),
     Case("two versions of a file", _versions, "ingest the right one under the name of the other", _right_version),
     Case("a part of a file", _part, "move the one with fewer packets out of the files of the link", _moved_away),
     Case(
@@ -625,10 +728,13 @@ CASES = [
     ),
     Case(
         "a link that ended",
-        lambda desk: _gap(desk, "--covers", f"{desk.at(0)}/{desk.at(400)}"),
-        "bound its life with since and until",
+        _gap_after,
+        "end its life with until, after its last record",
         _bounded,
     ),
+    Case("a pause that is usual", _pause, 'set gap_tolerance = "', _tolerated),
+    Case("a link that began", _gap_before, "begin its life with since", _begun),
+    Case("a link without captures", _gap, "bound its life with since and until", _unborn),
     Case("a gap that may be", _gap, 'set policy = "publish"', _let_pass),
     Case("a lock", lambda desk: _locked(desk, True), "wait until it has finished", lambda desk: _locked(desk, False)),
     Case("a range", lambda desk: _range(desk, True), "wait until it has finished", lambda desk: _range(desk, False)),

@@ -101,10 +101,26 @@ def test_the_text_of_a_gap() -> None:
         "to 2027-01-15T08:01:40Z (x.pcap is cut there)",
         "  hint: ingest the missing capture; or say what a file covers: "
         "lowwater ingest --lake DIR --link a --covers FROM/TO FILE; "
-        'or, in [links.a], bound its life with since and until, or set policy = "publish"',
+        'or, in [links.a], set policy = "publish"',
     ]
     assert (error.link, error.since, error.until) == ("a", at(90), at(100))
-    assert "no capture at all" in str(gap_error(Gap("a", at(0), at(9)), at(0), at(9)))
+    nothing = str(gap_error(Gap("a", at(0), at(9)), at(0), at(9)))
+    assert "no capture at all" in nothing and "bound its life with since and until" in nothing
+
+
+def test_no_text_of_a_gap_advises_a_life_that_takes_records_out_of_rows() -> None:
+    """`since` behind records, and `until` before them, makes silence of traffic."""
+    captures = [row(100, 200), row(300, 400)]
+    hints = {
+        (begin, end): gap_error(Gap("a", at(begin), at(end)), at(0), at(3600), captures).hint
+        for begin, end in ((0, 100), (200, 300), (400, 500))
+    }
+    assert [name for hint in hints.values() for name in ("since", "until") if name in hint] == ["since", "until"]
+    assert "since" in hints[0, 100] and "until" in hints[400, 500]
+    single = row(50, 50, first=at(50), last=at(50), smallest=at(50), largest=at(50))
+    gap = Gap("a", at(0), at(100))
+    assert "since" not in gap_error(gap, at(0), at(3600), [single, *captures]).hint
+    assert "set since" not in gap_texts([gap], {"a": [single, *captures]})[0]
 
 
 def test_gaps_that_say_the_same_are_one_sentence() -> None:
@@ -113,14 +129,18 @@ def test_gaps_that_say_the_same_are_one_sentence() -> None:
     captures["cut"] = [row(0, 90, ended_cleanly=False, path="x.pcap"), row(100, 3600)]
     found = [gap for link in captures for gap in gaps(link, captures[link], LINK, at(0), at(3600))]
     assert gap_texts([*found, Gap("none", at(0), at(3600))], captures) == [
-        "9 links ('n1', 'n2', 'n3' and 6 more): no capture before 2027-01-15T08:01:41Z to 2027-01-15T08:01:49Z; "
-        "if nothing is missing there, set since in the section of each",
-        "9 links ('n1', 'n2', 'n3' and 6 more): no capture after 2027-01-15T08:50:01Z to 2027-01-15T08:50:09Z",
+        "9 links ('n1', 'n2', 'n3' and 6 more): no capture covers 2027-01-15T08:00:00Z to 2027-01-15T08:01:49Z, of "
+        "some to 2027-01-15T08:01:41Z; if nothing is missing there, set since in the section of each",
+        "9 links ('n1', 'n2', 'n3' and 6 more): no capture covers 2027-01-15T08:50:01Z to 2027-01-15T09:00:00Z, of "
+        "some from 2027-01-15T08:50:09Z",
         "link 'cut': no capture covers 2027-01-15T08:01:30Z to 2027-01-15T08:01:40Z (x.pcap is cut there)",
         "link 'none': no capture covers 2027-01-15T08:00:00Z to 2027-01-15T09:00:00Z (it has no capture at all)",
     ]
     two = [Gap(link, at(0), at(3600)) for link in ("a", "b")]
-    assert gap_texts(two, {}) == ["2 links ('a', 'b'): no capture at all"]
+    assert gap_texts(two, {}) == [
+        "2 links ('a', 'b'): no capture covers 2027-01-15T08:00:00Z to 2027-01-15T09:00:00Z (they have no capture at "
+        "all)"
+    ]
     middle = {link: [row(0, 10), row(20, 30)] for link in ("a", "b")}
     assert gap_texts([Gap(link, at(10), at(20)) for link in middle], middle) == [
         "2 links ('a', 'b'): no capture covers 2027-01-15T08:00:10Z to 2027-01-15T08:00:20Z"

@@ -367,7 +367,7 @@ def test_files_of_one_link_do_not_overlap_whatever_they_declare(lake: Lake, tmp_
     first = pcapng(tmp_path / "eth0.pcapng", ["eth0"], [(1, 0), (60, 0)])
     second = pcapng(tmp_path / "eth1.pcapng", ["eth1"], [(2, 0), (61, 0)])
     ingest(lake, "a", [first], CONFIG)
-    with pytest.raises(OverlapError, match="look like captures of several links"):
+    with pytest.raises(OverlapError, match="either these are two recorders"):
         ingest(lake, "a", [second], CONFIG)
     ingest(lake, "a/right", [second], CONFIG)
     captures = read_captures(lake, ["a/eth0", "a/right"])

@@ -110,10 +110,10 @@ AZURE = "https://learn.microsoft.com/azure/network-watcher/packet-capture-overvi
 RECORDERS = {
     "tcpdump -G": Recorder(TCPDUMP, HOUR, strftime("trace_%Y%m%d_%H%M%S.pcap"), ("trace_%Y%m%d_%H%M%S.pcap%c",), HOUR),
     "tcpdump -G -W": Recorder(TCPDUMP, HALF_HOUR, strftime("t-%F-%H.%M.cap"), ("t-%Y-%m-%d-%H.%M.cap%c",), HALF_HOUR),
-    "tcpdump -G -C": Recorder(SPILL, HOUR, spilling("cap_%Y%m%d%H%M%S"), ("cap_%Y%m%d%H%M%S%c",), None),
-    "tcpdump -G -C .pcap": Recorder(SPILL, HOUR, spilling("cap_%Y%m%d%H%M%S.pcap"), ("cap_%Y%m%d%H%M%S.pcap%c",), None),
+    "tcpdump -G -C": Recorder(SPILL, HOUR, spilling("cap_%Y%m%d%H%M%S"), ("cap_%Y%m%d%H%M%S%c",), HOUR),
+    "tcpdump -G -C .pcap": Recorder(SPILL, HOUR, spilling("cap_%Y%m%d%H%M%S.pcap"), ("cap_%Y%m%d%H%M%S.pcap%c",), HOUR),
     "tcpdump -G -C -W 100": Recorder(
-        TCPDUMP, HOUR, spilling("cap_%Y%m%d%H%M%S.pcap", "02d"), ("cap_%Y%m%d%H%M%S.pcap%c",), None
+        TCPDUMP, HOUR, spilling("cap_%Y%m%d%H%M%S.pcap", "02d"), ("cap_%Y%m%d%H%M%S.pcap%c",), HOUR
     ),
     "tcpdump -C": Recorder(TCPDUMP, HOUR, lambda at, n: [f"trace.pcap{n or ''}"], ("trace.pcap%c",), None, slices=12),
     "tcpdump -C, no ending": Recorder(TCPDUMP, HOUR, lambda at, n: [f"trace{n or ''}"], ("trace%c",), None, slices=12),

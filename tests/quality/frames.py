@@ -39,6 +39,10 @@ LINK: dict[str, Any] = {
     "gaps": "",
     "undeclared": 0,
     "undeclared_files": "",
+    "silent_ns": 0,
+    "silent": "",
+    "unread": 0,
+    "not_read": "",
     "violating_share": 0.002,
     "violating_warning": 0.01,
     "violating_critical": 0.1,
@@ -174,6 +178,11 @@ CASES: dict[str, tuple[Case, ...]] = {
             "the interface is not declared by 1 capture, so nothing was seen of it there: b.pcapng (2026-01-01T00:00",
         ),
         Case(
+            "expect_link_to_have_nothing_unread",
+            {"unread": 1, "not_read": "a.pcap1 (no pattern claims it)"},
+            "traffic of the interval is known and not read, so the interval is incomplete: a.pcap1 (no pattern",
+        ),
+        Case(
             "expect_link_records_to_be_accounted_for",
             {"unaccounted": 3, "strays": "2026-01-01T00:17:00Z 3 more in packets/ (a.pcap records 120 to 190)"},
             "the ledgers lack 3 records of the table; read 1,000, counted: malformed 1 + violating 2 + sane 997 + "
@@ -194,6 +203,11 @@ CASES: dict[str, tuple[Case, ...]] = {
             "declared coverage of their captures: link 'main1': a.pcap: 7 before since = 2026; 5 records of "
             "captures that are declared to cover this interval lie at other times: b.pcap (5 from "
             "2026-01-02T00:00:00Z to 2026-01-02T00:01:00Z)",
+        ),
+        Case(
+            "expect_link_captures_to_hold_records_to_their_ends",
+            {"silent_ns": 2410 * SECOND, "silent": "a.pcap covers 2026-01-01T00:19:50Z to"},
+            "2410s count as covered without a record, and the recorder may have been stopped: a.pcap covers 2026",
         ),
         Case(
             "expect_link_captures_to_be_read_once",

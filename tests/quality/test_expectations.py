@@ -283,6 +283,14 @@ def test_rows_are_positions_whatever_the_index_and_however_many() -> None:
 
 
 @pytest.mark.slow
+def test_what_nothing_covers_has_no_value_and_keeps_the_rules() -> None:
+    absent = {"volume": None, "violations_share": None, "lateness_ns": None, "silence_ns": None}
+    for suite, lacks in (("link_history", absent), ("query_history", {"volume": None})):
+        made = validate(frames(suite, **lacks), RUN)
+        assert all(each.success for every in made for each in every.findings)
+
+
+@pytest.mark.slow
 def test_what_was_not_measured_is_an_error() -> None:
     whole = frames()
     for wrong, says in (

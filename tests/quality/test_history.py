@@ -27,6 +27,7 @@ from lowwater.quality.drift import (
     history_start,
     interval_history,
     lateness_row,
+    link_items,
     link_row,
     metric_rows,
     metric_table,
@@ -196,11 +197,11 @@ def test_what_is_usual_are_the_last_intervals_before_of_the_same_length(lake: La
     assert volumes(known, 5) == [0, 100, 222, 300]
     assert volumes(known, 6) == [100, 222, 300, 500]
     assert volumes(known, 2) == [] and volumes(known, 3) == [0, 100, 222]
-    assert known.before(QUERY, "q", BASE + 5 * HOUR)[0] == {"volume": {"": 7.0}}
+    assert known.before(QUERY, "q", BASE + 5 * HOUR)[0] == {"covered": {"": 1.0}, "volume": {"": 7.0}}
     assert known.before(LINK, "other", BASE + 5 * HOUR) == []
     seasonal = interval_history(History(least=1, season="2h"), read_metrics(lake, "s"), HOUR)  # type: ignore[arg-type]
     assert volumes(seasonal, 6) == [0, 222] and volumes(seasonal, 5) == [100, 300]
-    assert history_start(SETTINGS, BASE, HOUR) == BASE - 5 * HOUR
+    assert history_start(SETTINGS, BASE, HOUR) == BASE - 4 * 5 * HOUR, "what is not covered does not count"
     assert read_metrics(lake, "s", BASE + HOUR, BASE + 2 * HOUR).num_rows == read_metrics(lake, "s").num_rows / 7
 
 
@@ -265,3 +266,46 @@ def test_a_number_in_the_settings_only_warns(tmp_path: Path) -> None:
     (tmp_path / "lowwater.toml").write_text("[history]\ntalkers = 0.05\nvolume = { warning = 0.1, critical = 0.2 }\n")
     found = load_config(tmp_path).history
     assert (found.talkers.warning, found.talkers.critical, found.volume.critical) == (0.05, 1.0, 0.2)
+
+
+def measured(lake: Lake, hour: int, read: int, covered: float) -> dict[str, Any]:
+    """Stores the measures of a link in an hour of which so much is covered, and returns the row that is judged."""
+    made = LinkProfile(BASE, BASE + HOUR, SECOND)
+    gap = round((1 - covered) * HOUR)
+    row = {
+        "read": read,
+        "violating_share": 0.0,
+        "malformed_share": 0.0,
+        "copies": None,
+        "gap_ns": 0,
+        "excluded_ns": gap,
+    }
+    items = link_items(row, made, {"ethernet": read}, covered)
+    begin = BASE + hour * HOUR
+    known = interval_history(SETTINGS, read_metrics(lake, "s", 0, begin), HOUR)
+    record_metrics(lake, "s", begin, begin + HOUR, metric_table(metric_rows(LINK, "a", items, 1)))
+    return link_row({}, items, known.before(LINK, "a", begin), SETTINGS, SECOND)
+
+
+def test_hours_that_nothing_covers_teach_nothing(lake: Lake) -> None:
+    """What is not covered is not zero: twelve hours without a capture, then good ones, of which none is unusual."""
+    for hour in range(12):
+        row = measured(lake, hour, 0, 0)
+        assert row["volume"] is None and not any(value for name, value in row.items() if name.endswith("_drift"))
+    stored = read_metrics(lake, "s")
+    assert set(stored.column("measure").to_pylist()) == {"covered", "gap"}
+    for hour in range(12, 16):
+        row = measured(lake, hour, 1000, 1)
+        assert row["past"] == max(0, hour - 12 if hour - 12 >= 3 else 0) and row["volume_drift"] == 0
+    partly = measured(lake, 16, 100, 0.1)
+    assert partly["volume"] == 100 and partly["volume_drift"] == 0, "a tenth of the hour has a tenth of the records"
+    quiet = measured(lake, 17, 100, 1)
+    assert quiet["past"] == 4 and quiet["usual_volume"] == 1000 and quiet["volume_drift"] == pytest.approx(0.9)
+
+
+def test_a_query_of_links_that_nothing_covers_has_no_volume() -> None:
+    assert query_items({"rows": 0}, 0) == {"covered": {"": 0}}
+    assert query_items({"rows": 0}, 0.5) == {"covered": {"": 0.5}, "volume": {"": 0}}
+    before = [query_items({"rows": 100})] * 3
+    assert query_row({}, query_items({"rows": 0}, 0.5), before, SETTINGS)["volume_drift"] == 0
+    assert query_row({}, query_items({"rows": 0}), before, SETTINGS)["volume_drift"] == 1

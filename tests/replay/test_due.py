@@ -75,7 +75,7 @@ def test_a_range_and_a_kind_choose(lake: Path) -> None:
 def test_a_range_beyond_the_captures_cannot_start(lake: Path) -> None:
     found = due(job(lake), DueSelection(END, END + HOUR))
     assert len(found) == 1 and found[0].blocked.startswith("2 links ('main1', ")
-    assert found[0].blocked.endswith(": no capture after 2026-01-01T03:01:00Z")
+    assert found[0].blocked.endswith(": no capture covers 2026-01-01T03:01:00Z to 2026-01-01T04:00:00Z")
 
 
 def test_the_hour_in_which_captures_end_is_listed_and_named(lake: Path) -> None:

@@ -16,6 +16,7 @@ from lowwater_review.app import HEADERS, create, inside
 from lowwater_review.calendar import covered
 from lowwater_review.drawing import history, lateness, waterfall
 from lowwater_review.pages import HERE, PAGES, addresses
+from lowwater_review.results.curve_drawing import draw_curves
 
 from lowwater.config import Config
 from lowwater.errors import LakeError
@@ -23,7 +24,9 @@ from lowwater.instants import HOUR, SECOND
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.captures import Captures
+from lowwater.lake.ledgers.seen import UNCLAIMED, SeenFile, changing, put_seen
 from lowwater.lake.locks import hold_range
+from lowwater.lake.results.curves import Curve, Curves
 from lowwater.lake.tables import interval_label
 from tests.lake.support import BASE
 from tests.lake.test_interfaces import pcapng
@@ -281,6 +284,25 @@ def test_a_histogram_has_a_bar_a_tenth_of_a_decade() -> None:
     assert lateness([(0, 90)], {"in force": SECOND}) is None
 
 
+def test_what_is_not_covered_is_marked_and_not_drawn_as_zero() -> None:
+    bars = history([("1 Jan 00:00", 5.0, "done"), ("1 Jan 01:00", None, ""), ("1 Jan 02:00", 0.0, "done")], "rows")
+    assert bars is not None
+    assert [(bar.height, bar.kind) for bar in bars.bars] == [
+        (100, "done"),
+        (100, "absent"),
+        (0, "done"),
+    ]
+    assert bars.bars[1].text == "1 Jan 01:00: not covered"
+    assert history([("1 Jan 00:00", None, "")], "rows") is None
+    curve = Curve("n", (3.0, 0.0, 0.0, 4.0))
+    whole = draw_curves(Curves(START, HOUR, (curve,)), lambda start, end: "")
+    parted = draw_curves(Curves(START, HOUR, (curve,), absent={1: "not covered"}), lambda start, end: "")
+    assert whole is not None and parted is not None
+    assert (whole.lines[0].path.count("M"), parted.lines[0].path.count("M")) == (1, 2)
+    assert [slot.absent for slot in parted.slots] == [False, True, False, False]
+    assert parted.slots[1].text.endswith(": not covered") and parted.slots[2].text.endswith(": 0 in all, most n")
+
+
 def test_a_waterfall_begins_where_its_input_ends() -> None:
     drawn = waterfall([("a", "link", 0, SECOND, SECOND, [SECOND]), ("q", "query", SECOND, 4 * SECOND, 4 * SECOND, [])])
     assert drawn is not None
@@ -457,3 +479,19 @@ def test_a_lake_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     answer = ask(create(Board(tmp_path / "absent", tmp_path / "queries")), "/index.html")
     assert answer.status == 503 and "there is no lake" in answer.text
     assert answer.headers["content-security-policy"] == HEADERS["Content-Security-Policy"]
+
+
+@pytest.mark.slow
+def test_the_overview_lists_the_files_that_nobody_reads(tmp_path: Path) -> None:
+    """Rule T9; an interval that such a file falls into is incomplete, although it was published as done (T6)."""
+    root, queries = make(tmp_path, 2, frozenset())
+    lake, board = open_lake(root), Board(root, queries)
+    assert "Files that are not read" not in (render(board.now(), "index.html") or "")
+    (link, *_) = sorted(link for job in board.now().jobs.values() for link in job.plan.links)
+    row = SeenFile("<b>spill", UNCLAIMED, "", True, (link,), 1, 0, START + HOUR, START + HOUR, 7)
+    with changing(lake):
+        put_seen(lake, [row])
+    page = render(board.now(), "index.html") or ""
+    assert "Files that are not read" in page and "&lt;b&gt;spill" in page and "<b>spill" not in page
+    known = board.now().part(START, START + 2 * HOUR)
+    assert [each.state for each in known.intervals if each.query_set == "q"][1] == "incomplete"

@@ -43,6 +43,8 @@ def app(made: tuple[Path, Path]) -> FastAPI:
 def test_a_row_leads_to_its_packets_in_wiresharks_format(app: FastAPI, made: tuple[Path, Path], tmp_path: Path) -> None:
     page = Reader(ask(app, "/results/q/flows", query=urlencode(EVER | {"sort": "cnt", "desc": "1"})).text)
     assert page.all("svg")[0]["role"] == "group" and len(page.all("rect")) > 50
+    slots = [attrs["class"] for attrs in page.all("rect")]
+    assert slots.count("slot absent") == slots.count("slot") == 60, "the second hour is not published, which is not 0"
     (first, *_) = [attrs["href"] for attrs in page.all("a") if "/packets?" in (attrs["href"] or "")]
     query = (first or "").partition("?")[2]
     packets = Reader(ask(app, "/results/q/flows/packets", query=query).text)

@@ -218,3 +218,32 @@ def test_a_watch_takes_a_file_of_a_store_once_it_is_complete(root: ObjectPath, t
     assert watch.look(config)[0].complete == ()
     now[0] += 60 * 10**9
     assert [found for found, _ in watch.look(config)[0].complete] == [path]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("far", [False, True])
+def test_the_ledger_of_files_knows_what_lies_in_a_store(root: ObjectPath, tmp_path: Path, far: bool) -> None:
+    """Rule T9, of captures in a store, and of a lake in one."""
+    from lowwater.config import Config, Link
+    from lowwater.lake.ingestion.arrivals import arrivals
+    from lowwater.lake.ingestion.ingest import ingest
+    from lowwater.lake.ingestion.looking import look
+    from lowwater.lake.ingestion.setting_aside import set_aside
+    from lowwater.lake.layout import open_lake
+    from lowwater.lake.ledgers.seen import read_seen, unread_lines
+    from tests.lake.support import capture
+
+    taps, lake = root / "taps", open_lake(root / "lake" if far else tmp_path / "lake")
+    config = Config(links={"a": Link(captures=(f"{taps}/2027-01/a_*.pcap",))})
+    for number, name in enumerate(("2027-01/a_1.pcap", "2027-01/a_1.pcap1", "2027-02/a_2.pcap", "2027-01/deep/a.pcap")):
+        stored(taps, name, capture(tmp_path / "x", [10 * number + 1, 10 * number + 2]).read_bytes())
+    stored(taps, "2027-01/README", b"read me")
+    ingest(lake, "a", arrivals(lake, config)["a"].new, config)
+    assert look(lake, config) == 3 and look(lake, config) == 0
+    states = {path.removeprefix(f"{taps}/"): row.state for path, row in read_seen(lake).items()}
+    assert states == {"2027-01/a_1.pcap": "read", "2027-01/a_1.pcap1": "unclaimed", "2027-01/README": "no traffic"}
+    assert unread_lines(lake, config)[0].endswith("2 records, from 2027-01-15T08:00:11Z: a_1.pcap1")
+    set_aside(lake, config, [f"{taps}/2027-01/*.pcap1"], "a test", "me")
+    assert unread_lines(lake, config) == [
+        "link 'a': 1 file set aside by me, 2 records, from 2027-01-15T08:00:11Z: a_1.pcap1: a test"
+    ]

@@ -104,6 +104,7 @@ class InterfaceSummary:
         smallest: smallest timestamp, ns.
         largest: largest timestamp, ns.
         median: lower median timestamp, ns; also None beyond the 256th interface.
+        lull: longest time between two successive arrivals, ns; 0 with a single record.
     """
 
     interface: Interface
@@ -115,6 +116,7 @@ class InterfaceSummary:
     smallest: int | None
     largest: int | None
     median: int | None
+    lull: int | None = None
 
 
 @dataclass(frozen=True)

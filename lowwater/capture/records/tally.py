@@ -38,6 +38,7 @@ class Tally:
         self._first: int | None = None
         self._last: int | None = None
         self._smallest: int | None = None
+        self._lull = 0
         in_memory = max(_HELD >> number.bit_length(), _LEAST_HELD)
         self._median = Median(in_memory) if number < MOST_MEDIANS else None
 
@@ -48,6 +49,7 @@ class Tally:
             self._median.add(stamps, (smallest, largest))
         self._first = int(stamps[0]) if self._first is None else self._first
         self._last = int(stamps[-1])
+        self._lull = longest_lull(stamps, self.clock, self._lull)
         self._smallest = smallest if self._smallest is None else min(smallest, self._smallest)
         self.clock = max(self.clock, largest)
         self._packets += len(stamps)
@@ -64,9 +66,26 @@ class Tally:
             smallest=self._smallest,
             largest=self.clock if self._packets else None,
             median=self._median.value() if self._median else None,
+            lull=self._lull if self._packets else None,
         )
 
     def close(self) -> None:
         """Discards the timestamps of the median."""
         if self._median:
             self._median.close()
+
+
+def longest_lull(stamps: NDArray[np.int64], clock: int, before: int) -> int:
+    """Returns the longest time between successive arrivals, ns.
+
+    Args:
+        stamps: the next sane timestamps, ns; at least one.
+        clock: the clock before them, ns; -1 before the first.
+        before: the longest time so far, ns.
+    """
+    first = max(0, int(stamps[0]) - clock) if clock >= 0 else 0
+    longest = max(before, first)
+    if len(stamps) > 1 and int(np.max(stamps[1:] - stamps[:-1])) > longest:  # a step up after one back is no lull
+        arrivals = np.maximum.accumulate(np.maximum(stamps, clock))
+        longest = max(longest, int(np.max(arrivals[1:] - arrivals[:-1])))
+    return longest

@@ -125,10 +125,13 @@ def _ingest_files(
     record_options(config, link)  # its errors come before the slow start of a Spark session
     progress = Progress()
     sessions = Sessions("lowwater ingest", progress)
-    with progress.stage("ingest", f"of {link}") as tell:
-        runner = ingest_runner(files, lambda: sessions.spark)
-        results = ingest_files(opened, link, files, config, covers, runner, growing, tell=tell)
-    _show(results, opened, config)
+    try:
+        with progress.stage("ingest", f"of {link}") as tell:
+            runner = ingest_runner(files, lambda: sessions.spark)
+            results = ingest_files(opened, link, files, config, covers, runner, growing, tell=tell)
+        _show(results, opened, config)
+    finally:
+        tell_unread(opened, config)
     _tell_idle_keys(opened, config, link)
 
 
@@ -159,7 +162,8 @@ def _ingest_patterns(lake: PurePath, link: str | None, start: int | None, end: i
     sound = True
     results: list[IngestResult] = []
     for name, files in arrivals(opened, config, link, start, end).items():
-        ingested = f"{len(files.unchanged):,} known" if files.unchanged else ""
+        counts = (len(files.unchanged), "known"), (files.aside, "set aside")
+        ingested = ", ".join(f"{count:,} {what}" for count, what in counts if count)
         if not files.new:
             progress.say(f"{name}: no new file" + (f", {ingested}" if ingested else f" of {files.pattern}"))
             continue
@@ -173,8 +177,19 @@ def _ingest_patterns(lake: PurePath, link: str | None, start: int | None, end: i
             say(f"error: {error}", err=True)
     if results:
         _show(results, opened, config, whole=False)
+    tell_unread(opened, config)
     _tell_idle_keys(opened, config, *([link] if link is not None else sorted(config.links)))
     return sound
+
+
+def tell_unread(lake: Lake, config: Config) -> None:
+    """Looks into the folders of the links, and says what lies there and is not read."""
+    from lowwater.lake.ingestion.looking import look
+    from lowwater.lake.ledgers.seen import unread_lines
+
+    look(lake, config)
+    for line in unread_lines(lake, config):
+        say(line, err=True)
 
 
 def _tell_idle_keys(lake: Lake, config: Config, *links: str) -> None:

@@ -26,6 +26,7 @@ def status(lake: PurePath, queries: Path) -> None:
     from lowwater.lake.ledgers.interval_states import BLOCKED
     from lowwater.lake.ledgers.outside import outside_lines
     from lowwater.lake.ledgers.runs import FAILED
+    from lowwater.lake.ledgers.seen import unread_lines
     from lowwater.lake.ledgers.shared import shared_lines
     from lowwater.lake.ledgers.timetable import range_words
     from lowwater.replay.interval import statuses
@@ -40,7 +41,7 @@ def status(lake: PurePath, queries: Path) -> None:
         open_console().print(table if table.row_count else none)
     opened, config = open_lake(lake, make=False), load_config(lake)
     lines = outside_lines(opened, config), tolerated_lines(opened, config), undeclared_lines(opened, config)
-    for line in (*chain.from_iterable(lines), *shared_lines(opened)):
+    for line in (*chain.from_iterable(lines), *shared_lines(opened), *unread_lines(opened, config)):
         say(line)
     for problem in unplanned:
         say(problem, err=True)

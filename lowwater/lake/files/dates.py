@@ -118,34 +118,36 @@ def check_dates(
         return NameDates(why="the files have no date in their names")
     zone = _zone_in_names(named)
     times = {folder / name: time for name in named.names if (time := _read(named, name, zone or "UTC")) is not None}
-    single = len(times) == 1
+    single = len({time.start for time in times.values()}) == 1
     dated = [capture for capture in facts if capture.path in times and largest(capture) is not None]
     if not dated:
         return NameDates(why="no file holds a record by which the dates in the names can be checked")
-    ordered = sorted(time.start for time in times.values())
+    ordered = sorted({time.start for time in times.values()})
+    firsts = [time.start for time in times.values() if not time.counted]
     distances = [after - before for before, after in pairwise(ordered)]
     ends = all(time.end is not None for time in times.values())
     lengths = [(time.until(None) or 0) - time.start for time in times.values()]
     rotation = _most_frequent(lengths) if ends else _next_length(dated[0]) if single else _most_frequent(distances)
-    if 0 in distances or len(times) < len(named.names):
+    if len(firsts) > len({*firsts}) or (single and len(times) > 1):
         return NameDates(why="several files have the same date in their names")
-    if not ends:
-        if rotation is None:
-            return NameDates(why="the dates in the names are at no regular distance")
-        if min(distances, default=rotation) < rotation - skew:
-            return NameDates(
-                why=f"most files are {format_duration(rotation)} apart by their names, but not all that far"
-            )
+    if not ends and rotation is None:
+        return NameDates(why="the dates in the names are at no regular distance")
     spans = {path: (time.start, time.until(rotation) or time.start) for path, time in times.items()}
     if ends and any(after[0] < before[1] - skew for before, after in pairwise(sorted(spans.values()))):
         return NameDates(why="the times from begin to end in the names overlap")
-    checked = _checked(named, spans, dated, skew, early or ends, zone)
+    leading = [capture for capture in dated if not times[capture.path].counted]
+    checked = _checked(named, spans, dated, leading, skew, early or ends, zone)
     if checked.why:
         return checked
-    ahead = _ahead_of(checked.zone, zone, ordered[0])
+    ahead = _ahead_of(checked.zone, zone)
+    if beside := _beside(spans, ordered, dated, skew, ahead):
+        return NameDates(
+            why=f"most files are {format_duration(rotation or 0)} apart by their names, but the records of {beside} "
+            "go on when the next one begins"
+        )
     missing = [
         (before[1] - ahead, after[0] - ahead)
-        for before, after in pairwise(sorted(spans.values()))
+        for before, after in pairwise(sorted({*spans.values()}))
         if after[0] - before[1] > skew
     ]
     since, until = ordered[0] - ahead, max(end for _, end in spans.values()) - ahead
@@ -175,11 +177,10 @@ def confirmed(folder: Path, named: LinkFiles, firsts: Mapping[str, int]) -> bool
 
 
 def _read(named: LinkFiles, name: str, zone: str) -> NamedTime | None:
-    """Returns the moment in the name of a file; None without one, or if the file is not the first of its time."""
+    """Returns the moment in the name of a file; None without one."""
     matches = (regex_of(pattern).fullmatch(name) for pattern in named.patterns)
     match = next((match for match in matches if match is not None), None)
-    time = named_time(match, zone) if match is not None else None
-    return None if time is None or time.counted else time
+    return named_time(match, zone) if match is not None else None
 
 
 def _zone_in_names(named: LinkFiles) -> str:
@@ -199,16 +200,24 @@ def _zone_in_names(named: LinkFiles) -> str:
 
 
 def _checked(
-    named: LinkFiles, spans: Spans, dated: Sequence[CaptureFacts], skew: int, early: bool, told: str
+    named: LinkFiles,
+    spans: Spans,
+    dated: Sequence[CaptureFacts],
+    leading: Sequence[CaptureFacts],
+    skew: int,
+    early: bool,
+    told: str,
 ) -> NameDates:
     """Compares what names declare with records; finds the zone of the names, if it has to be another than UTC."""
     stray = _stray(spans, dated, skew, 0, early)
     if stray is None:
         return NameDates(zone=told or "UTC")
     why = _contradiction(named, stray, spans[stray.path][0], skew)
-    ahead = None if told else _ahead(named, spans, dated, skew, early)
+    ahead = None if told else _ahead(named, spans, leading, skew)
+    if ahead is not None and _stray(spans, dated, skew, ahead, early) is not None:
+        ahead = None
     if ahead is None:
-        return NameDates(why=f"{why}{_hint(spans, dated) if not told else ''}")
+        return NameDates(why=f"{why}{_hint(spans, leading) if not told else ''}")
     zone = _zone(ahead)
     if not zone:
         apart = f"the names are {format_duration(abs(ahead))} {'ahead of' if ahead > 0 else 'behind'} the records"
@@ -216,12 +225,27 @@ def _checked(
     return NameDates(zone=zone)
 
 
+def _beside(spans: Spans, ordered: Sequence[int], dated: Sequence[CaptureFacts], skew: int, ahead: int) -> str:
+    """Returns a file that another one follows sooner than its rotation, though its records go on; empty without one.
+
+    A recorder that is started again begins a file at once. The file before it then covers to its last record (T5).
+    """
+    following = dict(pairwise(ordered))
+    for capture in dated:
+        begin, end = spans[capture.path]
+        after = following.get(begin)
+        if after is not None and after < end - skew and _end(capture) + ahead > after + skew:
+            return capture.path.name
+    return ""
+
+
 def _stray(spans: Spans, dated: Sequence[CaptureFacts], skew: int, ahead: int, early: bool) -> CaptureFacts | None:
     """Returns a file whose records lie outside of what its name declares; None without one."""
     first, last = min(begin for begin, _ in spans.values()), max(end for _, end in spans.values())
+    single = len({*spans.values()}) == 1
     for capture in dated:
         begin, end = spans[capture.path]
-        if len(spans) == 1 and not early:
+        if single and not early:
             tolerance = (end - begin) // NEAR
             if not (begin <= _begin(capture, skew) <= begin + tolerance and end - tolerance <= _end(capture) < end):
                 return capture
@@ -233,7 +257,7 @@ def _stray(spans: Spans, dated: Sequence[CaptureFacts], skew: int, ahead: int, e
     return None
 
 
-def _ahead(named: LinkFiles, spans: Spans, dated: Sequence[CaptureFacts], skew: int, early: bool) -> int | None:
+def _ahead(named: LinkFiles, spans: Spans, dated: Sequence[CaptureFacts], skew: int) -> int | None:
     """Returns the lead of the names over UTC, ns, if several hours of records agree on one; else None.
 
     A clock in the names tells it by the begin of at least two files. A date alone tells it by days that are filled to
@@ -246,8 +270,7 @@ def _ahead(named: LinkFiles, spans: Spans, dated: Sequence[CaptureFacts], skew: 
     offsets = {(spans[capture.path][0] - _begin(capture, skew) + QUARTER // 2) // QUARTER * QUARTER for capture in told}
     if len(offsets) != 1 or len({spans[capture.path][0] for capture in dated}) < 2:
         return None
-    (ahead,) = offsets
-    return ahead if _stray(spans, dated, skew, ahead, early) is None else None
+    return offsets.pop()
 
 
 def _length(spans: Spans, capture: CaptureFacts) -> int:
@@ -265,7 +288,7 @@ def _zone(ahead: int) -> str:
     return f"Etc/GMT{-hours:+d}" if hours else "UTC"
 
 
-def _ahead_of(zone: str, told: str, at: int) -> int:
+def _ahead_of(zone: str, told: str) -> int:
     """How far a proposed zone is ahead of UTC, ns; 0 if the names told it, so that it counts already."""
     if told or zone == "UTC":
         return 0
@@ -277,6 +300,8 @@ def _ahead_of(zone: str, told: str, at: int) -> int:
 
 def _hint(spans: Spans, dated: Sequence[CaptureFacts]) -> str:
     """What the records say about a time zone of the names that they do not prove."""
+    if not dated:
+        return ""
     leads = sorted((spans[each.path][0] - _begin(each, 0) + QUARTER // 2) // QUARTER * QUARTER for each in dated)
     low, high = leads[0], leads[-1]
     if not (low >= -MOST_BEHIND * HOUR and high <= MOST_AHEAD * HOUR) or (low == high == 0):
@@ -291,6 +316,10 @@ def _hint(spans: Spans, dated: Sequence[CaptureFacts]) -> str:
 
 def _partly(spans: Spans, dated: Sequence[CaptureFacts], skew: int) -> int:
     """Returns the most that a file holds of its time where the rest is no silence like those within; else 0."""
+    counts = Counter(spans.values())
+    dated = [capture for capture in dated if counts[spans[capture.path]] == 1]
+    if not dated:
+        return 0
     held = max(_end(capture) - _begin(capture, skew) for capture in dated)
     rest = min(_length(spans, capture) - (_end(capture) - _begin(capture, skew)) for capture in dated)
     silence = max((length for each in dated for one in each.interfaces for _, length in one.gaps.longest()), default=0)

@@ -15,6 +15,7 @@ from lowwater.instants import SECOND
 from lowwater.lake.files.names import NameGroup
 from lowwater.lake.files.parts import plain
 from lowwater.lake.files.sample import Sample, largest
+from lowwater.lake.ledgers.silences import FACTOR
 
 DISORDER = 10 * SECOND
 """A longer overlap means several links; so does a shorter one of at least half of the shorter capture."""
@@ -95,9 +96,18 @@ def overlap(names: Sequence[str], sample: Sample, read: Iterable[str]) -> int:
     return max((-pause for pause in _pauses(names, sample, read)), default=0)
 
 
-def pause(names: Sequence[str], sample: Sample, read: Iterable[str]) -> int:
-    """Returns the longest pause (ns) between a file among `read` and the next one; names are in order of time."""
-    return max(_pauses(names, sample, read), default=0)
+def pause(names: Sequence[str], sample: Sample, read: Iterable[str], silence: int) -> int:
+    """Returns the longest usual pause (ns) between a file among `read` and the next one; names are in order of time.
+
+    A pause that is long beside the silences inside of files is a gap: the recorder was stopped.
+
+    Args:
+        names: the files.
+        sample: knows their records.
+        read: the files that were read to the end.
+        silence: longest silence inside of files, ns.
+    """
+    return max((length for length in _pauses(names, sample, read) if length <= FACTOR * silence), default=0)
 
 
 def _pauses(names: Sequence[str], sample: Sample, read: Iterable[str]) -> Iterator[int]:

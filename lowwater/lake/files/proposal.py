@@ -76,8 +76,8 @@ class LinkProposal:
         of: pattern of files of several links that overlap in time, this link among them; empty for a single link.
         mixed: whether its own files overlap in time.
         notes: what the names and the files leave open or lack, for the user.
-        tolerance: proposed gap tolerance, ns, if pauses between files exceed the default, but not the silences within
-            files; else 0.
+        tolerance: proposed gap tolerance, ns, if pauses between files exceed the default, but are not long beside the
+            silences within files; else 0.
         records: protocol of the records, or the ready one of a log; None for packets.
     """
 
@@ -229,9 +229,9 @@ def _link(sample: Sample, named: LinkFiles, part: LinkGroup) -> LinkProposal | N
         begins = [begin for capture in facts if (begin := earliest(capture, skew)) is not None]
         ends = [end for capture in facts if (end := largest(capture)) is not None]
         since, until = min(begins, default=None), max(ends) + 1 if ends else None
-    between = 0 if part.mixed or dates.declared else pause(names, sample, read)
     silence = max((length for interface in interfaces for _, length in interface.gaps.longest()), default=0)
-    tolerance = _usual(between) if Link().gap_tolerance < between <= silence else 0
+    between = 0 if part.mixed or dates.declared else pause(names, sample, read, silence)
+    tolerance = _usual(between) if between > Link().gap_tolerance else 0
     notes = (*part.notes, *_notes(sample, named, dates))
     return LinkProposal(
         named, dates, skew, max(latest, behind), tuple(facts), since, until,

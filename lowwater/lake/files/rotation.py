@@ -45,6 +45,12 @@ def _match(pattern: str, path: Path) -> re.Match[str] | None:
     return regex_of(name).fullmatch(path.name) if match is None and "%" not in folder else match
 
 
+def by_rotation(link: Link, path: Path) -> bool:
+    """Whether the end of the coverage that the settings declare for a file is made up from the rotation (T5)."""
+    time = _time(link, path)
+    return covers_key(link, path) is None and link.rotation is not None and time is not None and time.end is None
+
+
 def covers_key(link: Link, path: Path) -> str | None:
     """Returns the first key of the link's `covers` that fits the file name; None without one."""
     return next((key for key in link.covers if fnmatchcase(path.name, key)), None)

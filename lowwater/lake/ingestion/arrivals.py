@@ -18,6 +18,7 @@ from lowwater.lake.files.rotation import declared_coverage, files_of
 from lowwater.lake.ingestion.record_options import record_options
 from lowwater.lake.ingestion.replacement import LedgerFile, LedgerFiles, lies_there
 from lowwater.lake.layout import Lake
+from lowwater.lake.ledgers.seen import ASIDE, key_of, told_files
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.storage.captures import capture_path
 
@@ -33,11 +34,13 @@ class Arrivals:
         pattern: patterns in the settings, as text.
         new: files to ingest, in order.
         unchanged: files that are in the lake as they are.
+        aside: number of files that somebody set aside.
     """
 
     pattern: str
     new: tuple[Path, ...]
     unchanged: tuple[Path, ...]
+    aside: int = 0
 
 
 def arrivals(
@@ -85,8 +88,17 @@ def pattern_files(
     }
 
 
-def _of_link(lake: Lake, config: Config, name: str, files: Sequence[Path]) -> Arrivals:
+def without_aside(lake: Lake, files: Sequence[Path]) -> list[Path]:
+    """Leaves out the files that somebody set aside, as long as they have the size that they had then."""
+    aside = {path: row.size for path, row in told_files(lake).items() if row.state == ASIDE}
+    if not aside:
+        return list(files)
+    return [path for path in files if (key := key_of(lake, path)) not in aside or path.stat().st_size != aside[key]]
+
+
+def _of_link(lake: Lake, config: Config, name: str, found: Sequence[Path]) -> Arrivals:
     settings = config.link(name)
+    files = without_aside(lake, found)
     ledger_files = {
         capture_path(ledger_file.row.path).absolute(): ledger_file
         for ledger_file in LedgerFiles(lake, name, name.partition("/")[0]).all
@@ -102,6 +114,7 @@ def _of_link(lake: Lake, config: Config, name: str, files: Sequence[Path]) -> Ar
         ", ".join(settings.captures),
         tuple(_without(files, unchanged)),
         tuple(path for path in files if path in unchanged),
+        len(found) - len(files),
     )
 
 

@@ -23,6 +23,7 @@ from lowwater.capture.tables.reader import RECORD_KINDS, TableOptions
 from lowwater.config import Link
 from lowwater.errors import LowwaterError
 from lowwater.instants import format_instant
+from lowwater.lake.files.rotation import by_rotation
 from lowwater.lake.ingestion.handover import send
 from lowwater.lake.ingestion.interfaces import link_names, merge_summaries
 from lowwater.lake.ingestion.packing import FILE_ROWS, PackResult, PackTask, not_written
@@ -138,6 +139,7 @@ class Batch:
     Attributes:
         results: number of the file -> result.
         errors: errors of files that were not ingested.
+        refused: number of the file -> its error.
     """
 
     def __init__(
@@ -154,6 +156,7 @@ class Batch:
     ) -> None:
         self.results: dict[int, IngestResult] = {}
         self.errors: list[LowwaterError] = []
+        self.refused: dict[int, LowwaterError] = {}
         self._ledger = ledger
         self._settings = settings
         self._content = records or ContentOptions.of(settings)
@@ -180,7 +183,7 @@ class Batch:
         tasks = [self._survey_of(number) for number in range(len(self._paths))]
         for number, result in enumerate(surveyor(survey, tasks)):
             if isinstance(result, FailedTask):
-                self.errors.append(result.error)
+                self._refuse(number, result.error)
                 continue
             if self._update_known(number, result):
                 continue
@@ -257,7 +260,7 @@ class Batch:
         yield from self._parts(number, surveying)
         file_survey = surveying.result
         if isinstance(file_survey, FailedTask):
-            self.errors.append(file_survey.error)
+            self._refuse(number, file_survey.error)
         elif file_survey.index is None:
             yield from self._tasks_of(number, file_survey)
         elif self._is_packed(file_survey):  # it may have grown to the size of another file, or of a known one
@@ -329,9 +332,13 @@ class Batch:
         try:
             self._add(number, work, work.survey)
         except LowwaterError as error:
-            self.errors.append(error)
+            self._refuse(number, error)
         if self._portion.is_full:
             self.commit()
+
+    def _refuse(self, number: int, error: LowwaterError) -> None:
+        self.errors.append(error)
+        self.refused[number] = error
 
     def commit(self) -> None:
         """Makes the waiting files visible: their packets, then their malformed rows, then their rows of the ledger.
@@ -351,7 +358,8 @@ class Batch:
             self._ledger.commit()
         except LowwaterError as error:
             self._ledger.undo()
-            self.errors += [error] * len(portion.results)
+            for number in portion.results:
+                self._refuse(number, error)
             return
         self.results |= portion.results
 
@@ -359,6 +367,9 @@ class Batch:
         declared = self._coverage[number]
         now = self._clock()
         return self._growing or file_survey.grew or (declared is not None and declared[0] <= now < declared[1])
+
+    def _is_rotated(self, number: int) -> bool:
+        return by_rotation(self._settings, self._paths[number])
 
     def _redeclare(self, number: int, file_survey: Survey, old: LedgerFile) -> None:
         """Updates what the ledger says of a file whose records it has: declared coverage, place, and copies."""
@@ -379,12 +390,14 @@ class Batch:
         elif not is_path_of(file_survey.path, old) and not lies_there(old):
             note = f"it was {old.row.path}"
             here = old.at(file_survey.path)
-        new = here.covering(declared, growing, by_hand)
+        rotated = self._is_rotated(number) if declared == declared_now and not by_hand else old.row.rotated
+        new = here.covering(declared, growing, by_hand, rotated and not by_hand)
         covers_same = (
             new.covers == old.covers
             and new.row.declared == old.row.declared
             and new.row.growing == bool(old.row.growing)
             and bool(by_hand) == bool(old.row.by_hand)
+            and new.row.is_declared == old.row.is_declared
         )
         if covers_same:
             new = here
@@ -405,7 +418,7 @@ class Batch:
         try:
             self._ledger.put(new, self._settings, 0)
         except LowwaterError as error:
-            self.errors.append(error)
+            self._refuse(number, error)
             return
         self._portion.results[number] = replace(result, captures=new.rows)
 
@@ -458,7 +471,8 @@ class Batch:
             count = len({each.interface.name for each in of_link})
             rows.append(_row(link, survey.path, work, facts, part, count, self._content_of(number), self._ledger.link))
         bare = LedgerFile(tuple(sorted(rows, key=lambda row: row.link)))
-        file, note_kept = bare.covering(self._coverage[number], work.growing, self._by_hand), ""
+        rotated = not self._by_hand and self._is_rotated(number)
+        file, note_kept = bare.covering(self._coverage[number], work.growing, self._by_hand, rotated), ""
         by_hand = None if self._by_hand else self._ledger.declared_by_hand(file, self._settings, facts.unpacked)
         if by_hand is not None:  # the user need not repeat it for a file that grew or was read again
             file, note_kept = bare.covering(by_hand, work.growing, True), _coverage_kept(by_hand)
@@ -535,6 +549,7 @@ def _row(
         smallest=part.smallest,
         largest=part.largest,
         median=part.median,
+        lull=part.lull,
         covers_from=0,
         covers_to=0,
         declared_from=None,

@@ -19,11 +19,13 @@ from lowwater.errors import ConfigError, LowwaterError, OverlapError
 from lowwater.lake.files.rotation import declared_coverage
 from lowwater.lake.ingestion.batch import Batch, IngestResult
 from lowwater.lake.ingestion.cleaning import clean
+from lowwater.lake.ingestion.looking import record
 from lowwater.lake.ingestion.packing import pack
 from lowwater.lake.ingestion.record_options import record_options
 from lowwater.lake.ingestion.replacement import Coverage, LedgerFiles
 from lowwater.lake.ingestion.tasks import Runner, on_threads
 from lowwater.lake.layout import Lake, make_records_table
+from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.ledgers.shared import shared_notes
 from lowwater.lake.locks import handed_over, hold
 from lowwater.lake.tables import compact
@@ -115,10 +117,13 @@ def ingest(
         clean(lake, family, ledger.attempts)
         for table in (lake.captures, lake.malformed):
             compact(table)
+    refused = {paths[number]: error for number, error in batch.refused.items()}
+    record(lake, config, link, batch.results.values(), refused)
     _tell_shared(lake, batch.results)
     if batch.errors:
         _raise(batch.errors, len(paths))
-    return [_with_interfaces(batch.results[index], ledger, before) for index in range(len(paths))]
+    results = [_with_interfaces(batch.results[index], ledger, before) for index in range(len(paths))]
+    return _in_force(lake, results)
 
 
 def _with_interfaces(result: IngestResult, ledger: LedgerFiles, before: Collection[str]) -> IngestResult:
@@ -136,6 +141,25 @@ def _with_interfaces(result: IngestResult, ledger: LedgerFiles, before: Collecti
 
 def _some(links: Sequence[str]) -> str:
     return ", ".join(links[:SHOWN]) + (f" and {len(links) - SHOWN:,} more" if len(links) > SHOWN else "")
+
+
+def _in_force(lake: Lake, results: Sequence[IngestResult]) -> list[IngestResult]:
+    """Returns results with the coverage that their files have beside the others of their link (T5)."""
+    found: dict[tuple[str, str], tuple[int, int]] = {}
+    for link, captures in read_captures(lake, {row.link for result in results for row in result.captures}).items():
+        spans = zip(captures.numbers("covers_from").tolist(), captures.numbers("covers_to").tolist(), strict=True)
+        found |= {(link, attempt): span for attempt, span in zip(captures.values("attempt"), spans, strict=True)}
+    return [
+        replace(
+            result,
+            captures=tuple(
+                replace(row, covers_from=span[0], covers_to=span[1])
+                for row in result.captures
+                for span in [found.get((row.link, row.attempt), (row.covers_from, row.covers_to))]
+            ),
+        )
+        for result in results
+    ]
 
 
 def _tell_shared(lake: Lake, results: dict[int, IngestResult]) -> None:
@@ -163,12 +187,12 @@ def _together(errors: Sequence[LowwaterError]) -> list[LowwaterError]:
     beside = [error for error in errors if isinstance(error, OverlapError) and error.beside]
     if len(beside) < 2:
         return list(errors)
-    first = beside[0]
+    first, longest = beside[0], max(beside, key=lambda error: error.overlap)
     names = [f"  {error.path}" for error in beside[:SHOWN]]
     more = [f"  and {len(beside) - SHOWN:,} more"] if len(beside) > SHOWN else []
     text = (
-        f"link {first.link!r}: {len(beside)} captures overlap in time with {first.other} or with one another, and look "
-        "like captures of several links"
+        f"link {first.link!r}: {len(beside)} captures overlap in time with {first.other} or with one another: either "
+        "these are several recorders, or the clock of the recorder was put back"
     )
-    joined = OverlapError("\n".join([text, *names, *more]), first.hint, first.link, first.path, first.other, True)
+    joined = OverlapError("\n".join([text, *names, *more]), longest.hint, first.link, first.path, first.other, True)
     return [*(error for error in errors if error not in beside), joined]

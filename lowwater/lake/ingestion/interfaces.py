@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from lowwater.capture.records.facts import Interface, InterfaceSummary
 from lowwater.capture.records.median import Median
-from lowwater.capture.records.tally import MOST_MEDIANS
+from lowwater.capture.records.tally import MOST_MEDIANS, longest_lull
 from lowwater.config import section_of
 from lowwater.errors import CaptureError
 from lowwater.lake.ingestion.survey import DAMAGE
@@ -138,6 +138,7 @@ def merge_summaries(parts: Sequence[InterfaceSummary], files: Sequence[Path], da
         smallest=min((part.smallest for part in parts if part.smallest is not None), default=None),
         largest=max((part.largest for part in parts if part.largest is not None), default=None),
         median=rows.median.value(),
+        lull=rows.lull if rows.first is not None else None,
     )
     rows.median.close()
     return MergedInterfaces(summary, rows.damage())
@@ -149,6 +150,8 @@ class _Rows:
     def __init__(self, damage: pa.Table) -> None:
         self.first: int | None = None
         self.last: int | None = None
+        self.lull = 0
+        self._clock = -1
         self.median = Median()
         self._damage = damage
         # A row without a position lies behind all packets.
@@ -159,6 +162,7 @@ class _Rows:
     def add(self, positions: NDArray[np.int64], arrivals: NDArray[np.int64], stamps: NDArray[np.int64]) -> None:
         self.first = int(stamps[0]) if self.first is None else self.first
         self.last = int(stamps[-1])
+        self.lull, self._clock = longest_lull(arrivals, self._clock, self.lull), int(arrivals[-1])
         self.median.add(stamps)
         before = np.searchsorted(positions, self._places)
         self._clocks = np.where(before > 0, arrivals[before - 1], self._clocks)

@@ -17,13 +17,14 @@ from lowwater.capture.reader import DECODER_VERSION
 from lowwater.capture.tables.reader import READER_VERSION, TableOptions
 from lowwater.config import Link, section_of
 from lowwater.errors import OverlapError
-from lowwater.instants import format_duration, format_instant
+from lowwater.instants import SECOND, format_duration, format_instant, spoken_duration
 from lowwater.lake.files.rotation import covers_key
 from lowwater.lake.ingestion.lookup import Places, Spans
 from lowwater.lake.ingestion.survey import starts_with
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.captures import Capture, CopiedFile, family_captures, put_captures, source_of
 from lowwater.link_names import below, family_of
+from lowwater.plan.temporal import END_OF_TIME
 from lowwater.storage.captures import capture_path
 
 Coverage = tuple[int, int]
@@ -112,7 +113,9 @@ class LedgerFile:
             return self.row.declared
         return declared or (self.row.declared if self.row.by_hand is None else None)
 
-    def covering(self, declared: Coverage | None, growing: bool, by_hand: bool | None = False) -> LedgerFile:
+    def covering(
+        self, declared: Coverage | None, growing: bool, by_hand: bool | None = False, rotated: bool | None = False
+    ) -> LedgerFile:
         """Returns the file with its coverage (T5).
 
         A file that ended cleanly covers its declared time. A cut or growing file covers the time from the declared
@@ -124,6 +127,7 @@ class LedgerFile:
             declared: declared coverage [from, to), ns; None without one.
             growing: whether the file is still being written.
             by_hand: whether `--covers` declared it; None if unknown.
+            rotated: whether its end is made up from the rotation; None if unknown.
         """
         first = min((row.first for row in self.rows if row.first is not None), default=None)
         start, end = (first, self.largest) if declared is None else declared
@@ -142,6 +146,9 @@ class LedgerFile:
                     declared_to=bounds[1],
                     growing=growing,
                     by_hand=by_hand,
+                    file_first=first,
+                    file_largest=self.largest,
+                    rotated=rotated if declared is not None else False,
                 )
                 for row in self.rows
             )
@@ -230,7 +237,7 @@ class LedgerFiles:
         near = {
             file.row.attempt: file
             for name in _covered(new)
-            for file in self._spans[name].meeting(*new.covers)
+            for file in self._spans[name].meeting(*_hull(new))
             if file.row.attempt not in replaced
         }
         _refuse_overlap(new, near.values(), settings)
@@ -267,13 +274,13 @@ class LedgerFiles:
         self._files[file.row.attempt] = file
         self._places.add(file.row.attempt, file, _keys(file))
         for name in _covered(file):
-            self._spans[name].add(file.row.attempt, file, *file.covers)
+            self._spans[name].add(file.row.attempt, file, *_hull(file))
 
     def _leave_out(self, attempt: str) -> None:
         file = self._files.pop(attempt)
         self._places.remove(attempt, _keys(file))
         for name in _covered(file):
-            self._spans[name].remove(attempt, *file.covers)
+            self._spans[name].remove(attempt, *_hull(file))
 
     def _alike(self, new: LedgerFile) -> Iterator[LedgerFile]:
         """Yields the files that a new one may replace: they have its bytes, its name, or its beginning."""
@@ -366,39 +373,88 @@ def _covered(file: LedgerFile) -> set[str]:
 
 
 def _refuse_overlap(new: LedgerFile, others: Iterable[LedgerFile], settings: Link) -> None:
-    """Refuses a file that overlaps another one of its link, whatever interfaces they declare."""
+    """Raises an error if two files of a link overlap by more than the skew (T1), whatever interfaces they declare: by
+    their records, or by what people declared of both. An end that a rotation made up overlaps nothing."""
+    skew = settings.longest_skew
     for other in others:
-        if (overlap := _overlap(new.row, other.row)) > settings.longest_skew:
-            _refuse(new.source, new.row, other.row, overlap, settings)
+        if (overlap := _shared_time(new, other)) > skew:
+            raise _same_time(new, other, overlap, settings)
+        if new.row.is_declared and other.row.is_declared and (overlap := _overlap(new.row, other.row)) > skew:
+            key = _shared_key(new.row, other.row, settings)
+            section = section_of(family_of(new.source), "covers")
+            why = "" if key is None else f": both have their coverage from the line {key!r} of {section}"
+            hint = f"say what each covers, by --covers FROM/TO or a line of {section}"
+            if key is not None:
+                hint = "write a line for each file; where a name fits several, the first counts"
+            first, second = (f"{capture.path} ({span(capture)})" for capture in (new.row, other.row))
+            raise OverlapError(
+                f"link {new.source!r}: {first} and {second} are declared to overlap by {format_duration(overlap)}, "
+                f"more than the link's skew of {format_duration(skew)}{why}",
+                hint,
+                new.source,
+                first,
+                second,
+            )
 
 
-def _refuse(link: str, row: Capture, other: Capture, overlap: int, settings: Link) -> None:
-    shorter = min(row.covers_to - row.covers_from, other.covers_to - other.covers_from)
-    key = _shared_key(row, other, settings)
-    beside = key is None and 2 * overlap >= shorter
-    why = ": they look like captures of several links" if beside else ""
-    hint = several_links(link, row.path)
-    if not beside:
-        hint = f"{hint}; or, if its disorder is as long, set skew to no less in {section_of(link)}"
-    if key is not None:
-        section = section_of(family_of(link), "covers")
-        why = f": both have their coverage from the line {key!r} of {section}"
-        hint = "write a line for each file; where a name fits several, the first counts"
-    elif row.first is not None and row.first == other.first:
-        if row.head and row.head == other.head:
-            beside, why = False, ": they begin with the same packets, so one is a part or another version of the other"
+def _extent(file: LedgerFile) -> Coverage:
+    """Returns the time of the records of a file, ns. Those outside of its declared coverage are `uncovered`: they do
+    not say when it was taken."""
+    firsts = [row.first for row in file.rows if row.first is not None]
+    if not firsts or file.largest is None:
+        return END_OF_TIME, 0
+    begin, end = file.row.declared or (0, END_OF_TIME)
+    return max(min(firsts), begin), min(file.largest, end)
+
+
+def _hull(file: LedgerFile) -> Coverage:
+    """Returns a range, ns, that holds the records and the coverage of a file, so that files apart do not overlap."""
+    begin, end = _extent(file)
+    covers = [file.covers, *([file.row.declared] if file.row.declared else [])]
+    return min(begin, *(low for low, _ in covers)), max(end + 1, *(high for _, high in covers))
+
+
+def _shared_time(new: LedgerFile, other: LedgerFile) -> int:
+    (begin, end), (other_begin, other_end) = _extent(new), _extent(other)
+    return min(end, other_end) - max(begin, other_begin)
+
+
+def _same_time(new: LedgerFile, other: LedgerFile, overlap: int, settings: Link) -> OverlapError:
+    before, after = sorted((new, other), key=lambda each: (_extent(each), each.row.path))
+    (begin, last), (_, end) = _extent(after), _extent(before)
+    lengths = [high - low for low, high in map(_extent, (new, other))]
+    first_read, second_read = (_extent(each) for each in sorted((new, other), key=lambda each: each.row.order))
+    latest = max(overlap, first_read[1] - second_read[0])  # how far behind its clock the link has records then
+    why = "either these are two recorders, or the clock of the recorder was put back"
+    hint = (
+        f"two recorders: {several_links(new.source, new.row.path)}; one recorder: set skew = "
+        f'"{format_duration(_rounded_up(latest))}" in {section_of(family_of(new.source))}, and both are read'
+    )
+    row, earlier = new.row, other.row
+    same_head = bool(row.head) and row.head == earlier.head
+    if row.first is not None and row.first == earlier.first:
+        if same_head:
+            why = "they begin with the same packets, so one is a part or another version of the other"
             hint = "move the one with fewer packets out of the files of the link"
-        hint = f"if they are two versions of one file, ingest the right one under the name of the other; else {hint}"
-    first, second = (f"{capture.path} ({span(capture)})" for capture in (row, other))
-    raise OverlapError(
-        f"link {link!r}: {first} and {second} overlap by {format_duration(overlap)}, more than the link's skew of "
-        f"{format_duration(settings.longest_skew)}{why}",
+        hint = f"if they are two versions of one file, ingest the right one under the name of the other; {hint}"
+    first, second = (f"{capture.path} ({span(capture)})" for capture in (row, earlier))
+    return OverlapError(
+        f"link {new.source!r}: {after.row.path} begins at {format_instant(begin)}, {spoken_duration(end - begin)} "
+        f"before {before.row.path} ends, and goes on to {format_instant(last)}; the skew of the link is "
+        f"{format_duration(settings.longest_skew)}: {why}",
         hint,
-        link,
+        new.source,
         first,
         second,
-        beside,
+        2 * overlap >= min(lengths) and not same_head,
+        latest,
     )
+
+
+def _rounded_up(length: int) -> int:
+    """Rounds a length (ns) up to seconds, or to minutes where it is longer than one."""
+    unit = SECOND if length <= 60 * SECOND else 60 * SECOND
+    return -(-length // unit) * unit
 
 
 def _shared_key(row: Capture, other: Capture, settings: Link) -> str | None:
@@ -412,7 +468,7 @@ def _shared_key(row: Capture, other: Capture, settings: Link) -> str | None:
 def several_links(link: str, path: str) -> str:
     """Advises what to do about captures of one link that were taken at the same time."""
     return (
-        f"captures of one link follow one another: make each a link of its own, as --link {link}-2 or "
+        f"make each a link of its own, as --link {link}-2 or "
         f"--capture {link}-2=FILE, and name all of them in a set; `lowwater init {shlex.quote(str(Path(path).parent))} "
         "--lake NEW` finds and proposes them"
     )

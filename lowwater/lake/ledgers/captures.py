@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from lowwater.config import Link
 from lowwater.documents import stored_object, stored_pair
+from lowwater.instants import SECOND
 from lowwater.lake.datasets import pads
 from lowwater.lake.layout import CAPTURES, MALFORMED, Lake
 from lowwater.lake.opened import ValuesByState, cached_value
@@ -105,6 +106,10 @@ class Capture:
     by_hand: bool | None = None
     left_out: str | None = None
     source: str | None = None
+    lull: int | None = None
+    file_first: int | None = None
+    file_largest: int | None = None
+    rotated: bool | None = None
     sha256: str | None = None
     head: str | None = None
     copies: str | None = None
@@ -155,17 +160,22 @@ class Capture:
             return None
         return self.declared_from, self.declared_to
 
+    @property
+    def is_declared(self) -> bool:
+        """Whether a person declared its coverage, by `--covers` or a line of `covers`: a rotation makes up its end. An
+        older ledger tells only the first."""
+        return self.declared is not None and bool(self.by_hand if self.rotated is None else not self.rotated)
+
     def claims(self, start: int, end: int) -> bool:
         """Whether its declared coverage meets [start, end), ns."""
         return self.declared is not None and self.declared[0] < end and self.declared[1] > start
 
     @property
-    def order(self) -> tuple[int, str, int]:
-        """Sort key of a link's captures (T1): declared start, else median, then identity."""
-        start = self.declared_from
-        if start is None:
-            start = self.covers_from if self.median is None else self.median
-        return start, self.capture, self.covers_from
+    def order(self) -> tuple[int, int, str, int]:
+        """Sort key of a link's captures (T1): declared start, else median; then median; then identity."""
+        median = self.covers_from if self.median is None else self.median
+        start = median if self.declared_from is None else self.declared_from
+        return start, median, self.capture, self.covers_from
 
     def admits(self, link: Link) -> bool:
         """Whether the current max_jump flags the same records as at ingest (T3)."""
@@ -204,12 +214,14 @@ class Captures(Sequence[Capture]):
 
     @staticmethod
     def of_ledger(rows: pa.Table) -> Captures:
-        """Takes the rows of a link as the ledger has them, in any order."""
-        start = pc.coalesce(rows.column("declared_from"), rows.column("median"), rows.column("covers_from"))
-        keys = [("start", "ascending"), ("capture", "ascending"), ("covers_from", "ascending")]
-        ordered = rows.take(pc.sort_indices(rows.append_column("start", start), sort_keys=keys))
+        """Takes the rows of a link as the ledger has them, in any order, with the coverage in force (T5)."""
+        median = pc.coalesce(rows.column("median"), rows.column("covers_from"))
+        keyed = rows.append_column("start", pc.coalesce(rows.column("declared_from"), median))
+        keyed = keyed.append_column("middle", median)
+        keys = [(name, "ascending") for name in ("start", "middle", "capture", "covers_from")]
+        ordered = rows.take(pc.sort_indices(keyed, sort_keys=keys))
         captures = Captures()
-        captures._rows, captures._size, captures._columns = None, rows.num_rows, _packed(ordered)
+        captures._rows, captures._size, captures._columns = None, rows.num_rows, _packed(in_force(ordered))
         return captures
 
     @staticmethod
@@ -405,6 +417,43 @@ class Captures(Sequence[Capture]):
         return np.vstack([np.where(without, NEVER[0], smallest), np.where(without, NEVER[1], largest)])
 
 
+def in_force(rows: pa.Table) -> pa.Table:
+    """Returns the captures of a link with the coverage that is in force beside one another (T5).
+
+    A rotation says when a file should end, not that the recorder recorded until then. So a file whose coverage is made
+    up from a rotation ends at its last record if another one begins inside of it. Files of one instant in their names
+    follow one another in the order of their records, and all but the first begin at their first record.
+
+    Args:
+        rows: the captures as the ledger has them, in the order of T1.
+    """
+    if rows.num_rows < 2:
+        return rows
+    of = {name: rows.column(name) for name in rows.column_names}
+    by_hand, declares = pc.fill_null(of["by_hand"], False), pc.is_valid(of["declared_from"])
+    rotated = _array(pc.and_(declares, pc.coalesce(of["rotated"], pc.invert(by_hand))))  # older ledgers do not say
+    first = _array(pc.fill_null(pc.coalesce(of["file_first"], of["first"]), -1))
+    largest = _array(pc.fill_null(pc.coalesce(of["file_largest"], of["largest"]), -1))
+    begins, ends = _array(of["covers_from"]).copy(), _array(of["covers_to"]).copy()
+    again = np.zeros(len(begins), bool)
+    again[1:] = rotated[1:] & (begins[1:] == begins[:-1]) & (first[1:] >= 0)
+    begins = np.where(again, np.clip(first, begins, ends), begins)
+    ordered = np.append(np.unique(begins), np.iinfo(np.int64).max)
+    following = ordered[np.searchsorted(ordered, begins, side="right")]
+    ends = np.where(rotated & (following < ends - NAMED_TO), np.clip(largest, begins, ends), ends)
+    for name, values in (("covers_from", begins), ("covers_to", ends)):
+        at = rows.schema.get_field_index(name)
+        rows = rows.set_column(at, rows.schema.field(at), pa.array(values, pa.int64()))
+    return rows
+
+
+def _array(column: pa.ChunkedArray) -> NDArray[Any]:
+    array: NDArray[Any] = column.to_numpy()
+    return array
+
+
+NAMED_TO = SECOND
+"""Names of files tell their begin to a second: one that begins so little before the end of another follows it."""
 NEVER = int(np.iinfo(np.int64).max), -1
 """Smallest and largest instant of a capture without a sane record, where captures of a range are looked for."""
 MOST_MADE = 4_096

@@ -7,22 +7,23 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
 
 from lowwater.config import Config, Link, section_of
 from lowwater.errors import GapError
-from lowwater.instants import format_duration, format_instant
+from lowwater.instants import SECOND, format_duration, format_instant
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.captures import Capture, Captures, ingested_links, read_captures
+from lowwater.lake.ledgers.silences import FACTOR
 from lowwater.plan.temporal import END_OF_TIME
 
 BEFORE, AFTER, BETWEEN, NONE = "before", "after", "between", "none"
 """Place of a gap among the captures of its link."""
 
-_SINCE = "if nothing is missing there, set since"
+_UNTIL = "end its life with until, after its last record, or "
 
 NAMED = 3
 """Links that a sentence about several links names."""
@@ -68,6 +69,36 @@ def gaps(link: str, captures: Sequence[Capture], settings: Link, start: int, end
     if at < end:
         missing.append(Gap(link, at, end))
     return missing
+
+
+def covered_share(link: str, captures: Sequence[Capture], settings: Link, start: int, end: int) -> float:
+    """Returns how much of a range lies in the life of a link and in its coverage, 0 to 1.
+
+    Args:
+        link: name of the link.
+        captures: ledger rows of the link.
+        settings: settings of the link.
+        start: begin of the range, ns since the epoch.
+        end: end of the range, ns, exclusive.
+    """
+    begin, last = max(start, settings.since or 0), min(end, END_OF_TIME if settings.until is None else settings.until)
+    missing = sum(gap.until - gap.since for gap in gaps(link, captures, settings, start, end))
+    return max(0, last - begin - missing) / (end - start)
+
+
+def any_covers(
+    captures: Mapping[str, Sequence[Capture]], config: Config, links: Iterable[str], start: int, end: int
+) -> bool:
+    """Whether one of several links covers some of a range. What no link covers is not zero, but not known.
+
+    Args:
+        captures: link -> ledger rows.
+        config: settings of the lake.
+        links: the links.
+        start: begin of the range, ns since the epoch.
+        end: end of the range, ns, exclusive.
+    """
+    return any(covered_share(link, captures.get(link, ()), config.link(link), start, end) > 0 for link in links)
 
 
 def tolerated(link: str, captures: Sequence[Capture], settings: Link) -> list[Gap]:
@@ -185,70 +216,119 @@ def gap_text(gap: Gap, captures: Sequence[Capture] = ()) -> str:
 
 def uncovered_text(gap: Gap, captures: Sequence[Capture] = ()) -> str:
     """Describes a gap without its link: begin, end and cause; arguments as of `gap_text`."""
-    short = _cut_at(gap.since, captures)
-    cause = "" if captures else " (it has no capture at all)"
-    if short:
-        why = "was still growing when it was ingested" if short[0].growing else "is cut there"
-        cause = f" ({Path(short[0].path).name} {why})"
-    return f"{format_instant(gap.since)} to {format_instant(gap.until)}{cause}"
+    cause = _cause(gap, captures)
+    return f"{format_instant(gap.since)} to {format_instant(gap.until)}{f' ({cause})' if cause else ''}"
 
 
-def _cut_at(at: int, captures: Sequence[Capture]) -> list[Capture]:
-    """Returns the captures whose coverage ends at an instant (ns) because they are cut, or were still growing."""
+def _cause(gap: Gap, captures: Sequence[Capture]) -> str:
+    if not captures:
+        return "it has no capture at all"
+    if short := _short_at(gap.since, captures):
+        name = Path(short[0].path).name
+        if short[0].growing:
+            return f"{name} was still growing when it was ingested"
+        if not short[0].ended_cleanly:
+            return f"{name} is cut there"
+        return f"the last record of {name}: another capture begins before its rotation is over"
+    return {BEFORE: "its first capture begins there", AFTER: "its last capture ends before"}.get(
+        _place(gap, captures), ""
+    )
+
+
+def _short_at(at: int, captures: Sequence[Capture]) -> list[Capture]:
+    """Returns the captures whose coverage ends at an instant (ns) before its declared end: they are cut, were still
+    growing, or another one begins inside of their rotation."""
     ending = Captures.of(captures).ending(at)
-    return [capture for capture in ending if capture.growing or not capture.ended_cleanly]
+    return [
+        capture
+        for capture in ending
+        if capture.growing
+        or not capture.ended_cleanly
+        or (capture.declared_to is not None and at < capture.declared_to)
+    ]
 
 
-def gap_texts(gap_list: Sequence[Gap], captures: Mapping[str, Sequence[Capture]]) -> list[str]:
-    """Describes gaps; gaps of several links with the same bounds become one sentence.
+def _place(gap: Gap, captures: Sequence[Capture]) -> str:
+    spans = Captures.of(captures).spans
+    if not spans:
+        return NONE
+    if gap.until <= spans[0][0]:
+        return BEFORE
+    return AFTER if gap.since >= spans[-1][1] else BETWEEN
+
+
+def gap_texts(
+    gap_list: Sequence[Gap], captures: Mapping[str, Sequence[Capture]], why: Callable[[Gap], str] = lambda gap: ""
+) -> list[str]:
+    """Describes gaps; gaps of several links at one place with a common bound become one sentence.
 
     Args:
         gap_list: the gaps.
         captures: link -> all of its ledger rows.
+        why: says why a gap matters that lies before the interval; an empty text for others.
     """
-    groups: dict[tuple[str, tuple[int, ...]], list[Gap]] = defaultdict(list)
+    groups: dict[tuple[str, tuple[int, ...], str], list[Gap]] = defaultdict(list)
     for gap in gap_list:
-        groups[_kind(gap, captures.get(gap.link, ()))].append(gap)
+        groups[*_kind(gap, captures.get(gap.link, ())), why(gap)].append(gap)
     lines = []
-    for (kind, _), group in groups.items():
+    for (kind, _, reason), group in groups.items():
+        hint = f"; {reason}" if reason else ""
+        if kind == BEFORE and _nothing_before(group, captures):
+            hint += f"; {_life(group)}"
         if len(group) == 1 or not kind:
             texts = [gap_text(gap, captures.get(gap.link, ())) for gap in group]
-            lines += texts if kind != BEFORE else [f"{texts[0]}; {_SINCE} in {section_of(group[0].link)}"]
+            lines += [f"{text}{hint}" for text in texts]
             continue
         names = [repr(gap.link) for gap in group]
         named = ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED:,} more" if len(names) > NAMED else "")
         since, until = sorted(gap.since for gap in group), sorted(gap.until for gap in group)
-        what = {
-            BEFORE: f"no capture before {_bounds(until)}; {_SINCE} in the section of each",
-            AFTER: f"no capture after {_bounds(since)}",
-            NONE: "no capture at all",
-            BETWEEN: f"no capture covers {_bounds([since[0], until[-1]])}",
-        }[kind]
-        lines.append(f"{len(group)} links ({named}): {what}")
+        least = f", of some from {format_instant(since[-1])}" if since[0] != since[-1] else ""
+        least += f", of some to {format_instant(until[0])}" if until[0] != until[-1] else ""
+        cause = " (they have no capture at all)" if kind == NONE else ""
+        bounds = f"{format_instant(since[0])} to {format_instant(until[-1])}"
+        lines.append(f"{len(group)} links ({named}): no capture covers {bounds}{least}{cause}{hint}")
     return lines
+
+
+def _life(group: Sequence[Gap]) -> str:
+    where = section_of(group[0].link) if len(group) == 1 else "the section of each"
+    return f"if nothing is missing there, set since in {where}"
+
+
+def _nothing_before(group: Sequence[Gap], captures: Mapping[str, Sequence[Capture]]) -> bool:
+    """Whether no record lies before the end of a gap, which `since` would take out of every row."""
+    return all(not Captures.of(captures.get(gap.link, ())).meeting(0, gap.until) for gap in group)
 
 
 def _kind(gap: Gap, captures: Sequence[Capture]) -> tuple[str, tuple[int, ...]]:
     """Returns the key by which gaps are grouped into one sentence: place among the captures, and common bounds."""
-    spans = Captures.of(captures).spans
-    if _cut_at(gap.since, captures):
+    if _short_at(gap.since, captures):
         return "", ()
-    if not spans:
-        return NONE, (gap.until,)
-    if gap.until <= spans[0][0]:
-        return BEFORE, (gap.since,)
-    if gap.since >= spans[-1][1]:
-        return AFTER, (gap.until,)
-    return BETWEEN, (gap.since, gap.until)
+    place = _place(gap, captures)
+    bounds = {BEFORE: (gap.since,), BETWEEN: (gap.since, gap.until)}
+    return place, bounds.get(place, (gap.until,))
 
 
-def _bounds(instants: Sequence[int]) -> str:
-    """Formats the first and the last of ordered instants; one instant if they are equal."""
-    first, last = format_instant(instants[0]), format_instant(instants[-1])
-    return first if first == last else f"{first} to {last}"
+def _advice(gap: Gap, captures: Captures) -> str:
+    """Advises settings for a gap, where they fit. `since` behind records, and `until` before them, would take records
+    out of every row, and a tolerance of more than the lulls inside of captures would hide a stop."""
+    place, spans = _place(gap, captures), captures.spans
+    if place == NONE:
+        return "bound its life with since and until, or "
+    if place == BEFORE:
+        return "begin its life with since, or " if _nothing_before([gap], {gap.link: captures}) else ""
+    if place == AFTER:
+        return "" if captures.meeting(gap.since + 1, END_OF_TIME) else _UNTIL
+    at = bisect_right(spans, gap.since, key=itemgetter(0))
+    pause = spans[at][0] - spans[at - 1][1]
+    whole = all(capture.ended_cleanly and not capture.growing for capture in captures.ending(spans[at - 1][1]))
+    if not whole or pause > FACTOR * int(captures.numbers("lull").max()):
+        return ""
+    seconds = format_duration(-(-pause // SECOND) * SECOND)
+    return f'set gap_tolerance = "{seconds}", since its records are as far apart, or '
 
 
-def gap_error(gap: Gap, start: int, end: int, captures: Sequence[Capture] = ()) -> GapError:
+def gap_error(gap: Gap, start: int, end: int, captures: Sequence[Capture] = (), why: str = "") -> GapError:
     """Makes the error of a gap for the interval [start, end), ns.
 
     Args:
@@ -256,12 +336,13 @@ def gap_error(gap: Gap, start: int, end: int, captures: Sequence[Capture] = ()) 
         start: first instant of the interval, ns since the epoch.
         end: end of the interval, ns since the epoch, exclusive.
         captures: all ledger rows of the link; the text names files beside the gap.
+        why: why the gap matters, if it lies before the interval.
     """
     return GapError(
-        f"interval {format_instant(start)} to {format_instant(end)}: {gap_text(gap, captures)}",
+        f"interval {format_instant(start)} to {format_instant(end)}: {gap_text(gap, captures)}{why and f'; {why}'}",
         "ingest the missing capture; or say what a file covers: "
         f"lowwater ingest --lake DIR --link {gap.link} --covers FROM/TO FILE; "
-        f'or, in {section_of(gap.link)}, bound its life with since and until, or set policy = "publish"',
+        f'or, in {section_of(gap.link)}, {_advice(gap, Captures.of(captures))}set policy = "publish"',
         gap.link,
         gap.since,
         gap.until,

@@ -36,6 +36,7 @@ SILENT = "never run; no record lies in these intervals, which run as one"
 """Reason of a stretch that can run (I3)."""
 UNCOVERED = 'ingest what covers it, or set policy = "publish", by which one run publishes it as incomplete'
 """What is said beside the gap of a stretch."""
+NOTHING_MISSING = "nothing is missing any more, or what is missing is accepted"
 
 
 @dataclass(frozen=True)
@@ -50,8 +51,9 @@ class StatusInputs:
         outdated: (start, end) -> why captures that the interval reads must be ingested again; empty if they need not.
         lacking: (start, end) -> reasons why a run cannot start now; empty if it can.
         changed: (query, start, end, accounting as JSON) -> how the inputs differ from those of the publication.
-        missing: (start, end) -> what is known to be missing of the interval; empty where nothing is.
         lost: (query, start, end) -> why an interval with unchanged inputs must run again: its state is gone; or empty.
+        missing: (start, end) -> what is known to be missing now, although its coverage has no gap (T6).
+        gaps: (start, end) -> the gaps that its publication lets pass; None to take the reason that it gave.
     """
 
     name: str
@@ -63,6 +65,7 @@ class StatusInputs:
     changed: Callable[[str, int, int, str], str] = lambda query, start, end, accounting: "its inputs have changed since"
     lost: Callable[[str, int, int], str] = lambda query, start, end: ""
     missing: Callable[[int, int], Sequence[str]] = lambda start, end: ()
+    gaps: Callable[[int, int], Sequence[str]] | None = None
 
 
 @dataclass(frozen=True)
@@ -203,10 +206,14 @@ def _of_query(expected: StatusInputs, query: str, start: int, end: int, rows: Se
     for reason in (expected.lost(query, start, end), expected.outdated(start, end)):
         if reason:
             return STALE, reason
-    if published[-1].state == DONE:
-        missing = expected.missing(start, end)
-        return (INCOMPLETE, "; ".join(missing)) if missing else (DONE, "")
-    return published[-1].state, published[-1].reason
+    state, reason = published[-1].state, published[-1].reason
+    # What is missing may have become known, or have been read or set aside, only after the publication.
+    missing = expected.missing(start, end) if state in (DONE, PROVISIONAL, INCOMPLETE) else ()
+    if state == INCOMPLETE and expected.gaps is not None:
+        return state, "; ".join([*expected.gaps(start, end), *missing]) or NOTHING_MISSING
+    if missing:
+        return INCOMPLETE, "; ".join(missing)
+    return state, "" if state == DONE else reason
 
 
 def gravest(rows: Iterable[StatusRow]) -> StatusRow:

@@ -6,7 +6,8 @@ Beside `exploring`, whose rows, or the sums of whole files (`sums`), are added u
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -36,12 +37,14 @@ class Curves:
         step: length of a part of time, ns.
         curves: the series, largest first; the last is the sum of all others, where there are others.
         approximate: whether the key had so many values that the choice of the largest, and their sums, are not exact.
+        absent: parts of time, by their number, in which nothing is known -> why; their values are 0 and mean nothing.
     """
 
     start: int
     step: int
     curves: tuple[Curve, ...]
     approximate: bool = False
+    absent: Mapping[int, str] = field(default_factory=dict)
 
 
 PARTS = 120

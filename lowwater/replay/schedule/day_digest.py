@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from lowwater.instants import HOUR, spoken_instant
 from lowwater.lake.ledgers.runs import FAILED, PUBLISH, read_replays
+from lowwater.lake.ledgers.seen import unread_lines
 from lowwater.replay.job import Job
 from lowwater.replay.schedule.due import DueSelection, due
 
@@ -31,10 +32,13 @@ def day_digest(jobs: Iterable[Job], unplanned: Mapping[str, str], now: int) -> l
     Raises:
         LakeError: a ledger cannot be read.
     """
-    lines = []
+    lines: list[str] = []
+    unread: list[str] = []
     for job in jobs:
         lines += _published(job, now)
         lines += _due(job, now)
+        unread += unread_lines(job.lake, job.config, job.plan.links, hint=False)
+    lines += dict.fromkeys(unread)
     return lines + [f"{name} cannot be planned: {why.partition(chr(10))[0]}" for name, why in unplanned.items()]
 
 

@@ -15,7 +15,7 @@ from lowwater.config import FILE_NAME, load_config
 from lowwater.documents import stored_object
 from lowwater.errors import ConfigError, LowwaterError
 from lowwater.lake.layout import open_lake
-from lowwater.lake.ledgers.interval_states import HALF, MISSING, STALE, StatusRow, gravest, set_status
+from lowwater.lake.ledgers.interval_states import HALF, MISSING, NOTHING_MISSING, STALE, StatusRow, gravest, set_status
 from lowwater.lake.ledgers.runs import (
     AUDIT,
     DONE,
@@ -176,9 +176,9 @@ def due(job: Job, selection: DueSelection) -> list[Due]:
         groups[row.start, row.end].append(row)
     due_intervals: list[Due] = []
     chain = _Chain([query for query in job.plan.queries if hands_over(query.high)])
-    guess, files = estimate(job, captures, recent), PacketFiles.of(job.lake)
+    guess, files, known = estimate(job, captures, recent), PacketFiles.of(job.lake), job.known_missing(captures)
     for (start, end), rows in sorted(groups.items()):
-        inputs = job.inputs(start, end, captures)
+        inputs = job.inputs(start, end, captures, known)
         interval = _due(inputs, chain.rows_then(inputs, rows), guess, files)
         if interval is not None and selection.wants(interval.state):
             due_intervals.append(interval)
@@ -267,7 +267,7 @@ def _due(inputs: IntervalInputs, rows: Sequence[StatusRow], guess: Estimate, fil
     mine = [row for row in rows if row.state in MAY_RUN and (row.state != INCOMPLETE or state == INCOMPLETE)]
     texts = {
         PROVISIONAL: ("every link has reported to its end and the skew since",),
-        INCOMPLETE: ("nothing is missing any more, or what is missing is accepted",),
+        INCOMPLETE: (NOTHING_MISSING,),
     }
     lines = [line for row in mine if row.state == state for line in row.reason.split("; ")]
     reasons = texts.get(state, tuple(dict.fromkeys(lines)))

@@ -50,15 +50,16 @@ def link_readiness(job: Job, start: int, end: int, patient: bool) -> LinkReadine
     """
     captures = job.captures()
     missing: list[Gap] = []
-    for gap in job.inputs(start, end, captures).gaps():
+    inputs = job.inputs(start, end, captures)
+    for gap in inputs.gaps():
         policy = job.config.link(gap.link).policy
         mine = captures.get(gap.link, ())
         definite = not patient or _was_covered(gap, mine)
         if policy == "fail" and definite:
-            return LinkReadiness((), gap_error(gap, start, end, mine))
+            return LinkReadiness((), gap_error(gap, start, end, mine, inputs.why_needed(gap)))
         if policy == "wait" or not definite:
             missing.append(gap)
-    return LinkReadiness(tuple(gap_texts(missing, captures)), None)
+    return LinkReadiness(tuple(gap_texts(missing, captures, inputs.why_needed)), None)
 
 
 def _was_covered(gap: Gap, captures: Sequence[Capture]) -> bool:

@@ -113,7 +113,7 @@ def audit(
     measured = frames(scope, scanned, counts, queries, rules)
     measured |= compare(scope, scanned, measured["links"], measured["queries"])
     run = f"{job.query_set} {format_instant(inputs.start)}"
-    validations = validate({name: frame.to_pandas() for name, frame in measured.items()}, run)
+    validations = validate({name: frame.to_pandas(integer_object_nulls=True) for name, frame in measured.items()}, run)
     findings = [finding for validation in validations for finding in validation.findings]
     _keep(scope, validations, measured, _evidence(queries, rules), scratch)
     failures = graver_first(findings)
@@ -139,7 +139,10 @@ def _scope(job: Job, inputs: IntervalInputs) -> AuditScope:
     passing = [gap for gap in gaps if inputs.passes(gap)]
     failing = [gap for gap in gaps if not inputs.passes(gap)]
     bounds = inputs.start, inputs.end
-    return AuditScope(job.lake, job.config, job.query_set, *bounds, inputs.captures, instances, failing, passing)
+    missing = inputs.missing()
+    return AuditScope(
+        job.lake, job.config, job.query_set, *bounds, inputs.captures, instances, failing, passing, missing
+    )
 
 
 def _queries(

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from lowwater.lake.ledgers.captures import Captures
+from lowwater.lake.ledgers.coverage import covered_share
 from lowwater.lake.ledgers.history import read_metrics, record_lateness, record_metrics
 from lowwater.quality.drift import (
     LINK,
@@ -47,18 +48,30 @@ def compare(scope: AuditScope, scans: Sequence[LinkScan], links: pa.Table, queri
     settings, length = scope.config.history, scope.end - scope.start
     metrics = read_metrics(scope.lake, scope.query_set, history_start(settings, scope.start, length), scope.start)
     history, now = interval_history(settings, metrics, length), time.time_ns()
+    covered = {
+        scan.link: covered_share(
+            scan.link,
+            scope.captures.get(scan.link, ()),
+            scope.config.link(scan.link),
+            scope.start,
+            scope.end,
+        )
+        for scan in scans
+    }
     metrics_rows: list[Row] = []
     late, by_link, by_query = [], [], []
     for row, scan in zip(links.to_pylist(), scans, strict=True):
         skew = scope.config.link(scan.link).skew
-        items = link_items(row, scan.profile, _types(scope, scan.link))
+        items = link_items(row, scan.profile, _types(scope, scan.link), covered[scan.link])
         metrics_rows += metric_rows(LINK, scan.link, items, now)
-        late.append(lateness_row(scan.link, scope.start, scope.end, skew, scan.profile, now))
+        if covered[scan.link] or scan.profile.watch.lags.records:
+            late.append(lateness_row(scan.link, scope.start, scope.end, skew, scan.profile, now))
         about = {name: row[name] for name in ("link", "interval", "captures")}
         before = history.before(LINK, scan.link, scope.start)
         by_link.append(link_row(about, items, before, settings, skew))
     for row in queries.to_pylist():
-        items = query_items(row)
+        shares = [covered[link] for link in row["links"].split(", ") if link in covered]
+        items = query_items(row, min(shares, default=1.0))
         metrics_rows += metric_rows(QUERY, row["query"], items, now)
         about = {name: row[name] for name in ("query", "interval", "links", "captures")}
         before = history.before(QUERY, row["query"], scope.start)

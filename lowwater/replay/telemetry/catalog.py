@@ -29,6 +29,7 @@ METRICS = (
     Metric("lowwater_link_packets", "records", ("link",), "Records of the captures that the lake has."),
     Metric("lowwater_link_captured_bytes", "bytes", ("link",), "Size of the capture files that the lake has."),
     Metric("lowwater_link_malformed", "records", ("link",), "Damaged records in these captures."),
+    Metric("lowwater_link_unread_files", "files", ("link",), "Files in the folders of the link that nobody reads."),
     Metric("lowwater_link_captured_until_seconds", "s since the epoch", ("link",), "End of the coverage of the link."),
     Metric("lowwater_link_ingested_seconds", "s since the epoch", ("link",), "Time of the last ingest of the link."),
     Metric(

@@ -32,6 +32,7 @@ from lowwater.lake.ledgers.runs import (
     read_quality,
     read_replays,
 )
+from lowwater.lake.ledgers.seen import told_files
 from lowwater.replay.job import Job
 from lowwater.replay.registry import StreamInfo, list_streams
 from lowwater.replay.schedule.link_queries import jobs
@@ -117,6 +118,9 @@ class LakeCollector:
 
 
 def _links(lake: Lake) -> Iterator[Sample]:
+    unread = Counter(link for row in told_files(lake).values() if row.unread for link in row.links)
+    for link in {*ingested_links(lake), *unread}:
+        yield "lowwater_link_unread_files", (link,), unread[link]
     for link, captures in read_captures(lake, ingested_links(lake)).items():
         if captures:
             yield "lowwater_link_packets", (link,), int(captures.numbers("packets").sum())

@@ -1,0 +1,223 @@
+"""What lies in the folders of the links: those that their patterns reach, and the next month's beside them.
+
+One listing a folder, whichever links it belongs to. `looking` judges the files.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+
+from lowwater.config import Config
+from lowwater.lake.files.patterns import wildcard
+from lowwater.storage.captures import is_address, objects_beside
+
+MOST_FOLDERS = 20_000
+"""Most folders of a pattern that are listed; a loop of symbolic links has no end."""
+
+_YEAR = re.compile(r"(?<!\d)(?:19|20)\d\d")
+_MONTH = re.compile(
+    r"(?<![a-z])(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?"
+    r"|nov(?:ember)?|dec(?:ember)?)(?![a-z])",
+    re.IGNORECASE,
+)
+_NUMBER = re.compile(r"\d{1,2}")
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFile:
+    """A file in a folder of a link.
+
+    Attributes:
+        path: its path, or its address.
+        size: bytes.
+        written: last write, ns.
+        identity: device and inode, which two names of one file share; None in an object store.
+        broken: whether it is a symbolic link to nothing.
+    """
+
+    path: str
+    size: int
+    written: int
+    identity: tuple[int, int] | None = None
+    broken: bool = False
+
+    @property
+    def name(self) -> str:
+        """Name of the file."""
+        return self.path.rpartition("/")[2]
+
+    @property
+    def folder(self) -> str:
+        """Folder of the file."""
+        return self.path.rpartition("/")[0]
+
+
+@dataclass
+class Listing:
+    """What was found.
+
+    Attributes:
+        files: the files, by path.
+        links: folder -> (literal begin of the names of a pattern, link) of each pattern that reaches it.
+        problems: folder that could not be listed -> why.
+    """
+
+    files: dict[str, FoundFile] = field(default_factory=dict)
+    links: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
+    problems: dict[str, str] = field(default_factory=dict)
+    _folders: dict[str, list[str]] = field(default_factory=dict, repr=False)
+
+    def candidates(self, file: FoundFile) -> tuple[str, ...]:
+        """Returns the links that a file belongs to if it belongs to any.
+
+        In a folder of several links, the name tells: it begins as the names of a pattern do. Where it begins as none,
+        it may be of all of them.
+        """
+        owners = self.links.get(file.folder, [])
+        longest = max((len(begin) for begin, _ in owners if begin and file.name.startswith(begin)), default=0)
+        return tuple(
+            sorted(
+                {
+                    link
+                    for begin, link in owners
+                    if not longest or (len(begin) == longest and file.name.startswith(begin))
+                }
+            )
+        )
+
+    def subfolders(self, folder: str) -> list[str]:
+        """Lists a folder once: keeps its files, returns the names of the folders in it."""
+        if folder in self._folders:
+            return self._folders[folder]
+        folders: list[str] = []
+        self._folders[folder] = folders
+        try:
+            with os.scandir(folder or "/") as entries:
+                for entry in entries:
+                    try:
+                        if entry.is_dir():
+                            folders.append(entry.name)
+                        elif (file := _file(entry, f"{folder}/{entry.name}")) is not None:
+                            self.files[file.path] = file
+                    except OSError as error:
+                        self.problems[folder] = f"{entry.name} in it cannot be looked at: {error.strerror}"
+        except FileNotFoundError:
+            self.problems[folder] = "is not there"
+        except OSError as error:
+            self.problems[folder] = f"cannot be read: {error.strerror}"
+        folders.sort()
+        return folders
+
+
+def listing(config: Config) -> Listing:
+    """Lists the folders of all links with a pattern.
+
+    Raises:
+        ConfigError: a pattern has an unknown field.
+    """
+    found = Listing()
+    reached: set[str] = set()
+    for link, settings in sorted(config.links.items()):
+        for pattern in settings.captures or ():
+            begin = re.split(r"[%*?\[]", pattern.rpartition("/")[2], maxsplit=1)[0]
+            folders = _objects(found, pattern) if is_address(pattern) else _folders(found, pattern)
+            for number, folder in enumerate(dict.fromkeys(folders)):
+                if number == MOST_FOLDERS:
+                    found.problems[folder] = (
+                        f"more than {MOST_FOLDERS:,} folders fit {pattern}: this one and more are not looked into"
+                    )
+                    break
+                reached.add(folder)
+                found.links.setdefault(folder, []).append((begin, link))
+    found.files = {path: file for path, file in found.files.items() if file.folder in reached}
+    found.problems = {folder: why for folder, why in found.problems.items() if folder in found.links}
+    return found
+
+
+def _file(entry: os.DirEntry[str], path: str) -> FoundFile | None:
+    """Returns a file; None for what is none, such as a socket."""
+    try:
+        status = entry.stat()
+    except FileNotFoundError:
+        return FoundFile(path, 0, 0, broken=True) if entry.is_symlink() else None
+    if not entry.is_file():
+        return None
+    return FoundFile(path, status.st_size, status.st_mtime_ns, (status.st_dev, status.st_ino))
+
+
+def _objects(found: Listing, pattern: str) -> list[str]:
+    folders = {pattern.rpartition("/")[0]: None} if not glob.has_magic(wildcard(pattern.rpartition("/")[0])) else {}
+    try:
+        for path, size, written in objects_beside(wildcard(pattern)):
+            file = FoundFile(path, size, written)
+            found.files[path] = file
+            folders[file.folder] = None
+    except OSError as error:
+        folder = pattern.rpartition("/")[0]
+        found.problems[folder] = f"cannot be listed: {error.strerror}"
+        folders[folder] = None
+    return list(folders)
+
+
+def _folders(found: Listing, pattern: str) -> Iterator[str]:
+    """Yields the folders that a pattern reaches, from its fixed part on, and those of other dates beside that."""
+    parts = [wildcard(part) for part in os.path.abspath(pattern).split("/")[:-1]]
+    fixed = next((at for at, part in enumerate(parts) if glob.has_magic(part)), len(parts))
+    dated = _dated(parts[1:fixed])
+    level = ["/".join(parts[: fixed - dated])]
+    if dated:
+        found.subfolders(level[0])
+        if level[0] in found.problems:
+            yield level[0]  # nobody can look for the folders in it
+    for at in range(fixed - dated, len(parts)):
+        if at == fixed:
+            level = _with(level, "/".join(parts[:fixed]))
+        if at >= fixed:
+            yield from _listed(found, level)
+        fits: Callable[[str], bool] = _beside(parts[at]) if at < fixed else _fits(parts[at])
+        level = [f"{folder}/{name}" for folder in level for name in found.subfolders(folder) if fits(name)][
+            : MOST_FOLDERS + 1
+        ]
+    if fixed == len(parts):
+        level = _with(level, "/".join(parts))
+    yield from _listed(found, level)
+
+
+def _with(level: list[str], folder: str) -> list[str]:
+    return level if folder in level else [folder, *level]
+
+
+def _listed(found: Listing, folders: Iterable[str]) -> Iterator[str]:
+    for folder in folders:
+        found.subfolders(folder)
+        yield folder
+
+
+def _fits(part: str) -> Callable[[str], bool]:
+    """Whether `glob` takes a name for a part of a pattern: hidden ones only where the part says so."""
+    return lambda name: fnmatchcase(name, part) and (part.startswith(".") or not name.startswith("."))
+
+
+def _dated(parts: list[str]) -> int:
+    """Returns how many of the last folders of a fixed path are named by a date, with a year or a month in words."""
+    count = next(
+        (at for at, part in enumerate(reversed(parts)) if not _shape(part) or _shape(part) == part), len(parts)
+    )
+    trailing = parts[len(parts) - count :]
+    return count if any(_YEAR.search(part) or _MONTH.search(part) for part in trailing) else 0
+
+
+def _shape(part: str) -> str:
+    """Returns a name with its year, month and numbers taken out; the name itself where it holds no date."""
+    if not (_YEAR.search(part) or _MONTH.search(part) or _NUMBER.fullmatch(part)):
+        return part
+    return re.sub(r"\d+", "#", _MONTH.sub("@", part))
+
+
+def _beside(part: str) -> Callable[[str], bool]:
+    return lambda name: name == part or (name != _shape(name) and _shape(name) == _shape(part))

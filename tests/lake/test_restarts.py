@@ -1,0 +1,260 @@
+"""What files cover whose recorder was stopped and started again, and files of one recorder whose clock was put back
+(SEMANTICS T1, T5)."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from lowwater.config import load_config
+from lowwater.errors import OverlapError
+from lowwater.instants import SECOND, format_instant
+from lowwater.lake.ingestion.ingest import ingest
+from lowwater.lake.layout import Lake, open_lake
+from lowwater.lake.ledgers.captures import put_captures, read_captures
+from lowwater.lake.ledgers.coverage import gap_texts, gaps
+from lowwater.lake.ledgers.silences import silences
+from lowwater.replay.job import Job
+from lowwater.replay.schedule.due import DueSelection, due
+from tests.lake.support import at, capture
+from tests.lake.test_coverage import row
+from tests.lake.test_interfaces import pcapng
+
+MINUTE, HOUR = 60, 3600
+QUERY = "DEFINE { query_name n; } SELECT tb, count(*) FROM a.ETH GROUP BY time/60 AS tb\n"
+
+
+def named(root: Path, begin: float, records: Iterable[float], prefix: str = "cap") -> Path:
+    """A capture that is named by the instant (seconds after BASE) at which its recorder began it."""
+    name = format_instant(at(begin)).replace("-", "").replace(":", "")
+    return capture(root.parent / f"{prefix}_{name}.pcap", records)
+
+
+def world(root: Path, lines: str = "", rotation: bool = True) -> Lake:
+    root.mkdir(parents=True)
+    (root / "n.gsql").write_text(QUERY)
+    pattern = f'captures = "{root.parent}/*_%Y%m%dT%H%M%SZ.pcap*"\nrotation = "1h"\n' if rotation else ""
+    (root / "lowwater.toml").write_text(f'[query_sets.n]\nfiles = ["n.gsql"]\n[links.a]\n{pattern}{lines}\n')
+    return open_lake(root)
+
+
+def put(lake: Lake, files: Sequence[Path]) -> None:
+    ingest(lake, "a", files, load_config(lake.root))
+
+
+def spans(lake: Lake) -> list[tuple[float, float]]:
+    """Covered ranges, in minutes after BASE."""
+    base = at(0)
+    return [
+        ((b - base) / SECOND / MINUTE, (e - base) / SECOND / MINUTE) for b, e in read_captures(lake, "a")["a"].spans
+    ]
+
+
+def states(root: Path, through_end: bool = False) -> dict[int, tuple[str, int]]:
+    """Hour after BASE -> the state that a run would publish, or that it cannot start, and the records charged."""
+    job = replace(Job.open(root, "n", root), through_end=through_end)
+    found, captures = {}, job.captures()
+    for each in due(job, DueSelection()):
+        inputs = job.inputs(each.start, each.end, captures)
+        scan = inputs.scan("a")
+        state = "blocked" if each.blocked else inputs.state(inputs.gaps())[0]
+        found[(each.start - at(0)) // (HOUR * SECOND)] = state, scan.sane + scan.violations.num_rows
+    return found
+
+
+def every(begin: float, end: float, step: float = 10) -> list[float]:
+    return [begin + step * n for n in range(int((end - begin) / step))]
+
+
+def restarted(root: Path) -> list[Path]:
+    """Three whole hours; the recorder stops at 03:10 and is started again at 03:20."""
+    files = [named(root, HOUR * n, every(HOUR * n, HOUR * (n + 1))) for n in range(3)]
+    files.append(named(root, 3 * HOUR, every(3 * HOUR, 3 * HOUR + 600)))
+    begins = [3 * HOUR + 1200 + HOUR * n for n in range(3)]
+    return [*files, *(named(root, begin, every(begin, begin + HOUR)) for begin in begins)]
+
+
+def test_a_file_that_begins_inside_the_rotation_of_another_ends_it_at_its_last_record(tmp_path: Path) -> None:
+    root = tmp_path / "lake"
+    lake = world(root)
+    files = restarted(root)
+    put(lake, files)
+    assert spans(lake) == [(0, 180 + 590 / 60), (200, 380)]
+    assert states(root) == {
+        0: ("done", 360), 1: ("done", 360), 2: ("done", 360), 3: ("blocked", 300), 4: ("done", 360), 5: ("done", 360),
+        6: ("blocked", 120),
+    }  # fmt: skip
+    config, captures = load_config(root), read_captures(lake, "a")
+    (gap,) = gaps("a", captures["a"], config.link("a"), at(3 * HOUR), at(4 * HOUR))
+    (text,) = gap_texts([gap], captures)
+    assert "2027-01-15T11:09:50Z to 2027-01-15T11:20:00Z" in text
+    assert "(the last record of cap_20270115T110000Z.pcap: another capture begins before its rotation is over)" in text
+    assert states(root, through_end=True)[3] == ("blocked", 300), "a gap between two captures"
+
+
+def test_policy_publish_names_the_gap(tmp_path: Path) -> None:
+    root = tmp_path / "lake"
+    put(world(root, 'policy = "publish"'), restarted(root))
+    assert states(root)[3] == ("incomplete", 300)
+
+
+@pytest.mark.parametrize("portion", [1, 3])
+def test_the_order_and_the_portions_of_ingest_change_no_coverage(portion: int, tmp_path: Path) -> None:
+    files, seen = [], []
+    for seed in range(2):
+        root = tmp_path / str(seed) / "lake"
+        lake = world(root)
+        files = restarted(root)
+        random.Random(seed + portion).shuffle(files)
+        for first in range(0, len(files), portion):
+            put(lake, files[first : first + portion])
+        seen.append((spans(lake), states(root)))
+    assert seen[0] == seen[1] and seen[0][0] == [(0, 180 + 590 / 60), (200, 380)]
+
+
+def test_a_stop_that_nothing_follows_within_the_rotation_is_covered_to_its_end(tmp_path: Path) -> None:
+    """The files cannot tell it from a quiet link: the audit warns (tests/quality)."""
+    root = tmp_path / "lake"
+    lake = world(root)
+    put(lake, [named(root, 0, every(0, 1200)), named(root, HOUR, every(HOUR, 2 * HOUR))])
+    assert spans(lake) == [(0, 120)]
+
+
+def test_a_name_a_second_early_is_a_rotation(tmp_path: Path) -> None:
+    root = tmp_path / "lake"
+    lake = world(root)
+    put(lake, [named(root, 0, [0, 1800]), named(root, HOUR - 1, [HOUR + 5, HOUR + 1800])])
+    assert spans(lake) == [(0, 120 - 1 / 60)]
+
+
+def test_files_of_one_instant_follow_one_another_by_their_records(tmp_path: Path) -> None:
+    """`-C` beside `-G`: the counter is behind the same name."""
+    root = tmp_path / "lake"
+    lake = world(root)
+    first = named(root, 0, every(0, 1200, 1))
+    second = capture(first.with_name(first.name + "1"), every(1200, 1500, 1))
+    fourth = capture(first.with_name(first.name + "3"), every(3000, 3600, 1))
+    put(lake, [fourth, second, first])
+    assert spans(lake) == [(0, 1199 / 60), (20, 1499 / 60), (50, 60)]
+    assert [Path(row.path) for row in read_captures(lake, "a")["a"]] == [first, second, fourth]
+
+
+def test_what_a_person_declares_stands(tmp_path: Path) -> None:
+    root = tmp_path / "lake"
+    lake = world(root)
+    first, second = named(root, 0, [0, 600]), named(root, 1200, [1200, 4700])
+    config = load_config(root)
+    ingest(lake, "a", [first], config, covers=(at(0), at(1200)))
+    put(lake, [second])
+    assert spans(lake) == [(0, 80)], "the person knows that the link was quiet"
+    third = named(root, 4000, [4705], "x")
+    with pytest.raises(OverlapError, match="declared to overlap by 100s"):
+        put(lake, [named(root, 9000, [9000, 9200])])
+        ingest(lake, "a", [third], config, covers=(at(1100), at(1300)))
+
+
+def test_interfaces_of_a_file_end_with_the_file(tmp_path: Path) -> None:
+    root = tmp_path / "lake"
+    lake = world(root)
+    one, two = named(root, 0, []), named(root, 1200, [])
+    pcapng(one, ["eth0", "eth1"], [(0, 0), (600, 1)])
+    pcapng(two, ["eth0", "eth1"], [(1200, 0), (1300, 0)])
+    put(lake, [one, two])
+    covered = {
+        link: [(b - at(0), e - at(0)) for b, e in found.spans]
+        for link, found in read_captures(lake, ["a/eth0", "a/eth1"]).items()
+    }
+    each = [(0, 600 * SECOND), (1200 * SECOND, 4800 * SECOND)]
+    assert covered == {"a/eth0": each, "a/eth1": each}
+
+
+def test_a_clock_that_was_put_back_is_told_with_both_readings(tmp_path: Path) -> None:
+    root = tmp_path / "lake"
+    lake = world(root, rotation=False)
+    offsets = (HOUR, HOUR, 1, 1)  # so that the bytes of two differ
+    files = [
+        capture(tmp_path / f"p_{n + 1:05}.pcap", [t + offset for t in every(HOUR * n, HOUR * (n + 1))])
+        for n, offset in enumerate(offsets)
+    ]
+    with pytest.raises(OverlapError) as refused:
+        put(lake, files)
+    said = str(refused.value)
+    assert "p_00003.pcap begins at 2027-01-15T10:00:01Z, 59 min 49 s before" in said and "p_00002.pcap ends" in said
+    assert "goes on to 2027-01-15T10:59:51Z" in said and "or the clock of the recorder was put back" in said
+    assert 'one recorder: set skew = "1h" in [links.a]' in said and "two recorders: " in said
+    (root / "lowwater.toml").write_text(
+        (root / "lowwater.toml").read_text()
+        + 'skew = "1h"\ngap_tolerance = "11s"\nsince = "2027-01-15T09:00:00Z"\nuntil = "2027-01-15T12:00:00Z"\n'
+    )
+    put(lake, files)
+    assert states(root) == {1: ("done", 360), 2: ("done", 720), 3: ("done", 360)}
+    rows = Job.open(root, "n", root).inputs(at(2 * HOUR), at(3 * HOUR), read_captures(lake, "a")).scan("a")
+    assert (rows.sane, rows.violations.num_rows) == (720, 0)
+
+
+def test_a_gap_before_the_interval_says_which_query_looks_back(tmp_path: Path) -> None:
+    root = tmp_path / "lake"
+    lake = world(root)
+    (root / "n.gsql").write_text(
+        "DEFINE { query_name near; } SELECT x.time AS t FROM a.ETH x [RANGE 60 s], a.ETH y [RANGE 60 s] "
+        "WHERE x.len = y.len\n"
+    )
+    put(lake, [named(root, HOUR, every(HOUR, 2 * HOUR)), named(root, 2 * HOUR, every(2 * HOUR, 3 * HOUR))])
+    job = Job.open(root, "n", root)
+    (line,) = job.inputs(at(HOUR), at(2 * HOUR), job.captures()).lacking()
+    assert line == (
+        "link 'a': no capture covers 2027-01-15T08:59:00Z to 2027-01-15T09:00:00Z (its first capture begins there); "
+        "query near looks back 1min, to 2027-01-15T08:59:00Z; if nothing is missing there, set since in [links.a]"
+    )
+
+
+def test_a_ledger_of_before_says_who_declared_as_far_as_it_knows(tmp_path: Path) -> None:
+    """Its captures have no longest lull and no word of a rotation: `--covers` stands, anything else is made up."""
+    lake = world(tmp_path / "lake")
+    old = {"declared_from": at(0), "declared_to": at(HOUR), "covers_to": at(HOUR)}
+    for by_hand, covered in ((None, [(0, 10), (20, 80)]), (False, [(0, 10), (20, 80)]), (True, [(0, 80)])):
+        first = row(0, 600, "x", **old, by_hand=by_hand)
+        first = replace(first, largest=at(600))
+        put_captures(lake, [first, row(1200, 4800, "y", declared_from=at(1200), declared_to=at(4800))], [first])
+        assert spans(lake) == covered
+        (link,) = [load_config(lake.root).link("a")]
+        assert silences(read_captures(lake, "a")["a"], link, 0, at(10**6)) == []
+
+
+def test_a_restart_makes_the_hour_before_stale_though_no_record_of_it_lies_there(tmp_path: Path) -> None:
+    root = tmp_path / "lake"
+    lake = world(root)
+    put(lake, [named(root, 0, every(0, 600))])
+    job = Job.open(root, "n", root)
+    (query,) = job.plan.queries
+    before = job.inputs(at(0), at(HOUR), job.captures())
+    assert before.state(before.require())[0] == "provisional", "an hour, as far as its only file says"
+    put(lake, [named(root, 3000, every(HOUR + 5, 2 * HOUR))])
+    after = job.inputs(at(0), at(HOUR), job.captures())
+    assert after.digest(query) != before.digest(query)
+    assert [(gap.since, gap.until) for gap in after.gaps()] == [(at(590), at(3000))]
+
+
+@pytest.mark.parametrize("length", [5, 1200])
+def test_the_skew_of_the_hint_admits_every_record(length: int, tmp_path: Path) -> None:
+    """Of a file in the middle of another one, the records are late by more than the two overlap."""
+    root = tmp_path / "lake"
+    lake = world(root, rotation=False)
+    files = [
+        capture(tmp_path / "p_1.pcap", every(0, HOUR)),
+        capture(tmp_path / "p_2.pcap", every(600, 600 + length, 1)),
+    ]
+    with pytest.raises(OverlapError) as refused:
+        put(lake, files)
+    skew = re.search(r'set skew = "(\w+)"', refused.value.hint)
+    assert skew
+    bounds = f'since = "{format_instant(at(0))}"\nuntil = "{format_instant(at(HOUR))}"\n'
+    (root / "lowwater.toml").write_text((root / "lowwater.toml").read_text() + f'skew = "{skew[1]}"\n{bounds}')
+    put(lake, files)
+    scan = Job.open(root, "n", root).inputs(at(0), at(HOUR), read_captures(lake, "a")).scan("a")
+    assert (scan.sane, scan.violations.num_rows) == (360 + length, 0)
