@@ -101,6 +101,11 @@ def test_no_value_of_a_parameter_is_a_failure_of_the_server(app: Any) -> None:
     assert time.process_time() - begun < 0.2 * examples(250), "a request takes much too long"
 
 
+def test_texts_are_no_numbers_of_a_plot(app: Any) -> None:
+    said = ask(app, "/results/q/flows/plot.json", query="number=srcIP")
+    assert said.status == 400 and "values of column &#39;srcIP&#39; cannot be added" in said.text
+
+
 @pytest.mark.parametrize("query", ["flows", "singles"])
 def test_a_filter_means_its_value_or_is_refused(query: str, board: Board) -> None:
     """Every column by every comparison: rows, or one error that names the value."""
