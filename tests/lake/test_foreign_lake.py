@@ -18,11 +18,14 @@ from lowwater_review import Board
 from lowwater_review.app import create
 
 from lowwater.cli.main import cli
+from lowwater.errors import LakeError
 from lowwater.instants import format_instant
 from lowwater.lake.layout import open_lake
 from lowwater.lake.opened import _OPEN
 from lowwater.lake.tables import append_rows, existing, interval_label
 from lowwater.storage import containment
+from lowwater.storage.containment import require_names
+from lowwater.storage.object_paths import parse
 from tests.cli.hostile import clean
 from tests.review.asgi import ask
 from tests.review.resultlake import START, make_results
@@ -220,6 +223,14 @@ def test_texts_in_ledgers_are_refused_in_one_line(text: str, lake: Path) -> None
     assert "no version of Lowwater wrote" in said["traces"].err and said["traces"].code == 1
     assert all(each.err.count("error:") <= 1 and len(each.err) < 3000 for each in said.values()), said
     assert all(status < 500 or status == 503 for status in pages(lake).values())
+
+
+@pytest.mark.parametrize("name", ["../x", "a/../../x", "/x", "s3://b/x", "file:x", "..%2Fx", "a\\x", "a\0x", "%2Fx"])
+def test_names_in_the_log_of_a_table_in_a_store_are_below_it(name: str) -> None:
+    """A store has no links, but keys are made of what the log says."""
+    require_names(parse("s3://bucket/lake/tables/flows"), ["_hour=1/a.parquet", "a%20b=c%3A/part-1.parquet", "..a/b"])
+    with pytest.raises(LakeError, match="outside of the table"):
+        require_names(parse("s3://bucket/lake/tables/flows"), [name])
 
 
 def test_a_lake_below_links_and_with_links_inside_is_as_good_as_any(lake: Path) -> None:
