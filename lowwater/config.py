@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-import tomllib
+from collections import Counter
 from collections.abc import Mapping
 from os.path import normpath
 from pathlib import Path, PurePath
@@ -15,6 +15,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pydantic import AfterValidator, BeforeValidator, ValidationError, model_validator
 from pydantic import Field as Setting
 
+from lowwater.documents import LARGEST_SETTINGS, toml_table
 from lowwater.environment import override
 from lowwater.errors import ConfigError
 from lowwater.instants import HOUR, SECOND, format_duration, parse_duration, parse_instant, parse_span
@@ -445,7 +446,7 @@ class Config(Section):
     @model_validator(mode="after")
     def _sets_of_links(self) -> Config:
         for name, links in self.sets.items():
-            twice = next((link for at, link in enumerate(links) if link in links[:at]), None)
+            twice = next((link for link, times in Counter(links).items() if times > 1), None)
             if twice is not None:
                 raise ValueError(f"sets.{name}: lists {twice!r} twice; name every link once")
             for link in links:
@@ -515,10 +516,10 @@ def load_config(lake: PurePath | None = None, path: Path | None = None, text: st
     data: dict[str, Any] = {}
     if chosen is not None and (text is not None or path is not None or paths.exists(chosen)):
         try:
-            data = tomllib.loads(paths.read(chosen).decode() if text is None else text)
+            data = toml_table(paths.read(chosen, LARGEST_SETTINGS + 1).decode() if text is None else text)
         except OSError as error:
             raise ConfigError(f"{chosen}: cannot be read: {error.strerror}") from error
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        except ValueError as error:
             raise ConfigError(f"{chosen}: is not valid TOML: {error}") from error
     variables = override(data, os.environ)
     try:

@@ -6,10 +6,10 @@ Below `config`, which reads the file, applies these variables, and then checks a
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping
 from typing import Any
 
+from lowwater.documents import toml_table
 from lowwater.errors import ConfigError
 
 PREFIX = "LOWWATER_"
@@ -69,6 +69,6 @@ def _plain(text: str) -> str:
 
 def _value(text: str) -> Any:
     try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+        return toml_table(f"value = {text}")["value"]
+    except ValueError:
         return text

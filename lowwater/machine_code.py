@@ -6,6 +6,8 @@ exists: a third of a processor second in each process, which no loaded function 
 
 from __future__ import annotations
 
+import os
+import stat
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -38,6 +40,22 @@ def has_machine_code(function: Callable[..., object], name: str) -> bool:
     return any(folder.glob(f"*{name.rpartition('.')[2]}-*.py{version}.nbi"))
 
 
+def is_trusted(folder: Path) -> bool:
+    """Whether machine code of a folder may be run: no other user than root can have written it.
+
+    The folder is the one that numba chose: NUMBA_CACHE_DIR, one of the user, or `__pycache__` beside the function,
+    where Python itself runs what it finds, also of its group.
+    """
+    try:
+        state = folder.stat()
+    except FileNotFoundError:
+        return True  # numba makes it
+    except OSError:
+        return False
+    others = stat.S_IWOTH | (0 if folder.name == "__pycache__" else stat.S_IWGRP)
+    return state.st_uid in (0, os.geteuid()) and not state.st_mode & others
+
+
 def cached_njit(arguments: tuple[Any, ...] | None = None, **options: Any) -> Callable[[_Function], _Function]:
     """Decorates a function as `numba.njit` with `cache=True` does.
 
@@ -49,7 +67,9 @@ def cached_njit(arguments: tuple[Any, ...] | None = None, **options: Any) -> Cal
 
     def decorate(function: _Function) -> _Function:
         dispatcher = njit(**options)(function)
-        dispatcher._cache = _Cache(function)  # type: ignore[no-untyped-call]
+        cache = _Cache(function)  # type: ignore[no-untyped-call]
+        if is_trusted(Path(cache.cache_path)):
+            dispatcher._cache = cache
         if arguments is not None:
             dispatcher.compile(arguments)
             dispatcher.disable_compile()

@@ -13,10 +13,13 @@ import os
 import shutil
 import stat
 import tempfile
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
+MAKING = 3600.0
+"""Seconds after which a folder without a lock is not just being made."""
 _LOCK = "owner.lock"
 _locks: dict[Path, IO[str]] = {}
 
@@ -47,7 +50,16 @@ def remove_folder(folder: Path) -> None:
 
 
 def _remove_orphan(folder: Path) -> None:
-    # A folder without a lock file is just being made, or is not ours. If its lock is held, its owner lives.
+    # If its lock is held, its owner lives.
+    try:
+        status = os.lstat(folder)
+        if stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and not os.path.lexists(folder / _LOCK):
+            # Its owner died before it had the lock, or while it removed the folder; or makes it just now.
+            if time.time() - max(status.st_mtime, status.st_ctime) > MAKING:
+                shutil.rmtree(folder, ignore_errors=True)
+            return
+    except OSError:
+        return
     with suppress(OSError), open(folder / _LOCK, "rb", opener=_open_lock) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         shutil.rmtree(folder, ignore_errors=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from lowwater_expectations import Finding, headline, once
 
 from lowwater.cluster import LostExecutor, TaskRun
+from lowwater.documents import stored_object
 from lowwater.instants import format_duration, format_instant
 from lowwater.lake.ledgers.captures import Capture, Captures, malformed_between
 from lowwater.lake.ledgers.coverage import undeclared
@@ -200,7 +200,7 @@ def _rows(records: Sequence[Mapping[str, Any]]) -> list[Rows]:
         subjects.setdefault(row["subject"], []).append(row)
     tables = []
     for subject, records_of_subject in subjects.items():
-        rows = [json.loads(record["row"]) for record in records_of_subject[:SHOWN]]
+        rows = [stored_object(record["row"]) for record in records_of_subject[:SHOWN]]
         columns = tuple(dict.fromkeys(name for row in rows for name in row))
         measured = {"interval", "captures"} <= set(columns)
         text = shown if measured else _text
@@ -235,7 +235,7 @@ def links_of(snapshot: Snapshot, part: Part, key: Key) -> list[LinkFacts]:
 
 def _account(part: Part, key: Key) -> Mapping[str, Mapping[str, int]]:
     """Reads the record counts of the links from the newest audit (A1)."""
-    rows = [json.loads(row.accounting) for row in part.replays.get(key, ()) if row.stage == "audit"]
+    rows = [stored_object(row.accounting) for row in part.replays.get(key, ()) if row.stage == "audit"]
     accounts: Mapping[str, Mapping[str, int]] = rows[-1].get("links", {}) if rows else {}
     return accounts
 
@@ -277,7 +277,7 @@ def stages_of(part: Part, key: Key) -> list[Stage]:
 
 
 def _stage(row: ReplayRow) -> Stage:
-    seconds = json.loads(row.timings).get(row.stage)
+    seconds = stored_object(row.timings).get(row.stage)
     finished = format_instant(row.finished_at // 10**9 * 10**9)
     return Stage(row.stage, row.query, row.state, row.rows, seconds, finished, row.reason)
 
@@ -287,7 +287,7 @@ def operators_of(part: Part, key: Key) -> list[Operator]:
     newest = {row.query: row for row in part.replays.get(key, ()) if row.stage == "high" and row.query}
     operators = []
     for row in newest.values():
-        for operator in json.loads(row.accounting).get("operators", []):
+        for operator in stored_object(row.accounting).get("operators", []):
             counts = ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in operator["counts"].items())
             operators.append(Operator(row.query, operator["query"], operator["kind"], counts))
     return operators
@@ -295,7 +295,7 @@ def operators_of(part: Part, key: Key) -> list[Operator]:
 
 def placed_of(part: Part, key: Key) -> Placed | None:
     """Returns where the tasks of the last run went; None for a run without a cluster."""
-    newest = {(row.stage, row.query): json.loads(row.accounting) for row in part.replays.get(key, ())}
+    newest = {(row.stage, row.query): stored_object(row.accounting) for row in part.replays.get(key, ())}
     runs = [
         TaskRun(**run) for (stage, _), account in newest.items() if stage == "low" for run in account.get("tasks", ())
     ]

@@ -15,6 +15,8 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 from urllib.parse import parse_qs
 
+from lowwater.hosts import is_known
+
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
@@ -113,7 +115,7 @@ class Door:
             return  # no web sockets
         elif _too_long(scope):
             await _answer(send, 431, "The headers of this request are too long.")
-        elif not self._knows_host(scope):
+        elif not is_known(_header(scope, b"host"), self._hosts):
             await _answer(send, 421, "This address is not one of this server.")
         elif self._token is None:
             await self._app(scope, receive, send)
@@ -127,13 +129,6 @@ class Door:
             await (self._app(scope, receive, send) if status == 200 else _answer(send, status, FORM.format(WELCOME)))
         else:
             await _answer(send, 401, FORM.format(WELCOME))
-
-    def _knows_host(self, scope: Scope) -> bool:
-        if self._hosts is None:
-            return True
-        host = _header(scope, b"host")
-        name = host[: host.rfind("]") + 1] if host.startswith("[") else host.partition(":")[0]
-        return name.lower() in self._hosts
 
     async def _pass(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["path"] == LOGOUT and scope["method"] == "POST":

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from dataclasses import dataclass
 
+from lowwater.documents import stored_object
 from lowwater.lake.ledgers.coverage import any_covers
 from lowwater.lake.ledgers.runs import FAILED, PUBLISH, ReplayRow
 from lowwater.lake.results.visible import rows_between
@@ -116,7 +116,7 @@ def cost_history(snapshot: Snapshot, query_set: str) -> Plot | None:
     seconds: dict[int, dict[str, float]] = defaultdict(dict)
     for record in snapshot.records:
         if record.query_set == query_set and record.timings != "{}":
-            seconds[record.interval_start] |= json.loads(record.timings)
+            seconds[record.interval_start] |= stored_object(record.timings)
     return history([(_named(at), sum(seconds[at].values()), "run") for at in sorted(seconds)], "s")
 
 

@@ -6,7 +6,6 @@ Whoever reaches another address than loopback needs a token. `app` has the route
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import secrets
 import shlex
 import socket
@@ -19,6 +18,7 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 from lowwater.errors import LowwaterError
+from lowwater.hosts import is_loopback, known_names
 
 from .app import create
 from .board import Board, Snapshot, kept_by_snapshot
@@ -35,8 +35,6 @@ THREADS = 4
 """Pages that are made at a time; each thread has open tables of its own."""
 WARM = ("index.html", "skew/index.html", "trends/index.html")
 """Pages that are made once before the server answers: they compute what is kept as long as no ledger changes."""
-NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
-"""Names of loopback in the header `Host`."""
 OTHERS = stat.S_IRWXO | stat.S_IWGRP
 """Rights that no token file may give. A group may read it: so secrets come into the containers of a cluster."""
 HEADERS = 64 << 10
@@ -72,8 +70,7 @@ def access(host: str, token_file: Path | None, login: bool = True) -> Access:
         LowwaterError: the file cannot be read, others may read it, its token is too short, or everybody beyond this
             machine could read the pages.
     """
-    local = is_loopback(host)
-    hosts = NAMES | {f"[{host}]" if ":" in host else host.lower()} if local else None
+    local, hosts = is_loopback(host), known_names(host)
     if not login and not local:
         raise LowwaterError(f"--no-login: others reach --host {host}", "leave one of the two options out")
     if not login:
@@ -96,19 +93,6 @@ def access(host: str, token_file: Path | None, login: bool = True) -> Access:
             "leave --token-file out, and a token is made",
         )
     return Access(token, hosts)
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches a host.
-
-    Example:
-        >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0"), is_loopback("::1")
-        (True, True, False, True)
-    """
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"
 
 
 def guarded(board: Board, allowed: Access) -> App:

@@ -6,11 +6,11 @@ it, by the present limits of `[history]`.
 
 from __future__ import annotations
 
-import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from lowwater.documents import stored_object
 from lowwater.instants import HOUR, format_instant, spoken_duration
 from lowwater.lake.ledgers.history import read_metrics
 from lowwater.quality.drift import (
@@ -253,7 +253,7 @@ def _seconds(snapshot: Snapshot, query_set: str) -> dict[int, float]:
     seconds: dict[int, dict[str, float]] = defaultdict(dict)
     for record in snapshot.records:
         if record.query_set == query_set and record.timings != "{}":
-            seconds[record.interval_start] |= json.loads(record.timings)
+            seconds[record.interval_start] |= stored_object(record.timings)
     return {start: sum(each.values()) for start, each in seconds.items()}
 
 

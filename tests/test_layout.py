@@ -15,8 +15,19 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "lowwater"
 MODULES = sorted(PACKAGE.rglob("*.py"))
-BELOW_ALL = ["", "errors", "precedence", "caches", "tempfolders", "environment", "instants", "storage", "refused"]
-BELOW_ALL += ["link_names", "sections", "machine_code", "config", "terminal", "extras", "places", "cluster"]
+BELOW_ALL = ["", "errors", "precedence", "caches", "tempfolders", "documents", "hosts", "environment", "instants"]
+BELOW_ALL += [
+    "storage",
+    "refused",
+    "link_names",
+    "sections",
+    "machine_code",
+    "config",
+    "terminal",
+    "extras",
+    "places",
+    "cluster",
+]
 SPARK = {"pyspark", "delta", "py4j"}
 # "knows nothing of", where the order of the folders alone would allow it
 BLIND = {

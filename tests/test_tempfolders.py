@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from lowwater import tempfolders
 from lowwater.tempfolders import make_folder, remove_folder
 
 CHILD = (
@@ -37,6 +38,30 @@ def test_the_folder_of_a_killed_process_is_removed_by_the_next(tmp_path: Path, m
         remove_folder(folder)
         remove_folder(folder)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("kind", "stays"), [("ours", False), ("new", True), ("theirs", True), ("link", True)])
+def test_a_folder_without_a_lock_goes_once_it_is_old_and_ours(
+    kind: str, stays: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its owner died before it had the lock, or halfway through the removal."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(tempfolders, "MAKING", 3600.0 if kind == "new" else -1.0)
+    if kind == "theirs" and os.geteuid() != 0:
+        pytest.skip("only root gives folders away")
+    folder, outside = tmp_path / "lw-old", tmp_path / "outside"
+    outside.mkdir()
+    (outside / "kept").write_text("")
+    if kind == "link":
+        folder.symlink_to(outside)
+    else:
+        (folder / "blockmgr").mkdir(parents=True)
+        os.utime(folder, (0, 0))
+    if kind == "theirs":
+        os.chown(folder, 12345, 12345)
+    remove_folder(make_folder("lw-"))
+    assert os.path.lexists(folder) == stays
+    assert (outside / "kept").exists()
 
 
 STRANGE = """

@@ -6,10 +6,12 @@ a command is imported when the command is used, and slow modules inside its func
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import click
@@ -18,6 +20,9 @@ from lowwater.cli.commands import CommandFolder
 from lowwater.errors import LowwaterError
 from lowwater.storage.paths import private
 from lowwater.terminal import say, say_refused
+
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""Errors of any file that a command writes: a full disk is no mistake of the program."""
 
 
 def _show_versions(context: click.Context, parameter: click.Parameter, wanted: bool) -> None:
@@ -91,9 +96,22 @@ def _guarded(command: Callable[[], Any]) -> int:
     except click.Abort:
         return 130
     except BrokenPipeError:
-        # The reader of the output closed the pipe, so Python must not flush into it at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _forget_output()
         return 0
+    except OSError as error:
+        if error.errno not in NO_ROOM or os.environ.get("LOWWATER_DEBUG"):
+            raise
+        if error.filename is None:
+            _forget_output()
+        what = "a file or the output" if error.filename is None else error.filename
+        say(f"error: {what} cannot be written: {error.strerror}\n  hint: make room on its disk", err=True)
+        return 1
+
+
+def _forget_output() -> None:
+    """Lets Python flush what is left of the output nowhere at exit: its reader has closed it, or its disk is full."""
+    with suppress(OSError):  # it is no file where Python calls the command
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _absent(error: ModuleNotFoundError) -> LowwaterError | None:

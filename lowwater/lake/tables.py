@@ -6,7 +6,9 @@ not have used it before.
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import random
 import re
 import time
@@ -21,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import fs
 
 from lowwater.errors import LakeError, OwnerError
@@ -40,6 +43,10 @@ OWNER = "lowwater.owner"
 _TOKEN = "lowwater.commit"
 CHECKPOINTS = 100
 """Commits between two checkpoints, as Delta makes them, and between two clean-ups of the log."""
+ROOM_HINT = "check that the lake is writable and its disk has room"
+ROOM = 1 << 20
+"""Bytes that the disk of a lake must have before a commit."""
+_DISK = re.compile("No space left on device|Disk quota exceeded|File too large|Read-only file system|Permission denied")
 Options = dict[str, Any]
 """Arguments of a method of Delta that commits: `commit_properties` and `post_commithook_properties`."""
 ATTEMPTS = 30
@@ -122,13 +129,38 @@ def lake_errors(what: str) -> Iterator[None]:
     except OSError as error:
         if _STORE.search(str(error)):
             raise _of_store(what, error) from None
-        reason = error.strerror or str(error)
-        raise LakeError(f"{what}: {reason}", "check that the lake is writable and its disk has room") from error
+        raise LakeError(
+            f"{what}: {error.strerror or _one_line(error)}", "check that the lake is writable and its disk has room"
+        ) from error
     except DeltaError as error:
         if _STORE.search(str(error)):
             raise _of_store(what, error) from None
-        first = str(error).splitlines()[0]
-        raise LakeError(f"{what}: {first}", "check that the lake is writable and its disk has room") from error
+        raise LakeError(
+            f"{what}: {_one_line(error)}", "check that the lake is writable and its disk has room"
+        ) from error
+
+
+def _one_line(error: Exception) -> str:
+    """Returns what Delta says, which may be a tree of lines with colours; of a disk only what is wrong with it."""
+    text = " ".join(re.sub("\x1b\\[[0-9;]*m|↳", " ", str(error)).split())
+    found = _DISK.search(text)
+    return found[0] if found else text
+
+
+def require_room(path: PurePath, more: int = 0) -> None:
+    """Checks that the disk of a local table has room for a commit: Delta's threads panic in the middle of one.
+
+    Args:
+        path: directory of the table, which exists.
+        more: bytes that are written beside the commit.
+
+    Raises:
+        OSError: it has not.
+    """
+    if isinstance(path, Path):
+        disk = os.statvfs(path)
+        if disk.f_bavail * disk.f_frsize < ROOM + more:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def _of_store(what: str, error: Exception) -> LakeError:
@@ -169,6 +201,7 @@ def create(
         table = newest(path)
         if table is None:
             paths.make_folders(path)
+            require_room(path)
             try:
                 table = DeltaTable.create(
                     str(path),
@@ -260,6 +293,7 @@ def commit(path: PurePath, change: Callable[[DeltaTable, Options], object], fenc
 
     token, remote = uuid.uuid4().hex, not isinstance(path, Path)
     with lake_errors(f"{path}: cannot be written"):
+        require_room(path)
         for attempt in range(ATTEMPTS):
             table = existing(path)
             forget(path)  # until the commit has succeeded
@@ -549,6 +583,10 @@ def _join(path: PurePath, partitions: Any, properties: WriterProperties | None =
             return False
         table = existing(path)
         forget(path)
+        files = files_of(table)
+        for column, _, values in partitions or ():
+            files = files.filter(pc.is_in(files.column(f"partition.{column}").cast(pa.string()), pa.array(values)))
+        require_room(path, pc.sum(files.column("size_bytes")).as_py() or 0)
         try:
             table.optimize.compact(partition_filters=partitions, writer_properties=properties)
         except CommitFailedError:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from lowwater.cluster import on_cluster
+from lowwater.documents import stored_object
 from lowwater.errors import AuditError, BusyError, LakeError, LowwaterError, OwnerError
 from lowwater.instants import format_instant
 from lowwater.lake.ingestion.tasks import on_threads
@@ -291,7 +292,7 @@ class _Run:
             if last.state == ROLLED_BACK:  # stands for these inputs, until somebody lifts it
                 outcome_state, why = ROLLED_BACK, last.reason
             elif last.state != state and not (last.state == DONE and state == PROVISIONAL):
-                accounting = json.loads(last.accounting)
+                accounting = stored_object(last.accounting)
                 self._record(PUBLISH, state, query, digests[query], last.rows, accounting, reason)
                 write_index(self.job.lake, folder)
         for row in self._rows():
@@ -374,7 +375,7 @@ class _Run:
         written = {}
         for query, digest in digests.items():
             row = self._require(HIGH, query, digest)
-            stored = json.loads(row.accounting)
+            stored = stored_object(row.accounting)
             written[query] = WrittenStream(row.rows or 0, stored.get("fingerprint", ""))
         begin = time.monotonic()
         verdict = audit(self.job, inputs, written, self.scans, lambda: self.sessions.spark, folder)
@@ -435,7 +436,7 @@ class _Run:
 
     def _recall(self, row: ReplayRow) -> str:
         """Reads verdict and report from the record of an audit; returns the fingerprint of the audited files."""
-        accounting = json.loads(row.accounting)
+        accounting = stored_object(row.accounting)
         self.verdict, self.report = accounting.get("verdict", ""), accounting.get("report", "")
         return str(accounting.get("fingerprint", ""))
 
@@ -526,7 +527,7 @@ def expected(job: Job, captures: Mapping[str, Captures]) -> StatusInputs:
         return job.inputs(start, end, captures, known).digest(queries[query])
 
     def changed(query: str, start: int, end: int, accounting: str) -> str:
-        before = json.loads(accounting).get("inputs", {})
+        before = stored_object(accounting).get("inputs", {})
         return "; ".join(changes(before, job.inputs(start, end, captures, known).parts(queries[query]), captures))
 
     def outdated(start: int, end: int) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 
+from lowwater.documents import stored_object
 from lowwater.errors import LakeError
 from lowwater.instants import format_instant
 from lowwater.lake.layout import open_lake
@@ -140,7 +141,7 @@ class RollbackTarget:
                     f"query {target.query.name}: the interval of {format_instant(target.start)} is not rolled back",
                     "`lowwater status` shows the intervals that are",
                 )
-            accounting = {**json.loads(last.accounting), "lifted": {"by": by, "why": why}}
+            accounting = {**stored_object(last.accounting), "lifted": {"by": by, "why": why}}
             return replace(
                 last, reason=f"rolled back, lifted by {by}: {why}", digest="", accounting=json.dumps(accounting)
             )

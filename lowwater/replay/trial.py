@@ -15,6 +15,7 @@ from pathlib import Path, PurePath
 
 import pyarrow as pa
 
+from lowwater.documents import LARGEST_STATE, json_value, stored_object
 from lowwater.errors import LakeError
 from lowwater.instants import format_duration
 from lowwater.lake.layout import Lake, open_lake, result_schema
@@ -157,7 +158,7 @@ class Trial:
             if name not in present:
                 lines.append(f"query {name} is not in the query set")
             elif last is not None and last.digest != inputs.digest(present[name]):
-                before = json.loads(last.accounting).get("inputs", {})
+                before = stored_object(last.accounting).get("inputs", {})
                 lines += changes(before, inputs.parts(present[name]), captures)
         return list(dict.fromkeys(lines))
 
@@ -308,7 +309,7 @@ def _text(query_set: str, tried: TrialChanges) -> str:
 def _read(folder: PurePath) -> tuple[str, TrialChanges] | None:
     file = folder / "trial.json"
     try:
-        values = json.loads(paths.read(file))
+        values = json_value(paths.read(file, LARGEST_STATE))
         skews = {str(link): int(skew) for link, skew in values["skews"].items()}
         return str(values["query_set"]), TrialChanges(tuple(Path(each) for each in values["files"]), skews)
     except FileNotFoundError:

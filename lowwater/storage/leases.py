@@ -18,6 +18,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 
+from lowwater.documents import json_value
+from lowwater.errors import LakeError
 from lowwater.storage import objects
 from lowwater.storage.failures import StoreError
 from lowwater.storage.file_locks import HeldError
@@ -80,7 +82,7 @@ class Claims:
     @staticmethod
     def of(data: bytes) -> Claims:
         """Reads the content of the object."""
-        values = json.loads(data)
+        values = json_value(data)
         return Claims(int(values["fence"]), tuple(Claim(**claim) for claim in values["claims"]))
 
     def meeting(self, first: int, end: int) -> list[Claim]:
@@ -293,4 +295,8 @@ def _read(path: ObjectPath) -> tuple[Claims, objects.Version | None]:
         data, version = objects.read(path)
     except FileNotFoundError:
         return Claims(), None
-    return Claims.of(data), version
+    try:
+        return Claims.of(data), version
+    except (ValueError, KeyError, TypeError) as error:
+        hint = "another program wrote it; remove it once no process works on the lake"
+        raise LakeError(f"{path}: holds no claims on ranges", hint) from error

@@ -58,6 +58,15 @@ def test_the_compose_file_is_whole() -> None:
     assert json.loads(data["configs"]["store-keys"]["content"])["identities"][0]["name"] == "lowwater"
 
 
+def test_the_keys_of_the_lake_open_its_buckets_and_nothing_else() -> None:
+    """The service `buckets` makes them, by the port of the master: no key may make or remove one."""
+    (identity,) = json.loads(load(example()).data["configs"]["store-keys"]["content"])["identities"]
+    made = re.search(r"for name in ([\w ]+);", str(SERVICES["buckets"]["command"]))
+    assert made is not None
+    assert {action.partition(":")[2] for action in identity["actions"]} == set(made[1].split())
+    assert "Admin" not in json.dumps(identity)
+
+
 LAKE_KEYS = {"STORE_KEY", "STORE_SECRET"}
 SECRETS = {
     "api": {"JWT_SECRET", "SECRET_KEY", "POSTGRES_PASSWORD", *LAKE_KEYS},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import http.client
 import io
 import json
 import os
@@ -22,6 +23,7 @@ import pytest
 from lowwater_review import Board, render
 
 from lowwater.catalog.streams import PUNCTUATION, ROW
+from lowwater.hosts import LOOPBACK, known_names
 from lowwater.instants import HOUR, SECOND, format_instant
 from lowwater.lake.layout import HEARTBEATS, open_lake, result_schema
 from lowwater.lake.ledgers.runs import record_heartbeats
@@ -30,7 +32,7 @@ from lowwater.lake.results.streams import fingerprint, stream_files
 from lowwater.lake.results.subscription import subscribe
 from lowwater.replay.job import Job
 from lowwater.replay.registry import StreamInfo, streams_of
-from lowwater.replay.telemetry.collector import registry_of
+from lowwater.replay.telemetry.collector import registry_of, serving
 from tests.cli.hostile import HOSTILE, clean
 from tests.lake.support import put_stream
 from tests.review.ledgers import LINKS, START, make
@@ -211,6 +213,34 @@ def test_metrics_are_served_and_stop_cleanly(desk: Desk) -> None:
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=240)
         assert process.returncode == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("127.0.0.1:{port}", 200),
+        ("localhost", 200),
+        ("[::1]:1", 200),
+        ("evil.example", 421),
+        ("", 421),
+        ("127.0.0.1.evil.example", 421),
+    ],
+)
+def test_metrics_on_loopback_answer_to_its_names_only(host: str, status: int, desk: Desk) -> None:
+    """A page of another site, whose name leads to this machine, would read them otherwise."""
+    pytest.importorskip("prometheus_client")
+    with serving(desk.root, desk.queries, "127.0.0.1", 0) as port:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        connection.putrequest("GET", "/metrics", skip_host=True)
+        connection.putheader("Host", host.format(port=port))
+        connection.endheaders()
+        assert connection.getresponse().status == status
+        connection.close()
+
+
+def test_metrics_that_others_reach_have_any_name() -> None:
+    assert known_names("0.0.0.0") is None and known_names("::1") == LOOPBACK
 
 
 class Collector(HTTPServer):

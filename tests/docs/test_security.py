@@ -12,7 +12,8 @@ TEXT = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
 
 
 def test_every_row_names_tests_that_are_there() -> None:
-    rows = [line for line in TEXT.splitlines() if line.startswith("| ")][2:]
+    heads = ("| what ", "| --- ")
+    rows = [line for line in TEXT.splitlines() if line.startswith("| ") and not line.startswith(heads)]
     assert len(rows) >= 20
     for row in rows:
         named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", row)

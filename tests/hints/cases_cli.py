@@ -68,7 +68,7 @@ def _to_terminal(desk: Desk) -> None:
     _kept(desk)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "stdout", Screen())
-        _export(desk.lake, Path("-"), [], None, None, None, "ETH", None, False)
+        _export(desk.lake, Path("-"), [], None, None, None, "ETH", None, False, False)
 
 
 def _without_frames(desk: Desk) -> Said:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
 
 from lowwater.capture.content.retention import ContentOptions
 from lowwater.catalog.expr import Type
@@ -517,6 +518,33 @@ def _obstacle(name: str, path: str, hint: str, act: Callable[[Lake], object], fo
     return Case(name, _blocked(path, act, folder), hint, _freed(path, act))
 
 
+def _between_pins(desk: Desk) -> Said:
+    pins = open_lake(desk.lake).root / "pins"
+    Path(pins).mkdir(exist_ok=True)
+    (Path(pins) / "notes.txt").write_text("notes")
+    return desk.run("maintain", "--lake", desk.lake)
+
+
+def _without_notes(desk: Desk) -> Said:
+    (desk.lake / "pins" / "notes.txt").unlink()
+    return desk.run("maintain", "--lake", desk.lake)
+
+
+def _account(desk: Desk, text: str) -> Said:
+    lake = open_lake(desk.lake)
+    record_replays(lake, [ReplayRow("q", "q", START, START + HOUR, "low", "done", START + HOUR, accounting=text)])
+    return desk.run("metrics", "--lake", desk.lake, "--queries", desk.folder)
+
+
+def _strange_account(desk: Desk) -> Said:
+    return _account(desk, "[")
+
+
+def _restored_ledger(desk: Desk) -> Said:
+    DeltaTable(str(open_lake(desk.lake).replays)).delete()
+    return desk.run("metrics", "--lake", desk.lake, "--queries", desk.folder)
+
+
 def _hold(lake: Lake) -> None:
     with hold(lake, "a"):
         pass
@@ -738,11 +766,13 @@ CASES = [
     Case("a gap that may be", _gap, 'set policy = "publish"', _let_pass),
     Case("a lock", lambda desk: _locked(desk, True), "wait until it has finished", lambda desk: _locked(desk, False)),
     Case("a range", lambda desk: _range(desk, True), "wait until it has finished", lambda desk: _range(desk, False)),
-    _obstacle("no lock", "_locks/a.lock", "check that the lake is writable", _hold, folder=True),
+    _obstacle("no lock", "_locks/a.lock", "remove it; the next command makes it", _hold, folder=True),
     _obstacle("no ranges", "_locks/runs_of_q", "check that the lake is writable", _hold_range),
     _obstacle("no attempt", "_work/a", "check that the lake is writable", _attempt),
     _obstacle("no chain", "_chained", "check that the lake is writable", _note),
     _obstacle("no state", "state", "check that the lake is writable and its disk has room", _keep),
+    Case("notes between pins", _between_pins, "remove it: there is one file NAME.json", _without_notes),
+    Case("a text in a ledger", _strange_account, "restore the ledger", _restored_ledger),
     Case("no lake", _no_lake, "make one with `lowwater ingest --lake DIR --link NAME FILE...`", _made_lake),
     Case(
         "a lake in a file",
@@ -784,7 +814,12 @@ LEFT: dict[Site, str] = {
     ("lowwater/lake/tables.py", "_of_store"): "needs an object store: tests/storage meets it",
     ("lowwater/lake/tables.py", "_lost"): "needs an object store: tests/storage meets it",
     ("lowwater/storage/file_locks.py", "claim_range"): "no message: lake.locks words it",
+    (
+        "lowwater/lake/results/curves.py",
+        "curves",
+    ): "needs rows with texts: tests/review/test_absurd_requests.py has them",
     ("lowwater/storage/leases.py", "hold"): "no message: lake.locks words it",
+    ("lowwater/storage/leases.py", "_read"): "needs an object store: tests/test_documents.py has what is no claim",
     ("lowwater/storage/failures.py", "store_error"): "needs an object store: tests/storage meets it",
 }
 """Where hints are made that no test can follow, each with the reason."""

@@ -244,7 +244,7 @@ CASES = [
     Case("a snapshot that was cleaned up", _gone_within, "begin again without a position", _again),
     Case("files that maintenance removed", _removed, "begin again without a position", _again),
     Case("rows that another program changed", _foreign, "begin again without a position", _again),
-    Case("a log that names files elsewhere", _elsewhere, "restore the log of the table", _restored),
+    Case("a log that names files elsewhere", _elsewhere, "restore the table, or do not use the lake", _restored),
     Case("a log that is damaged", _damaged, "check that the lake can be read and is whole", _restored),
     Case(
         "a lake that is not there, for a subscriber",

@@ -7,17 +7,29 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from lowwater_review import Board
+from lowwater_review.app import create
 
+from lowwater.cli.main import cli
+from lowwater.errors import LakeError
 from lowwater.instants import format_instant
+from lowwater.lake.layout import open_lake
 from lowwater.lake.opened import _OPEN
+from lowwater.lake.tables import append_rows, existing, interval_label
 from lowwater.storage import containment
+from lowwater.storage.containment import require_names
+from lowwater.storage.object_paths import parse
 from tests.cli.hostile import clean
+from tests.review.asgi import ask
 from tests.review.resultlake import START, make_results
+from tests.review.test_routes import KNOWN
 
 pytestmark = pytest.mark.slow
 HOUR = format_instant(START)
@@ -128,9 +140,23 @@ def state(folder: Path) -> dict[str, tuple[bytes, int]]:
 
 
 def commands(lake: Path) -> list[list[object]]:
+    """Every command that takes a lake, but `serve`, whose pages are asked instead."""
     queries = ["--queries", lake.parent / "queries"]
+    text = lake.parent / "queries" / "q.gsql"
     capture = next((lake.parent / "captures" / "main1").rglob("*.pcap*"))
+    span = ["--from", HOUR, "--to", format_instant(START + 3_600_000_000_000)]
+    before = ["--from", "2025-01-01T00:00:00Z", "--to", "2025-01-01T01:00:00Z"]
     return [
+        ["check", text, "--lake", lake],
+        ["explain", text, "--lake", lake],
+        ["expect", "--suggest", "flows", "--query-set", "q", "--lake", lake, *queries],
+        ["init", lake.parent / "captures", "--lake", lake],
+        ["tail", "flows", "--lake", lake, "--from", HOUR],
+        ["traces", "--lake", lake, *queries, "--to", "http://127.0.0.1:1"],
+        ["rollback", "flows", "--lake", lake, "--at", HOUR, "--to", "0", "--because", "x", "--dry-run", *queries],
+        ["try", "no-trial", "--lake", lake, "--drop", *queries],
+        ["backfill", "--lake", lake, *before, *queries],
+        ["replay", "q", "--lake", lake, *span, "--stage", "low", *queries],
         ["plan", "--lake", lake, *queries],
         ["status", "--lake", lake, *queries],
         ["report", "--lake", lake],
@@ -143,6 +169,25 @@ def commands(lake: Path) -> list[list[object]]:
         ["ingest", "--lake", lake, "--link", "main1", capture],
         ["maintain", "--lake", lake],
     ]
+
+
+def pages(lake: Path) -> dict[str, int]:
+    """Asks every page of the lake, and returns its status."""
+    app = create(Board(lake, lake.parent / "queries"))
+    statuses = {}
+    for route in app.routes:
+        if "GET" in route.methods and not route.path.startswith("/write"):
+            path = re.sub(r"\{([^}]*)\}", lambda found: KNOWN[found[1]], route.path)
+            statuses[path] = ask(app, path).status
+    hour = interval_label(START, START + 3_600_000_000_000)
+    for path in ("skew/index.html", "trends/index.html", "query/q/flows.html", f"interval/q/{hour}.html"):
+        statuses[path] = ask(app, f"/{path}").status
+    return statuses
+
+
+def test_every_command_that_takes_a_lake_is_driven(made: Path) -> None:
+    takes = {name for name, command in cli.commands.items() if any("--lake" in each.opts for each in command.params)}
+    assert takes == {str(words[0]) for words in commands(made / "lake")} | {"serve"}
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -159,8 +204,33 @@ def test_nothing_outside_of_a_lake_is_touched(name: str, lake: Path) -> None:
         if "leads out of the lake" in said.err or "outside of the table" in said.err or "cannot be a lock" in said.err:
             refused.append(str(command[0]))
             assert said.err.count("error:") <= 1 and "hint:" in said.err, said
+    statuses = pages(lake)
+    assert statuses and all(status < 500 or status == 503 for status in statuses.values()), statuses
     assert state(outside(lake)) == before
     assert refused, "no command says what is wrong"
+
+
+@pytest.mark.parametrize("text", ["[", "[" * 5000, "[]", '{"inputs":{"a":[1]},"operators":5}', '{"tasks":[1]}'])
+def test_texts_in_ledgers_are_refused_in_one_line(text: str, lake: Path) -> None:
+    opened = open_lake(lake)
+    rows = existing(opened.replays).to_pyarrow_table()
+    for stage in ("low", "high", "audit", "publish"):
+        for name, value in (("accounting", text), ("timings", text), ("stage", stage)):
+            values = pa.array([value] * rows.num_rows, rows.schema.field(name).type)
+            rows = rows.set_column(rows.column_names.index(name), name, values)
+        append_rows(opened.replays, rows)
+    said = {str(command[0]): clean(*command, code=None) for command in commands(lake)}
+    assert "no version of Lowwater wrote" in said["traces"].err and said["traces"].code == 1
+    assert all(each.err.count("error:") <= 1 and len(each.err) < 3000 for each in said.values()), said
+    assert all(status < 500 or status == 503 for status in pages(lake).values())
+
+
+@pytest.mark.parametrize("name", ["../x", "a/../../x", "/x", "s3://b/x", "file:x", "..%2Fx", "a\\x", "a\0x", "%2Fx"])
+def test_names_in_the_log_of_a_table_in_a_store_are_below_it(name: str) -> None:
+    """A store has no links, but keys are made of what the log says."""
+    require_names(parse("s3://bucket/lake/tables/flows"), ["_hour=1/a.parquet", "a%20b=c%3A/part-1.parquet", "..a/b"])
+    with pytest.raises(LakeError, match="outside of the table"):
+        require_names(parse("s3://bucket/lake/tables/flows"), [name])
 
 
 def test_a_lake_below_links_and_with_links_inside_is_as_good_as_any(lake: Path) -> None:

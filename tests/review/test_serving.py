@@ -16,9 +16,10 @@ import pytest
 from lowwater_review import Board
 from lowwater_review.app import create
 from lowwater_review.login import GUESSING, IDLE, LASTS, Door, Sessions
-from lowwater_review.serving import Access, access, guarded, is_loopback
+from lowwater_review.serving import Access, access, guarded
 
 from lowwater.errors import LowwaterError
+from lowwater.hosts import is_loopback
 from tests.replay.support import ROOT
 from tests.review.asgi import ask, request
 from tests.review.ledgers import make

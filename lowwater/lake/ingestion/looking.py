@@ -7,7 +7,6 @@ file falls. A file is opened only where its name, size and last write say that i
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -28,6 +27,7 @@ from lowwater.capture.tables.reader import TableOptions
 from lowwater.capture.tables.sniffing.logs import sniff_log
 from lowwater.catalog.logs import LOG_KINDS
 from lowwater.config import Config
+from lowwater.documents import stored_object
 from lowwater.errors import CaptureError, LakeError, LowwaterError
 from lowwater.instants import SECOND
 from lowwater.lake.files.rotation import declared_coverage, files_of
@@ -328,7 +328,7 @@ class _Look:
             *(captures.values(name) for name in (*names, *facts)), strict=True
         ):
             places = {path: CopiedFile(sha256 or capture, size, at)}
-            places |= {other: CopiedFile(*copy) for other, copy in json.loads(copies or "{}").items()}
+            places |= {other: CopiedFile(*copy) for other, copy in stored_object(copies or "{}").items()}
             for place, copy in places.items():
                 taken = _Taken(family, copy.bytes, copy.seen_at, capture, bool(growing))
                 self._taken.setdefault(key_of(self._lake, place), []).append(taken)

@@ -5,7 +5,6 @@ Written by ingest; read by coverage, the digest, the packet reader and status.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -18,6 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lowwater.config import Link
+from lowwater.documents import stored_object, stored_pair
 from lowwater.instants import SECOND
 from lowwater.lake.datasets import pads
 from lowwater.lake.layout import CAPTURES, MALFORMED, Lake
@@ -123,24 +123,24 @@ class Capture:
     @property
     def copied_to(self) -> dict[str, CopiedFile]:
         """Other files with the same records that lay beside it, by path."""
-        return {path: CopiedFile(*facts) for path, facts in json.loads(self.copies or "{}").items()}
+        return {path: CopiedFile(*facts) for path, facts in stored_object(self.copies or "{}").items()}
 
     @property
     def left_out_counts(self) -> dict[str, int]:
         """In the log of a tool, the number of the records of each other type."""
-        counts: dict[str, int] = json.loads(self.left_out or "{}")
+        counts: dict[str, int] = stored_object(self.left_out or "{}")
         return counts
 
     @property
     def absent_fields(self) -> list[str]:
         """Fields of the protocol that the file lacks, where it has columns that no field reads."""
-        fields: list[str] = json.loads(self.absent or "[[], []]")[0]
+        fields: list[str] = stored_pair(self.absent or "[[], []]")[0]
         return fields
 
     @property
     def unknown_columns(self) -> list[str]:
         """Columns of the file that no field reads, where it lacks fields."""
-        columns: list[str] = json.loads(self.absent or "[[], []]")[1]
+        columns: list[str] = stored_pair(self.absent or "[[], []]")[1]
         return columns
 
     @property

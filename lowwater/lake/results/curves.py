@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from lowwater.errors import LakeError
 from lowwater.instants import HOUR, SECOND
 from lowwater.lake.results.exploring import LAST, ResultTable, Wish
 
@@ -84,9 +85,11 @@ def curves(table: ResultTable, wish: Wish, number: str, key: str, most: int = 6,
     Raises:
         LakeError: a filter or a column is wrong, or the table cannot be read.
     """
-    for name in (number, key):
-        if name:
-            table.require(name)
+    if key:
+        table.require(key)
+    kind = table.require(number) if number else pa.int64()
+    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+        raise LakeError(f"query {table.query}: values of column {number!r} cannot be added", f"its type is {kind}")
     step = part_length(wish.end - wish.start, grain)
     begin = wish.start // step * step
     sums = _Sums(-(-(wish.end - begin) // step))

@@ -36,6 +36,8 @@ LAST = "_last"
 DEEPEST = 10_000
 """Last row that can be paged to; more rows are downloaded or filtered."""
 BATCH = 65_536
+LATEST = (1 << 63) - 1
+"""Last instant that a column holds, ns since the epoch."""
 _HOUR = "partition._hour"
 _PLACE = "0"
 """Name of a column that no query has."""
@@ -334,7 +336,7 @@ class ResultTable:
             return pc.match_substring(field.cast(pa.string()), asked.value, ignore_case=True)
         if asked.operator not in OPERATORS:
             raise LakeError(f"there is no comparison {asked.operator!r}", f"there are: {', '.join(OPERATORS)}")
-        value = pa.scalar(_value(asked, kind), kind)
+        value = _value(asked, kind)
         if asked.operator in ("=", "!="):
             return field == value if asked.operator == "=" else field != value
         return {"<": field < value, "<=": field <= value, ">": field > value, ">=": field >= value}[asked.operator]
@@ -418,18 +420,19 @@ def _before(rows: pa.Table, first: tuple[str, str, str], best: pa.Table) -> pa.T
     return rows.filter(compare(rows.column(name), bound))
 
 
-def _value(asked: Filter, kind: pa.DataType) -> Any:
+def _value(asked: Filter, kind: pa.DataType) -> pa.Scalar:
     text = asked.value.strip()
+    value: object = text
     try:
         if pa.types.is_boolean(kind):
-            return {"true": True, "false": False}[text.lower()]
-        if pa.types.is_integer(kind):
-            return int(text)
-        if pa.types.is_floating(kind):
-            return float(text)
-        return text
-    except (ValueError, KeyError):
-        raise LakeError(f"{asked.value!r} is no value of column {asked.column!r}", f"its type is {kind}") from None
+            value = {"true": True, "false": False}[text.lower()]
+        elif pa.types.is_integer(kind):
+            value = int(text)
+        elif pa.types.is_floating(kind):
+            value = float(text)
+        return pa.scalar(value, kind)
+    except (ValueError, KeyError, OverflowError, TypeError):  # Arrow's own errors are among them
+        raise LakeError(f"{asked.value[:60]!r} is no value of column {asked.column!r}", f"its type is {kind}") from None
 
 
 def instant_of(text: str, name: str) -> int:
@@ -439,6 +442,9 @@ def instant_of(text: str, name: str) -> int:
         LakeError: it is no instant.
     """
     try:
-        return parse_instant(text)
+        instant = parse_instant(text)
+        if instant > LATEST:
+            raise ValueError(f"{text!r} is after {format_instant(LATEST)}")
+        return instant
     except ValueError as error:
         raise LakeError(f"{name}: {error}", f"write for example {format_instant(0)}") from None

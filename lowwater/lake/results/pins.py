@@ -8,12 +8,14 @@ unfinished, since its process died, the pins stay where they were.
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 
+from lowwater.documents import LARGEST_STATE, json_value
 from lowwater.errors import BusyError, LakeError
 from lowwater.lake.layout import Lake
 from lowwater.lake.locks import hold
@@ -27,6 +29,10 @@ WAIT = 600.0
 
 VERSION = 1
 """Version of the format of the file."""
+
+
+_WAITING = re.compile(r"\.json\.[0-9]+$")
+"""Ends the name of a file that is being written."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +71,7 @@ def pinned(lake: Lake, query_set: str) -> Pins | None:
     """
     file = pins_file(lake, query_set)
     try:
-        values = json.loads(paths.read(file))
+        values = json_value(paths.read(file, LARGEST_STATE))
         tables = {str(name): int(version) for name, version in values["tables"].items()}
         unfinished = tuple((int(start), int(end)) for start, end in values["unfinished"])
         return Pins(str(values["query_set"]), tables, unfinished, int(values["at"]))
@@ -78,9 +84,17 @@ def pinned(lake: Lake, query_set: str) -> Pins | None:
 
 
 def all_pins(lake: Lake) -> list[Pins]:
-    """Reads the pins of every query set of a lake."""
-    names = [path.name.removesuffix(".json") for path in paths.children(lake.root / "pins") if path.suffix == ".json"]
-    return [pins for name in sorted(names) if (pins := pinned(lake, name)) is not None]
+    """Reads the pins of every query set of a lake.
+
+    Raises:
+        LakeError: a file cannot be read, or something else lies between them.
+    """
+    files = [path for path in paths.children(lake.root / "pins") if not _WAITING.search(path.name)]
+    for path in files:
+        if path.suffix != ".json" or not paths.has_file(path):
+            raise LakeError(f"{path}: is no file of pins", "remove it: there is one file NAME.json for each query set")
+    names = sorted(path.name.removesuffix(".json") for path in files)
+    return [pins for name in names if (pins := pinned(lake, name)) is not None]
 
 
 @contextmanager

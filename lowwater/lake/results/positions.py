@@ -13,6 +13,7 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path, PurePath
 
+from lowwater.documents import LARGEST_STATE, json_value
 from lowwater.errors import BusyError, LakeError
 from lowwater.lake.layout import Lake
 from lowwater.lake.locks import hold
@@ -59,7 +60,7 @@ class Position:
             LakeError: it is no position.
         """
         try:
-            values = json.loads(text)
+            values = json_value(text)
             within, since = values["within"], values["since"]
             return Position(
                 str(values["table"]),
@@ -105,7 +106,7 @@ class Keeper:
         try:
             text = paths.read(self.place).decode()
             if self.place == self.consumer:
-                text = json.dumps(json.loads(text)["position"])
+                text = json.dumps(json_value(text)["position"])
         except FileNotFoundError:
             return None
         except (OSError, ValueError, KeyError, TypeError) as error:
@@ -132,7 +133,7 @@ class Keeper:
             if self.place is not None and self.place != self.consumer:
                 _write_whole(Path(self.place), position + "\n")
             if self.consumer is not None:
-                entry = {"name": self.name, "stream": self.stream, "position": json.loads(position)}
+                entry = {"name": self.name, "stream": self.stream, "position": json_value(position)}
                 entry |= {"version": version, "until": end, "seen": time.time_ns()}
                 paths.write(self.consumer, json.dumps(entry).encode())
         except LostError:
@@ -214,7 +215,7 @@ def consumers_of(lake: Lake, stream: str) -> list[Consumer]:
     consumers = []
     for path in paths.children(consumers_folder(lake, stream)):
         try:
-            entry = json.loads(paths.read(path))
+            entry = json_value(paths.read(path, LARGEST_STATE))
             values = int(entry["version"]), int(entry["until"]), int(entry["seen"])
             consumers.append(Consumer(path.name.removesuffix(".json"), *values))
         except (OSError, ValueError, KeyError, TypeError):

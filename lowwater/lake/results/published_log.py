@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
+from lowwater.documents import json_value
 from lowwater.errors import LakeError
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.runs import FAILED, PUBLISH, read_replays
@@ -64,7 +65,7 @@ class Publication:
     @staticmethod
     def parse(text: str) -> Publication:
         """Reads a note."""
-        values = json.loads(text)
+        values = json_value(text)
         ranges = tuple((int(first), int(last)) for first, last in values["ranges"])
         promise = {str(name): int(bound) for name, bound in values["promise"].items()}
         return Publication(
@@ -167,7 +168,7 @@ def read_entry(path: PurePath, version: int) -> LogEntry | None:
     """
     file = path / "_delta_log" / f"{version:020d}.json"
     try:
-        actions = [json.loads(line) for line in paths.read(file).splitlines() if line.strip()]
+        actions = [json_value(line) for line in paths.read(file).splitlines() if line.strip()]
         return _entry(version, actions)
     except FileNotFoundError:
         return None

@@ -6,13 +6,13 @@ It reads the ledgers and plans the queries, but runs nothing. `lowwater plan` sh
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 
 from lowwater.config import FILE_NAME, load_config
+from lowwater.documents import stored_object
 from lowwater.errors import ConfigError, LowwaterError
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.interval_states import HALF, MISSING, NOTHING_MISSING, STALE, StatusRow, gravest, set_status
@@ -240,7 +240,7 @@ def outdated_audits(job: Job, selection: DueSelection) -> list[tuple[int, int]]:
     }
     intervals = set()
     for (start, end, query), row in newest.items():
-        before = json.loads(row.accounting).get("suite", "")
+        before = stored_object(row.accounting).get("suite", "")
         if (
             query
             and row.state != FAILED

@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
+from lowwater.documents import stored_object
 from lowwater.lake.ledgers.captures import Capture, Captures
 from lowwater.lake.ledgers.runs import FAILED, ReplayRow
 from lowwater.lake.packets import PacketFiles
@@ -97,7 +97,7 @@ def estimate(job: Job, captures: Mapping[str, Sequence[Capture]], replays: Itera
     for row in replays:
         if row.state != FAILED:
             spent = seconds.setdefault((row.interval_start, row.interval_end), {})
-            spent[row.stage] = float(json.loads(row.timings).get(row.stage, spent.get(row.stage, 0.0)))
+            spent[row.stage] = float(stored_object(row.timings).get(row.stage, spent.get(row.stage, 0.0)))
     newest, files, sizes = list(seconds.items())[-NEWEST:], PacketFiles.of(job.lake), _stored_bytes(job)
     runs, stored = [], []
     for interval, spent in newest:

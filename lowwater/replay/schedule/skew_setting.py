@@ -6,13 +6,13 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterable
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
 from lowwater.config import FILE_NAME, load_config, section_of
+from lowwater.documents import toml_table
 from lowwater.errors import ConfigError
 from lowwater.instants import format_duration
 from lowwater.lake.ledgers.interval_states import STALE
@@ -129,7 +129,7 @@ def with_skew(text: str, link: str, bound: int, where: str) -> str:
     elif header is not None:
         lines[header] = lines[header].rstrip("\n") + "\n"
         lines.insert(header + 1, f"skew = {value}\n")
-    changed, expected = "".join(lines), deepcopy(tomllib.loads(text))
+    changed, expected = "".join(lines), deepcopy(toml_table(text))
     expected.get("links", {}).get(link, {})["skew"] = value.strip('"')
     if header is None or _parsed(changed) != expected:
         raise ConfigError(
@@ -141,8 +141,8 @@ def with_skew(text: str, link: str, bound: int, where: str) -> str:
 
 def _parsed(text: str) -> dict[str, object] | None:
     try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError:
+        return toml_table(text)
+    except ValueError:
         return None
 
 

@@ -5,17 +5,19 @@ Uses the official client, of the extra `metrics`. Reading the lake changes nothi
 
 from __future__ import annotations
 
-import json
+import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
 
+from lowwater.documents import stored_object
 from lowwater.errors import LakeError, LowwaterError
+from lowwater.hosts import is_known, known_names
 from lowwater.instants import SECOND
 from lowwater.lake.layout import OUTCOMES, Lake, open_lake
 from lowwater.lake.ledgers.captures import ingested_links, read_captures
@@ -41,6 +43,9 @@ from lowwater.terminal import say
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
     from prometheus_client.core import GaugeMetricFamily
+
+PATIENCE = 10.0
+"""Seconds after which a client that says nothing is left."""
 
 Sample = tuple[str, tuple[str, ...], float]
 """Name of a metric, values of its labels, value."""
@@ -185,11 +190,11 @@ def _runs(replays: list[ReplayRow]) -> Iterator[Sample]:
     for row in replays:
         newest[row.query_set, row.interval_start, row.interval_end] = row
         finished[row.query_set] = max(row.finished_at, finished.get(row.query_set, 0))
-        seconds = json.loads(row.timings).get(row.stage)
+        seconds = stored_object(row.timings).get(row.stage)
         if seconds is not None:
             stages[row.query_set, row.stage] = row.finished_at, seconds
         if row.stage in (LOW, HIGH) and row.state != FAILED:
-            account = json.loads(row.accounting)
+            account = stored_object(row.accounting)
             lost[row.query_set, row.stage] = len(account.get("lost", ()))
             if "tasks" in account:
                 spread[row.query_set] = sum(task["tries"] > 1 for task in account["tasks"])
@@ -277,6 +282,20 @@ def write_textfile(root: PurePath, queries: Path, path: Path) -> None:
         raise LakeError(f"{path}: cannot be written: {error.strerror}", "name a folder that you may write") from None
 
 
+def _asked_by_name(app: Callable[..., Any], names: frozenset[str] | None) -> Callable[..., Any]:
+    """Returns an application that answers to its own names only, and reads the lake for one request at a time."""
+    turn = threading.Lock()
+
+    def answer(environ: Mapping[str, Any], start_response: Callable[..., Any]) -> Any:
+        if not is_known(environ.get("HTTP_HOST", ""), names):
+            start_response("421 Misdirected Request", [("Content-Type", "text/plain")])
+            return [b"This server has another name.\n"]
+        with turn:
+            return app(environ, start_response)
+
+    return answer
+
+
 @contextmanager
 def serving(root: PurePath, queries: Path, host: str, port: int) -> Iterator[int]:
     """Serves the metrics at `/metrics`; each request reads the lake. Yields the port.
@@ -298,6 +317,10 @@ def serving(root: PurePath, queries: Path, host: str, port: int) -> Iterator[int
         raise LakeError(
             f"{host}:{port}: cannot listen: {error.strerror}", "name another port, or end the process that has it"
         ) from None
+    app: Any = server.get_app()
+    handler: Any = server.RequestHandlerClass
+    server.set_app(_asked_by_name(app, known_names(host)))
+    server.RequestHandlerClass = type("Handler", (handler,), {"timeout": PATIENCE})
     try:
         yield int(server.server_address[1])
     finally:

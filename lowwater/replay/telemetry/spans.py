@@ -6,13 +6,13 @@ Read from the ledgers after the run, so that a run is not slowed down by a colle
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
+from lowwater.documents import stored_object
 from lowwater.instants import SECOND, format_instant
 from lowwater.lake.layout import OUTCOMES, Lake
 from lowwater.lake.ledgers.runs import AUDIT, FAILED, HIGH, LOW, PUBLISH, ReplayRow, read_heartbeats, read_replays
@@ -134,7 +134,7 @@ class _Maker:
     def stage(self, stage: str, rows: Sequence[ReplayRow]) -> Span:
         """Makes the span of a stage from its rows; a stage that failed before it was timed has no length."""
         end = max(row.finished_at for row in rows)
-        seconds = max(json.loads(row.timings).get(stage, 0.0) for row in rows)
+        seconds = max(stored_object(row.timings).get(stage, 0.0) for row in rows)
         failed = next((row for row in rows if row.state == FAILED), None)
         counted = [row.rows for row in rows if row.rows is not None]
         attributes: dict[str, Value] = {"stage": stage, "state": rows[-1].state}
@@ -174,7 +174,7 @@ def _lftas(lake: Lake, run: RunRows, maker: _Maker, stage: Span) -> Iterator[Spa
 
 def _query(row: ReplayRow, maker: _Maker, stage: Span) -> Iterator[Span]:
     """Yields the span of a query in the high stage, and its operators below it."""
-    account = json.loads(row.accounting)
+    account = stored_object(row.accounting)
     length = round(float(account.get("seconds", 0.0)) * SECOND)
     bounds = max(stage.start, row.finished_at - length), row.finished_at
     facts: dict[str, Value] = {"query": row.query, "rows": row.rows or 0}

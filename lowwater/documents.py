@@ -1,0 +1,100 @@
+"""JSON and TOML that somebody else may have written: what costs too much to read is refused, with a ValueError.
+
+Below every stage, like `errors`. Parsers follow nesting by recursion, and the one of TOML takes the square of the parts
+of a dotted key.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from typing import Any
+
+from lowwater.errors import LakeError
+
+LARGEST_SETTINGS = 1 << 20
+"""Most bytes of a settings file."""
+LARGEST_STATE = 1 << 24
+"""Most bytes of a small file of a lake, such as pins and positions."""
+DEEPEST_KEY = 64
+"""Most parts of a dotted key."""
+
+LISTS = ("operators", "tasks", "lost")
+"""Lists of objects in the account of a stage."""
+FORMS: dict[str, type] = {"inputs": dict, **dict.fromkeys(LISTS, list)}
+
+_PART = r"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')"""
+_DEEP_KEY = re.compile(rf"(?<![\w-]){_PART}(?:[ \t]*+\.[ \t]*+{_PART}){{{DEEPEST_KEY},}}")
+
+
+def json_value(text: str | bytes) -> Any:
+    """Parses JSON.
+
+    Raises:
+        ValueError: it is no JSON, or nested too deeply.
+    """
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def toml_table(text: str) -> dict[str, Any]:
+    """Parses TOML.
+
+    Raises:
+        ValueError: it is no TOML, too large, or nested too deeply.
+    """
+    if len(text) > LARGEST_SETTINGS:
+        raise ValueError(f"it has more than {LARGEST_SETTINGS:,} bytes")
+    if found := _DEEP_KEY.search(text):
+        line = text.count("\n", 0, found.start()) + 1
+        raise ValueError(f"a key has more than {DEEPEST_KEY} parts (at line {line})")
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def stored_object(text: str) -> dict[str, Any]:
+    """Parses a JSON object in a column of a ledger.
+
+    Raises:
+        LakeError: it is none, or a value in it has another form than every version of Lowwater gives it.
+    """
+    value = _stored(text)
+    if not isinstance(value, dict) or not all(
+        isinstance(value.get(name, kind()), kind) for name, kind in FORMS.items()
+    ):
+        raise _strange(text)
+    if not all(isinstance(each, dict) for name in LISTS for each in value.get(name, ())):
+        raise _strange(text)
+    return value
+
+
+def stored_pair(text: str) -> tuple[list[str], list[str]]:
+    """Parses two lists of texts in a column of a ledger.
+
+    Raises:
+        LakeError: it is something else.
+    """
+    value = _stored(text)
+    lists = isinstance(value, list) and len(value) == 2 and all(isinstance(each, list) for each in value)
+    if not lists or not all(isinstance(name, str) for each in value for name in each):
+        raise _strange(text)
+    return value[0], value[1]
+
+
+def _stored(text: str) -> Any:
+    try:
+        return json_value(text)
+    except ValueError:
+        raise _strange(text) from None
+
+
+def _strange(text: str) -> LakeError:
+    return LakeError(
+        f"a ledger of the lake holds a text that no version of Lowwater wrote: {text[:60]!a}",
+        "another program wrote it: restore the ledger, or do not use the lake",
+    )

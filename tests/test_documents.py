@@ -1,0 +1,101 @@
+"""Settings and small files of a lake that somebody else wrote: one error that names the file, in time that is short."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lowwater.config import load_config
+from lowwater.documents import DEEPEST_KEY, LARGEST_SETTINGS, stored_object, toml_table
+from lowwater.errors import ConfigError, LakeError, LowwaterError
+from lowwater.lake.layout import open_lake
+from lowwater.lake.results.pins import all_pins, pinned
+from lowwater.lake.results.positions import Position
+from lowwater.lake.results.published_log import read_entry
+from lowwater.storage.leases import Claims
+
+MANY = 50_000
+SETTINGS = {
+    "brackets": "x = " + "[" * MANY,
+    "tables in tables": "x = " + "{a=" * MANY,
+    "a deep key": ".".join("a" * MANY) + " = 1",
+    "a deep key with quotes": " . ".join(["'a'", '"b"'] * MANY) + " = 1",
+    "a deep section": "[" + ".".join("a" * MANY) + "]",
+    "keys": "".join(f"k{at} = 1\n" for at in range(MANY)),
+    "quotes": "\"'" * MANY,
+    "a long word": "a" * (LARGEST_SETTINGS - 1),
+    "a set of links": "[sets]\nlinks = [" + ",".join(f'"k{at}"' for at in range(MANY)) + "]",
+    "bytes": "x" * (LARGEST_SETTINGS + 1),
+}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_settings_of_any_size_and_depth_are_refused_at_once(name: str, tmp_path: Path) -> None:
+    file = tmp_path / "lowwater.toml"
+    file.write_text(SETTINGS[name])
+    before = time.process_time()
+    with pytest.raises(ConfigError, match=r"lowwater\.toml: ") as refused:
+        load_config(tmp_path)
+    assert len(str(refused.value)) < 1000
+    assert time.process_time() - before < 3
+
+
+def test_keys_as_people_write_them_are_read() -> None:
+    deep = ".".join("a" * DEEPEST_KEY)
+    assert toml_table(f"{deep} = 1")["a"]
+    with pytest.raises(ValueError, match="at line 2"):
+        toml_table(f"x = 1\n{deep}.a = 1")
+
+
+DEEP = "[" * MANY
+READERS: dict[str, Callable[[Path, str], object]] = {
+    "pins": lambda root, text: pinned(open_lake(root), "set"),
+    "a commit": lambda root, text: read_entry(root / "tables" / "flows", 3),
+    "a position": lambda root, text: Position.parse(text, "here"),
+    "a ledger": lambda root, text: stored_object(text),
+}
+
+
+@pytest.mark.parametrize("text", [DEEP, '{"a":' * MANY, "9" * MANY, "[]", "null", '"\\ud800"', "{", ""])
+@pytest.mark.parametrize("name", READERS)
+def test_a_small_file_of_a_lake_is_refused_by_name(name: str, text: str, tmp_path: Path) -> None:
+    for place in ("pins/set.json", f"tables/flows/_delta_log/{3:020d}.json"):
+        (tmp_path / place).parent.mkdir(parents=True)
+        (tmp_path / place).write_text(text)
+    if name == "a commit" and not text:
+        return  # a commit without actions
+    with pytest.raises(LowwaterError) as refused:
+        READERS[name](tmp_path, text)
+    assert len(str(refused.value)) < 500 and refused.value.hint
+
+
+@pytest.mark.parametrize("text", [DEEP, "{", "[]", '{"fence":[],"claims":[]}', '{"fence":1,"claims":[[]]}'])
+def test_claims_are_refused_without_recursion(text: str) -> None:
+    with pytest.raises((ValueError, KeyError, TypeError)):
+        Claims.of(text.encode())
+
+
+@pytest.mark.parametrize("kind", ["folder", "link", "other"])
+def test_what_lies_between_pins_is_not_passed_over(kind: str, tmp_path: Path) -> None:
+    lake = open_lake(tmp_path / "lake")
+    pins = tmp_path / "lake" / "pins"
+    pins.mkdir(exist_ok=True)
+    whole = {"version": 1, "query_set": "set", "tables": {}, "unfinished": [], "at": 0}
+    (pins / "set.json").write_text(json.dumps(whole))
+    (pins / "set.json.123").write_text("{")  # being written
+    assert [each.query_set for each in all_pins(lake)] == ["set"]
+    strange = pins / "more.json"
+    if kind == "folder":
+        strange.mkdir()
+        (strange / "set.json").write_text(json.dumps(whole))
+    elif kind == "link":
+        strange.symlink_to(pins / "gone.json")
+    else:
+        strange = pins / "notes.txt"
+        strange.write_text("notes")
+    with pytest.raises(LakeError, match=f"{strange.name}: is no file of pins"):
+        all_pins(lake)
