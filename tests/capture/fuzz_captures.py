@@ -103,7 +103,7 @@ def check_file(data: bytes, path: Path, random: Random) -> str:
     path.write_bytes(data)
     try:
         content = ContentOptions(untimed=random.choice((None, None, -1, fuzz_inputs.START)))
-        reader = read(path, MAX_JUMP, random.choice((24, 100, 4096, 1 << 20)), content=content)
+        reader = read(path, MAX_JUMP, random.choice((24, 100, 4096, 1 << 20)), content=content, identified=True)
         batches = list(reader)
     except CaptureError as error:
         assert str(path) in str(error) and error.hint, f"no file or no hint: {error}"

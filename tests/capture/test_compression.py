@@ -399,7 +399,7 @@ def test_ingest_takes_compressed_captures(tmp_path: Path, name: str) -> None:
         said = lowwater("ingest", "--lake", lake, "--link", "a", path)
         assert said.code == 0 and state in said.out, said.err
     (row,) = read_captures(open_lake(lake), ["a"])["a"]
-    assert (row.packets, row.bytes, row.capture) == (60, len(stored), hashlib.sha256(stored).hexdigest())
+    assert (row.packets, row.bytes, row.file_digest) == (60, len(stored), hashlib.sha256(stored).hexdigest())
     assert row.ended_cleanly and row.covers_to == START + 59 * SECOND
     broken = saved(tmp_path, stored + b"garbage", "two")
     assert lowwater("ingest", "--lake", lake, "--link", "b", broken).code == 0

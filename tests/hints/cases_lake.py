@@ -246,7 +246,18 @@ def _packed(desk: Desk, size: int) -> None:
     path.write_bytes(data)
     digest = hashlib.sha256(data).hexdigest()
     task = PackTask(
-        desk.folder / "packets", "a", 0, path, "x", JUMP, False, ContentOptions(), None, 0, digest, size or len(data)
+        desk.folder / "packets",
+        "a",
+        0,
+        path,
+        "x",
+        JUMP,
+        False,
+        ContentOptions(),
+        None,
+        0,
+        digest,
+        bytes=size or len(data),
     )
     done = pack(task)
     if isinstance(done, FailedTask):
