@@ -40,7 +40,7 @@ FUNCTIONS: dict[str, str] = {
     **dict.fromkeys(("INT", "UINT", "LLONG", "ULLONG"), _CAST),
     "FLOAT": "the float",
     "local_day": "the latest date that has begun in a time zone, in days since 1970-01-01; the clock in seconds,"
-    " or in a unit that is known",
+    " or in a unit that is known; temporal of a temporal clock",
     "non_temporal": "the value, no longer temporal",
     **_MATHS,
     "endian_swap_ui": "the low 32 bits, their bytes reversed",

@@ -310,7 +310,9 @@ def _step_of(call: Call) -> Step | None:
     zone = call.arguments[1]
     if isinstance(zone, Param):
         return Step(call.function.step, param=zone.name, zone="UTC")
-    return Step(call.function.step, zone=zone.value) if isinstance(zone, Const) and zone.value else None
+    if isinstance(zone, Const) and isinstance(zone.value, str):
+        return Step(call.function.step, zone=zone.value)
+    return None
 
 
 def _constant(expr: Expr) -> tuple[int, str] | None:
