@@ -23,6 +23,10 @@ BERLIN = 1_774_652_400  # 2026-03-28 00:00; on the 29th clocks go forward
 SAO_PAULO = 1_518_832_800  # 2018-02-17 00:00; on the 18th 00:00 is set back
 APIA = 1_325_066_400  # 2011-12-28 00:00; the 30th is left out
 DAYS = "SELECT day, count(*) AS packets, min(time) AS since FROM main1.DataProtocol GROUP BY local_day({}) AS day"
+BEFORE = (
+    "SELECT A.day, B.packets FROM d A JOIN d B WHERE A.day = B.day + 1;"
+    " DEFINE { query_name 'd'; visibility 'internal'; } " + DAYS.format("time, 'Europe/Berlin'")
+)
 ROWS = [(20540, 24), (20541, 23), (20542, 24), (20543, 1)]
 
 
@@ -102,14 +106,25 @@ def test_windows_of_local_days(tmp_path: Path, interval: int | None) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("interval", [None, 7 * HOUR])
 def test_each_local_day_beside_the_day_before(tmp_path: Path, interval: int | None) -> None:
+    assert rows(tmp_path, planned(BEFORE), interval=interval) == [(20541, 24), (20542, 23), (20543, 24)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("interval", [None, 5 * HOUR])
+def test_a_date_that_a_zone_leaves_out_is_no_idle_epoch(tmp_path: Path, interval: int | None) -> None:
     query = (
-        "SELECT A.day, B.packets FROM d A JOIN d B WHERE A.day = B.day + 1;"
-        " DEFINE { query_name 'd'; visibility 'internal'; } " + DAYS.format("time, 'Europe/Berlin'")
+        "SELECT day, running_sum(1) AS packets FROM main1.DataProtocol"
+        " GROUP BY local_day(time, 'Pacific/Apia') AS day, srcIP CLOSING_WHEN count(*) = 0"
     )
-    assert rows(tmp_path, planned(query), interval=interval) == [(20541, 24), (20542, 23), (20543, 24)]
+    assert rows(tmp_path, planned(query), APIA, interval) == [(15336, 24), (15337, 48), (15339, 72)]
 
 
 @pytest.mark.spark
-def test_spark_counts_in_local_days(tmp_path: Path, spark: SparkSession) -> None:
-    plan = planned(DAYS.format("time, 'Europe/Berlin'"))
-    assert rows(tmp_path, plan, interval=7 * HOUR, engine="spark", spark=spark) == ROWS
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [(DAYS.format("time, 'Europe/Berlin'"), ROWS), (BEFORE, [(20541, 24), (20542, 23), (20543, 24)])],
+)
+def test_spark_counts_in_local_days(
+    tmp_path: Path, spark: SparkSession, query: str, expected: list[tuple[int, int]]
+) -> None:
+    assert rows(tmp_path, planned(query), interval=7 * HOUR, engine="spark", spark=spark) == expected
