@@ -118,6 +118,7 @@ def test_queries(query: Path, capture: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("no_jvm")
 def test_a_lake(lake: tuple[Path, Path], tmp_path: Path) -> None:
     root, queries = lake
     (queries / "broken.gsql").write_text(f"SELECT nothing FROM main1.UDP WHERE '{HOSTILE}' = len\n")

@@ -31,7 +31,7 @@ from tests.review.asgi import ask
 from tests.review.resultlake import START, make_results
 from tests.review.test_routes import KNOWN
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_jvm")]
 HOUR = format_instant(START)
 
 
@@ -166,9 +166,16 @@ def commands(lake: Path) -> list[list[object]]:
         ["skew", "--lake", lake],
         ["metrics", "--lake", lake, *queries],
         ["export", "--lake", lake, "--link", "main1", "--out", lake.parent / "x.pcap"],
+        ["set-aside", "--lake", lake, "x.pcap", "--reason", "x"],
         ["ingest", "--lake", lake, "--link", "main1", capture],
         ["maintain", "--lake", lake],
     ]
+
+
+DRIVEN = {"plan", "rows", "ingest", "maintain"}
+"""Commands that every case is driven with: they read the log of a table, write, lock and remove."""
+BY_ALL = {"table", "lock of maintenance", "added by a parent", "packets"}
+"""Cases, one of a kind, that every command and page is driven with."""
 
 
 def pages(lake: Path) -> dict[str, int]:
@@ -198,14 +205,16 @@ def test_nothing_outside_of_a_lake_is_touched(name: str, lake: Path) -> None:
     before = state(outside(lake))
     refused = []
     for command in commands(lake):
+        if name not in BY_ALL and command[0] not in DRIVEN:
+            continue
         said = clean(*command, code=None)
         assert said.code in (0, 1, 2, 3), (command, said)
         assert said.code != 0 or not said.err.startswith("error"), (command, said)
         if "leads out of the lake" in said.err or "outside of the table" in said.err or "cannot be a lock" in said.err:
             refused.append(str(command[0]))
             assert said.err.count("error:") <= 1 and "hint:" in said.err, said
-    statuses = pages(lake)
-    assert statuses and all(status < 500 or status == 503 for status in statuses.values()), statuses
+    statuses = pages(lake) if name in BY_ALL else {}
+    assert all(status < 500 or status == 503 for status in statuses.values()), statuses
     assert state(outside(lake)) == before
     assert refused, "no command says what is wrong"
 
