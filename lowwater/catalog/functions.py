@@ -47,6 +47,7 @@ class Function:
             reads the file when it runs: the machine of the planner may not have the file.
         check: checks the value of every constant argument during planning; raises ValueError with the cause.
         monotone: whether the value keeps the order of its only argument, so that it stays temporal.
+        step: the step of `plan.temporal` that it is, from a clock in seconds and the name of a time zone; else empty.
         origin: `built-in`, or the file that declares it.
         batch: computes the values for a list of first arguments, which may be NULL; None if `value` is fast enough.
         limits: the values that constant arguments may have, by position.
@@ -64,6 +65,7 @@ class Function:
     files: tuple[int, ...] = ()
     check: Callable[[Any], None] | None = None
     monotone: bool = False
+    step: str = ""
     origin: str = "built-in"
     batch: Callable[..., list[Any]] | None = None
     limits: Limits = ()

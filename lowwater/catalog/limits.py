@@ -7,8 +7,11 @@ result. Beside the entries of the catalog; the scope checks every constant that 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from difflib import get_close_matches
 from math import inf
 from typing import Any
+
+from lowwater.catalog.localdays import zone_names
 
 
 @dataclass(frozen=True)
@@ -61,5 +64,23 @@ _PERCENT = "write {0}: it is a share, not a percentage"
 FRACTION = Limit("from 0 to 1", 0, 1, hint=_PERCENT)
 SHARE = Limit("above 0 and at most 1", 0, 1, above=True, hint=_PERCENT)
 NOT_EMPTY = Limit("a text that is not empty")
+
+
+class _Zone(Limit):
+    """The names of time zones."""
+
+    def admits(self, value: Any) -> bool:
+        return value is None or value in zone_names()
+
+    def advice(self, value: Any) -> str:
+        last = {name.rpartition("/")[2].lower(): name for name in sorted(zone_names())}
+        known = {name.lower(): name for name in zone_names()}
+        for names, text in ((known, value.lower()), (last, value.replace(" ", "_").lower())):
+            if close := get_close_matches(text, names, 1, 0.75):
+                return f"did you mean {names[close[0]]!r}?"
+        return "write for example 'UTC' or 'Europe/Berlin'"
+
+
+ZONE = _Zone("a time zone of the tz database")
 SHIFT = between(0, 63)
 """Widths of shifts of 64-bit integers (SEMANTICS V2)."""

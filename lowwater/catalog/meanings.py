@@ -39,6 +39,8 @@ FUNCTIONS: dict[str, str] = {
     **dict.fromkeys(("IF", "if_else", *(f"if_else_{kind}" for kind in ("i", "u", "ll", "ul", "f"))), _CHOICE),
     **dict.fromkeys(("INT", "UINT", "LLONG", "ULLONG"), _CAST),
     "FLOAT": "the float",
+    "local_day": "the latest date that has begun in a time zone, in days since 1970-01-01; the clock in seconds,"
+    " or in a unit that is known; temporal of a temporal clock",
     "non_temporal": "the value, no longer temporal",
     **_MATHS,
     "endian_swap_ui": "the low 32 bits, their bytes reversed",

@@ -11,6 +11,9 @@ from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
+from lowwater.catalog.expr import Call, Const, Expr
+from lowwater.catalog.expr import walk as parts_of
+from lowwater.catalog.localdays import local_days
 from lowwater.catalog.protocols import LATER, PROTOCOLS, Protocol
 from lowwater.errors import LowwaterError
 from lowwater.gsql import nodes as syntax
@@ -243,7 +246,7 @@ def _upstream(node: Node, name: str, upstream: Mapping[str, list[str]]) -> list[
 
 
 def _named_inputs(plan: Node, statements: Sequence[syntax.Statement], context: Context) -> list[tuple[str, str]]:
-    """Returns the definitions that a plan depends on, as (label, text): declared protocols and link properties."""
+    """Returns the definitions that a plan depends on, as (label, text): declared protocols, link properties, zones."""
     inputs: dict[tuple[str, str], None] = {}
     reads_properties = any(_has_property(expr) for statement in statements for expr in syntax.expressions_of(statement))
     for source in walk(plan):
@@ -257,7 +260,16 @@ def _named_inputs(plan: Node, statements: Sequence[syntax.Statement], context: C
         for link in sorted(owners) if reads_properties else ():
             for word, value in sorted(context.links.properties.get(link, {}).items()):
                 inputs[f"property {word} of link {link}", f"property {link} {word} = {value!r}"] = None
+    for zone in sorted({zone for node in walk(plan) for expr in node.exprs() for zone in _zones(expr)}):
+        inputs[f"days of {zone}", f"days of {zone} {local_days(zone).digest}"] = None
     return list(inputs)
+
+
+def _zones(expr: Expr) -> list[str]:
+    """Returns the time zones whose days an expression computes."""
+    steps = [part for part in parts_of(expr) if isinstance(part, Call) and part.function.step]
+    zones = [step.arguments[1] for step in steps]
+    return [zone.value for zone in zones if isinstance(zone, Const) and isinstance(zone.value, str)]
 
 
 def _protocol_text(protocol: Protocol) -> str:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from math import gcd
 
 from lowwater.catalog.expr import Binary, Call, Column, Const, Expr, Param, Type, Unary
+from lowwater.catalog.localdays import LocalDays, local_days
 
 END_OF_TIME = 1 << 62
 """First timestamp (ns) out of range (SEMANTICS T3); a link that has ended promises it."""
@@ -26,15 +27,22 @@ class Step:
     """One step of a component.
 
     Attributes:
-        op: `add` c, `mul` c > 0, `div` c > 0 (truncating toward zero, V2), or `neg`.
+        op: `add` c, `mul` c > 0, `div` c > 0 (truncating toward zero, V2), `neg`, or `day`: seconds to local days.
         by: the constant c.
         param: the parameter whose value c will be; empty if c is known. Such a step shows only the direction: no
             instant can be computed, and the plan cannot run.
+        zone: the time zone of a `day`.
     """
 
     op: str
     by: int = 0
     param: str = ""
+    zone: str = ""
+
+    @property
+    def days(self) -> LocalDays:
+        """The calendar of a `day`."""
+        return local_days(self.zone)
 
     def __call__(self, value: int) -> int:
         if self.op == "add":
@@ -43,7 +51,7 @@ class Step:
             return value * self.by
         if self.op == "div":
             return value // self.by if value >= 0 else -(-value // self.by)
-        return -value
+        return self.days.value(value) if self.op == "day" else -value
 
     def largest(self, value: int) -> int:
         """Returns the largest x whose image is at most `value`; for increasing steps only."""
@@ -51,6 +59,8 @@ class Step:
             return value - self.by
         if self.op == "mul":
             return value // self.by
+        if self.op == "day":
+            return self.days.last(value)
         return value * self.by + (self.by - 1 if value >= 0 else 0)
 
     def smallest(self, value: int) -> int:
@@ -59,6 +69,8 @@ class Step:
             return value - self.by
         if self.op == "mul":
             return -(-value // self.by)
+        if self.op == "day":
+            return self.days.first(value)
         return value * self.by - (self.by - 1 if value <= 0 else 0)
 
 
@@ -224,6 +236,8 @@ def _grain(steps: Component) -> int:
             jump //= step.by
         elif step.op == "div":
             return clock
+        elif step.op == "day":
+            return clock * (step.days.grain // jump) if step.days.grain % jump == 0 else clock
     return clock
 
 
@@ -240,7 +254,9 @@ def infer(expr: Expr, columns: dict[str, Temporal]) -> Temporal | None:
     if isinstance(expr, Column):
         return columns.get(expr.name)
     if isinstance(expr, Call):
-        return infer(expr.arguments[0], columns) if _is_cast(expr) else None
+        step = _step_of(expr)
+        inner = infer(expr.arguments[0], columns) if step or _is_cast(expr) else None
+        return inner.then(step) if inner and step else inner
     if isinstance(expr, Unary) and expr.op == "-":
         inner = infer(expr.operand, columns)
         return inner.then(Step("neg")) if inner else None
@@ -285,6 +301,18 @@ def _is_cast(call: Call) -> bool:
         and function.origin == "built-in"
         and function.parameters == (function.returns,) == (Type.INT,)
     )
+
+
+def _step_of(call: Call) -> Step | None:
+    """Returns the step of a function of the clock and a time zone. A parameter without a value counts as UTC."""
+    if not call.function.step:
+        return None
+    zone = call.arguments[1]
+    if isinstance(zone, Param):
+        return Step(call.function.step, param=zone.name, zone="UTC")
+    if isinstance(zone, Const) and isinstance(zone.value, str):
+        return Step(call.function.step, zone=zone.value)
+    return None
 
 
 def _constant(expr: Expr) -> tuple[int, str] | None:

@@ -11,9 +11,11 @@ import shutil
 import subprocess
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
+from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -238,6 +240,15 @@ def shares(packets: list[Packet]) -> Iterable[tuple[Any, ...]]:
         yield epoch * 60, source, port, size, size * 100 // hosts[epoch, source]
 
 
+def days(packets: list[Packet]) -> Iterable[tuple[Any, ...]]:
+    berlin = ZoneInfo("Europe/Berlin")
+    dates = grouped(
+        (each for each in packets if each.src), lambda each: datetime.fromtimestamp(each.stamp // SECOND, berlin).date()
+    )
+    for day, group in dates.items():
+        yield (day - date(1970, 1, 1)).days, len(group), sum(each.len for each in group)
+
+
 def round_trips(packets: list[Packet]) -> Iterable[tuple[Any, ...]]:
     syns = [each for each in of_tcp(packets) if each.flags & SYN and not each.flags & ACK]
     answers = grouped(
@@ -293,6 +304,7 @@ ORACLES: dict[str, Oracle] = {
     "drift": drift,
     "talkers": talkers,
     "shares": shares,
+    "days": days,
     "scans": scans,
     "round_trips": round_trips,
     "repeated": repeated,

@@ -233,6 +233,18 @@ MORE = [
     ),
     case("plan_duration_of_len", WHERE.format("len > 5 s"), "as a number in the unit of len", WHERE.format("len > 5")),
     case(
+        "plan_local_day_of_hours",
+        "SELECT len, local_day(time/3600, 'Europe/Berlin') AS day FROM TCP",
+        "write the time itself, such as time",
+        "SELECT len, local_day(time, 'Europe/Berlin') AS day FROM TCP",
+    ),
+    case(
+        "plan_local_day_of_no_zone",
+        "SELECT len, local_day(time, 'berlin') AS day FROM TCP",
+        "did you mean 'Europe/Berlin'?",
+        "SELECT len, local_day(time, 'Europe/Berlin') AS day FROM TCP",
+    ),
+    case(
         "plan_duration_fine",
         WHERE.format("time > 100 ms"),
         "timestamp_us and timestamp_ms",

@@ -8,7 +8,7 @@ import pytest
 
 from lowwater.catalog.expr import Type
 from lowwater.catalog.functions import AggregateFunction, Function, StateFunction
-from lowwater.catalog.limits import FRACTION, NOT_EMPTY, SHARE, Limit, at_least, between
+from lowwater.catalog.limits import FRACTION, NOT_EMPTY, SHARE, ZONE, Limit, at_least, between
 from lowwater.errors import QueryError
 from lowwater.plan.context import Context, Links
 from lowwater.plan.queryset import Plan, plan_texts
@@ -51,7 +51,7 @@ def query(one: Function | AggregateFunction | StateFunction, at: int, value: str
 
 def beyond(limit: Limit) -> list[str]:
     """Texts of values that a limit does not admit."""
-    if limit is NOT_EMPTY:
+    if limit in (NOT_EMPTY, ZONE):
         return ["''"]
     values: list[float] = [limit.least if limit.above else limit.least - 1]
     values += [limit.most + 1] if limit.most < 1 << 62 else []
@@ -106,6 +106,7 @@ def test_limits_admit_their_ends() -> None:
         between(0, 63): ([0, 63], [-1, 64]),
         at_least(1): ([1, 1 << 62], [0]),
         NOT_EMPTY: (["a"], [""]),
+        ZONE: (["UTC", "Europe/Berlin", None], ["", "Europe", "europe/berlin", "../UTC", "localtime", "a\0"]),
     }
     for limit, (within, outside) in values.items():
         assert all(map(limit.admits, within)) and not any(map(limit.admits, outside))

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lowwater.catalog.expr import Binary, Column, Const, Expr, Type, Unary
-from lowwater.plan.temporal import CLOCK, END_OF_TIME, Step, Temporal, infer
+from lowwater.catalog.localdays import local_days
+from lowwater.high.slices import instants
+from lowwater.plan.context import Links
+from lowwater.plan.queryset import plan_texts
+from lowwater.plan.temporal import CLOCK, END_OF_TIME, Step, Temporal, granularity, grid, infer
 
 T = Column(Type.INT, "t")
 STEPS = st.one_of(
@@ -59,6 +64,33 @@ def test_truncation_toward_zero_is_kept_around_zero() -> None:
     shifted = CLOCK.then(Step("add", -25), Step("div", 10))
     assert [shifted.promise(t) for t in (0, 15, 16, 34, 35)] == [-2, -1, 0, 0, 1]
     assert (shifted.first(0), shifted.last(0)) == (16, 34)
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "America/Sao_Paulo", "Pacific/Apia", "America/St_Johns"])
+@pytest.mark.parametrize("more", [(), (Step("add", 3), Step("div", 7)), (Step("neg"),)])
+def test_local_days_end_where_the_next_begins(zone: str, more: tuple[Step, ...]) -> None:
+    days = CLOCK.then(Step("div", 10**9), Step("day", zone=zone), *more)
+    for instant in range(1_262_304_000 * 10**9, 1_325_376_000 * 10**9, 613_777 * 10**9 + 1):  # 2010 and 2011
+        value = days.promise(instant)
+        first, last = days.first(value), days.last(value)
+        assert first <= instant <= last
+        assert days.promise(first) == value == days.promise(last)
+        assert days.promise(first - 1) != value != days.promise(last + 1)
+    assert all(days.first(days.promise(at)) % grid([days]) == 0 for at in (10**18, 2 * 10**18))
+    values = np.array([days.promise(day * 86_400 * 10**9) for day in range(14_000, 16_000)])
+    assert instants.last(days, values).tolist() == [days.last(value) for value in values.tolist()]
+    assert instants.first(days, values).tolist() == [days.first(value) for value in values.tolist()]
+    assert days.fits() and granularity([days]) == 1800 * 10**9 * (2 if "Johns" not in zone else 1)
+
+
+def test_days_of_a_zone_are_an_input() -> None:
+    query = "SELECT day, count(*) AS n FROM main1.TCP GROUP BY local_day(time, {}) AS day"
+    (berlin,) = plan_texts([("q.gsql", query.format("'Europe/Berlin'"))], Links()).queries
+    assert f"days of Europe/Berlin {local_days('Europe/Berlin').digest}" in berlin.text
+    (unknown,) = plan_texts([("q.gsql", "PARAM { z string; } " + query.format("$z"))], Links()).queries
+    assert "days of" not in unknown.text and unknown.logical.fields[0].temporal
+    (never,) = plan_texts([("q.gsql", "SELECT time, local_day(time, NULL) AS day FROM main1.TCP")], Links()).queries
+    assert never.logical.fields[1].temporal is None
 
 
 def _binary(op: str, left: Expr, right: Expr) -> Binary:

@@ -9,6 +9,7 @@ from lowwater.catalog import native
 from lowwater.catalog.builtin import (
     addresses,
     averages,
+    calendar,
     distinct,
     flows,
     heavy,
@@ -23,7 +24,14 @@ from lowwater.catalog.builtin import (
 from lowwater.catalog.functions import Catalog
 
 CATALOG = Catalog(
-    functions=(*numbers.FUNCTIONS, *strings.FUNCTIONS, *regexes.FUNCTIONS, *addresses.FUNCTIONS, *flows.FUNCTIONS),
+    functions=(
+        *numbers.FUNCTIONS,
+        *calendar.FUNCTIONS,
+        *strings.FUNCTIONS,
+        *regexes.FUNCTIONS,
+        *addresses.FUNCTIONS,
+        *flows.FUNCTIONS,
+    ),
     aggregates=(
         *native.AGGREGATES,
         *averages.AGGREGATES,

@@ -105,6 +105,8 @@ def _bound(steps: Component, values: Integers, at_most: bool) -> Integers:
             values = values - step.by
         elif step.op == "mul":
             values = values // step.by if at_most else -(-values // step.by)
+        elif step.op == "day":
+            values = step.days.lasts(values) if at_most else step.days.firsts(values)
         elif at_most:
             values = values * step.by + np.where(values >= 0, step.by - 1, 0)
         else:

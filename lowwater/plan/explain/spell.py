@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from functools import reduce
 
-from lowwater.catalog.expr import Binary, Column, Const, Expr, Param, Type, Unary, walk, with_children
+from lowwater.catalog.builtin.calendar import LOCAL_DAY
+from lowwater.catalog.expr import Binary, Call, Column, Const, Expr, Param, Type, Unary, walk, with_children
 from lowwater.catalog.protocols import ALIASES, PROTOCOLS
 from lowwater.gsql.printer import print_expression
 from lowwater.plan.explain.syntax import expression
@@ -65,6 +66,9 @@ def steps(time: Temporal) -> tuple[str, ...]:
 def _step(value: Expr, step: Step) -> Expr:
     if step.op == "neg":
         return Unary(Type.INT, "-", value)
+    if step.op == "day":
+        zone = Param(Type.STRING, step.param) if step.param else Const(Type.STRING, step.zone)
+        return Call(Type.INT, LOCAL_DAY, (value, zone))
     op = {"add": "-" if step.by < 0 else "+", "mul": "*", "div": "/"}[step.op]
     constant = Param(Type.INT, step.param) if step.param else Const(Type.INT, abs(step.by))
     return Binary(Type.INT, op, value, constant)

@@ -23,6 +23,7 @@ Units = Mapping[str, Fraction]
 BRIEF = 1_000_000
 """Length in ns; a query gets a note on a shorter length written as a plain number, probably a mistake."""
 
+_SECOND = Fraction(10**9)
 _BESIDE = (*COMPARISON, "+", "-", "%")
 _FIT = f"write a shorter one: the largest number is {(1 << 63) - 1}"
 _HINT = "write it beside a column of time, such as timestamp + 5 s, or write a plain number"
@@ -34,6 +35,8 @@ def unit_of(time: Temporal) -> Fraction | None:
     for steps in time.components:
         unit = Fraction(1)
         for step in steps:
+            if step.op == "day":
+                return None
             if step.op in ("div", "mul"):
                 if step.param or not step.by:
                     return None
@@ -148,6 +151,28 @@ def counted(node: syntax.Expression, beside: syntax.Expression, unit: Fraction |
     if abs(value) >= 1 << 63:
         raise text.error(place_of(node), f"{written} does not fit a 64-bit integer of {named(unit)}", _FIT)
     return Const(Type.INT, int(value))
+
+
+def in_seconds(expr: Expr, units: Units, node: syntax.Expression, text: Text) -> Expr:
+    """Converts a time to seconds if its unit is known.
+
+    Args:
+        expr: the bound expression.
+        units: the units of the columns.
+        node: the expression as written.
+        text: the file that holds the statement, for messages.
+
+    Raises:
+        QueryError: it counts something else than seconds or parts of them.
+    """
+    unit = unit_in(expr, units)
+    if unit in (None, _SECOND):
+        return expr
+    per_second = _SECOND / unit
+    if per_second.denominator != 1:
+        message = f"{print_expression(node)} counts {named(unit)}, which are no instants of seconds"
+        raise text.error(place_of(node), message, "write the time itself, such as time, which counts seconds")
+    return Binary(Type.INT, "/", expr, Const(Type.INT, int(per_second)))
 
 
 def alone(node: syntax.Expression, text: Text) -> QueryError:

@@ -33,7 +33,7 @@ from lowwater.gsql import nodes as syntax
 from lowwater.gsql.printer import print_expression
 from lowwater.plan.bind.expressions import hints, operators
 from lowwater.plan.bind.expressions.choice import choose, fitted, require_limits, written
-from lowwater.plan.bind.expressions.durations import Units, alone, counted, length_of, takes, unit_in
+from lowwater.plan.bind.expressions.durations import Units, alone, counted, in_seconds, length_of, takes, unit_in
 from lowwater.plan.bind.expressions.operators import NUMERIC, negate
 from lowwater.plan.bind.names import Names
 from lowwater.plan.text import Text, nearest, place_of, spot
@@ -389,6 +389,8 @@ class Scope:
             self.on_state(function)
             return StateCall(function.returns, function, tuple(fitted), spot(node))
         assert isinstance(function, Function)
+        if function.step:
+            fitted[0] = in_seconds(fitted[0], self.units, syntax.children(node)[0], self.text)
         for position in function.constant:
             self._check_constant(node, function, position, fitted[position])
         if brackets and not function.predicate:

@@ -1,0 +1,130 @@
+"""Queries by local day: rows by the days of a zone, whatever the intervals and the engine."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lowwater.config import Config, Link
+from lowwater.instants import HOUR
+from lowwater.plan.context import Context, Links
+from lowwater.plan.queryset import Plan, plan_texts
+from lowwater.replay.command.run_command import RunRequest, run
+from lowwater.replay.progress import Progress
+from tests.capturemaker import pcap_bytes, udp
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+BERLIN = 1_774_652_400  # 2026-03-28 00:00; on the 29th clocks go forward
+SAO_PAULO = 1_518_832_800  # 2018-02-17 00:00; on the 18th 00:00 is set back
+APIA = 1_325_066_400  # 2011-12-28 00:00; the 30th is left out
+DAYS = "SELECT day, count(*) AS packets, min(time) AS since FROM main1.DataProtocol GROUP BY local_day({}) AS day"
+BEFORE = (
+    "SELECT A.day, B.packets FROM d A JOIN d B WHERE A.day = B.day + 1;"
+    " DEFINE { query_name 'd'; visibility 'internal'; } " + DAYS.format("time, 'Europe/Berlin'")
+)
+ROWS = [(20540, 24), (20541, 23), (20542, 24), (20543, 1)]
+
+
+def planned(query: str, zone: str = "") -> Plan:
+    context = Context(params={"zone": zone} if zone else {})
+    return plan_texts([("q.gsql", f"DEFINE {{ query_name 'q'; }} {query}")], Links(("main1",)), context=context)
+
+
+def rows(
+    folder: Path,
+    plan: Plan,
+    begin: int = BERLIN,
+    interval: int | None = None,
+    engine: str = "reference",
+    spark: SparkSession | None = None,
+) -> list[tuple[int, int]]:
+    """Runs a query over a packet in the middle of each of 72 hours; returns its first two columns."""
+    frame = udp("192.0.2.1", "198.51.100.1", 40000, 53, b"x")
+    capture = folder / "a.pcap"
+    capture.write_bytes(pcap_bytes([((begin + 1800 + 3600 * hour) * 10**9, frame) for hour in range(72)]))
+    request = RunRequest(
+        plan, Config(links={"main1": Link()}), [("main1", capture)], folder / "out", engine=engine, interval=interval
+    )
+    run(request, Progress(quiet=True), spark)
+    with (folder / "out" / "q.csv").open(newline="") as file:
+        return [(int(row[0]), int(row[1])) for row in list(csv.reader(file))[1:]]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("interval", [None, HOUR])
+def test_bytes_by_local_day_over_a_change_of_clocks(tmp_path: Path, interval: int | None) -> None:
+    assert rows(tmp_path, planned(DAYS.format("time, 'Europe/Berlin'")), interval=interval) == ROWS
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("zone", "begin", "expected"),
+    [
+        ("America/Sao_Paulo", SAO_PAULO, [(17579, 25), (17580, 24), (17581, 23)]),
+        ("Pacific/Apia", APIA, [(15336, 24), (15337, 24), (15339, 24)]),
+    ],
+)
+def test_zones_that_change_at_midnight_by_hourly_intervals(
+    tmp_path: Path, zone: str, begin: int, expected: list[tuple[int, int]]
+) -> None:
+    plan = planned(f"PARAM {{ zone string; }} {DAYS.format('timestamp, $zone')}", zone)
+    assert rows(tmp_path, plan, begin, HOUR) == expected
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("interval", [None, 7 * HOUR])
+def test_weeks_of_local_days(tmp_path: Path, interval: int | None) -> None:
+    weeks = planned(
+        "SELECT week, count(*) AS packets FROM main1.DataProtocol"
+        " GROUP BY (local_day(time, 'Europe/Berlin') + 3)/7 AS week"
+    )
+    assert rows(tmp_path, weeks, interval=interval) == [(2934, 47), (2935, 25)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("interval", [None, 7 * HOUR])
+def test_windows_of_local_days(tmp_path: Path, interval: int | None) -> None:
+    query = (
+        "SELECT window_start, count(*) AS packets FROM d [RANGE 2, SLIDE 1, WA day];"
+        " DEFINE { query_name 'd'; visibility 'internal'; }"
+        " SELECT local_day(time, 'Europe/Berlin') AS day FROM main1.DataProtocol"
+    )
+    assert rows(tmp_path, planned(query), interval=interval) == [
+        (20539, 24),
+        (20540, 47),
+        (20541, 47),
+        (20542, 25),
+        (20543, 1),
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("interval", [None, 7 * HOUR])
+def test_each_local_day_beside_the_day_before(tmp_path: Path, interval: int | None) -> None:
+    assert rows(tmp_path, planned(BEFORE), interval=interval) == [(20541, 24), (20542, 23), (20543, 24)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("interval", [None, 5 * HOUR])
+def test_a_date_that_a_zone_leaves_out_is_no_idle_epoch(tmp_path: Path, interval: int | None) -> None:
+    query = (
+        "SELECT day, running_sum(1) AS packets FROM main1.DataProtocol"
+        " GROUP BY local_day(time, 'Pacific/Apia') AS day, srcIP CLOSING_WHEN count(*) = 0"
+    )
+    assert rows(tmp_path, planned(query), APIA, interval) == [(15336, 24), (15337, 48), (15339, 72)]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [(DAYS.format("time, 'Europe/Berlin'"), ROWS), (BEFORE, [(20541, 24), (20542, 23), (20543, 24)])],
+)
+def test_spark_counts_in_local_days(
+    tmp_path: Path, spark: SparkSession, query: str, expected: list[tuple[int, int]]
+) -> None:
+    assert rows(tmp_path, planned(query), interval=7 * HOUR, engine="spark", spark=spark) == expected
