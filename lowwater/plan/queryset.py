@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, cached_property
 from hashlib import sha256
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from lowwater.plan.bind.queries import Bound, Statements, bind_texts
 from lowwater.plan.context import Context, Links
 from lowwater.plan.operators import Key, Lfta, Node, Source
 from lowwater.plan.prefilter import Prefilter, choose_prefilters
+from lowwater.plan.properties.columns_read import lftas_as_read
 from lowwater.plan.properties.record_numbers import with_numbers
 from lowwater.plan.properties.state import by_arrival
 from lowwater.plan.properties.unique_keys import unique_key
@@ -86,6 +87,11 @@ class Plan:
     @property
     def lftas(self) -> list[Lfta]:
         return lftas_of(*(query.high for query in self.queries))
+
+    @cached_property
+    def read_lftas(self) -> list[Lfta]:
+        """The LFTAs, with the columns that something above them reads."""
+        return lftas_as_read([query.high for query in self.queries])
 
     @property
     def links(self) -> list[str]:

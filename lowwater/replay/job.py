@@ -437,7 +437,7 @@ class IntervalInputs(LowInputs):
     def _absent(self, begins: Mapping[str, int]) -> Iterator[Missing]:
         """Yields the files that lack columns which queries read, beside columns that no field reads."""
         for link, start in begins.items():
-            fields = fields_read(self.plan.lftas, link)
+            fields = fields_read(self.plan.read_lftas, link)
             for text in absent_texts(link, self.captures.get(link, ()), fields, start, self.end):
                 yield Missing(link, ABSENT, text)
 
@@ -493,7 +493,7 @@ class IntervalInputs(LowInputs):
                 start,
                 self.end,
                 records,
-                content_of(optional_columns([lfta for lfta in self.plan.lftas if link in lfta.links])),
+                content_of(optional_columns([lfta for lfta in self.plan.read_lftas if link in lfta.links])),
             )
         ]
 

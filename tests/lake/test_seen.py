@@ -142,7 +142,9 @@ def test_a_refused_file_stays_known_until_it_is_read(lake: Lake, tmp_path: Path)
     assert len(take(lake, config)) == 1 and version(lake) == seen  # refused again, and nothing new to say
     (text,) = lacking(lake, config, 1)
     assert (
-        text.startswith("link 'a': not read: p_2.pcap (refused: link 'a': ") and "overlap" in text and "; " not in text
+        text.startswith("link 'a': not read: p_2.pcap (refused: link 'a': ")
+        and "begins at" in text
+        and "; " not in text
     )
     assert lacking(lake, config, 0) == []
     assert "at a time that nothing tells" not in unread_lines(lake, config)[0]
@@ -154,7 +156,7 @@ def test_a_refused_file_stays_known_until_it_is_read(lake: Lake, tmp_path: Path)
 def test_a_refused_file_that_was_named_is_kept_without_any_pattern(lake: Lake, tmp_path: Path) -> None:
     good, bad = capture(tmp_path / "g.pcap", [0, 100]), capture(tmp_path / "b.pcap", [5, 90])
     ingest(lake, "a", [good], Config())
-    with pytest.raises(LowwaterError, match="overlap"):
+    with pytest.raises(LowwaterError, match="either these are two recorders"):
         ingest(lake, "a", [bad], Config())
     assert states(lake) == {"b.pcap": REFUSED} and len(lacking(lake, Config(), 0)) == 1
     look(lake, Config())

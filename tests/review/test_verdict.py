@@ -19,7 +19,7 @@ def test_the_sentence_says_what_is_wrong_since_when_and_what_to_do(tmp_path: Pat
     part = snapshot.part(START, START + 6 * HOUR)
     bad = overview_verdict(snapshot, part.intervals, part.audits)
     assert bad is not None and bad.state == "failed"
-    assert bad.sentence == "2 intervals of query set q failed, since 1 Jan 2025, 02:00 UTC."
+    assert bad.sentence == "2 intervals of query set q failed, since 1 Jan 2025, 02:00 UTC. 1 more is not done."
     assert bad.command.endswith("--interval 2025-01-01T02:00:00Z") and bad.address.startswith(
         "interval/q/2025-01-01T02"
     )

@@ -17,6 +17,7 @@ from lowwater.config import Config, Link, section_of
 from lowwater.errors import QueryError, raise_all, sort_errors
 from lowwater.low import needed_columns
 from lowwater.plan.operators import ANY_LINK, Lfta
+from lowwater.plan.properties.columns_read import lftas_as_read
 from lowwater.plan.queryset import Plan, QueryPlan
 from lowwater.plan.text import Note
 
@@ -62,7 +63,7 @@ def setting_lines(link: Link, columns: Collection[str]) -> list[str]:
 def lines_to_add(plans: Iterable[Plan], config: Config) -> dict[str, list[str]]:
     """Link in the settings -> the lines by which it keeps all columns that queries read; without links that do."""
     read: dict[str, set[str]] = defaultdict(set)
-    for lfta in (lfta for plan in plans for lfta in plan.lftas):
+    for lfta in (lfta for plan in plans for lfta in plan.read_lftas):
         for link in lfta.links:
             if config.link(link).kind == "pcap":
                 read[_section(config, link)] |= optional_columns([lfta])
@@ -100,7 +101,7 @@ def _unkept(query: QueryPlan, config: Config) -> Iterator[tuple[Note, str]]:
     """Yields a note, and a hint, for each setting that links of a query lack."""
     found: dict[tuple[str, ...], dict[str, str]] = {}
     places: dict[tuple[str, ...], tuple[int, int]] = {}
-    for lfta in query.lftas:
+    for lfta in lftas_as_read([query.high]):
         for link in lfta.links:
             settings = None if link == ANY_LINK else config.link(link)
             if settings is None or settings.kind != "pcap":
