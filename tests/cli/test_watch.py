@@ -94,7 +94,7 @@ def until(holds: Callable[[], bool], seconds: float = 240) -> None:
 def ingested(lake: Lake) -> dict[str, list[str]]:
     """Link -> digests of its whole captures, in their order."""
     found = read_captures(lake, LINKS)
-    return {link: [row.capture for row in rows if not row.growing] for link, rows in found.items()}
+    return {link: [row.file_digest for row in rows if not row.growing] for link, rows in found.items()}
 
 
 @pytest.mark.slow
@@ -132,7 +132,8 @@ def test_kills_lose_nothing_and_read_nothing_twice(tmp_path: Path) -> None:
         settings = Link(kind="csv") if link == "log" else Link()
         batches = read_packets(lake, link, captures, settings, 0, 0, END_OF_TIME)
         rows = [(row["capture"], row["position"]) for batch in batches for row in batch.to_pylist()]
-        assert rows == [(digest, position) for digest in digests for position in range(PACKETS)]
+        names = {row.file_digest: row.capture for row in captures}
+        assert rows == [(names[digest], position) for digest in digests for position in range(PACKETS)]
     again = lowwater("ingest", "--lake", root)
     # A file that was read at once after its last write is looked at again.
     assert again.code == 0 and " added " not in again.out and " replaced " not in again.out, again
