@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -61,10 +62,19 @@ class Polled:
     Attributes:
         versions: numbers of the versions, in order.
         errors: errors of the network by kind.
+        said: the file into which it writes, a line for each read.
     """
 
     versions: list[int]
     errors: Counter[str]
+    said: Path
+
+    def wait_for(self, number: int) -> None:
+        """Waits until the reader has seen a version; a slow one may still be at its first."""
+        deadline = time.monotonic() + 240
+        while f"[{number}, {number}, " not in self.said.read_text():
+            assert time.monotonic() < deadline, f"version {number} is not seen"
+            time.sleep(0.2)
 
 
 @contextmanager
@@ -74,10 +84,10 @@ def reading(reader: str, lake: Lake, proxy: Proxy) -> Iterator[Polled]:
     Raises:
         AssertionError: if a version was not whole, or came after a newer one.
     """
-    polled = Polled([], Counter())
     command = [sys.executable, str(Path(__file__).with_name("readers.py")), reader, str(lake.table("q"))]
     environment = {**os.environ, "AWS_ENDPOINT_URL": proxy.url, "PYTHONPATH": READERS[reader]}
-    with tempfile.TemporaryFile("w+") as out:
+    with tempfile.NamedTemporaryFile("w+") as out:
+        polled = Polled([], Counter(), Path(out.name))
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=out, text=True, env=environment) as process:
             try:
                 yield polled
@@ -110,6 +120,9 @@ def poll(root: ObjectPath, proxy: Proxy, publishes: int) -> dict[str, Polled]:
                 except LakeError:
                     continue
         proxy.breaks()
+        put_version(lake, publishes + 1)  # the faults may have taken all of its tries from the one before
+        for polled in (first, second):
+            polled.wait_for(publishes + 1)
     return {"deltalake": first, "duckdb": second}
 
 
