@@ -257,8 +257,18 @@ def entries(folder: ObjectPath) -> Iterator[tuple[ObjectPath, Mapping[str, Any]]
     with store_errors():
         import obstore
 
-        for listed in obstore.list(store(folder), prefix=f"{folder.key}/" if folder.key else None, chunk_size=1000):
-            yield from ((_of(folder, entry["path"]), entry) for entry in listed)
+        prefix, offset, attempt = f"{folder.key}/" if folder.key else None, None, 0
+        while True:
+            try:
+                for listed in obstore.list(store(folder), prefix=prefix, offset=offset, chunk_size=1000):
+                    for entry in listed:
+                        offset = entry["path"]
+                        yield _of(folder, offset), entry
+                return
+            except obstore.exceptions.GenericError:  # the connection broke while a page came: go on behind it
+                attempt += 1
+                if attempt == READS:
+                    raise
 
 
 def children(folder: ObjectPath) -> tuple[list[ObjectPath], list[ObjectPath]]:
@@ -266,7 +276,13 @@ def children(folder: ObjectPath) -> tuple[list[ObjectPath], list[ObjectPath]]:
     with store_errors():
         import obstore
 
-        listed = obstore.list_with_delimiter(store(folder), prefix=f"{folder.key}/" if folder.key else None)
+        for attempt in range(READS):
+            try:
+                listed = obstore.list_with_delimiter(store(folder), prefix=f"{folder.key}/" if folder.key else None)
+                break
+            except obstore.exceptions.GenericError:
+                if attempt + 1 == READS:
+                    raise
         folders = [_of(folder, name) for name in sorted(listed["common_prefixes"])]
         return folders, [_of(folder, entry["path"]) for entry in sorted(listed["objects"], key=lambda at: at["path"])]
 
