@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from bench_ingest import concurrent
+from lowwater.lake.ingestion.tasks import in_process, on_threads
 
 from lowwater.config import Config
 from lowwater.lake.ingestion.ingest import ingest
-from lowwater.lake.ingestion.tasks import in_process, on_threads
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.low import LowSettings

@@ -29,11 +29,11 @@ from lowwater.catalog.expr import Type
 from lowwater.catalog.streams import PUNCTUATION, ROW
 from lowwater.high.query_runs import run_high
 from lowwater.high.results import HighResult, HighSettings
-from lowwater.high.session import SessionSettings, build_session
 from lowwater.plan.context import Links
 from lowwater.plan.operators import Lfta
 from lowwater.plan.properties.schemas import stream_schema
 from lowwater.plan.queryset import Plan, plan_texts
+from lowwater.spark.session import SessionSettings, build_session
 
 SECOND = 1_000_000_000
 START = 1_767_225_600

@@ -20,8 +20,6 @@ import duckdb
 
 from lowwater.capture.generate import generate
 from lowwater.config import Config, Link
-from lowwater.high.session import build_session
-from lowwater.high.spark_tasks import spark_runner
 from lowwater.instants import HOUR, parse_instant
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import open_lake
@@ -33,6 +31,8 @@ from lowwater.plan.queryset import plan_files
 from lowwater.replay.interval import replay
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
+from lowwater.spark.session import build_session
+from lowwater.spark.tasks import spark_runner
 
 ROOT = Path(__file__).resolve().parents[1]
 START = parse_instant("2026-01-01T00:00:00Z")

@@ -32,7 +32,7 @@ from lowwater.plan.queryset import Plan, plan_texts
 from lowwater.replay.command.run_command import RunRequest, RunResults, run_intervals
 from lowwater.replay.progress import Progress
 from lowwater.replay.record_links import planned_options
-from lowwater.replay.sessions import Sessions
+from lowwater.spark.sessions import Sessions
 
 QUERIES = Path(__file__).resolve().parents[1] / "examples" / "transfers" / "transfers.gsql"
 LINK, ACCOUNTS, SECONDS = "bank", 10, 60

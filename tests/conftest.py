@@ -85,7 +85,7 @@ def captures_dir() -> Path:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """The one Spark session of the test process; started by the first test that asks."""
-    from lowwater.high.session import build_session
+    from lowwater.spark.session import build_session
 
     session = build_session("lowwater-tests")
     yield session

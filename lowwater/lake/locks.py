@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path, PurePath
 
-from lowwater.cluster import on_cluster
 from lowwater.errors import BusyError, LakeError
 from lowwater.instants import format_instant
 from lowwater.lake.layout import Lake
@@ -161,9 +160,8 @@ def handed_over(lake: Lake, name: str) -> Iterator[PurePath | None]:
     try:
         yield home / uuid.uuid4().hex[:12]
     finally:
-        if on_cluster():
-            with suppress(OSError):  # the next attempt removes them
-                paths.remove(*paths.files_below(home))
+        with suppress(OSError):  # the next attempt removes them
+            paths.remove(*paths.files_below(home))
 
 
 @contextmanager

@@ -18,10 +18,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from lowwater.capture.generate import GeneratedCapture
-from lowwater.high.session import class_archive
 from lowwater.instants import HOUR, format_instant
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.runs import read_replays
+from lowwater.spark.session import class_archive
 from lowwater.storage import paths
 from scripts.machines import Cluster, cluster, environment
 from tests.airflow.conftest import Platform, prepare, script
@@ -34,7 +34,7 @@ Home = script("home").Home
 DAGS = ("capture_ingest", "replay_demo")
 SHARED = """
 import json, sys
-from lowwater.high.session import build_session
+from lowwater.spark.session import build_session
 from lowwater.high.unique import KeyedStream, shared_keys
 from lowwater.plan.operators import Field
 from lowwater.catalog.expr import Type

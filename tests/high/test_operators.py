@@ -16,12 +16,12 @@ from lowwater.errors import ValueOverflowError
 from lowwater.high.query_runs import run_high
 from lowwater.high.results import HighResult, HighSettings
 from lowwater.high.slices import driver
-from lowwater.high.spark_tasks import Runner
 from lowwater.plan.context import Links
 from lowwater.plan.operators import Aggregate, Field, JoinKind, LftaInput, Node, Union
 from lowwater.plan.queryset import plan_texts
 from lowwater.plan.temporal import CLOCK, Step
 from lowwater.plan.tree import walk
+from lowwater.spark.tasks import Runner
 from tests.high.plans import COUNT, group, join, joined, select, sum_of
 from tests.high.streams import (
     FLOWS,

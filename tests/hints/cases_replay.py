@@ -229,8 +229,8 @@ def _archive(desk: Desk, folder: str) -> None:
     desk.write("taken", "a file")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(training, "_replay", lambda spark, folder: None)
-        patch.setattr("lowwater.high.session.build_session", lambda app, settings: settings.record.write_bytes(b"x"))
-        patch.setattr("lowwater.high.session.end_jvm", lambda spark: None)
+        patch.setattr("lowwater.spark.session.build_session", lambda app, settings: settings.record.write_bytes(b"x"))
+        patch.setattr("lowwater.spark.session.end_jvm", lambda spark: None)
         assert training.train(desk.folder / folder).exists()
 
 
@@ -480,11 +480,11 @@ CASES = [
     ),
 ]
 LEFT: dict[Site, str] = {
-    ("lowwater/high/failures.py", "translate"): "Spark fails where the machine does: tests/high/test_failures.py",
-    ("lowwater/high/jars.py", "fetch_jars"): "a repository that does not answer",
-    ("lowwater/high/jars.py", "_make_folder"): "a Python whose folders belong to another user",
-    ("lowwater/high/session.py", "_unstarted"): "a machine without Java: tests/replay/test_sessions.py",
-    ("lowwater/high/session.py", "end_jvm"): "a JVM of another process: nothing of ours starts one",
+    ("lowwater/spark/failures.py", "translate"): "Spark fails where the machine does: tests/high/test_failures.py",
+    ("lowwater/spark/jars.py", "fetch_jars"): "a repository that does not answer",
+    ("lowwater/spark/jars.py", "_make_folder"): "a Python whose folders belong to another user",
+    ("lowwater/spark/session.py", "_unstarted"): "a machine without Java: tests/replay/test_sessions.py",
+    ("lowwater/spark/session.py", "end_jvm"): "a JVM of another process: nothing of ours starts one",
     ("lowwater/reference/execution/graph.py", "_refused"): "of the model, in Python: tests/reference/test_execution.py",
     ("lowwater/reference/execution/model.py", "Setup.__post_init__"): "of the model, in Python: the same tests",
     ("lowwater/replay/stages/low_tasks.py", "run_low"): "a disk that is full",

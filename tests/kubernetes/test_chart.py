@@ -231,9 +231,9 @@ def test_airflow_gets_what_a_driver_needs() -> None:
 
 SESSION = """
 import json, os, time
-from lowwater.high.executors import Executors
-from lowwater.high.session import build_session
-from lowwater.high.spark_tasks import SparkTasks
+from lowwater.spark.executors import Executors
+from lowwater.spark.session import build_session
+from lowwater.spark.tasks import SparkTasks
 spark = build_session("kubernetes")
 executors = Executors(spark)
 deadline = time.monotonic() + 120

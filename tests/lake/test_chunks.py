@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from lowwater.lake.ingestion.tasks import in_process, on_threads
 
 from lowwater.config import Config
 from lowwater.instants import HOUR
@@ -18,7 +19,6 @@ from lowwater.lake import tables
 from lowwater.lake.ingestion import batch as batching
 from lowwater.lake.ingestion import packing
 from lowwater.lake.ingestion.ingest import ingest
-from lowwater.lake.ingestion.tasks import in_process, on_threads
 from lowwater.lake.layout import CAPTURES, MALFORMED, PACKETS, Lake, open_lake
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.packets import read_packets
@@ -91,7 +91,7 @@ def test_tasks_make_the_table_that_one_makes(
 def test_workers_of_spark_make_the_same_table(
     lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark: SparkSession
 ) -> None:
-    from lowwater.high.spark_tasks import spark_runner
+    from lowwater.spark.tasks import spark_runner
 
     path = many(tmp_path / "a.pcap")
     whole = open_lake(tmp_path / "whole")

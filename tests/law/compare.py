@@ -24,7 +24,7 @@ from lowwater.replay.checks.capabilities import require_lowered
 from lowwater.replay.command.run_command import RunRequest, RunResults, run_intervals
 from lowwater.replay.command.summary import LinkCounts
 from lowwater.replay.progress import Progress
-from lowwater.replay.sessions import Sessions
+from lowwater.spark.sessions import Sessions
 from tests.law.cases import Case, whole
 from tests.law.lakes import LastLake
 from tests.law.questions import Question

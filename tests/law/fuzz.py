@@ -334,7 +334,7 @@ def main() -> int:
         options.ledger = LEDGER.with_name("again.jsonl")
     session: SparkSession | None = None
     if options.spark or options.again or (options.seed is not None and options.engine == SPARK):
-        from lowwater.high.session import SessionSettings, build_session
+        from lowwater.spark.session import SessionSettings, build_session
 
         # Of thousands of queries the JVM compiles what all of them run: a third less time a case.
         session = build_session("lowwater fuzz", SessionSettings(quick_start=False))

@@ -27,7 +27,7 @@ from lowwater.replay.command.run_command import RunRequest, RunResults, run_inte
 from lowwater.replay.command.summary import LinkCounts
 from lowwater.replay.progress import Progress
 from lowwater.replay.record_links import planned_options
-from lowwater.replay.sessions import Sessions
+from lowwater.spark.sessions import Sessions
 from tests.law.compare import REFERENCE, SPARK, Difference, Rows, compare_engines, low_settings, rows_of, value
 from tests.law.drawn import drawn
 from tests.law.lakes import LastLake

@@ -120,7 +120,7 @@ def main() -> int:
     ends = time.monotonic() + options.seconds
     with cluster(options.folder.absolute(), packages=str(ROOT)) as machines:  # functions of cases are of the tests
         os.environ.update(machines.environment())
-        from lowwater.high.session import SessionSettings, build_session
+        from lowwater.spark.session import SessionSettings, build_session
 
         spark = build_session("lowwater law", SessionSettings(quick_start=False))
         seeds = iter(following(options.cases, ENGINE, options.ledger, options.begin))

@@ -10,7 +10,7 @@ import pytest
 
 from lowwater.low import Policy
 from lowwater.replay.progress import Progress
-from lowwater.replay.sessions import Sessions
+from lowwater.spark.sessions import Sessions
 from scripts.transfers import DISORDER, MS, SECOND, Way, exact, judged, lake_of, transfers, write
 
 if TYPE_CHECKING:

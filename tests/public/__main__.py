@@ -12,7 +12,7 @@ from collections import Counter
 from pathlib import Path
 
 from lowwater.replay.progress import Progress
-from lowwater.replay.sessions import Sessions
+from lowwater.spark.sessions import Sessions
 from tests.public.recorded import compare_recorded
 from tests.public.runs import Outcome, checked
 from tests.public.sources import found, planned

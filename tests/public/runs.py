@@ -23,7 +23,7 @@ from lowwater.plan.queryset import Plan, plan_texts
 from lowwater.replay.checks.capabilities import require_lowered
 from lowwater.replay.command.run_command import RunRequest, RunResults, run_intervals
 from lowwater.replay.progress import Progress
-from lowwater.replay.sessions import Sessions
+from lowwater.spark.sessions import Sessions
 from tests.law.compare import REFERENCE, SPARK
 from tests.plan.batch_rows import World
 from tests.public import sql

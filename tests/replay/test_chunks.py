@@ -10,10 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lowwater.lake.ingestion.tasks import on_threads
 
 from lowwater.config import Config, Link
 from lowwater.lake.ingestion.ingest import ingest
-from lowwater.lake.ingestion.tasks import on_threads
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.low import LowSettings

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from lowwater.lake.ingestion.tasks import on_threads
 
 from lowwater.config import Config
 from lowwater.lake.ingestion.ingest import ingest
-from lowwater.lake.ingestion.tasks import on_threads
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.low import LowSettings

@@ -12,16 +12,14 @@ from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
 import pytest
+from lowwater.lake.ingestion.tasks import in_process, on_threads
 
 from lowwater.capture.tables.ordered import MOST_THREADS
 from lowwater.errors import LowwaterError
-from lowwater.high.slices.driver import CLUSTER_COLD, CLUSTER_ROWS, SPREAD_ROWS, _spread
 from lowwater.instants import HOUR, format_instant
-from lowwater.lake.ingestion.tasks import in_process, on_threads
 from lowwater.plan.context import Links
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
-from lowwater.replay.sessions import LONG_SESSION_INTERVALS, Sessions, starts_quickly
 from lowwater.replay.setup.training import train
 from lowwater.replay.stages.engines import LowResult, low_stage
 from lowwater.replay.stages.runners import (
@@ -33,6 +31,8 @@ from lowwater.replay.stages.runners import (
     low_runner,
 )
 from lowwater.replay.warmup import import_early
+from lowwater.spark.micro_batches import CLUSTER_COLD, CLUSTER_ROWS, SPREAD_ROWS, _spread
+from lowwater.spark.sessions import LONG_SESSION_INTERVALS, Sessions, starts_quickly
 from tests.replay.support import DEMO, QUERIES, ROOT, START, copy_lake, states
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ LINKS = Links(("main1",))
 NO_JAVA = """
 import sys
 from lowwater.errors import LowwaterError
-from lowwater.replay.sessions import Sessions
+from lowwater.spark.sessions import Sessions
 from lowwater.replay.progress import Progress
 
 sessions = Sessions("test", Progress(quiet=True))
@@ -252,7 +252,7 @@ def test_big_captures_are_spread_over_a_cluster(
 
 @pytest.mark.spark
 def test_low_is_the_same_on_workers_and_in_process(packets: Path, spark: SparkSession, tmp_path: Path) -> None:
-    from lowwater.high.spark_tasks import spark_runner
+    from lowwater.spark.tasks import spark_runner
 
     job = Job.open(packets, "demo", QUERIES)
     inputs = job.inputs(START, START + HOUR, job.captures())

@@ -12,8 +12,8 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from lowwater.capture.tables.ordered import TaskMap, each_on_threads
 from lowwater.capture.tables.reader import TableOptions
-from lowwater.cluster import on_cluster
 from lowwater.config import FILE_NAME, Config, section_of
 from lowwater.errors import ConfigError, LowwaterError, OverlapError
 from lowwater.lake.files.rotation import declared_coverage
@@ -23,7 +23,6 @@ from lowwater.lake.ingestion.looking import record
 from lowwater.lake.ingestion.packing import pack
 from lowwater.lake.ingestion.record_options import record_options
 from lowwater.lake.ingestion.replacement import Coverage, LedgerFiles
-from lowwater.lake.ingestion.tasks import Runner, on_threads
 from lowwater.lake.layout import Lake, make_records_table
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.ledgers.shared import shared_notes
@@ -47,7 +46,7 @@ def ingest(
     files: Iterable[Path],
     config: Config,
     covers: Coverage | None = None,
-    runner: Runner = on_threads,
+    runner: TaskMap = each_on_threads,
     growing: bool = False,
     clock: Callable[[], int] = time.time_ns,
     records: TableOptions | None = None,
@@ -106,7 +105,7 @@ def ingest(
             make_records_table(lake.records(link), records.layout.schema)
         clean(lake, family, ledger.attempts)  # its room may be needed
         coverage = [covers or declared_coverage(settings, path) for path in paths]
-        far = shared if on_cluster() and runner is not on_threads else None
+        far = shared if getattr(runner, "far", False) else None
         before = {row.link for file in ledger.all for row in file.rows}
         batch = Batch(ledger, settings, paths, coverage, growing, clock, covers is not None, records, far)
         for tasks in (batch.tasks(runner), batch.rest()):

@@ -13,7 +13,7 @@ from pathlib import Path
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from lowwater.high.failures import translate
+from lowwater.spark.failures import translate
 
 FIRST_MTIME = 1_000_000_000
 """Modification time (s) of the first file of a stream."""
