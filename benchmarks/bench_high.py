@@ -27,6 +27,7 @@ import pyarrow.parquet as pq
 
 from lowwater.catalog.expr import Type
 from lowwater.catalog.streams import PUNCTUATION, ROW
+from lowwater.high.process import InProcess
 from lowwater.high.query_runs import run_high
 from lowwater.high.results import HighResult, HighSettings
 from lowwater.plan.context import Links
@@ -177,12 +178,12 @@ def write_lfta(folder: Path, lfta: Lfta, link: str, rows: int, seed: int, flows:
 
 
 def in_lowwater(
-    spark: Any, plan: Plan, files: dict[tuple[str, str], list[str]], folder: Path, settings: HighSettings
+    plan: Plan, files: dict[tuple[str, str], list[str]], folder: Path, settings: HighSettings
 ) -> tuple[float, HighResult]:
     """Seconds of the high stage, and its result."""
     queries = {query.name: query.high for query in plan.queries}
     begin = time.monotonic()
-    (result,) = run_high(lambda: spark, queries, files, 0, 1 << 62, folder, settings).values()
+    (result,) = run_high(InProcess(), queries, files, 0, 1 << 62, folder, settings).values()
     return time.monotonic() - begin, result
 
 
@@ -250,8 +251,8 @@ def measure(spark: Any, name: str, rows: int, folder: Path, settings: HighSettin
         (lfta.name, link): [str(write_lfta(folder / "few", lfta, link, share // 4, seed, subject.flows))]
         for seed, (lfta, link) in enumerate(instances)
     }
-    few_s, _ = in_lowwater(spark, plan, few, folder / "few" / "lowwater", settings)
-    seconds, result = in_lowwater(spark, plan, files, folder / "lowwater", settings)
+    few_s, _ = in_lowwater(plan, few, folder / "few" / "lowwater", settings)
+    seconds, result = in_lowwater(plan, files, folder / "lowwater", settings)
     chosen = {"spark.sql.shuffle.partitions": "2", "spark.sql.adaptive.enabled": "false"}
     session = spark.newSession()
     for key, value in chosen.items():

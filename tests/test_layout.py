@@ -103,8 +103,8 @@ def test_the_check_sees_an_upward_import() -> None:
     assert any("plan" in line for line in upward(list(reversed(folder_order()))))
 
 
-def test_only_high_and_spark_apps_import_spark() -> None:
-    others = [path for path in MODULES if area(module_name(path)) != "high"]
+def test_only_the_folder_of_spark_imports_it() -> None:
+    others = [path for path in MODULES if area(module_name(path)) != "spark"]
     guilty = [path for path in others if SPARK & {name.split(".")[0] for name in imports(path)}]
     assert guilty == []
 

@@ -359,9 +359,7 @@ def test_rows_and_counts_do_not_depend_on_the_slices(
         slices = choose_slices(node, ends, most)
         outcomes = [
             evaluate_part(
-                Part(
-                    node, each, stored, {}, folder, f"{most}-{at}", (0, ALL_TIME), timeline, None, ALL_TIME, False
-                )
+                Part(node, each, stored, {}, folder, f"{most}-{at}", (0, ALL_TIME), timeline, None, ALL_TIME, False)
             )
             for at, each in enumerate(slices)
         ]

@@ -239,7 +239,7 @@ executors = Executors(spark)
 deadline = time.monotonic() + 120
 while sum(executors.cores().values()) < 2 and time.monotonic() < deadline:
     time.sleep(0.2)
-tasks = SparkTasks(spark)
+tasks = SparkTasks(spark, far=True)
 def work(number):
     import os, time
     time.sleep(0.1)

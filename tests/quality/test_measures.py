@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -38,15 +38,13 @@ from lowwater.quality.links.profile import LinkProfile
 from lowwater.quality.measures import AuditScope, _offsets, frames, lfta_counts
 from lowwater.quality.outputs import stream_checks, unique_keys
 from lowwater.quality.outputs.query_measures import QueryMeasures, WrittenStream
+from lowwater.quality.outputs.shared_keys import KeyedStream, shared_keys
 from lowwater.quality.outputs.stream_checks import BrokenRows, StreamCheck, check_stream
 from lowwater.quality.outputs.unique_keys import distinct_keys
 from lowwater.replay.stages.audit import EVIDENCE, SUBJECTS
 from tests.capturemaker import pcap_bytes, tcp
 from tests.lake.support import BASE, at
 from tests.quality.frames import LFTA, LINK, QUERY, ROWS
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 FIELDS = (Field("addr", Type.IP), Field("n", Type.INT))
 PLAIN = (Field("n", Type.INT),)
@@ -200,19 +198,16 @@ def keyed(folder: Path, rows: Sequence[tuple[str | None, int | None]]) -> list[P
     return written(folder, *tables)
 
 
-@pytest.mark.spark
-def test_rows_that_share_their_key(spark: SparkSession, tmp_path: Path) -> None:
-    from lowwater.high.unique import KeyedStream, shared_keys
-
+def test_rows_that_share_their_key(tmp_path: Path) -> None:
     rows = [("10.0.0.1", 1), (None, 1), ("10.0.0.1", None), (None, None), ("10.0.0.1", 1), (None, None), (None, None)]
-    files = [str(path) for path in keyed(tmp_path, rows)]
+    files = keyed(tmp_path, rows)
     asked = {
         "both": KeyedStream(files, FIELDS, ("addr", "n")),
         "one": KeyedStream(files, FIELDS, ("n",)),
         "none": KeyedStream(files[:4], FIELDS, ("addr", "n")),
         "timed": KeyedStream(files, (FIELDS[0], Field("n", Type.INT, CLOCK)), ("n",)),
     }
-    found = shared_keys(spark, asked, 4, 2)
+    found = shared_keys(asked, 4, tmp_path / "work")
     assert {name: (each.keys, each.total) for name, each in found.items()} == {
         "both": (2, 5),
         "one": (2, 7),
@@ -221,7 +216,7 @@ def test_rows_that_share_their_key(spark: SparkSession, tmp_path: Path) -> None:
     }
     assert found["both"].rows.column("_last").to_pylist() == [3, 5, 6, 0]  # by key, NULL first; no more than asked for
     assert found["both"].rows.schema == result_schema(FIELDS)
-    assert shared_keys(spark, {}, 4, 2) == {}
+    assert shared_keys({}, 4, tmp_path / "work") == {}
 
 
 def test_whether_keys_are_distinct(tmp_path: Path) -> None:

@@ -27,15 +27,15 @@ from tests.replay.support import (
 )
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from lowwater.high.runner import Runner
 
-pytestmark = pytest.mark.spark
+pytestmark = pytest.mark.slow
 HOUR_2 = (START + 2 * HOUR, START + 3 * HOUR)
 STARTS, DIES = 180.0, 30.0
 """Seconds that a session may take to reach `high` on a busy machine, and its processes to end after the kill."""
 
 
-def test_kill_during_high_then_retry(published: Path, lake: Path, spark: SparkSession) -> None:
+def test_kill_during_high_then_retry(published: Path, lake: Path, runner: Runner) -> None:
     log = lake.parent / "killed.log"
     temporary = lake.parent / "tmp"
     temporary.mkdir()
@@ -57,7 +57,7 @@ def test_kill_during_high_then_retry(published: Path, lake: Path, spark: SparkSe
             if process.is_running():
                 process.kill()
     assert not (lake / "tables").exists()
-    (outcome,) = replay_range(lake, spark, *HOUR_2)
+    (outcome,) = replay_range(lake, runner, *HOUR_2)
     assert (outcome.state, outcome.committed) == ("done", True)
     assert all_tables(lake) == {query: table_rows(published, query, *HOUR_2) for query in DEMO}
     assert states(lake)[2, "flows"] == "done"

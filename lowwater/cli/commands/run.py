@@ -41,7 +41,7 @@ from lowwater.cli import options
     show_default=True,
 )
 # An option of 0.7 and before, read for one more minor version. The reference engine is the oracle of the tests.
-@click.option("--engine", default="", type=click.Choice(["", "spark", "reference"]), hidden=True)
+@click.option("--engine", default="process", type=click.Choice(["process", "spark", "reference"]), hidden=True)
 @click.option("--interval", type=options.DURATION, help="Evaluate interval by interval; default one interval.")
 @click.option("--spark", metavar="URL", help="A Spark that evaluates: its master URL. Default: this process.")
 @options.SPREADSHEET

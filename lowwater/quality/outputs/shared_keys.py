@@ -115,5 +115,6 @@ def _array(column: pa.ChunkedArray) -> pa.Array:
 
 def _sorted(table: pa.Table, names: Sequence[str]) -> pa.Table:
     """Sorts rows, NULL first."""
-    order = [(name, "ascending") for name in names]
-    return table.take(pc.sort_indices(table, sort_keys=order, null_placement="at_start"))
+    columns = [column for name in names for column in (table[name].is_valid(), table[name])]
+    keys = pa.table(columns, names=[str(at) for at in range(len(columns))])
+    return table.take(pc.sort_indices(keys, sort_keys=[(name, "ascending") for name in keys.column_names]))

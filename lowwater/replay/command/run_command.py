@@ -94,7 +94,7 @@ class RunRequest:
     form: str = "csv"
     period: int = 1_000_000_000
     policy: Policy = Policy.PERIODIC
-    engine: str = ""
+    engine: str = "process"
     interval: int | None = None
     order: int | None = None
     low: dict[str, Any] = field(default_factory=dict)
