@@ -34,6 +34,7 @@ from lowwater.plan.context import Links
 from lowwater.plan.operators import Lfta
 from lowwater.plan.properties.schemas import stream_schema
 from lowwater.plan.queryset import Plan, plan_texts
+from lowwater.spark.micro_batches import MOST_ROWS
 from lowwater.spark.session import SessionSettings, build_session
 
 SECOND = 1_000_000_000
@@ -262,7 +263,7 @@ def measure(spark: Any, name: str, rows: int, folder: Path, settings: HighSettin
     streams = {}
     for each, paths in by_lfta.items():
         # A stream takes whole files: so many of each that a micro-batch has as many rows as the replay's.
-        batches = max(1, -(-share * len(instances) // settings.most_rows))
+        batches = max(1, -(-share * len(instances) // MOST_ROWS))
         parts = split_by_time(paths, folder / "parts" / each, batches)
         reader = session.readStream.schema(batch[each].schema).option("maxFilesPerTrigger", 1)
         streams[each] = reader.parquet(str(parts)).where(f"_kind = '{ROW}'")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 ALONE = """
 import sys
 sys.prefix = sys.argv[1]
-from lowwater.high import session
+from lowwater.spark import session
 session.launch_jvm()
 print(session._waiting.gateway.proc.poll())
 """
@@ -41,7 +41,7 @@ print(session.read.format("delta").load(table).count())
 AHEAD = """
 import sys
 import psutil
-from lowwater.high import session
+from lowwater.spark import session
 from lowwater.spark.session import SessionSettings, build_session, launch_jvm
 launch_jvm()
 launch_jvm()  # there is one
