@@ -58,4 +58,4 @@ def _by(said: dict[str, int], at: int) -> int:
 def test_the_reference_engine_has_no_traces(tmp_path: Path) -> None:
     file = QUERIES / "demo.gsql"
     said = lowwater("run", file, "--capture", f"a={file}", "--out", tmp_path, "--traces", "--engine", "reference")
-    assert said.code == 2 and "--traces needs --engine spark" in said.err
+    assert said.code == 2 and "--traces: the reference engine has no heartbeats" in said.err
