@@ -28,7 +28,7 @@ from tests.replay.support import END, HOURS, LINKS, START, copy_lake, leftovers,
 if TYPE_CHECKING:
     from lowwater.high.runner import Runner
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800)]
 PAIR = ("flows", "right", "joined")
 BOTH, BOTH_END = 2, START + 2 * HOUR
 """Hours of the backfill that is killed, and their end."""

@@ -57,5 +57,5 @@ def test_rows_of_the_reference_engine_come_later_and_are_the_same(monkeypatch: p
 
 
 @pytest.mark.slow
-def test_rows_of_spark_come_later_and_are_the_same(monkeypatch: pytest.MonkeyPatch, runner: Runner) -> None:
+def test_rows_of_the_process_come_later_and_are_the_same(monkeypatch: pytest.MonkeyPatch, runner: Runner) -> None:
     assert sum(_later(_periodic(seed), PROCESS, monkeypatch, runner) for seed in (5, 10, 15)) > 10

@@ -34,5 +34,5 @@ def test_the_reference_engine_beside_sql(first: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
-def test_spark_beside_the_reference_engine_and_sql(seed: int, runner: Runner) -> None:
+def test_the_process_beside_the_reference_engine_and_sql(seed: int, runner: Runner) -> None:
     check(linked(seed), PROCESS, runner)

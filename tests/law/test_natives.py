@@ -42,6 +42,6 @@ def test_native_aggregates_of_the_reference_engine_are_those_of_duckdb() -> None
 
 
 @pytest.mark.slow
-def test_native_aggregates_of_spark_are_those_of_duckdb(runner: Runner) -> None:
+def test_native_aggregates_of_the_process_are_those_of_duckdb(runner: Runner) -> None:
     for run in worlds()[:2]:
         check(run, PROCESS, runner)

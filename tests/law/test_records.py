@@ -25,7 +25,7 @@ def test_rows_of_the_reference_engine_are_those_of_the_oracles() -> None:
 
 
 @pytest.mark.slow
-def test_rows_of_spark_are_those_of_the_oracles(runner: Runner) -> None:
+def test_rows_of_the_process_are_those_of_the_oracles(runner: Runner) -> None:
     """Among these are the first that failed: texts of late records, links in FILTER_JOIN, promises of a merge."""
     seeds = (0, 3, 11, 24, 25, 34, 57, 64, 81, 94)
     assert sum(check(record_case(seed), PROCESS, runner) for seed in seeds) > 10 * len(seeds)

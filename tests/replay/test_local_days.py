@@ -124,7 +124,7 @@ def test_a_date_that_a_zone_leaves_out_is_no_idle_epoch(tmp_path: Path, interval
     ("query", "expected"),
     [(DAYS.format("time, 'Europe/Berlin'"), ROWS), (BEFORE, [(20541, 24), (20542, 23), (20543, 24)])],
 )
-def test_spark_counts_in_local_days(
+def test_the_process_counts_in_local_days(
     tmp_path: Path, runner: Runner, query: str, expected: list[tuple[int, int]]
 ) -> None:
     assert rows(tmp_path, planned(query), interval=7 * HOUR, engine="process", runner=runner) == expected

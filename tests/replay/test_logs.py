@@ -103,7 +103,7 @@ def test_the_reference_engine_joins_logs_with_packets(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_spark_joins_logs_with_packets(tmp_path: Path, runner: Runner) -> None:
+def test_the_process_joins_logs_with_packets(tmp_path: Path, runner: Runner) -> None:
     """In several intervals; the reference engine has one."""
     check(tmp_path, runner, 100 * SECOND)
 

@@ -28,6 +28,6 @@ def test_rows_of_the_reference_engine(name: str) -> None:
 
 
 @pytest.mark.slow
-def test_rows_of_spark(runner: Runner) -> None:
-    made = {name: rows_text(name, "process", runner) for name in names()}
+def test_rows_of_both_runners(each_runner: Runner) -> None:
+    made = {name: rows_text(name, "process", each_runner) for name in names()}
     assert made == {name: golden(name) for name in names()}

@@ -167,7 +167,7 @@ def test_intervals_change_nothing(interval: int, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", MAKERS)
-def test_spark_gives_the_rows_of_sql(kind: str, tmp_path: Path, runner: Runner) -> None:
+def test_the_process_gives_the_rows_of_sql(kind: str, tmp_path: Path, runner: Runner) -> None:
     world = World(kind, 5, tmp_path / "files", disorder=2)
     got, _ = ran(world.plan(QUERIES), world.files, world.links(2), tmp_path / "out", runner)
     world.check(got, QUERIES)
@@ -286,7 +286,7 @@ def test_internal_timestamps_are_arrivals(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_internal_timestamps_are_arrivals_on_spark(tmp_path: Path, runner: Runner) -> None:
+def test_internal_timestamps_are_arrivals_in_the_process(tmp_path: Path, runner: Runner) -> None:
     check_internal(tmp_path, runner)
 
 
@@ -359,7 +359,7 @@ def test_progress_by_another_attribute(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("interval", [None, 40 * SECOND])
-def test_spark_makes_the_same_progress(interval: int | None, tmp_path: Path, runner: Runner) -> None:
+def test_the_process_makes_the_same_progress(interval: int | None, tmp_path: Path, runner: Runner) -> None:
     plan, files, links = own_progress(3, tmp_path)
     theirs, _ = ran(plan, files, links, tmp_path / "reference")
     got, _ = ran(plan, files, links, tmp_path / "out", runner, interval=interval)

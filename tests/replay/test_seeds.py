@@ -213,7 +213,7 @@ def test_rows_of_the_reference_engine_are_the_golden_and_those_of_sql(name: str)
 
 
 @pytest.mark.slow
-def test_rows_of_spark_are_the_goldens(runner: Runner) -> None:
+def test_rows_of_the_process_are_the_goldens(runner: Runner) -> None:
     made = {name: seed_text(name, "process", runner) for name in seeds()}
     assert made == {name: golden(name) for name in seeds()}
 
