@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 import tempfile
 from collections.abc import Sequence
@@ -217,6 +218,19 @@ def test_rows_that_share_their_key(tmp_path: Path) -> None:
     assert found["both"].rows.column("_last").to_pylist() == [3, 5, 6, 0]  # by key, NULL first; no more than asked for
     assert found["both"].rows.schema == result_schema(FIELDS)
     assert shared_keys({}, 4, tmp_path / "work") == {}
+
+
+def test_keys_of_every_type(tmp_path: Path) -> None:
+    """Zeros are equal, NaN equals NaN, NULL equals NULL; truths with NULL among them have digests too."""
+    fields = (Field("b", Type.BOOL), Field("x", Type.FLOAT), Field("s", Type.STRING))
+    rows = [(True, 0.0, "a"), (True, -0.0, "a"), (None, math.nan, None), (None, math.nan, None), (False, 1.0, "a")]
+    control = {"_kind": ROW, "_tick": 1, "_until": 1, "_period": 0}
+    data = [dict(zip("bxs", row, strict=True)) | {**control, "_last": at} for at, row in enumerate(rows)]
+    files = written(tmp_path, pa.Table.from_pylist(data, schema=result_schema(fields)))
+    found = shared_keys({"q": KeyedStream(files, fields, ("b", "x", "s"))}, 9, tmp_path / "work")["q"]
+    assert (found.keys, found.total, found.rows.column("_last").to_pylist()) == (2, 4, [2, 3, 0, 1])
+    assert distinct_keys(files, fields, ("b", "s")) is False
+    assert distinct_keys(files[:0], fields, ("b", "s")) is True
 
 
 def test_whether_keys_are_distinct(tmp_path: Path) -> None:
