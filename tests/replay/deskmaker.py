@@ -31,7 +31,7 @@ def make_lake(
     Args:
         folder: gets the folder `lake`.
         captures: captures, of which those of main1 are ingested.
-        spark: session that replays the hours.
+        runner: replays the hours.
         text: the queries.
         skew: of main1.
     """

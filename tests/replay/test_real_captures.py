@@ -95,7 +95,7 @@ def links_in(names: Sequence[str]) -> str:
     return ", ".join(f"'{name}'" for name in names)
 
 
-def spark_rows(
+def rows_of_run(
     runner: Runner, name: str, captures: Captures, sets: Sets, folder: Path
 ) -> tuple[Counter[tuple[str, ...]], dict[str, Any]]:
     """The rows of a query file over captures, and the summary."""
@@ -113,12 +113,12 @@ def compare(runner: Runner, captures: Captures, sets: Sets, folder: Path) -> dic
     """Both queries on both sides; gives the summary of the flows."""
     known = sorted({link for link, _ in captures})
     with oracle(captures, folder) as connection:
-        flows, summary = spark_rows(runner, "flows", captures, sets, folder / "flows")
+        flows, summary = rows_of_run(runner, "flows", captures, sets, folder / "flows")
         expected = sql_rows(connection, FLOWS.format(links_in(known)))
         assert len(expected) > 100
         assert flows == expected
         left, right = FLOWS.format(links_in(sets["main0_and_control"])), FLOWS.format("'main2'")
-        joined, _ = spark_rows(runner, "full_flow", captures, sets, folder / "join")
+        joined, _ = rows_of_run(runner, "full_flow", captures, sets, folder / "join")
         expected = sql_rows(connection, FULL_FLOW.format(left=left, right=right))
         assert len(expected) > 100
         assert joined == expected
