@@ -201,6 +201,10 @@ def _without(desk: Desk, *packages: str) -> None:
         extras.require("lowwater backfill on local[*]", "spark")
 
 
+def _on(master: str) -> None:
+    runner_of("lowwater backfill", Config(), Progress(quiet=True), master)
+
+
 CASES = [
     Case(
         "an extra that is not installed",
@@ -210,9 +214,9 @@ CASES = [
     ),
     Case(
         "a Spark that is none",
-        lambda desk: runner_of("lowwater backfill", Config(), Progress(quiet=True), "spark.example"),
+        lambda desk: _on("spark.example"),
         "write for example local[*], spark://host:7077, or none",
-        lambda desk: runner_of("lowwater backfill", Config(), Progress(quiet=True), "none"),
+        lambda desk: _on("none"),
     ),
     Case(
         "a story of other hours",

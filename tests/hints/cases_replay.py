@@ -515,7 +515,7 @@ CASES = [
     ),
 ]
 LEFT: dict[Site, str] = {
-    ("lowwater/spark/failures.py", "translate"): "Spark fails where the machine does: tests/high/test_failures.py",
+    ("lowwater/spark/failures.py", "translate"): "Spark fails where the machine does: tests/spark/test_failures.py",
     ("lowwater/spark/jars.py", "fetch_jars"): "a repository that does not answer",
     ("lowwater/spark/jars.py", "_make_folder"): "a Python whose folders belong to another user",
     ("lowwater/spark/session.py", "_unstarted"): "a machine without Java: tests/replay/test_sessions.py",

@@ -112,7 +112,11 @@ def test_uvx_needs_the_wheel_alone(built: tuple[Path, Path], tmp_path: Path) -> 
 
 @pytest.mark.slow
 def test_quality_alone_works_from_the_wheel(built: tuple[Path, Path], tmp_path: Path) -> None:
-    installed.check_quality(Installation(tmp_path, built[1], ["quality"]))
+    """Without Spark: an interval is evaluated, audited and published by the process."""
+    place = Installation(tmp_path, built[1], ["quality"])
+    installed.check_quality(place)
+    installed.check_light(place, __version__)
+    installed.check_lake(place)
 
 
 @pytest.mark.slow
