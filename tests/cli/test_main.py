@@ -52,7 +52,7 @@ def test_a_query_without_rows_says_where_its_packets_went(capture: Path, tmp_pat
     assert "query http has no rows" not in out
 
 
-@pytest.mark.parametrize("engine", ["spark", "reference"])
+@pytest.mark.parametrize("engine", ["spark", "process", "reference"])
 def test_run_refuses_what_it_cannot_compute_before_it_starts(engine: str, capture: Path, tmp_path: Path) -> None:
     functions, query, out = tmp_path / "mine.fun", tmp_path / "q.gsql", tmp_path / "out"
     functions.write_text("UINT FUN twice(UINT);")
