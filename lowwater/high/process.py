@@ -51,20 +51,22 @@ class InProcess:
 
     def evaluate(self, plans: Mapping[str, PlanParts], work: Path) -> Outcomes:
         """Evaluates parts as the stored punctuation closes them. Parts of a plan with a state wait for each other."""
-        going: dict[str, list[Future[PartOutcome]]] = {query: [] for query in plans}
+        apart: dict[str, list[Future[PartOutcome]]] = {query: [] for query in plans}
         chained: dict[str, list[Part]] = {}
+        chains: dict[str, Future[list[PartOutcome]]] = {}
         try:
             for query, part in closed_parts(plans):
                 if part.carry is None:
-                    going[query].append(self._pool.submit(evaluate_part, part))
+                    apart[query].append(self._pool.submit(evaluate_part, part))
                 else:
                     chained.setdefault(query, []).append(part)
-        except LowwaterError:
-            wait(future for futures in going.values() for future in futures)
-            raise
-        chains = {query: self._pool.submit(evaluated_chain, query, parts, {}) for query, parts in chained.items()}
-        outcomes = {query: [future.result() for future in futures] for query, futures in going.items()}
-        outcomes |= {query: future.result() for query, future in chains.items()}
+            for query, parts in chained.items():
+                chains[query] = self._pool.submit(evaluated_chain, query, parts, {})
+            outcomes = {query: [future.result() for future in futures] for query, futures in apart.items()}
+            outcomes |= {query: future.result() for query, future in chains.items()}
+        finally:  # after an error or an interruption nothing more begins, and nothing is left that still writes
+            begun: list[Future[Any]] = [*chains.values(), *(future for each in apart.values() for future in each)]
+            wait([future for future in begun if not future.cancel()])
         return {query: first_error(each) or each for query, each in outcomes.items()}
 
 
