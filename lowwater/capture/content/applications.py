@@ -55,6 +55,8 @@ _FIELDS = {b"host": "http_host", b"user-agent": "http_user_agent"}
 _TCP, _UDP = 6, 17
 _AHEAD = 8  # packets whose payload is asked for before it is looked at
 _DNS_HEADER = 12
+_DNS_LONGEST = _DNS_HEADER + 255 + 1
+"""Bytes up to the end of the longest name: one that ends with a pointer, in place of the empty label, has one more."""
 _NOTHING, _DNS, _DNS_TCP, _HTTP, _TLS, _SSH, _QUIC = range(7)
 _MARKS = {"dns": (_DNS, _DNS_TCP), "http": (_HTTP,), "tls": (_TLS,), "ssh": (_SSH,), "quic": (_QUIC,)}
 _WANT_DNS, _WANT_HTTP, _WANT_TLS, _WANT_SSH, _WANT_QUIC = (
@@ -213,7 +215,7 @@ def dns_fields(payload: bytes, tcp: bool) -> dict[str, Any]:
     if not questions:
         return fields
     try:
-        name, used = dns.name.from_wire(payload, _DNS_HEADER)
+        name, used = dns.name.from_wire(payload[:_DNS_LONGEST], _DNS_HEADER)
     except dns.exception.DNSException:
         return fields
     fields["dns_query"] = name.to_text(omit_final_dot=True)

@@ -1,0 +1,112 @@
+"""Time and memory of every parser against the size of hostile inputs.
+
+`python -m tests.capture.measure_parsers [--size 1048576] [--only TEXT]` reads each family of `hostile_inputs` at one,
+two and four times the size; prints processor seconds and MiB, and marks what grows faster than its input.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from lowwater.capture.content.applications import NAMES
+from lowwater.capture.content.retention import ContentOptions
+from lowwater.capture.formats.division import index, read_chunk
+from lowwater.capture.inspect import inspect
+from lowwater.capture.reader import read
+from lowwater.capture.tables.delimited import TextOptions
+from lowwater.capture.tables.reader import RecordReader, TableOptions
+from lowwater.capture.tables.sniffing.logs import sniff_log
+from lowwater.capture.tables.sniffing.tables import sniff
+from lowwater.catalog.logs import READY
+from lowwater.errors import CaptureError
+from tests.capture.hostile_inputs import FAMILIES, SECOND
+from tests.capture.tablemaker import BY_NAME, BY_POSITION, layout
+
+CONTENT = ContentOptions(64, NAMES, True, "content")
+JUMP = 61 * SECOND
+PATIENCE = 30.0
+"""Processor seconds after which a family is not read at a larger size."""
+
+
+def options(kind: str) -> TableOptions:
+    """How the records of a kind of family are read."""
+    if kind in READY:
+        protocol = READY[kind]
+        assert protocol.layout is not None
+        return TableOptions(protocol.kind, protocol.layout)
+    named = kind in ("json", "parquet", "wide")
+    return TableOptions("csv" if kind == "wide" else kind, layout(BY_NAME if named else BY_POSITION), TextOptions())
+
+
+def passes(kind: str, path: Path) -> list[object]:
+    """What reads a file of a kind, each as a function without arguments."""
+    if kind == "capture":
+        return [
+            lambda: list(read(path, JUMP, content=CONTENT)),
+            lambda: [list(read_chunk(chunk)) for chunk in index(path, JUMP).chunks],
+            lambda: inspect(path, JUMP, 5 * SECOND, window=SECOND),
+        ]
+    return [lambda: list(RecordReader(path, options(kind), JUMP, "")), lambda: sniff(path), lambda: sniff_log(path)]
+
+
+def attempt(work: object) -> None:
+    try:
+        work()  # type: ignore[operator]
+    except CaptureError as error:
+        assert error.hint, error
+
+
+def peak() -> int:
+    """Returns the most memory since `reset`, bytes."""
+    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+    return next(int(line.split()[1]) << 10 for line in lines if line.startswith("VmHWM:"))
+
+
+def reset() -> None:
+    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--size", type=int, default=1 << 20)
+    parser.add_argument("--only", default="")
+    asked = parser.parse_args()
+    found = 0
+    with tempfile.TemporaryDirectory(prefix="lowwater-measure-") as folder:
+        path = Path(folder) / "input"
+        for name, family in FAMILIES.items():
+            if asked.only not in name:
+                continue
+            path.write_bytes(family.make(1 << 12))
+            for work in passes(family.kind, path):
+                attempt(work)
+            rows: list[tuple[list[float], float]] = []
+            for times in (1, 2, 4):
+                path.write_bytes(family.make(asked.size * times))
+                reset()
+                before, spent = peak(), []
+                for work in passes(family.kind, path):
+                    begun = time.process_time()
+                    attempt(work)
+                    spent.append(time.process_time() - begun)
+                rows.append((spent, (peak() - before) / (1 << 20)))
+                if max(spent) > PATIENCE:
+                    break
+            sizes = path.stat().st_size / (1 << 20)
+            bad = False
+            for one, two in zip(rows, rows[1:]):
+                bad = bad or any(b > 2.6 * a and b > 0.5 for a, b in zip(one[0], two[0], strict=True))
+            bad = bad or any(max(spent) > 4 * times for (spent, _), times in zip(rows, (1, 2, 4)))
+            bad = bad or any(mib > 100 * times for (_, mib), times in zip(rows, (1, 2, 4)))
+            found += bad
+            shown = "; ".join(" ".join(f"{each:.2f}" for each in spent) + f" s {mib:.0f} MiB" for spent, mib in rows)
+            print(f"{'LOOK ' if bad else ''}{name}: {shown} ({sizes:.1f})", flush=True)
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
