@@ -203,8 +203,16 @@ def _sections() -> dict[str, Callable[[int], bytes]]:
     def packet(number: int, interface: int = 0) -> bytes:
         return one.packet(stamp + number * 1000, b"", interface)
 
-    many = one.header() + b"".join(one.interface(f"i{number}", resolution=9) for number in range(4096))
-    links = b"".join(one.interface("same", link=number, resolution=9) for number in range(4096))
+    def half(unit: Callable[[int], bytes], name: str = "i{}") -> Callable[[int], bytes]:
+        """Interfaces in one half of the file, as many as are taken, and in the other half what meets them."""
+
+        def make(size: int) -> bytes:
+            count = min(size // 80, 4096)
+            declared = (one.interface(name.format(at), link=1000 + at * (name == "same"), resolution=9) for at in range(count))
+            return one.header() + b"".join(declared) + packet(0) + filled(lambda at: unit(at % count), size // 2)
+
+        return make
+
     strays = b"".join(packet(number) + one.packet(stamp, b"", 7) * 2047 for number in range(15))
     comments = [(1, b"")] * 4000
     return {
@@ -219,18 +227,21 @@ def _sections() -> dict[str, Callable[[int], bytes]]:
         "options of an interface": then(one.header(), lambda n: one.interface("a", options=[(77, b"")] * 4000)),
         "options of a section": then(b"", lambda n: one.header(options=comments)),
         "comments": then(begin, lambda n: one.packet(stamp + n, b"", options=comments)),
-        "a packet of each interface": then(many, lambda n: packet(n, n % 4096)),
-        "a packet of each link type": then(one.header() + links, lambda n: packet(n, n % 4096)),
+        "a packet of each interface": half(lambda n: packet(n, n)),
+        "a packet of each link type": half(lambda n: packet(n, n), "same"),
         "simple packets": then(begin, lambda n: one.simple(b"")),
         "packets of no interface": then(begin + packet(0), lambda n: one.packet(stamp, b"", 7)),
         "other blocks": then(begin + packet(0), lambda n: one.block(5, b"")),
         "blocks of 16 MiB": then(begin, lambda n: packet(n) + one.pack("II", 6, 16 << 20)),
         "damage and sections": then(begin + packet(0), lambda n: b"\xff" + one.header()),
         "damage and packets": then(begin, lambda n: b"\xff" + begin + packet(n)),
-        "damage behind many interfaces": then(many + packet(0), lambda n: b"\xff" + begin + packet(n)),
+        "damage behind many interfaces": half(lambda n: b"\xff" + begin + packet(n)),
         "damage behind waiting records": then(begin + strays, lambda n: b"\xff" + one.header()),
-        "damage between interfaces": then(
-            many, lambda n: b"\xff" + one.header() + one.interface(f"i{n % 4096}", resolution=9) + packet(n)
+        "damage between interfaces": half(
+            lambda n: b"\xff" + one.header() + one.interface(f"i{n}", link=1000, resolution=9) + packet(n)
+        ),
+        "damage and new interfaces": then(
+            begin, lambda n: b"\xff" + one.header() + one.interface(f"n{n}", resolution=9) + packet(n)
         ),
     }  # fmt: skip
 
@@ -299,8 +310,9 @@ def _members() -> dict[str, Callable[[int], bytes]]:
 
 def _tables() -> dict[str, Family]:
     line = b"1767225600,10.0.0.1,1,a,0.5,true\n"
+    first = b"time,src,bytes,host,rtt,up\n" + line
 
-    def of(unit: bytes, head: bytes = line * 10) -> Callable[[int], bytes]:
+    def of(unit: bytes, head: bytes = first) -> Callable[[int], bytes]:
         return lambda size: head + unit * (size // len(unit))
 
     names = ",".join(f"c{at}" for at in range(9000)).encode()
@@ -313,14 +325,14 @@ def _tables() -> dict[str, Family]:
         "CSV: returns": ("csv", of(b"1\r2\n")),
         "CSV: returns in quotes": ("csv", of(b'1767225600,10.0.0.1,1,"a\rb",0.5,true\n')),
         "CSV: returns before a record": ("csv", of(b"\r" + line)),
-        "CSV: returns in a wide file": ("wide", of(b"1\r2\n", wide)),
+        "CSV: returns in a wide file": ("csv", of(b"1\r2\n", wide)),
         "CSV: short records": ("csv", of(b"1\n")),
-        "CSV: short records in a wide file": ("wide", of(b"1\n", wide)),
+        "CSV: short records in a wide file": ("csv", of(b"1\n", wide)),
         "CSV: separators": ("csv", of(b"," * 1000 + b"\n")),
         "CSV: one record": ("csv", of(b",")),
         "CSV: values that are none": ("csv", of(b"a,b,c,d,e,f\n")),
         "CSV: numbers that are too large": ("csv", of(b"99999999999999999999,::,99999999999999999999,,1e999,\n")),
-        "CSV: numbers that look right": ("csv", lambda size: line * 10 + filled(
+        "CSV: numbers that look right": ("csv", lambda size: first + filled(
             lambda n: b"%d,1.2.3.%d,abcdef%x,,1e%dx,\n" % (n, n % 999, n, n), size)),
         "CSV: bytes that are no text": ("csv", of(b"\xff\n")),
         "CSV: zeros": ("csv", of(b"\0")),
@@ -339,10 +351,10 @@ def _tables() -> dict[str, Family]:
         "JSON: escapes": ("json", of(b'{"time": 1767225600, "host": "' + b"\\u0041" * 100 + b'"}\n', b"")),
         "JSON: values of other types": ("json", of(b'{"time":[],"src":1,"bytes":"a","host":{},"rtt":[[]],"up":1}\n', b"")),
         "JSON: equal names": ("json", of(b"{" + b'"time":1,' * 500 + b'"time":1}\n', b"")),
-        "JSON: few lines with all names": ("json", lambda size: json.dumps(
-            {f"n{at}": at for at in range(1000)}).encode() + b"\n" + b"{}\n" * (size // 3)),
-        "JSON: few lines with times": ("json", lambda size: json.dumps(
-            {f"n{at}": 1767225600 for at in range(1000)}).encode() + b"\n" + b"{}\n" * (size // 3)),
+        "JSON: a line with all names": ("json", lambda size: json.dumps(
+            {f"n{at}": at for at in range(min(size // 40, 1000))}).encode() + b"\n" + b"{}\n" * (size // 6)),
+        "JSON: a line with times": ("json", lambda size: json.dumps(
+            {f"n{at}": 1767225600 for at in range(min(size // 40, 1000))}).encode() + b"\n" + b"{}\n" * (size // 6)),
     }  # fmt: skip
     tables = {name: Family(kind, make) for name, (kind, make) in found.items()}
     fields = ["ts", "uid", "id.orig_h", "id.orig_p", "id.resp_h", "id.resp_p", "proto", "service", "history"]
@@ -380,7 +392,7 @@ def _tables() -> dict[str, Family]:
     }
     tables |= {
         "parquet: columns": Family("parquet", lambda size: _parquet(_wide(size // 150))),
-        "parquet: nested": Family("parquet", lambda size: _parquet(_nested(min(size // 2000, 400), size // 1000))),
+        "parquet: nested": Family("parquet", lambda size: _parquet(_nested(80, size // 450))),
         "parquet: row groups": Family("parquet", lambda size: _parquet(_rows(size // 700), row_group_size=1)),
         "parquet: texts": Family("parquet", lambda size: _parquet(_texts(size))),
         "parquet: one long text": Family("parquet", lambda size: _parquet(_long_text(size))),

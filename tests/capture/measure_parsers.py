@@ -17,14 +17,13 @@ from lowwater.capture.content.retention import ContentOptions
 from lowwater.capture.formats.division import index, read_chunk
 from lowwater.capture.inspect import inspect
 from lowwater.capture.reader import read
-from lowwater.capture.tables.delimited import TextOptions
 from lowwater.capture.tables.reader import RecordReader, TableOptions
 from lowwater.capture.tables.sniffing.logs import sniff_log
 from lowwater.capture.tables.sniffing.tables import sniff
 from lowwater.catalog.logs import READY
 from lowwater.errors import CaptureError
 from tests.capture.hostile_inputs import FAMILIES, SECOND
-from tests.capture.tablemaker import BY_NAME, BY_POSITION, layout
+from tests.capture.tablemaker import BY_NAME, layout
 
 CONTENT = ContentOptions(64, NAMES, True, "content")
 JUMP = 61 * SECOND
@@ -38,8 +37,7 @@ def options(kind: str) -> TableOptions:
         protocol = READY[kind]
         assert protocol.layout is not None
         return TableOptions(protocol.kind, protocol.layout)
-    named = kind in ("json", "parquet", "wide")
-    return TableOptions("csv" if kind == "wide" else kind, layout(BY_NAME if named else BY_POSITION), TextOptions())
+    return TableOptions(kind, layout(BY_NAME))
 
 
 def passes(kind: str, path: Path) -> list[object]:
