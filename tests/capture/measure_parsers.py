@@ -10,6 +10,8 @@ import argparse
 import sys
 import tempfile
 import time
+from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 from lowwater.capture.content.applications import NAMES
@@ -40,7 +42,7 @@ def options(kind: str) -> TableOptions:
     return TableOptions(kind, layout(BY_NAME))
 
 
-def passes(kind: str, path: Path) -> list[object]:
+def passes(kind: str, path: Path) -> list[Callable[[], object]]:
     """What reads a file of a kind, each as a function without arguments."""
     if kind == "capture":
         return [
@@ -51,9 +53,9 @@ def passes(kind: str, path: Path) -> list[object]:
     return [lambda: list(RecordReader(path, options(kind), JUMP, "")), lambda: sniff(path), lambda: sniff_log(path)]
 
 
-def attempt(work: object) -> None:
+def attempt(work: Callable[[], object]) -> None:
     try:
-        work()  # type: ignore[operator]
+        work()
     except CaptureError as error:
         assert error.hint, error
 
@@ -86,7 +88,7 @@ def main() -> int:
             for times in (1, 2, 4):
                 path.write_bytes(family.make(asked.size * times))
                 reset()
-                before, spent = peak(), []
+                before, spent = peak(), list[float]()
                 for work in passes(family.kind, path):
                     begun = time.process_time()
                     attempt(work)
@@ -96,10 +98,10 @@ def main() -> int:
                     break
             sizes = path.stat().st_size / (1 << 20)
             bad = False
-            for one, two in zip(rows, rows[1:]):
-                bad = bad or any(b > 2.6 * a and b > 0.5 for a, b in zip(one[0], two[0], strict=True))
-            bad = bad or any(max(spent) > 4 * times for (spent, _), times in zip(rows, (1, 2, 4)))
-            bad = bad or any(mib > 100 * times for (_, mib), times in zip(rows, (1, 2, 4)))
+            for (one, _), (two, _) in pairwise(rows):
+                bad = bad or any(after > 2.6 * before and after > 0.5 for before, after in zip(one, two, strict=True))
+            for at, (spent, mib) in enumerate(rows):
+                bad = bad or max(spent) > 4 << at or mib > 100 << at
             found += bad
             shown = "; ".join(" ".join(f"{each:.2f}" for each in spent) + f" s {mib:.0f} MiB" for spent, mib in rows)
             print(f"{'LOOK ' if bad else ''}{name}: {shown} ({sizes:.1f})", flush=True)

@@ -21,7 +21,7 @@ _MULTIPLIER = 0x1E3779B97F4A7C15
 _POSITIVE = (1 << 63) - 1
 _MOST_PROBES = 8  # bounds the work for texts that were chosen to collide: further ones get digests of their own
 _LONGEST_KEPT = 2048
-"""Bytes of the longest text that is remembered: those of programs have some hundred, those of a hostile hello 90,000."""
+"""Bytes of the longest text that is remembered: those of programs have some hundred, one of a hostile hello 90,000."""
 
 _NO_DIGEST = "0" * 12
 

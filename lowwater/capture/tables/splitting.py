@@ -78,8 +78,11 @@ class Splitter:
         if not len(chosen):
             return chosen
         parted = np.zeros(len(chosen), np.bool_)
-        quote = ord(self.quote) if self.quote else _NONE
-        _is_parted(np.frombuffer(block.data, np.uint8), block.begins[chosen], block.ends[chosen], ord(self.separator), quote, parted)
+        data, signs = (
+            np.frombuffer(block.data, np.uint8),
+            (ord(self.separator), ord(self.quote) if self.quote else _NONE),
+        )
+        _is_parted(data, block.begins[chosen], block.ends[chosen], *signs, parted)
         return chosen[parted]
 
     def _split(self, block: Block, chosen: NDArray[np.int64], first: int, refusals: Refusals) -> list[Split]:
