@@ -56,7 +56,7 @@ with atheris.instrument_imports(include=["lowwater.capture", "lowwater.catalog.w
     from lowwater.capture.headers import packet as decode
     from lowwater.capture.reader import read
     from lowwater.capture.records import batches as decoding
-    from lowwater.capture.tables import blocks
+    from lowwater.capture.tables import addresses, blocks
     from lowwater.capture.tables.delimited import TextOptions
     from lowwater.capture.tables.reader import RecordReader, TableOptions
     from lowwater.capture.tables.sniffing.logs import sniff_log
@@ -81,6 +81,7 @@ from tests.capture.tablemaker import BY_NAME, as_csv, as_json, flows, layout  # 
 
 # Numbers of NumPy would overflow where those of the kernel wrap.
 fingerprints._hash = lambda words, begin, end: hash(words[begin:end].tobytes())
+_ipv4, addresses._ipv4 = addresses._ipv4, lambda data, ends, low: _ipv4(bytes(data), ends, low)
 
 LINKS = fuzz_inputs.LINK_TYPES
 PIECE = 100
@@ -200,7 +201,7 @@ _LAYOUT = layout(BY_NAME)
 _FOLDER = Path(tempfile.mkdtemp(prefix="lowwater-fuzz-", dir="/dev/shm" if Path("/dev/shm").is_dir() else None))
 
 
-def read_table(data: bytes, options: TableOptions, sizes: tuple[int, ...] = (1 << 22, 50)) -> None:
+def read_table(data: bytes, options: TableOptions, sizes: tuple[int, ...] = (1 << 22, 200)) -> None:
     """Reads a file by blocks of several sizes: the same rows, and an account of every byte."""
     path, found = _FOLDER / "file", []
     path.write_bytes(data)
