@@ -17,6 +17,10 @@ from lowwater.capture.formats.division import index
 from lowwater.capture.formats.sources import Stream
 from lowwater.capture.records import copies
 from lowwater.capture.tables import blocks, splitting
+from lowwater.catalog.builtin.files import read_prefixes, read_strings
+from lowwater.catalog.types import Type
+from lowwater.catalog.watchlists import read_watchlist
+from lowwater.errors import ConfigError
 from tests.capture.hostile_inputs import FAMILIES
 from tests.capture.measure_parsers import JUMP, attempt, passes
 from tests.capture.tablemaker import BEGIN
@@ -155,3 +159,14 @@ def test_texts_of_hostile_hellos_are_not_remembered() -> None:
     for number in range(20):
         assert fingerprints.ja4_of(b"t13d_" + b"%05d," % number * 2000 + b"_" + b"%05d," % number * 2000)
     assert (fingerprints._ja4.cache_info().currsize, fingerprints._digest.cache_info().currsize) == before
+
+
+@pytest.mark.parametrize(
+    "read_file", [read_prefixes, read_strings, lambda path: read_watchlist(path, [("a", Type.IP)])]
+)
+def test_an_error_of_a_file_of_a_query_quotes_little_of_it(read_file: Any, tmp_path: Path) -> None:
+    for unit in (b"1.2.3.4/8 ", b"x", b"x,"):
+        path = write(tmp_path / "list", unit * 100_000)
+        with pytest.raises(ConfigError) as caught:
+            read_file(str(path))
+        assert len(str(caught.value)) < 1000 + len(str(path))

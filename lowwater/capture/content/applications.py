@@ -40,6 +40,7 @@ APPLICATIONS = pa.schema([field for field in KEPT if field.name not in UNNAMED])
 NAMES = tuple(dict.fromkeys(name.partition("_")[0] for name in APPLICATIONS.names))
 """The applications, as settings name them."""
 
+_OF_APPLICATION = {name: [field for field in APPLICATIONS if field.name.partition("_")[0] == name] for name in NAMES}
 _HEAD = 1 << 14  # bytes of a payload that are parsed
 _METHODS = frozenset(
     b"GET HEAD POST PUT DELETE CONNECT OPTIONS TRACE PATCH PROPFIND PROPPATCH MKCOL COPY MOVE LOCK UNLOCK SEARCH "
@@ -173,6 +174,9 @@ def application_fields(
             chosen = kinds == _MARKS[name][0]
             for mark in _MARKS[name][1:]:
                 chosen |= kinds == mark
+            if not chosen.any():
+                columns |= {field.name: pa.nulls(len(begins), field.type) for field in _OF_APPLICATION[name]}
+                continue
             rows, kinds, firsts, ends = marked if chosen.all() else np.ascontiguousarray(marked[:, chosen])
             found = _parsed(name, buffer, firsts, ends, kinds)
             columns |= {field: spread(values, rows, len(begins)) for field, values in found.items()}
@@ -189,8 +193,7 @@ def _parsed(
     if name == "quic":
         return quic_columns(payloads)
     rows = [_PARSERS[kind](payload) for kind, payload in zip(kinds.tolist(), payloads, strict=True)]
-    fields = [field for field in APPLICATIONS if field.name.partition("_")[0] == name]
-    return {field.name: pa.array([row.get(field.name) for row in rows], field.type) for field in fields}
+    return {field.name: pa.array([row.get(field.name) for row in rows], field.type) for field in _OF_APPLICATION[name]}
 
 
 def dns_fields(payload: bytes, tcp: bool) -> dict[str, Any]:
