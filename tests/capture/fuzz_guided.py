@@ -163,8 +163,8 @@ def one_hello(data: bytes) -> None:
 
 def one_quic(data: bytes) -> None:
     """Reads a datagram, and the same bytes as the frames of a packet: its stream by another rule."""
-    if len(data) >= 5:
-        quic.quic_columns([data[:1] + data[1:5] + data[5:] + bytes(1200)])
+    if data:
+        quic.quic_columns([bytes([0xC0 | data[0] & 15, 0, 0, 0, 1]) + data[1:] + bytes(1200)])
     pieces = list(quic._pieces(data))
     assert sum(len(piece) for _, piece in pieces) <= len(data)
     known = {offset + at: byte for offset, piece in sorted(pieces, reverse=True) for at, byte in enumerate(piece)}
