@@ -208,7 +208,7 @@ REQUESTS = {
     "half a form": _with(FORM + "Content-Length: 600", method="POST", body="seal=1"),
 }
 
-UNFINISHED = {"half a request", "half a form", "chunks that end early", "a chunk of a huge size"}
+UNFINISHED = {"half a request", "half a form", "chunks that end early", "a chunk of a huge size", "tls", "bytes"}
 """Those whose end a server may wait for in vain, and which then have no answer."""
 SEVERAL = {"pipelined", "a pipeline of two kinds", "many at once", "the preface of http/2"}
 """Those that are more than one request."""
