@@ -246,6 +246,7 @@ def statuses(answered: bytes) -> Iterator[tuple[int, str]]:
             while size := int((head := answered.partition(b"\r\n"))[0] or b"0", 16):
                 body, answered = body + head[2][:size], head[2][size + 2 :]
             answered = answered[5:]
-        elif not answered.startswith(b"HTTP/1.") and int(found[1]) not in (204, 304):  # else of HEAD
+        elif not answered.startswith(b"HTTP/1.") and int(found[1]) not in (100, 204, 304):  # else of HEAD
             body, answered = (answered, b"") if length < 0 else (answered[:length], answered[length:])
-        yield int(found[1]), body.decode(errors="replace")
+        if found[1] != b"100":
+            yield int(found[1]), body.decode(errors="replace")

@@ -50,8 +50,9 @@ class _Request(WSGIRequestHandler):
         else:
             self.server.heard(self.connection)
             reader: Any = self.rfile
+            writer: Any = self.wfile
             app: Any = self.server.get_app()
-            answer: Any = _Answer(reader, self.wfile, self.get_stderr(), self.get_environ(), multithread=True)
+            answer: Any = _Answer(reader, writer, self.get_stderr(), self.get_environ(), multithread=True)
             answer.request_handler = self
             answer.run(app)
 
