@@ -127,7 +127,7 @@ def spent(client: Client) -> Iterator[None]:
 def test_no_text_stops_the_server(tmp_path: Path) -> None:
     (tmp_path / "lowwater.toml").write_text("[links.main1]\n[links.main2]\n")
     names = list(TEXTS)
-    step = max(1, len(names) // examples(20))
+    step = max(1, len(names) // examples(10))
     with editor(tmp_path) as client:
         for at, name in enumerate(names[::step]):
             path, text = tmp_path / f"{at}.gsql", TEXTS[name]
@@ -186,7 +186,7 @@ class Lenient(Client):
 def test_many_open_documents(tmp_path: Path) -> None:
     (tmp_path / "lowwater.toml").write_text("[links.main1]\n")
     with editor(tmp_path) as client, spent(client):
-        for at in range(examples(400)):
+        for at in range(examples(60)):
             assert client.open(tmp_path / f"{at}.gsql", SOUND) == []
         path = tmp_path / "0.gsql"
         for version in range(2, 200):  # as fast as they come: only the last one is checked

@@ -22,6 +22,7 @@ from lowwater_review.pages import addresses
 from lowwater_review.results import answers as results_answers
 
 from lowwater.instants import HOUR, format_instant
+from tests.breadth import some
 from tests.browser import chromium, served
 from tests.review.asgi import Answer, ask
 from tests.review.hostile_lake import CLOSES, SCRIPT, START, as_it_is, harmless, hostile_ledgers, make_hostile
@@ -91,11 +92,11 @@ def asked(board: Board, app: Any) -> Iterator[str]:
         "/docs/{name:path}": [f"/docs/{each}" for each in _reports(board)],
         "/write/index.html": ["/write/index.html", f"/write/index.html?{urlencode({'text': _text(board)})}"],
         "/write/check": [f"/write/check?{urlencode({'text': _text(board)})}"],
-        "/act/{kind}/{name}": [f"/act/run/q?{ONE}", f"/act/backfill/q?{ONE}", f"/act/approve/q?{ONE}"],
+        "/act/{kind}/{name}": [f"/act/run/q?{ONE}", f"/act/approve/q?{ONE}"],
         "/{address:path}": [f"/{each}" for each in addresses(board.now())],
     }
     skews = [each for each in known["/{address:path}"] if each.startswith("/skew/") and "index" not in each]
-    known["/act/{kind}/{name}"] += [f"/act{each.removesuffix('.html')}?bound=7s" for each in skews]
+    known["/act/{kind}/{name}"] += [f"/act{each.removesuffix('.html')}?bound=7s" for each in skews[-1:]]
     for path, queries in PER_QUERY.items():
         route = path.replace("rows.csv", "rows.{form}").replace("rows.parquet", "rows.{form}")
         filled = [path.replace("{set_name}", "q").replace("{query}", each) for each in QUERIES]
@@ -181,6 +182,7 @@ def test_ledgers_of_somebody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert found[0] == found[1]
 
 
+@pytest.mark.hypothesis
 def test_a_browser_runs_nothing_of_them(boards: Boards, found: Any) -> None:
     """Chromium parses each page as with harmless names, and loads it: no dialog, no request elsewhere, no violation."""
     with served(create(boards[0])) as at, chromium() as browser:
@@ -191,7 +193,7 @@ def test_a_browser_runs_nothing_of_them(boards: Boards, found: Any) -> None:
         page.on("console", lambda each: said.append(each.text) if "Content Security Policy" in each.text else None)
         page.on("pageerror", lambda each: said.append(str(each)))
         reader = browser.new_page()
-        for (address, answer), (_, other) in zip(*found, strict=True):
+        for (address, answer), (_, other) in some(zip(*found, strict=True), 8):
             if answer.headers.get("content-type", "").startswith("text/html"):
                 one, two = (reader.evaluate(SKELETON, each.text) for each in (answer, other))
                 assert Counter(one) == Counter(two), address

@@ -19,7 +19,7 @@ from lowwater_review.login import FORM, Door
 from lowwater_review.serving import AT_ONCE, Access, guarded, make_server
 
 from lowwater.hosts import LOOPBACK
-from tests.breadth import examples
+from tests.breadth import examples, some
 from tests.browser import running
 from tests.review.hostile_requests import REQUESTS, SEVERAL, UNFINISHED, bytes_of, statuses, talk
 from tests.review.ledgers import make
@@ -77,7 +77,7 @@ def test_every_route_answers_every_request_by_design(
 ) -> None:
     routes, answered = paths(board), set[int]()
     before = psutil.Process().memory_info().rss
-    for at, name in sample(examples(1), len(routes)):
+    for at, name in some(sample(examples(1), len(routes)), 2):
         found = talk(open_port, bytes_of(name, routes[at], "127.0.0.1"))
         got = list(statuses(found))
         assert len(got) == 1 or name in SEVERAL or (name in UNFINISHED and not got), (name, got)
@@ -96,7 +96,7 @@ def test_nothing_is_told_without_the_token(board: Board, caplog: pytest.LogCaptu
     """Whatever the request looks like, who brings no token gets the form of the login or a refusal."""
     routes, told = paths(board), FORM.format("").partition("<main")[0]
     with running(make_server(Door(guarded(board, Access(None, None)), TOKEN, LOOPBACK, pause=0))) as port:
-        for at, name in sample(examples(1), len(routes)):
+        for at, name in some(sample(examples(1), len(routes)), 4):
             for status, text in statuses(talk(port, bytes_of(name, routes[at], "127.0.0.1"))):
                 assert status in REFUSED - {404} or (status == 200 and routes[at] == "/login"), (name, routes[at])
                 assert not text or text.startswith(told) or len(text) < 80, (name, routes[at], text)
