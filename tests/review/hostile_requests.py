@@ -223,9 +223,18 @@ def bytes_of(name: str, path: str, host: str, more: str = "") -> bytes:
 
 
 def talk(port: int, sent: bytes, timeout: float = 30.0) -> bytes:
-    """Sends bytes to a server of this machine, and gives what it answers until it ends the connection."""
+    """Sends bytes to a server of this machine, and gives what it answers until it ends the connection.
+
+    Args:
+        port: its port.
+        sent: what is sent.
+        timeout: seconds after which what has come is all.
+    """
     answered = b""
-    with socket.create_connection(("127.0.0.1", port), timeout=timeout) as line, suppress(ConnectionError):
+    with (
+        socket.create_connection(("127.0.0.1", port), timeout=timeout) as line,
+        suppress(ConnectionError, TimeoutError),
+    ):
         with suppress(ConnectionError):  # it may end before it has read all
             line.sendall(sent)
         while piece := line.recv(1 << 16):
