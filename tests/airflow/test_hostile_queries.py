@@ -114,6 +114,27 @@ def test_many_query_sets_are_parsed_in_bounded_time(tmp_path: Path) -> None:
     assert max(map(len, found["dags"].values())) < 40_000
 
 
+def test_a_note_is_no_markup(plugins: None) -> None:
+    """Airflow shows notes as Markdown: no name of a file in a reason makes a browser load an image, or is a link."""
+    from lowwater_airflow.notes import one_line
+
+    bad = "a.pcap ![x](http://evil.example/x.png) [y](javascript:alert(1)) [z]\n"
+    bad += "[z]: http://evil.example\n# head\u202e\x1b[31m"
+    note = one_line(f"Interval x: failed: {bad}")
+    assert "](" not in note and "![" not in note and note.isprintable() and "\n" not in note
+    assert "evil.example/x.png" in note, "it says which file"
+
+
+def test_a_mail_is_text(plugins: None) -> None:
+    from lowwater.config import Notify
+    from lowwater_airflow.alerts import _mail
+
+    bad = "<script>alert(1)</script>\r\nBcc: evil@example.org\u202e\x1b[31m{{ 7*7 }}"
+    mail = _mail(Notify(email=("a@example.org",)), {"kind": "failed", "text": bad})
+    assert mail.subject.isprintable() and "<script>" not in mail.html_content
+    assert "\x1b" not in mail.html_content and "\u202e" not in mail.html_content
+
+
 def test_names_are_refused_in_one_short_line(plugins: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from lowwater_airflow.settings import Settings
 
