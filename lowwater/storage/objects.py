@@ -252,12 +252,13 @@ def walk(folder: ObjectPath) -> Iterator[ObjectPath]:
     return (path for path, _ in entries(folder))
 
 
-def entries(folder: ObjectPath) -> Iterator[tuple[ObjectPath, Mapping[str, Any]]]:
-    """Yields the objects below a prefix with their size and last_modified, as `walk`."""
+def entries(folder: ObjectPath, since: str = "") -> Iterator[tuple[ObjectPath, Mapping[str, Any]]]:
+    """Yields the objects below a prefix with their size and last_modified, as `walk`; with `since` those behind it."""
     with store_errors():
         import obstore
 
-        prefix, offset, attempt = f"{folder.key}/" if folder.key else None, None, 0
+        prefix, attempt = f"{folder.key}/" if folder.key else None, 0
+        offset = f"{folder.key}/{since}" if since else None
         while True:
             try:
                 for listed in obstore.list(store(folder), prefix=prefix, offset=offset, chunk_size=1000):
