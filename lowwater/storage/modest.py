@@ -53,6 +53,8 @@ class _Page:
     values: int
     encoding: int
     place: int
+    plain: int
+    """Bytes that are not compressed: the levels of pages of version 2, or all."""
 
 
 def require_modest(name: object, path: str | os.PathLike[str], whole: int | None = None) -> None:
@@ -130,10 +132,11 @@ def _memory(name: str, file: BinaryIO, chunk: pq.ColumnChunkMetaData, strict: bo
 
 
 def _pages(file: BinaryIO, chunk: pq.ColumnChunkMetaData) -> Iterator[_Page]:
-    starts = [chunk.data_page_offset]
-    if chunk.dictionary_page_offset:
-        starts.append(chunk.dictionary_page_offset)
-    at = min(starts)
+    at, dictionary = chunk.data_page_offset, chunk.dictionary_page_offset or 0
+    if dictionary:
+        if dictionary > at and chunk.num_values:
+            raise ValueError("a dictionary follows what it is for")  # decoders would begin at different places
+        at = dictionary
     end = at + chunk.total_compressed_size
     while at < end:
         file.seek(at)
@@ -144,7 +147,10 @@ def _pages(file: BinaryIO, chunk: pq.ColumnChunkMetaData) -> Iterator[_Page]:
         if packed < 0:
             raise ValueError("a page has a negative size")
         encoding = inner.get(4 if kind == _DATA_2 else 2, 0)
-        yield _Page(kind, packed, unpacked, inner.get(1, 0), encoding, at + length)
+        plain = inner.get(5, 0) + inner.get(6, 0) if kind == _DATA_2 else 0
+        if kind == _DATA_2 and inner.get(7) is False:
+            plain = packed
+        yield _Page(kind, packed, unpacked, inner.get(1, 0), encoding, at + length, plain)
         at += length + packed
 
 
@@ -154,12 +160,11 @@ def _unpacked(file: BinaryIO, chunk: pq.ColumnChunkMetaData, page: _Page) -> byt
 
     file.seek(page.place)
     data = file.read(page.packed)
-    if chunk.compression == "UNCOMPRESSED":
+    if chunk.compression == "UNCOMPRESSED" or len(data) == page.plain:
         return data
-    if page.kind == _DATA_2:
-        raise ValueError("it has pages of version 2 that are compressed")
     codec = {"LZ4": "lz4_raw"}.get(chunk.compression, chunk.compression.lower())
-    return bytes(pa.decompress(data, decompressed_size=page.unpacked, codec=codec, asbytes=True))
+    size = page.unpacked - page.plain
+    return data[: page.plain] + pa.decompress(data[page.plain :], decompressed_size=size, codec=codec, asbytes=True)
 
 
 def _longest(data: bytes, kind: str, values: int) -> int:

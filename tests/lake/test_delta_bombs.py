@@ -6,6 +6,7 @@ import json
 import resource
 import shutil
 from collections.abc import Callable, Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -302,6 +303,18 @@ def test_texts_of_a_dictionary_count_by_their_own_length(tmp_path: Path, monkeyp
     pq.write_table(pa.table({"x": ["a" * 100_000] * 20}), place)
     with pytest.raises(LakeError, match="bytes of memory"):
         require_modest(place, place)
+
+
+@pytest.mark.parametrize("codec", ["none", "snappy", "zstd", "gzip", "lz4", "brotli"])
+def test_files_of_every_writer_are_no_bombs(codec: str, tmp_path: Path) -> None:
+    rows = pa.table(
+        {"a": [1, 2, None] * 100, "t": ["x" * at for at in range(300)], "l": [[1, 2]] * 300, "n": pa.nulls(300)}
+    )
+    for version, count, coded in product(("1.0", "2.0"), (0, 1, 300), (True, False)):
+        place = tmp_path / f"{version}-{count}-{coded}.parquet"
+        pq.write_table(rows.slice(0, count), place, compression=codec, data_page_version=version, use_dictionary=coded)
+        require_modest(place, place)
+        require_modest(place, place, 1 << 20)
 
 
 def test_headers_of_pages_are_walked_whatever_their_bytes(tmp_path: Path) -> None:
