@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from lowwater import caches
 from lowwater.caches import cache_folder
 from lowwater.errors import ConfigError
 from lowwater.gsql.declarations import _Builder, _PassTokens
@@ -120,6 +121,7 @@ def test_classes_and_jars_of_a_folder_of_others_are_not_run(
         delta_jars()
     jars.chmod(0o755)
     (jars / f"{next(iter(NEEDED))}-1.0.jar").chmod(0o666)
+    caches._has_of_others.cache_clear()
     with pytest.raises(ConfigError, match="written by others"):
         delta_jars()
 

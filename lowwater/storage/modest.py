@@ -164,7 +164,8 @@ def _unpacked(file: BinaryIO, chunk: pq.ColumnChunkMetaData, page: _Page) -> byt
         return data
     codec = {"LZ4": "lz4_raw"}.get(chunk.compression, chunk.compression.lower())
     size = page.unpacked - page.plain
-    return data[: page.plain] + pa.decompress(data[page.plain :], decompressed_size=size, codec=codec, asbytes=True)
+    rest: bytes = pa.decompress(data[page.plain :], decompressed_size=size, codec=codec, asbytes=True)
+    return data[: page.plain] + rest
 
 
 def _longest(data: bytes, kind: str, values: int) -> int:
