@@ -13,6 +13,9 @@ from pathlib import Path
 
 from lowwater.errors import ConfigError
 
+CODE = (".py", ".pyc", ".nbi", ".nbc", ".tables", ".jar", ".jsa")
+"""Ends of names of files that are run, or unpickled."""
+
 
 def cache_folder() -> Path:
     """Returns the folder of generated code and tables: LOWWATER_CACHE, or `lowwater/kernels` in the user's cache.
@@ -58,7 +61,6 @@ def _has_of_others(folder: str, changed: int) -> bool:
     with os.scandir(folder) as entries:
         for entry in entries:
             with suppress(FileNotFoundError):
-                state = entry.stat(follow_symlinks=False)
-                if not stat.S_ISDIR(state.st_mode) and _is_of_others(state, stat.S_IWOTH):
+                if entry.name.endswith(CODE) and _is_of_others(entry.stat(), stat.S_IWOTH):
                     return True
     return False

@@ -57,6 +57,10 @@ class _Page:
     """Bytes that are not compressed: the levels of pages of version 2, or all."""
 
 
+class _Other(Exception):
+    """It is no parquet file: whoever opens it says so."""
+
+
 def require_modest(name: object, path: str | os.PathLike[str], whole: int | None = None) -> None:
     """Checks that a parquet file takes a bounded memory; a file that has not changed is looked at once.
 
@@ -67,7 +71,7 @@ def require_modest(name: object, path: str | os.PathLike[str], whole: int | None
             comes out of a page; None for Arrow's, which goes by row groups.
 
     Raises:
-        LakeError: it takes more, or is no parquet file.
+        LakeError: it takes more; or it cannot be read as a whole.
     """
     try:
         state = os.stat(path)
@@ -83,22 +87,28 @@ def _look(name: str, path: str, whole: int | None, state: object) -> None:
     try:
         with open(path, "rb") as file:
             _require(name, file, path, whole)
+    except _Other:
+        if whole is not None:
+            raise LakeError(f"{name}: is no parquet file", HINT) from None
     except (pa.ArrowException, OSError, ValueError, IndexError, struct.error, OverflowError) as error:
         reason = (str(error).splitlines() or [""])[0][:200]
         raise LakeError(f"{name}: is no readable parquet file: {reason}", HINT) from None
 
 
 def _require(name: str, file: BinaryIO, path: str, whole: int | None) -> None:
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    size = file.seek(0, os.SEEK_END)
-    if size < 12:
-        raise ValueError(f"it has {size} bytes")
+    if file.seek(0, os.SEEK_END) < 12:
+        raise _Other
     file.seek(-8, os.SEEK_END)
     footer = int.from_bytes(file.read(4), "little")
     if footer > LARGEST_FOOTER:
         raise LakeError(f"{name}: its footer has {footer:,} bytes, at most {LARGEST_FOOTER:,} are read", HINT)
-    metadata = pq.read_metadata(path)
+    try:
+        metadata = pq.read_metadata(path)
+    except (pa.ArrowException, OSError):
+        raise _Other from None
     total = 0
     for number in range(metadata.num_row_groups):
         group, taken = metadata.row_group(number), 0

@@ -218,7 +218,7 @@ def parts(path: Path) -> None:
 
 
 CHECKPOINTS: dict[str, tuple[Callable[[Path], None], str]] = {
-    "nothing": (lambda path: checkpoint(path).write_bytes(b"") and None, "0 bytes"),
+    "nothing": (lambda path: checkpoint(path).write_bytes(b"") and None, "no parquet file"),
     "no parquet": (lambda path: checkpoint(path).write_bytes(b"PAR1" + b"\0" * 8 + b"PAR1") and None, "parquet file"),
     "a footer beyond the file": (lambda path: checkpoint(path).write_bytes(b"PAR1junkjunkPAR1") and None, "footer"),
     "another schema": (lambda path: pq.write_table(pa.table({"a": [1]}), checkpoint(path)), "metadata or protocol"),
