@@ -39,7 +39,7 @@ NEWEST = 1 << 53
 DEEPEST = 1000
 """Brackets of an action that cannot be nested too deeply: Delta's library crashes at 30,000 levels."""
 SMALL = 1 << 13
-"""Bytes of a commit that cannot be deep enough to be looked into."""
+"""Bytes of a commit, or of statistics, that cannot be nested deeply enough to be looked into."""
 MOST_COLUMNS = 10_000
 DEEPEST_TYPE = 16
 
@@ -80,10 +80,10 @@ def _hint(log: PurePath) -> int:
     """Returns the version of the checkpoint that the log itself names; -1 without one."""
     place = log / "_last_checkpoint"
     try:
-        size = paths.size(place)
-        if size > LARGEST_HINT:
-            raise LakeError(f"{place}: has {size:,} bytes, at most {LARGEST_HINT:,} are read", HINT)
-        value = json_value(paths.read(place, LARGEST_HINT))
+        text = paths.read(place, LARGEST_HINT + 1)
+        if len(text) > LARGEST_HINT:
+            raise LakeError(f"{place}: is too long, at most {LARGEST_HINT:,} bytes are read", HINT)
+        value = json_value(text)
     except FileNotFoundError:
         return -1
     except ValueError as error:
@@ -159,9 +159,11 @@ def _require_checkpoint(place: PurePath, most: int) -> None:
 def _require_texts(place: PurePath, name: str, texts: pa.ChunkedArray) -> None:
     import pyarrow.compute as pc
 
-    longest = pc.max(pc.binary_length(texts)).as_py() or 0
+    lengths = pc.binary_length(texts)
+    longest = pc.max(lengths).as_py() or 0
     if longest > LONGEST_LINE:
         raise LakeError(f"{place}: {name} has {longest:,} bytes, at most {LONGEST_LINE:,} are read", HINT)
+    texts = texts.filter(pc.greater(lengths, SMALL))
     brackets = pc.add(pc.count_substring(texts, "{"), pc.count_substring(texts, "["))
     for text in texts.filter(pc.greater(brackets, DEEPEST)).to_pylist():
         _require_flat(place, name, text.encode())

@@ -26,8 +26,8 @@ LARGEST_PAGE = 1 << 28
 LARGEST_GROUP = 1 << 30
 """Most bytes of a row group in memory. Lowwater writes groups of 128 Ki rows."""
 
-NEAR = 1 << 25
-"""Bytes of a column above which the length of each text is looked at: that costs time."""
+NEAR = 1 << 18
+"""Bytes of a column above which the length of each text is looked at where it matters: that costs time."""
 MOST_VALUES = 1 << 24
 """Most texts that are looked at."""
 
@@ -109,16 +109,25 @@ def _require(name: str, file: BinaryIO, path: str, whole: int | None) -> None:
         metadata = pq.read_metadata(path)
     except (pa.ArrowException, OSError):
         raise _Other from None
-    total = 0
+    chunks: list[tuple[int, pq.ColumnChunkMetaData, int]] = []
     for number in range(metadata.num_row_groups):
-        group, taken = metadata.row_group(number), 0
-        for at in range(group.num_columns):
-            memory = _memory(name, file, group.column(at), whole is not None)
-            taken += memory if memory <= NEAR else _exact(path, number, group.column(at), memory)
-        total += taken
-        most, taken = (LARGEST_GROUP, taken) if whole is None else (whole, total)
-        if taken > most:
-            raise LakeError(f"{name}: would take {taken:,} bytes of memory, at most {most:,} are given to it", HINT)
+        group = metadata.row_group(number)
+        columns = [group.column(at) for at in range(group.num_columns)]
+        chunks += [(number, chunk, _memory(name, file, chunk, whole is not None)) for chunk in columns]
+        if whole is None:
+            _require_room(name, path, chunks, LARGEST_GROUP)
+            chunks = []
+    _require_room(name, path, chunks, LARGEST_GROUP if whole is None else whole)
+
+
+def _require_room(name: str, path: str, chunks: list[tuple[int, pq.ColumnChunkMetaData, int]], most: int) -> None:
+    taken = sum(memory for _, _, memory in chunks)
+    for number, chunk, memory in sorted(chunks, key=lambda each: -each[2]):
+        if taken <= most or memory <= NEAR:
+            break
+        taken += _exact(path, number, chunk, memory) - memory
+    if taken > most:
+        raise LakeError(f"{name}: would take {taken:,} bytes of memory, at most {most:,} are given to it", HINT)
 
 
 def _memory(name: str, file: BinaryIO, chunk: pq.ColumnChunkMetaData, strict: bool) -> int:

@@ -133,14 +133,17 @@ def store_errors() -> Iterator[None]:
         raise store_error(error) from None  # its text may show keys
 
 
-def read(path: ObjectPath) -> tuple[bytes, Version]:
-    """Reads a small object and its version."""
+def read(path: ObjectPath, most: int = -1) -> tuple[bytes, Version]:
+    """Reads a small object, or the first bytes of it, and its version."""
     with store_errors():
         import obstore
 
         for attempt in range(READS):
             try:
                 answer = obstore.get(store(path), path.key)
+                if 0 <= most < answer.meta["size"]:
+                    part = obstore.get_range(store(path), path.key, start=0, end=most)
+                    return bytes(part), answer.meta["e_tag"] or ""
                 return bytes(answer.bytes()), answer.meta["e_tag"] or ""
             except obstore.exceptions.GenericError:  # the connection broke while the content came
                 if attempt + 1 == READS:

@@ -240,8 +240,7 @@ def read(path: PurePath, most: int = -1) -> bytes:
         OSError: if it cannot be read.
     """
     if isinstance(path, ObjectPath):
-        data = objects.read(path)[0]
-        return data if most < 0 else data[:most]
+        return objects.read(path, most)[0]
     require_inside(path)
     with Path(path).open("rb") as file:
         return file.read(most)

@@ -852,6 +852,7 @@ LEFT: dict[Site, str] = {
     ("lowwater/lake/tables.py", "_require_counts"): _LOGS,
     ("lowwater/storage/modest.py", "_look"): _LOGS,
     ("lowwater/storage/modest.py", "_require"): _LOGS,
+    ("lowwater/storage/modest.py", "_require_room"): _LOGS,
     ("lowwater/storage/modest.py", "_memory"): _LOGS,
     ("lowwater/cli/commands/maintain.py", "_verify"): "says to make tables again: tests/lake/test_claims.py meets it",
     ("lowwater/storage/objects.py", "read_range"): "a capture in a store is replaced while it is read: tests/storage",

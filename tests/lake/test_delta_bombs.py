@@ -110,7 +110,7 @@ def nested(depth: int) -> str:
 
 DEEP = 100_000
 LOGS: dict[str, tuple[Callable[[Path], None], str]] = {
-    "statistics of 100 levels": (file(stats='{"a":' * 1001 + "1" + "}" * 1001), "nested too deeply"),
+    "statistics of a thousand levels": (file(stats='{"a":' * 1001 + "1" + "}" * 1001), "nested too deeply"),
     "statistics that overflow a stack": (file(stats='{"a":' * DEEP + "1" + "}" * DEEP), "nested too deeply"),
     "lists that overflow a stack": (file(stats='{"minValues":' + "[" * DEEP), "nested too deeply"),
     "long statistics": (file(stats=json.dumps({"numRecords": 10, "minValues": {"x": "a" * (5 << 20)}})), "at most"),

@@ -195,9 +195,9 @@ def test_no_secret_is_in_a_traceback_of_a_store_that_refuses(
 
 
 def whole_traceback(error: BaseException | None) -> str:
-    """The traceback with every error behind it, also those that `from None` hides, and their arguments."""
-    text = []
+    """The traceback as programs print it, and the arguments of the errors in it."""
+    text = [] if error is None else traceback.format_exception(error)
     while error is not None:
-        text += [*traceback.format_exception(error), repr(error.args)]
-        error = error.__cause__ or error.__context__
+        text.append(repr(error.args))
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     return "".join(text)
