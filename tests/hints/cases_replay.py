@@ -239,6 +239,18 @@ def _query_folder(desk: Desk, named: str) -> None:
         assert query_folder(lake_path("s3://lakes/office")) == Path(named)
 
 
+def _named(desk: Desk, name: str) -> None:
+    desk.settle(ingest=False)
+    desk.write(f"queries/{name}.gsql", "")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LOWWATER_LAKE", str(desk.lake))
+        patch.setenv("LOWWATER_QUERIES", str(desk.folder / "queries"))
+        try:
+            Settings.load().require_names()
+        finally:
+            (desk.folder / "queries" / f"{name}.gsql").unlink()
+
+
 def _cron(minutes: int) -> None:
     assert cron(minutes * 60 * SECOND) == f"*/{minutes} * * * *"
 
@@ -330,6 +342,12 @@ CASES = [
         lambda desk: _keyed(desk, False),
         "run the high stage again",
         lambda desk: _keyed(desk, True),
+    ),
+    Case(
+        "a file of queries whose name no DAG can have",
+        lambda desk: _named(desk, "a b"),
+        "name them with letters",
+        lambda desk: _named(desk, "a_b"),
     ),
     Case(
         "bounds in the wrong order",
