@@ -18,8 +18,9 @@ import pytest
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.captures import ingested_links, read_captures
 from lowwater.lake.ledgers.interval_states import BLOCKED
+from lowwater.lake.ledgers.places import location
 from lowwater.lake.ledgers.runs import DONE
-from lowwater.lake.ledgers.seen import GONE, location, read_seen
+from lowwater.lake.ledgers.seen import GONE, read_seen
 from lowwater.lake.tables import open_table
 from lowwater.replay.interval import statuses
 from lowwater.replay.job import Job
