@@ -105,11 +105,11 @@ class FolderNames:
             real: follows the links of folders; None to take them as they are.
         """
         for pattern, folder, depth in self._patterns:
-            if regex_of(pattern).fullmatch(place):
-                return _last(place, depth)
-        for pattern, folder, depth in self._patterns if real is not None and not is_address(place) else ():
             own = _last(place, depth)
-            if regex_of(pattern).fullmatch(f"{folder}/{own}") and real(place[: -len(own) - 1]) == real(folder):
+            if regex_of(pattern).fullmatch(place):
+                return own
+            linked = real is not None and not is_address(place) and regex_of(pattern).fullmatch(f"{folder}/{own}")
+            if linked and real is not None and real(place[: -len(own) - 1]) == real(folder):
                 return own
         return ""
 
