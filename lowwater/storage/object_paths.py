@@ -48,6 +48,45 @@ class ObjectPath(PurePosixPath):
         return "/".join(self.parts[2:])
 
 
+_SIGNED = re.compile(
+    r"[?&](X-Amz-[A-Za-z-]+|X-Goog-[A-Za-z-]+|AWSAccessKeyId|GoogleAccessId|Signature|sig)=", re.IGNORECASE
+)
+
+
+def shown(text: str) -> str:
+    """Returns an address for a message: without keys and signatures, which are left out of it.
+
+    Example:
+        >>> shown("https://taps.example.org/a.pcap?X-Amz-Signature=abc"), shown("captures/a?.pcap")
+        ('https://taps.example.org/a.pcap?(left out)', 'captures/a?.pcap')
+    """
+    address = _URL.match(text)
+    if address is None:
+        return text
+    place, mark, _ = text[address.end() :].partition("?")
+    place, hash_mark, _ = place.partition("#")
+    keys, at, rest = place.rpartition("@")
+    where = f"(left out)@{rest}" if keys or at else place
+    return f"{address[0]}{where}{f'{mark or hash_mark}(left out)' if mark or hash_mark else ''}"
+
+
+def require_pattern(text: str) -> str:
+    """Returns a path or an address with wildcards, as it is.
+
+    Raises:
+        ValueError: it is an address of no object store that is known, or one with a signature.
+    """
+    address = _URL.match(text)
+    if address is not None and address[1].lower() not in (*SCHEMES, "s3a"):
+        raise ValueError(f"{shown(text)}: addresses of captures begin with {'://, '.join(SCHEMES)}://")
+    if address is not None and _SIGNED.search(text):
+        raise ValueError(f"{shown(text)}: {UNSIGNED}")
+    return text
+
+
+UNSIGNED = "an address with a signature is not taken: write s3://BUCKET/KEY, and give the keys by the environment"
+
+
 def parse(text: str | PurePath) -> PurePath:
     """Returns the path that a text names: an `ObjectPath` for an address, otherwise a `Path`.
 
@@ -65,9 +104,11 @@ def parse(text: str | PurePath) -> PurePath:
     scheme = "s3" if scheme == "s3a" else scheme
     if scheme not in SCHEMES:
         raise ValueError(
-            f"{text}: a lake is a folder, or its address begins with {'://, '.join(SCHEMES)}:// or file://"
+            f"{shown(text)}: a lake is a folder, or its address begins with {'://, '.join(SCHEMES)}:// or file://"
         )
+    if _SIGNED.search(text):
+        raise ValueError(f"{shown(text)}: {UNSIGNED}")
     parts = [part for part in text[address.end() :].split("/") if part]
     if not parts or any(part in (".", "..") or "?" in part or "#" in part for part in parts):
-        raise ValueError(f"{text}: write {scheme}://BUCKET/PREFIX")
+        raise ValueError(f"{shown(text)}: write {scheme}://BUCKET/PREFIX")
     return ObjectPath(f"{scheme}:", *parts)
