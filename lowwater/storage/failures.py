@@ -77,6 +77,11 @@ _KINDS = (
         RIGHTS,
     ),
     (
+        r"NotImplemented|501 Not",
+        "the object store cannot do it",
+        "`lowwater doctor --lake` says what a store must do; use another one",
+    ),
+    (
         r"NoSuchBucket|ContainerNotFound|bucket does not exist",
         "there is no such bucket",
         "make the bucket, or name another",
