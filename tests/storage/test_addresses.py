@@ -250,8 +250,8 @@ def enforced(server: int) -> Iterator[tuple[str, str]]:
 
 
 @pytest.mark.slow
-def test_a_server_that_checks_keys_and_rights(server: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server}")
+def test_a_server_that_checks_keys_and_rights(moto: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{moto}")
     path = ObjectPath("s3:", BUCKET, "office", "x")
     objects.write(path, b"1")
 
@@ -264,7 +264,7 @@ def test_a_server_that_checks_keys_and_rights(server: int, monkeypatch: pytest.M
         assert time.monotonic() - begun < 5 and error.value.lasting and secret not in str(error.value)
         return error.value.message
 
-    with enforced(server) as (key, secret):
+    with enforced(moto) as (key, secret):
         assert "does not know the ID of the key" in refused("AKIAUNKNOWN", secret, lambda: objects.read(path))
         assert "the secret is not that of the key" in refused(key, "wrong", lambda: objects.read(path))
         written = refused(key, secret, lambda: objects.write(path, b"2"))

@@ -23,9 +23,10 @@ from lowwater.storage import paths, probes
 from lowwater.storage.object_paths import ObjectPath
 from lowwater.storage.probes import MISSING, OK, WARNING, Finding, findings
 from tests.replay.support import lowwater
+from tests.storage import gateway
 from tests.storage.servers import BUCKET, Proxy, Rule
 
-KEYS = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_REGION": "us-east-1"}
+KEYS = {"AWS_ACCESS_KEY_ID": gateway.KEY, "AWS_SECRET_ACCESS_KEY": gateway.SECRET, "AWS_REGION": "us-east-1"}
 
 
 @pytest.fixture(autouse=True)

@@ -174,12 +174,12 @@ def denied(server: int, *places: ObjectPath) -> Iterator[None]:
 
 @pytest.mark.slow
 def test_a_lake_under_a_policy_that_lets_only_read_is_read(
-    root: ObjectPath, server: int, captures: list[GeneratedCapture]
+    root: ObjectPath, moto: int, captures: list[GeneratedCapture]
 ) -> None:
     first, second = [capture for capture in captures if capture.link == "main1"][:2]
     assert lowwater("ingest", "--lake", root, "--link", "main1", first.path).code == 0
     before = sorted(map(str, paths.files_below(root)))
-    with denied(server, root):
+    with denied(moto, root):
         said = lowwater("status", "--lake", root)
         assert said.code == 0, said.err
         assert len(read_captures(open_lake(root, make=False), ["main1"])["main1"]) == 1
@@ -190,12 +190,12 @@ def test_a_lake_under_a_policy_that_lets_only_read_is_read(
 
 
 @pytest.mark.slow
-def test_a_policy_against_published_tables_leaves_nothing_half_visible(root: ObjectPath, server: int) -> None:
+def test_a_policy_against_published_tables_leaves_nothing_half_visible(root: ObjectPath, moto: int) -> None:
     lake = Lake(root)
     audited = put(lake, 1)
     publish(lake, "set", "q", FIELDS, BASE, BASE + HOUR, "first", audited)
     newer = put(lake, 2)
-    with denied(server, root / "tables"), pytest.raises(LakeError, match="does not allow it"):
+    with denied(moto, root / "tables"), pytest.raises(LakeError, match="does not allow it"):
         publish(lake, "set", "q", FIELDS, BASE, BASE + HOUR, "second", newer)
     table = open_table(lake.table("q"))
     assert table is not None and table.to_pyarrow_table().column("n").to_pylist() == [1] * 5
