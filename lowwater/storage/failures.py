@@ -79,7 +79,7 @@ _KINDS = (
     (
         r"NotImplemented|501 Not",
         "the object store cannot do it",
-        "`lowwater doctor --lake` says what a store must do; use another one",
+        "`lowwater doctor --lake LAKE` says what a store must do; use another one",
     ),
     (
         r"NoSuchBucket|ContainerNotFound|bucket does not exist",

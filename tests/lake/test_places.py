@@ -276,7 +276,7 @@ def test_names_under_the_folders_of_patterns() -> None:
     assert names.moved("/old/2026/x/a-01.pcap", None) == "/d/2026/x/a-01.pcap"
     assert names.moved("/old/2026/x/a-01.pcap", "") is None, "no pattern claimed it"
     assert names.moved("/old/2026/x/a-01.pcap", "x/a-01.pcap") is None
-    assert names.moved("/mnt/b-01.pcap", "b-01.pcap") == "s3://taps/m/b-01.pcap"
+    assert names.moved("/old/b-01.pcap", "b-01.pcap") == "s3://taps/m/b-01.pcap"
     assert names.moved("s3://taps/m/b-01.pcap", None) is None
     assert names.moved("/old/2026/x/a-01.pcap1", None) is None
     dated = FolderNames(Link(captures=("/d/%Y/x/a-%d.pcap",)))
