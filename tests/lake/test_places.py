@@ -281,6 +281,9 @@ def test_names_under_the_folders_of_patterns() -> None:
     assert names.moved("/old/2026/x/a-01.pcap1", None) is None
     dated = FolderNames(Link(captures=("/d/%Y/x/a-%d.pcap",)))
     assert dated.moved("/old/2026/x/a-01.pcap1", None, unclaimed=True) == "/d/2026/x/a-01.pcap1"
+    monthly = FolderNames(Link(captures=("/d/2027-02/a-%d.pcap",)))
+    assert monthly.moved("/d/2027-01/a-05.pcap", "a-05.pcap") is None, "of another month"
+    assert monthly.moved("/e/2027-01/a-05.pcap", "a-05.pcap") == "/d/2027-02/a-05.pcap"
     several = FolderNames(Link(captures=("/n/one/a-%d.pcap", "/n/two/a-%d.pcap")))
     assert several.moved("/o/two/a-01.pcap", None) == "/n/two/a-01.pcap"
     assert several.moved("/o/three/a-01.pcap", None) is None

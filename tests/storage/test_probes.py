@@ -109,6 +109,7 @@ def lying(server: int, *lies: str) -> Iterator[str]:
                 target = http.client.HTTPConnection("127.0.0.1", server, timeout=60)
                 target.request("GET", re.sub(r"&?start-after=[^&]*", "", path), headers=headers)
                 content = target.getresponse().read()
+                target.close()
             self.answer(status, found, content)
 
         do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = forward
@@ -160,9 +161,9 @@ BESIDE = {"no conditions": {"replace, if unchanged", "read a range"}, "keeps": {
 @pytest.mark.slow
 @pytest.mark.parametrize("lies", LIES, ids=lambda lies: ", ".join(lies))
 def test_what_a_store_does_not_do_is_found(
-    lies: dict[str, tuple[str, str]], server: int, monkeypatch: pytest.MonkeyPatch
+    lies: dict[str, tuple[str, str]], moto: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with lying(server, *lies) as address:
+    with lying(moto, *lies) as address:
         for name, value in {**KEYS, "AWS_ENDPOINT_URL": address, "LOWWATER_STORE_PATIENCE": "0.1"}.items():
             monkeypatch.setenv(name, value)
         found = of(list(findings(ObjectPath("s3:", BUCKET, f"lie-{uuid.uuid4().hex[:8]}"))))

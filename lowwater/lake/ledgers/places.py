@@ -14,7 +14,7 @@ from itertools import takewhile
 from pathlib import Path
 
 from lowwater.config import Link
-from lowwater.lake.files.patterns import regex_of, wildcard
+from lowwater.lake.files.patterns import dated_parts, regex_of, wildcard
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.captures import Capture
 from lowwater.storage.captures import capture_path, is_address
@@ -138,8 +138,12 @@ class FolderNames:
             own = _last(place, depth) if name is None else name
             target = f"{folder}/{own}"
             wanted = f"{pattern.rpartition('/')[0]}/*" if unclaimed else pattern
-            if place.endswith(f"/{own}") and regex_of(wanted).fullmatch(target) and not taken(target):
-                before = place[: -len(own) - 1]
+            before = place[: -len(own) - 1]
+            if (
+                place.endswith(f"/{own}")
+                and regex_of(wanted).fullmatch(target)
+                and not (taken(target) or _are_of_other_dates(before, folder))
+            ):
                 found[target] = _alike(before, folder)
         best = [target for target, like in found.items() if like == max(found.values())]
         if len(best) > 1:
@@ -172,6 +176,13 @@ def _divided(pattern: str) -> tuple[str, int]:
 
 def _last(place: str, depth: int) -> str:
     return "/".join(place.split("/")[-depth:])
+
+
+def _are_of_other_dates(one: str, other: str) -> bool:
+    """Whether two folders are beside each other and named by dates, as those of two months."""
+    parts, others = one.split("/"), other.split("/")
+    count = dated_parts(parts)
+    return count > 0 and count == dated_parts(others) and parts[:-count] == others[:-count]
 
 
 def _alike(one: str, other: str) -> int:
