@@ -90,8 +90,7 @@ MOVES = [move_both, move_captures, move_lake, copy_captures]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("move", MOVES, ids=lambda move: move.__name__)
-@pytest.mark.parametrize("by_hand", [False, True])
+@pytest.mark.parametrize(("move", "by_hand"), [*((move, False) for move in MOVES), (move_both, True)])
 def test_a_corrected_file_replaces_the_old_one_wherever_both_lie(
     tmp_path: Path, move: Callable[[Path], tuple[Path, Path]], by_hand: bool
 ) -> None:
