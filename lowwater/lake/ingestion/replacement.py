@@ -371,12 +371,21 @@ class LedgerFiles:
             if not same_bytes:
                 why = f"it has the same records as {old.row.path}, which it replaces"
             return why if stands_for else None
-        if _begins_alike(new, old, same_path) and _is_prefix(new.row, old.row, unpacked):
+        if self._begins_alike(new, old, same_path) and _is_prefix(new.row, old.row, unpacked):
             grown = "" if not same_path else ": it has grown"
             return f"it begins with all {old.row.bytes:,} bytes of {old.row.path}, which it replaces{grown}"
         if same_path and (_overlap(new.row, old.row) > settings.longest_skew or _declared_alike(new, old)):
             return "the file has changed: its packets replace those of what had its name before"
         return None
+
+    def _begins_alike(self, new: LedgerFile, old: LedgerFile, same_path: bool) -> bool:
+        """Whether the records of a new file begin as those of the old one, according to the ledger. Any file begins as
+        an empty file of the same name, or of the same declared begin if that was renamed since."""
+        if not old.packets:
+            same_start = new.row.declared_from is not None and new.row.declared_from == old.row.declared_from
+            return same_path or (same_start and self.where(old) is None)
+        firsts = {row.first for row in new.rows}
+        return all(row.first in firsts for row in old.rows if row.first is not None)
 
 
 def _absolute(path: Path) -> str:
@@ -385,16 +394,6 @@ def _absolute(path: Path) -> str:
 
 def _declared_alike(new: LedgerFile, old: LedgerFile) -> bool:
     return new.row.declared is not None and new.row.declared == old.row.declared
-
-
-def _begins_alike(new: LedgerFile, old: LedgerFile, same_path: bool) -> bool:
-    """Whether the records of a new file begin as those of the old one, according to the ledger. Any file begins as an
-    empty file of the same name, or of the same declared begin if that was renamed since."""
-    if not old.packets:
-        same_start = new.row.declared_from is not None and new.row.declared_from == old.row.declared_from
-        return same_path or (same_start and not lies_there(old))
-    firsts = {row.first for row in new.rows}
-    return all(row.first in firsts for row in old.rows if row.first is not None)
 
 
 def _is_prefix(new: Capture, old: Capture, unpacked: int) -> bool:
