@@ -14,6 +14,7 @@ import pytest
 from lowwater.config import Config, Link, load_config
 from lowwater.errors import LowwaterError, OverlapError
 from lowwater.instants import HOUR
+from lowwater.lake.ingestion import arrivals as looking_for
 from lowwater.lake.ingestion.arrivals import arrivals
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.ingestion.looking import look
@@ -179,6 +180,17 @@ def test_files_of_another_recorder_with_old_names_and_lengths_are_read(tmp_path:
     other = hourly(tmp_path / "two", 0, (1, 2, 4))
     os.utime(other, ns=(OLD + 1, OLD + 1))
     assert take(lake, settings(tmp_path / "two")) == {other.name: "replaced"}
+
+
+@pytest.mark.slow
+def test_a_copy_that_was_written_after_the_ingest_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(looking_for, "SETTLED", 0)
+    lake, path = open_lake(tmp_path / "lake"), hourly(tmp_path / "one", 0)
+    take(lake, settings(path.parent))
+    path.parent.rename(tmp_path / "two")
+    os.utime(tmp_path / "two" / path.name)
+    assert take(lake, settings(tmp_path / "two")) == {path.name: "known"}
+    assert take(lake, settings(tmp_path / "two")) == {}
 
 
 @pytest.mark.slow

@@ -209,23 +209,30 @@ class _Known:
             return False  # the ingest says what is wrong
         if copy is not None and self._is(path, status, copy):
             return True
-        return any(self._is(path, status, file) and self._stayed(path, status, file) for file in self._ledger.at(path))
-
-    def _stayed(self, path: Path, status: os.stat_result, file: LedgerFile) -> bool:
-        """Whether a file of this length is the one that was read, if that has been moved here: files of two recorders
-        may have one name and one length, but a move keeps the last write, too."""
-        if not self._ledger.has_moved(path, file):
-            return True
-        seen = self._read.get(_place(path))
-        return seen is not None and (seen.size, seen.written) == (status.st_size, status.st_mtime_ns)
+        return any(self._is(path, status, file) for file in self._ledger.at(path))
 
     def _is(self, path: Path, status: os.stat_result, file: LedgerFile) -> bool:
         return (
             not file.row.growing
             and status.st_size == file.row.bytes
-            and status.st_mtime_ns < file.row.ingested_at - SETTLED
             and file.fits(self._settings, self._options)
             and file.declaring(declared_coverage(self._settings, path)) == file.row.declared
+            and (self._is_older(path, status, file) or self._was_seen(path, status, file))
+        )
+
+    def _is_older(self, path: Path, status: os.stat_result, file: LedgerFile) -> bool:
+        """Whether nothing was written since the ingest to a file that has not been moved. Files of two recorders may
+        have one name and one length."""
+        return status.st_mtime_ns < file.row.ingested_at - SETTLED and not self._ledger.has_moved(path, file)
+
+    def _was_seen(self, path: Path, status: os.stat_result, file: LedgerFile) -> bool:
+        """Whether the ledger of files saw it as it is now, here or where it was moved from, as this capture."""
+        seen = self._read.get(_place(path))
+        return (
+            seen is not None
+            and seen.capture == file.row.capture
+            and (seen.size, seen.written) == (status.st_size, status.st_mtime_ns)
+            and seen.written < seen.seen_at - SETTLED
         )
 
     @cached_property

@@ -192,10 +192,13 @@ def _is_news(lake: Lake, told: SeenFile | None, result: IngestResult) -> bool:
     """Whether the ledger must be told of a file that was taken: by itself a look knows it by path and size only."""
     if told is not None:
         return True
-    if result.state != "known" or str(result.path) == result.capture.path:
+    if result.state != "known":
+        return False
+    looks = _looks(result.path)
+    if str(result.path) == result.capture.path and looks[1] <= result.capture.ingested_at:
         return False
     old = read_seen(lake).get(key_of(lake, result.path))
-    return old is None or old.state != READ or (old.size, old.written) != _looks(result.path)
+    return old is None or old.state != READ or (old.size, old.written) != looks
 
 
 def _looks(path: Path) -> tuple[int, int]:

@@ -361,7 +361,7 @@ class LedgerFiles:
 
     def _replaces(self, new: LedgerFile, old: LedgerFile, settings: Link, unpacked: int) -> str | None:
         """Returns why a file replaces another, for the user; None if it does not."""
-        same_path = self.is_of(Path(new.row.path), old)
+        same_path = self.is_of(capture_path(new.row.path), old)
         same_bytes = new.row.file_digest == old.row.file_digest
         if same_bytes or new.row.capture == old.row.capture:
             # An empty file stands for many hours, and replaces another only if the settings now say otherwise of that.
