@@ -283,7 +283,11 @@ def _watched(work: Sequence[Due], workers: int) -> Iterator[BackfillListener]:
 
 def _waits(due: Sequence[Due], why: str) -> str:
     """Says which intervals run elsewhere."""
-    return f"{_intervals(_number(due))} {'run' if _number(due) > 1 else 'runs'} elsewhere, and is waited for: {why}"
+    several = _number(due) > 1
+    return (
+        f"{_intervals(_number(due))} {'run' if several else 'runs'} elsewhere, and {'are' if several else 'is'} waited "
+        f"for: {why}"
+    )
 
 
 class _Clock:

@@ -133,14 +133,17 @@ def store_errors() -> Iterator[None]:
         raise store_error(error) from None  # its text may show keys
 
 
-def read(path: ObjectPath) -> tuple[bytes, Version]:
-    """Reads a small object and its version."""
+def read(path: ObjectPath, most: int = -1) -> tuple[bytes, Version]:
+    """Reads a small object, or the first bytes of it, and its version."""
     with store_errors():
         import obstore
 
         for attempt in range(READS):
             try:
                 answer = obstore.get(store(path), path.key)
+                if 0 <= most < answer.meta["size"]:
+                    part = obstore.get_range(store(path), path.key, start=0, end=most)
+                    return bytes(part), answer.meta["e_tag"] or ""
                 return bytes(answer.bytes()), answer.meta["e_tag"] or ""
             except obstore.exceptions.GenericError:  # the connection broke while the content came
                 if attempt + 1 == READS:
@@ -288,12 +291,13 @@ def walk(folder: ObjectPath) -> Iterator[ObjectPath]:
     return (path for path, _ in entries(folder))
 
 
-def entries(folder: ObjectPath) -> Iterator[tuple[ObjectPath, Mapping[str, Any]]]:
-    """Yields the objects below a prefix with their size and last_modified, as `walk`."""
+def entries(folder: ObjectPath, since: str = "") -> Iterator[tuple[ObjectPath, Mapping[str, Any]]]:
+    """Yields the objects below a prefix with their size and last_modified, as `walk`; with `since` those behind it."""
     with store_errors():
         import obstore
 
-        prefix, offset, attempt = f"{folder.key}/" if folder.key else None, None, 0
+        prefix, attempt = f"{folder.key}/" if folder.key else None, 0
+        offset = f"{folder.key}/{since}" if since else None
         while True:
             try:
                 for listed in obstore.list(store(folder), prefix=prefix, offset=offset, chunk_size=1000):

@@ -24,6 +24,7 @@ from typing import TypeVar
 
 from lowwater.errors import LakeError
 from lowwater.storage import file_locks, objects
+from lowwater.storage.containment import know, require_inside
 from lowwater.storage.failures import StoreError
 from lowwater.storage.object_paths import ObjectPath
 
@@ -135,7 +136,8 @@ def findings(root: PurePath) -> Iterator[Finding]:
         What was found about each thing.
 
     Raises:
-        LakeError: nothing can be tried: there is no such folder or bucket, or the store refuses the keys.
+        LakeError: nothing can be tried: there is no such folder or bucket, the store refuses the keys, or a link leads
+            out of the lake.
     """
     if isinstance(root, ObjectPath):
         yield from _of_store(root / FOLDER / uuid.uuid4().hex[:12])
@@ -143,6 +145,8 @@ def findings(root: PurePath) -> Iterator[Finding]:
     folder = Path(root)
     if not folder.is_dir():
         raise LakeError(f"{root}: there is no such folder", "name the folder of the lake, or make it: mkdir -p")
+    know(folder)
+    require_inside(folder / FOLDER)
     try:
         (folder / FOLDER).mkdir(exist_ok=True)
         own = Path(tempfile.mkdtemp(dir=folder / FOLDER))

@@ -195,6 +195,13 @@ def test_a_folder_that_has_all_is_sound_and_nothing_stays(tmp_path: Path, monkey
     assert said.code in (1, 2) and "there is no such folder" in said.err + said.out
 
 
+def test_a_link_in_the_place_of_its_folder_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "lake").mkdir()
+    (tmp_path / "lake" / "_doctor").symlink_to(tmp_path)
+    with pytest.raises(LakeError, match="leads out of the lake"):
+        list(findings(tmp_path / "lake"))
+
+
 def _refused(*_: object, **__: object) -> None:
     raise OSError(1, "Operation not permitted")
 
