@@ -14,7 +14,7 @@ from lowwater.errors import LakeError, LowwaterError
 from lowwater.instants import format_instant
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.coverage import tolerated_lines, undeclared_lines
-from lowwater.lake.ledgers.interval_states import BLOCKED, HALF, MISSING, STALE, StatusRow, gravest
+from lowwater.lake.ledgers.interval_states import BLOCKED, DAMAGED, HALF, MISSING, STALE, StatusRow, gravest
 from lowwater.lake.ledgers.outside import outside_lines
 from lowwater.lake.ledgers.runs import (
     DONE,
@@ -97,7 +97,7 @@ def summary(rows: Sequence[StatusRow]) -> str:
     counts: Counter[str] = Counter()
     for row in rows:
         counts[row.shown] += row.intervals
-    due = sum(counts[state] for state in (MISSING, HALF, STALE))
+    due = sum(counts[state] for state in (MISSING, HALF, STALE, DAMAGED))
     shown = (DONE, PROVISIONAL, INCOMPLETE, ROLLED_BACK, BLOCKED, FAILED)
     numbers = {"due": due} | {name: counts[name] for name in shown}
     rare = (INCOMPLETE, ROLLED_BACK)
@@ -135,7 +135,7 @@ def _tell(keys: Sequence[Key], states: Mapping[Key, StatusRow]) -> None:
 
 def _say_marked(before: str, state_text: str, behind: str = "") -> None:
     """Prints a line with a state in it, in red if the state needs action."""
-    state = styled(state_text, "bold red" if state_text in (BLOCKED, FAILED) else "")
+    state = styled(state_text, "bold red" if state_text in (BLOCKED, DAMAGED, FAILED) else "")
     open_console().print(styled(before) + state + styled(behind), soft_wrap=True)
 
 

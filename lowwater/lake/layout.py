@@ -182,6 +182,7 @@ REPLAYS = pa.schema(
         _required("reason", _TEXT),
         _required("digest", _TEXT),
         pa.field("rows", _INT),
+        pa.field("publication", _INT),  # number of the publication in the log of the table; NULL of other stages
         _required("settings", _TEXT),  # JSON, as the next two
         _required("timings", _TEXT),
         _required("accounting", _TEXT),

@@ -18,7 +18,7 @@ from lowwater.instants import HOUR
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.runs import DONE, FAILED, INCOMPLETE, PROVISIONAL, PUBLISH, ReplayRow, read_replays
 from lowwater.lake.locks import hold, hold_range
-from lowwater.lake.results.pins import all_pins
+from lowwater.lake.results.pins import pin, pinned, tables_by_owner
 from lowwater.lake.results.sums import make_sums
 from lowwater.lake.tables import (
     hours,
@@ -76,9 +76,15 @@ def maintain(
             steps += _remove_streams(lake, replays, clock() - retention.streams, dry_run)
         steps += _join_tables(lake, replays, dry_run)
         steps += _sum_tables(lake, dry_run)
-        pinned = {lake.table(query) for pins in all_pins(lake) if pins.unfinished for query in pins.tables}
+        held: set[PurePath] = set()
+        for query_set, queries in tables_by_owner(lake).items():
+            pins = (
+                pinned(lake, query_set) if dry_run else pin(lake, query_set)
+            )  # before files go that the old ones name
+            if pins is not None and pins.unfinished:
+                held |= {lake.table(query) for query in {*queries, *pins.tables}}
         for path in _tables(lake):
-            if path in pinned:  # readers are held at a version that grows old, until its set is published wholly
+            if path in held:  # readers are at a version that grows old, until its set is published wholly
                 continue
             steps += _vacuum(lake, path, retention.versions, dry_run)
         return steps

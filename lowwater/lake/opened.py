@@ -87,7 +87,7 @@ def newest(path: PurePath) -> DeltaTable | None:
     from deltalake import DeltaTable
     from deltalake.exceptions import TableNotFoundError
 
-    opened = _OPEN.tables.pop(path, None)
+    opened, before = _OPEN.tables.pop(path, None), time.monotonic()
     if opened is None:
         require_plain_folder(path)
         require_plain_folder(path / "_delta_log")
@@ -99,6 +99,9 @@ def newest(path: PurePath) -> DeltaTable | None:
         keep(path, table)
         return table
     if paths.exists(_entry(path, opened.table.version() + 1)):
+        if opened.looked_at < before and paths.state(_entry(path, opened.table.version())) != opened.state:
+            forget(path)  # a log with another history, which goes on behind this version
+            return newest(path)
         opened.table.update_incremental()
         keep(path, opened.table)
     else:
@@ -165,8 +168,20 @@ def cached_value(path: PurePath, key: Hashable, compute: Callable[[DeltaTable | 
         compute: the function; gets None if there is no table. Nobody changes its result.
     """
     table = newest(path)
-    version = None if table is None else (str(table.metadata().id), table.version())
-    return _VALUES.get((path, key), version, lambda: compute(table))
+    return _VALUES.get((path, key), _identity(path, table), lambda: compute(table))
+
+
+def identity(path: PurePath) -> object:
+    """Returns what differs once a table has another version, or another history up to the same one; None without a
+    table."""
+    return _identity(path, newest(path))
+
+
+def _identity(path: PurePath, table: DeltaTable | None) -> object:
+    if table is None:
+        return None
+    opened = _OPEN.tables.get(path)  # none where its log is cut
+    return str(table.metadata().id), table.version(), None if opened is None else opened.state
 
 
 def _entry(path: PurePath, version: int) -> PurePath:

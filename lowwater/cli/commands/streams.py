@@ -61,6 +61,9 @@ def _show(info: StreamInfo) -> None:
         "  producers": ", ".join(source),
         "  consumers": "; ".join(_readers(info)) or "none known",
         "  published": f"{published_text(info)}{when}",
+        "  damaged": "; ".join(
+            f"{format_instant(start)} to {format_instant(end)}: {why}" for start, end, why in info.damaged
+        ),
         "  pinned": _pinned(info),
         "  lag": "unknown" if info.lag is None else format_duration(info.lag),
         "  problem": info.problem,
@@ -74,10 +77,11 @@ def _show(info: StreamInfo) -> None:
 
 
 def _pinned(info: StreamInfo) -> str:
-    """Returns the pinned version where it is not the newest one."""
-    if info.pinned is None or info.pinned == info.version:
+    """Returns the pinned version where it is not the newest one, and why."""
+    if not info.unfinished:
         return ""
-    return f"version {info.pinned}; an interval of the set is published in part: `lowwater status`"
+    version = "no version" if info.pinned is None else f"version {info.pinned}"
+    return f"{version}; an interval of the set is published in part, or damaged: `lowwater status`"
 
 
 def _temporal(info: StreamInfo) -> list[str]:

@@ -72,7 +72,7 @@ METRICS = (
         "lowwater_intervals",
         "intervals",
         ("query_set", "state"),
-        "Intervals by the state of their last run: done, provisional, incomplete, rolled back, failed, or unpublished; "
+        "Intervals by the state of their last run: done, provisional, incomplete, rolled back, damaged, failed, or unpublished; "
         "a stretch is one.",
     ),
     Metric(
