@@ -286,7 +286,7 @@ class Board:
 
     def _versions(self, lake: Lake) -> object:
         ledgers = (lake.captures, lake.files, lake.replays, lake.quality, lake.lateness)
-        tables = [(identity(path), ()) for path in ledgers]
+        tables: list[object] = [identity(path) for path in ledgers]
         for path in folders(lake.root / "tables"):
             found = table_state(path)
             tables.append((identity(path), () if found is None else tuple(found.lost().items())))

@@ -17,7 +17,7 @@ from lowwater.lake.ledgers.interval_states import DAMAGED
 from lowwater.lake.ledgers.runs import FAILED, PUBLISH, ReplayRow, read_replays
 from lowwater.lake.results.pins import Pins, pinned
 from lowwater.lake.results.positions import consumers_of
-from lowwater.lake.results.published_log import Range, joined
+from lowwater.lake.results.published_log import Range, commit_digest, joined
 from lowwater.lake.results.streams import plain_type
 from lowwater.lake.results.table_state import TableState, damages, table_state
 from lowwater.lake.results.visible import of_query
@@ -62,6 +62,7 @@ class Reader:
         until: end of the range that a subscriber has read, ns since the epoch; None for a query.
         behind: number of versions of the table that a subscriber has not read; None for a query.
         seen: when the subscriber was done with the range, ns since the epoch; None for a query.
+        lost: whether the version that a subscriber has read is of another history of the table: it must begin again.
     """
 
     kind: str
@@ -69,6 +70,7 @@ class Reader:
     until: int | None = None
     behind: int | None = None
     seen: int | None = None
+    lost: bool = False
 
 
 @dataclass(frozen=True)
@@ -295,10 +297,12 @@ def _computed(progress: Any) -> str:
 
 
 def _subscribers(lake: Lake, name: str, version: int | None) -> tuple[Reader, ...]:
-    return tuple(
-        Reader("subscriber", each.name, each.until, max(0, (version or 0) - each.version), each.seen)
-        for each in consumers_of(lake, name)
-    )
+    readers = []
+    for each in consumers_of(lake, name):
+        lost = bool(each.digest) and commit_digest(lake.table(name), each.version) not in (each.digest, "")
+        behind = max(0, (version or 0) - each.version)
+        readers.append(Reader("subscriber", each.name, each.until, behind, each.seen, lost))
+    return tuple(readers)
 
 
 def published_text(info: StreamInfo, spoken: bool = False) -> str:

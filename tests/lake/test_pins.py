@@ -91,7 +91,7 @@ def test_a_publication_that_commits_nothing_leaves_nothing_unfinished(tmp_path: 
     before = pins_of(lake)
     from lowwater.lake.results.pins import publishing
 
-    with pytest.raises(LakeError), publishing(lake, "set", QUERIES, BASE, BASE + HOUR):
+    with pytest.raises(LakeError), publishing(lake, "set", QUERIES):
         raise LakeError("the disk is full")
     assert pins_of(lake) == before
 

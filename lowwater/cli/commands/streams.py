@@ -61,9 +61,7 @@ def _show(info: StreamInfo) -> None:
         "  producers": ", ".join(source),
         "  consumers": "; ".join(_readers(info)) or "none known",
         "  published": f"{published_text(info)}{when}",
-        "  damaged": "; ".join(
-            f"{format_instant(start)} to {format_instant(end)}: {why}" for start, end, why in info.damaged
-        ),
+        "  damaged": "; ".join(_damaged(*each) for each in info.damaged),
         "  pinned": _pinned(info),
         "  lag": "unknown" if info.lag is None else format_duration(info.lag),
         "  problem": info.problem,
@@ -74,6 +72,10 @@ def _show(info: StreamInfo) -> None:
     console = open_console()
     console.print(styled(info.name, "bold"))
     console.print(facts)
+
+
+def _damaged(start: int, end: int, why: str) -> str:
+    return f"{format_instant(start)} to {format_instant(end)}: {why}"
 
 
 def _pinned(info: StreamInfo) -> str:
@@ -100,6 +102,7 @@ def _readers(info: StreamInfo) -> list[str]:
         text = f"{reader.kind} {reader.name}"
         if reader.until is not None and reader.seen is not None:
             behind = f", {reader.behind} versions behind" if reader.behind else ""
+            behind += ", of another history of the table: it must begin again" * reader.lost
             text += f" (up to {format_instant(reader.until)}, at {_second(reader.seen)}{behind})"
         shown.append(text)
     return shown

@@ -161,7 +161,7 @@ class ReplayRow:
         settings: settings of the run, JSON.
         timings: seconds of the steps, JSON.
         accounting: accounts of links and LFTAs, JSON.
-        publication: number by which the log of the table knows the publication; None of other stages and older versions.
+        publication: number of the publication in the log of the table; None of other stages and older versions.
     """
 
     query_set: str

@@ -21,7 +21,7 @@ from lowwater.lake.datasets import pads
 from lowwater.lake.layout import Lake, lake_to_read
 from lowwater.lake.opened import at_version
 from lowwater.lake.results.positions import BEGIN, Keeper, Position, hold_keeper
-from lowwater.lake.results.published_log import LogEntry, last_note, read_entry
+from lowwater.lake.results.published_log import LogEntry, commit_digest, last_note, read_entry
 from lowwater.lake.results.streams import plain_type
 from lowwater.lake.results.visible import of_query
 from lowwater.lake.tables import lake_errors, live_files, open_table
@@ -165,7 +165,8 @@ class Subscription:
             entry = self._next_entry()
             if entry is None:
                 return None
-            self._at = replace(self._at, version=entry.version)
+            self._require_history(entry.version)
+            self._at = replace(self._at, version=entry.version, digest=entry.digest)
             change = self._change(entry)
             if change is not None:
                 return change
@@ -180,7 +181,8 @@ class Subscription:
 
     def _start(self, table: DeltaTable, since: int | None, history: bool) -> Position:
         within = (BEGIN if since is None else since) if history else None
-        return Position(str(table.metadata().id), table.version(), within, since)
+        version = table.version()
+        return Position(str(table.metadata().id), version, within, since, commit_digest(self._path, version))
 
     def _require(self, table: DeltaTable) -> None:
         """Checks that the position is one of this table."""
@@ -194,6 +196,20 @@ class Subscription:
                 f"{self._at.version}: it is not the same log",
                 AGAIN,
             )
+        self._require_history(table.version())
+
+    def _require_history(self, newest: int) -> None:
+        """Checks that the commit of the position is still the one that was read: a restored log has others."""
+        if not self._at.digest or (found := commit_digest(self._path, self._at.version)) == self._at.digest:
+            return
+        if not found and newest == self._at.version:
+            return  # the entry went with a clean-up of the log, and nothing has come since
+        what = "has another commit" if found else "no longer has the commit"
+        raise BehindError(
+            f"stream {self.stream}: version {self._at.version} of its log {what} that was read: the table was restored, "
+            "or its log was cleaned",
+            AGAIN,
+        )
 
     def _next_entry(self) -> LogEntry | None:
         """Reads the commit after the position; None if there is none yet."""

@@ -366,7 +366,7 @@ class _Compared:
         if row.publication is not None and max(others) < version_of(row.publication):
             return f"{self._absent()}, and has what version {max(others)} published"
         return (
-            f"the table has what its version {max(others)} published, and the ledger `replays` does not: one of the two "
+            f"the table has what its version {max(others)} published, and the ledger `replays` does not: one of them "
             "was restored, or a run ended between them"
         )
 
