@@ -309,7 +309,8 @@ def _written(desk: Desk, fields: tuple[Field, ...] = FIELDS) -> str:
 def _publish(desk: Desk, fields: tuple[Field, ...] = FIELDS, digest: str = "d") -> None:
     lake, audited = _opened(desk), _written(desk, fields)
     done = publish(lake, "set", "q", fields, BASE, BASE + HOUR, digest, audited)
-    record_replays(lake, [ReplayRow("set", "q", BASE, BASE + HOUR, "publish", "done", 1, "", digest, done.rows)])
+    facts = {"digest": digest, "rows": done.rows, "publication": done.number}
+    record_replays(lake, [ReplayRow("set", "q", BASE, BASE + HOUR, "publish", "done", 1, **facts)])
 
 
 def _published(desk: Desk, query: str, *more: object) -> Said:
@@ -527,18 +528,6 @@ def _freed(path: str, act: Callable[[Lake], object]) -> Callable[[Desk], None]:
 
 def _obstacle(name: str, path: str, hint: str, act: Callable[[Lake], object], folder: bool = False) -> Case:
     return Case(name, _blocked(path, act, folder), hint, _freed(path, act))
-
-
-def _between_pins(desk: Desk) -> Said:
-    pins = open_lake(desk.lake).root / "pins"
-    Path(pins).mkdir(exist_ok=True)
-    (Path(pins) / "notes.txt").write_text("notes")
-    return desk.run("maintain", "--lake", desk.lake)
-
-
-def _without_notes(desk: Desk) -> Said:
-    (desk.lake / "pins" / "notes.txt").unlink()
-    return desk.run("maintain", "--lake", desk.lake)
 
 
 def _account(desk: Desk, text: str) -> Said:
@@ -782,7 +771,6 @@ CASES = [
     _obstacle("no attempt", "_work/a", "check that the lake is writable", _attempt),
     _obstacle("no chain", "_chained", "check that the lake is writable", _note),
     _obstacle("no state", "state", "check that the lake is writable and its disk has room", _keep),
-    Case("notes between pins", _between_pins, "remove it: there is one file NAME.json", _without_notes),
     Case("a text in a ledger", _strange_account, "restore the ledger", _restored_ledger),
     Case("no lake", _no_lake, "make one with `lowwater ingest --lake DIR --link NAME FILE...`", _made_lake),
     Case(

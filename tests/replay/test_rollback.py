@@ -143,7 +143,7 @@ def test_a_version_before_the_interval_has_nothing_to_bring_back(tmp_path: Path)
         restore(lake, "set", "one", FIELDS, BASE + HOUR, BASE + 2 * HOUR, early, {})
     rows = restore(lake, "set", "one", FIELDS, BASE + HOUR, BASE + 2 * HOUR, early + 1, {})
     numbers = DeltaTable(str(lake.table("one"))).to_pyarrow_table().column("n").to_pylist()
-    assert rows == 20 and sorted(set(numbers)) == [1, 2] and len(numbers) == 40
+    assert rows.rows == 20 and sorted(set(numbers)) == [1, 2] and len(numbers) == 40
 
 
 def test_a_joined_file_gives_only_the_rows_of_the_interval(tmp_path: Path) -> None:
@@ -169,6 +169,6 @@ def test_a_joined_file_gives_only_the_rows_of_the_interval(tmp_path: Path) -> No
     joined = table.version()
     put_half(0, 3)
     put_half(1, 4)
-    assert restore(lake, "set", "one", FIELDS, BASE, BASE + HOUR // 2, joined, {}) == 5
+    assert restore(lake, "set", "one", FIELDS, BASE, BASE + HOUR // 2, joined, {}).rows == 5
     numbers = DeltaTable(str(lake.table("one"))).to_pyarrow_table().column("n").to_pylist()
     assert sorted(numbers) == [1] * 5 + [4] * 5

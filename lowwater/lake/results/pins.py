@@ -106,15 +106,18 @@ def _is_there(state: TableState, version: int, digest: str) -> bool:
 
 
 def _stored(lake: Lake, query_set: str) -> Pins | None:
-    """Reads the file; None without one that can be read: the logs tell."""
+    """Reads the file; None without one that holds pins: the logs tell."""
     try:
         values = json_value(paths.read(pins_file(lake, query_set), LARGEST_STATE))
         tables = {str(name): int(version) for name, version in values["tables"].items()}
         digests = {str(name): str(digest) for name, digest in values.get("digests", {}).items()}
         ranges = tuple((int(start), int(end)) for start, end in values["unfinished"])
         return Pins(query_set, tables, digests, ranges, int(values["at"]))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
         return None
+    except OSError as error:
+        file, hint = pins_file(lake, query_set), "check that the lake can be read"
+        raise LakeError(f"{file}: cannot be read: {error.strerror}", hint) from None
 
 
 def tables_by_owner(lake: Lake) -> dict[str, list[str]]:

@@ -121,10 +121,11 @@ def publish(
         LakeError: if a column has changed its type, or the table cannot be written.
         LawError: if the stream has changed since its audit, or the table cannot take its files.
     """
-    path, act = lake.table(query), act or Act.begin(1)
+    path = lake.table(query)
     last = last_published(lake, query_set, query, start, end)
     if last is not None and last.digest == digest and not damage_of(lake, query_set, query, start, end):
-        return PublishResult(query, last.rows or 0, False, mark(lake, query, start, end, act))
+        number = last.publication if act is None else mark(lake, query, start, end, act)
+        return PublishResult(query, last.rows or 0, False, number)
     schema = table_schema(fields)
     table = create(path, schema, ["_hour"], query_set, TAKEN_OVER)
     _refuse_changes(path, pa.schema(table.schema().to_arrow()), schema)
@@ -139,7 +140,7 @@ def publish(
         cut_files = [path / row["path"] for row in old_files if not is_inside(row, start, end)]
         return parts_of(path, cut_files, pa.schema(table.schema().to_arrow()), rest_of(start, end)) if cut_files else []
 
-    notes = Notes(lake, query_set, query, fields, start, end, act)
+    notes = Notes(lake, query_set, query, fields, start, end, act or Act.begin(1))
     swap_files(path, added, lambda newest: meeting_files(newest, start, end), rewrite, lake.fence, notes)
     return PublishResult(query, sum(file.rows for file in added), True, notes.number)
 

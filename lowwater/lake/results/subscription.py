@@ -206,7 +206,7 @@ class Subscription:
             return  # the entry went with a clean-up of the log, and nothing has come since
         what = "has another commit" if found else "no longer has the commit"
         raise BehindError(
-            f"stream {self.stream}: version {self._at.version} of its log {what} that was read: the table was restored, "
+            f"stream {self.stream}: version {self._at.version} of its log {what} that was read: the table was restored "
             "or its log was cleaned",
             AGAIN,
         )

@@ -146,7 +146,9 @@ def state_at(path: PurePath, table: DeltaTable) -> TableState:
     version = table.version()
     note, later = _newest(path, version)
     numbers, checkpoint = _numbers(path, note, later)
-    damage = [*(note.damage if note else ()), *(each for entry in later for each in entry.damage)]
+    # Before the first number or note nothing tells our commits from those of others: older versions wrote none.
+    first = 0 if note else next((at for at, entry in enumerate(later) if entry.numbers), len(later))
+    damage = [*(note.damage if note else ()), *(each for entry in later[first:] for each in entry.damage)]
     files = files_of(table)
     owner = table.metadata().configuration.get(OWNER) or ""
     digest = later[-1].digest if later else _digest_of(path, version)
@@ -178,7 +180,6 @@ def _newest(path: PurePath, version: int) -> tuple[Publication | None, list[LogE
         if entry is None:
             break
         if entry.publication is not None:
-            # Commits that say numbers only are as good as notes: those of the note itself come first.
             return entry.publication, later[::-1]
         later.append(entry)
     return None, later[::-1]
