@@ -186,7 +186,8 @@ def test_metrics_are_what_the_ledgers_say(desk: Desk, tmp_path: Path) -> None:
     assert values[f"lowwater_stream_holes{of_stream}"] == 1
     assert values["lowwater_link_packets[('link', 'main1')]"] == 100 * HOURS
     assert values["lowwater_intervals[('query_set', 'q'), ('state', 'failed')]"] == 1
-    assert values["lowwater_intervals[('query_set', 'q'), ('state', 'done')]"] == HOURS - 1
+    assert values["lowwater_intervals[('query_set', 'q'), ('state', 'done')]"] == 3
+    assert values["lowwater_intervals[('query_set', 'q'), ('state', 'damaged')]"] == 0
     assert values["lowwater_audit_failed[('query_set', 'q'), ('severity', 'critical')]"] >= 1
     assert values["lowwater_last_audit_failed[('query_set', 'q'), ('severity', 'critical')]"] == 0
     assert values["lowwater_subscriber_behind_versions[('stream', 'flows'), ('subscriber', 'billing')]"] >= 1
