@@ -80,7 +80,9 @@ class Desk:
         known, self.published = digest or f"{hour} {count}", self.published + 1
         done = publish(self.lake, "q", "flows", fields, start, start + HOUR, known, audited)
         facts = {"digest": known, "rows": done.rows, "publication": done.number}
-        row = ReplayRow("q", "flows", start, start + HOUR, "publish", "done", start + 2 * HOUR + self.published, **facts)
+        row = ReplayRow(
+            "q", "flows", start, start + HOUR, "publish", "done", start + 2 * HOUR + self.published, **facts
+        )
         record_replays(self.lake, [row])
 
 

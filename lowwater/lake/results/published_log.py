@@ -169,7 +169,8 @@ class LogEntry:
         digest: digest of the entry: another history has another one at the same version.
         ranges: hours in which rows came or went, ns since the epoch.
         numbers: interval -> number of its publication that the commit says.
-        what: time, operation and program.
+        at: when it was made, by the clock of its writer, ns since the epoch.
+        told: what the commit says of itself: its operation, and the notes of whoever made it.
     """
 
     version: int
@@ -179,15 +180,22 @@ class LogEntry:
     digest: str = ""
     ranges: tuple[Range, ...] = ()
     numbers: Mapping[Range, int] = field(default_factory=dict)
-    what: str = ""
+    at: int = 0
+    told: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def damage(self) -> tuple[Damage, ...]:
         """What the commit did to rows, if it published nothing."""
         if self.publication is not None or not self.changes:
             return ()
-        why = f"version {self.version} of the table changed its rows: {self.what}"
+        why = f"version {self.version} of the table changed its rows: {self._described()}"
         return tuple(Damage(start, end, why) for start, end in self.ranges)
+
+    def _described(self) -> str:
+        """Says when the commit was made, what it did, and which program made it."""
+        at = format_instant(self.at // SECOND * SECOND) if self.at else "at an unknown time"
+        program = self.told.get("engineInfo") or self.told.get("clientVersion") or "a program without a name"
+        return " ".join(f"{at}, {self.told.get('operation') or 'an unknown operation'} by {program}".split())[:200]
 
 
 def next_publication(
@@ -338,14 +346,12 @@ def interval_numbers(transactions: Iterable[tuple[str, int]]) -> dict[Range, int
 
 
 def _entry(version: int, actions: Sequence[Mapping[str, Any]], digest: str) -> LogEntry:
-    publication, added, changes, what = None, [], False, ""
+    publication, added, changes = None, [], False
+    told: dict[str, Any] = {}
     hours: set[int | None] = set()
     transactions = []
     for action in actions:
-        if "commitInfo" in action:
-            what = _described(action["commitInfo"])
-        if NOTE in action.get("commitInfo", {}):
-            publication = Publication.parse(action["commitInfo"][NOTE])
+        told |= action.get("commitInfo", {})
         if "txn" in action:
             transactions.append((str(action["txn"]["appId"]), int(action["txn"]["version"])))
         for kind in ("add", "remove"):
@@ -358,12 +364,9 @@ def _entry(version: int, actions: Sequence[Mapping[str, Any]], digest: str) -> L
     ranges = (
         (ALWAYS,) if None in hours else joined((hour * HOUR, (hour + 1) * HOUR) for hour in hours if hour is not None)
     )
-    return LogEntry(version, publication, tuple(added), changes, digest, ranges, interval_numbers(transactions), what)
-
-
-def _described(info: Mapping[str, Any]) -> str:
-    """Says when a commit was made, what it did, and which program made it."""
-    made = info.get("timestamp")
-    at = format_instant(int(made) // 1000 * SECOND) if isinstance(made, int) else "at an unknown time"
-    program = info.get("engineInfo") or info.get("clientVersion") or "a program without a name"
-    return " ".join(f"{at}, {info.get('operation') or 'an unknown operation'} by {program}".split())[:200]
+    if NOTE in told:
+        publication = Publication.parse(told[NOTE])
+    at = int(told.get("timestamp", 0)) * 1_000_000
+    return LogEntry(
+        version, publication, tuple(added), changes, digest, ranges, interval_numbers(transactions), at, told
+    )
