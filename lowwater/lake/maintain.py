@@ -6,6 +6,7 @@ removes leftovers itself. It never changes the order of stream files, whose dige
 
 from __future__ import annotations
 
+import json
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -19,7 +20,9 @@ from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.runs import DONE, FAILED, INCOMPLETE, PROVISIONAL, PUBLISH, ReplayRow, read_replays
 from lowwater.lake.locks import hold, hold_range
 from lowwater.lake.results.pins import pin, pinned, tables_by_owner
+from lowwater.lake.results.published_log import LOST
 from lowwater.lake.results.sums import make_sums
+from lowwater.lake.results.table_state import lost_text, table_state
 from lowwater.lake.tables import (
     hours,
     interval_label,
@@ -76,6 +79,9 @@ def maintain(
             steps += _remove_streams(lake, replays, clock() - retention.streams, dry_run)
         steps += _join_tables(lake, replays, dry_run)
         steps += _sum_tables(lake, dry_run)
+        if not dry_run:
+            for path in paths.folders(lake.root / "tables"):
+                _tell_lost(path)
         held: set[PurePath] = set()
         for query_set, queries in tables_by_owner(lake).items():
             pins = (
@@ -88,6 +94,20 @@ def maintain(
                 continue
             steps += _vacuum(lake, path, retention.versions, dry_run)
         return steps
+
+
+def _tell_lost(path: PurePath) -> None:
+    """Says in the log of a table in an object store which of its files are gone; on a disk everybody looks."""
+    state = table_state(path)
+    lost = {} if state is None else state.lost_objects()
+    known = [] if state is None else [(each.start, each.end) for each in state.damage]
+    told = [
+        (hour * HOUR, (hour + 1) * HOUR, lost_text(name))
+        for hour, name in sorted(lost.items())
+        if not any(start <= hour * HOUR and (hour + 1) * HOUR <= end for start, end in known)
+    ]
+    if told:
+        swap_files(path, [], lambda _: [], note=lambda _: {LOST: json.dumps(told)})
 
 
 def _tables(lake: Lake) -> list[PurePath]:

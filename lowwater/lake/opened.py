@@ -133,6 +133,20 @@ def at_version(path: PurePath, version: int) -> DeltaTable:
     return DeltaTable(str(path), version=version, storage_options=paths.storage_options(path))
 
 
+def entry(path: PurePath, version: int) -> bytes:
+    """Returns the content of a commit.
+
+    Raises:
+        OSError: if it is not, or no longer, in the log, or cannot be read.
+    """
+    return paths.read(_entry(path, version))
+
+
+def log_folder(path: PurePath) -> PurePath:
+    """Returns the folder with the checkpoints of a table."""
+    return path / "_delta_log"
+
+
 def keep(path: PurePath, table: DeltaTable) -> None:
     """Caches a table that was just read or committed to."""
     state = paths.state(_entry(path, table.version()))

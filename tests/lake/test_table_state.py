@@ -218,6 +218,31 @@ def test_a_long_log_is_not_read_and_a_cleaned_one_tells(lake: Lake, monkeypatch:
     assert list(damaged(lake)) == [0]
 
 
+def test_a_lost_file_of_several_intervals_is_mended_one_by_one(tmp_path: Path) -> None:
+    lake, half = open_lake(tmp_path / "lake"), HOUR // 2
+
+    def put_half(part: int) -> None:
+        begin = BASE + part * half
+        put_stream(lake.stream("q"), FIELDS, begin, begin + half, stream([("::1", part, part * 1800.0)]), "set")
+        print_ = fingerprint(stream_files(lake.stream("q"), begin, begin + half))
+        done = publish(lake, "set", "q", FIELDS, begin, begin + half, "d", print_)
+        facts = {"digest": "d", "rows": done.rows, "publication": done.number}
+        row = ReplayRow("set", "q", begin, begin + half, "publish", "done", time.time_ns(), **facts)
+        record_replays(lake, [row])
+
+    put_half(0)
+    put_half(1)
+    opened(lake).optimize.compact()
+    for file in opened(lake).file_uris():
+        Path(file.removeprefix("file://")).unlink()
+    lost = damages(lake, "q", read_replays(lake, "set"))
+    assert len(lost) == 2 and all("is not there" in why for why in lost.values())
+    put_half(0)
+    assert list(damages(lake, "q", read_replays(lake, "set"))) == [(BASE + half, BASE + HOUR)]
+    put_half(1)
+    assert damaged(lake) == {} and marks(lake) == {0: [0, 1]}
+
+
 def test_rows_doubled_by_whatever_are_found_by_their_number(lake: Lake) -> None:
     """Two joins that both commit: the log says that no row changes."""
     from dataclasses import replace

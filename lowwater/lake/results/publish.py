@@ -7,7 +7,7 @@ copied into the table; their rows are not read or written again (docs/adr/0050).
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from pathlib import PurePath
@@ -137,7 +137,7 @@ def publish(
         added = [copy_file(path, f"{attempt}-{at:05d}.parquet", file, as_stored) for at, (file, as_stored) in row_files]
 
     def rewrite(old_files: list[dict[str, Any]]) -> list[DataFile]:
-        cut_files = [path / row["path"] for row in old_files if not is_inside(row, start, end)]
+        cut_files = there(path / row["path"] for row in old_files if not is_inside(row, start, end))
         return parts_of(path, cut_files, pa.schema(table.schema().to_arrow()), rest_of(start, end)) if cut_files else []
 
     notes = Notes(lake, query_set, query, fields, start, end, act or Act.begin(1))
@@ -203,6 +203,11 @@ def mark(lake: Lake, query: str, start: int, end: int, act: Act) -> int:
 
     swap_files(path, [], lambda _: [], fence=lake.fence, note=note)
     return number
+
+
+def there(files: Iterable[PurePath]) -> list[PurePath]:
+    """Leaves out files that are gone: the other intervals that had rows in them are damaged too."""
+    return [file for file in files if paths.exists(file)]
 
 
 def rest_of(start: int, end: int) -> pads.Expression:

@@ -21,12 +21,15 @@ from lowwater.errors import LakeError
 from lowwater.instants import HOUR, SECOND, format_instant
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.runs import FAILED, PUBLISH, read_replays
+from lowwater.lake.opened import entry
 from lowwater.plan.operators import Field
 from lowwater.plan.temporal import END_OF_TIME
-from lowwater.storage import paths
 
 NOTE = "lowwater.published"
 """Key of the note in the information about a commit."""
+
+LOST = "lowwater.lost"
+"""Key of what a commit of maintenance says: files that are gone, as JSON of begin, end and text."""
 
 LOOKED_AT = 64
 """Most commits that are searched for the note of the publication before; the ledger knows it too, but later."""
@@ -185,7 +188,10 @@ class LogEntry:
 
     @property
     def damage(self) -> tuple[Damage, ...]:
-        """What the commit did to rows, if it published nothing."""
+        """What the commit did to rows, or says of them, if it published nothing."""
+        if LOST in self.told:
+            lost = json_value(self.told[LOST])
+            return tuple(Damage(int(start), int(end), str(why)) for start, end, why in lost)
         if self.publication is not None or not self.changes:
             return ()
         why = f"version {self.version} of the table changed its rows: {self._described()}"
@@ -273,11 +279,11 @@ def last_note(path: PurePath, version: int, most: int = LOOKED_AT) -> Publicatio
         most: most commits to look at.
     """
     for at in range(version, max(-1, version - most), -1):
-        entry = read_entry(path, at)
-        if entry is None:
+        found = read_entry(path, at)
+        if found is None:
             return None
-        if entry.publication is not None:
-            return entry.publication
+        if found.publication is not None:
+            return found.publication
     return None
 
 
@@ -293,15 +299,15 @@ def read_entry(path: PurePath, version: int) -> LogEntry | None:
     Raises:
         LakeError: it cannot be read.
     """
-    file = path / "_delta_log" / f"{version:020d}.json"
     try:
-        data = paths.read(file)
+        data = entry(path, version)
         actions = [json_value(line) for line in data.splitlines() if line.strip()]
         return _entry(version, actions, digest_of(data))
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         reason = getattr(error, "strerror", None) or "it is no commit of a Delta table"
+        file = path / "_delta_log" / f"{version:020d}.json"
         raise LakeError(f"{file}: cannot be read: {reason}", "check that the lake can be read and is whole") from None
 
 
@@ -316,12 +322,12 @@ def commit_digest(path: PurePath, version: int) -> str:
     Raises:
         LakeError: it cannot be read.
     """
-    file = path / "_delta_log" / f"{version:020d}.json"
     try:
-        return digest_of(paths.read(file))
+        return digest_of(entry(path, version))
     except FileNotFoundError:
         return ""
     except OSError as error:
+        file = path / "_delta_log" / f"{version:020d}.json"
         raise LakeError(f"{file}: cannot be read: {error.strerror}", "check that the lake can be read") from None
 
 

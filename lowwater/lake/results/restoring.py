@@ -16,7 +16,16 @@ from lowwater.lake.datasets import pads
 from lowwater.lake.layout import Lake
 from lowwater.lake.results.exploring import result_table
 from lowwater.lake.results.instants import completed
-from lowwater.lake.results.publish import Notes, PublishResult, copy_file, is_inside, meeting_files, parts_of, rest_of
+from lowwater.lake.results.publish import (
+    Notes,
+    PublishResult,
+    copy_file,
+    is_inside,
+    meeting_files,
+    parts_of,
+    rest_of,
+    there,
+)
 from lowwater.lake.results.published_log import Act, last_note
 from lowwater.lake.results.streams import describe
 from lowwater.lake.tables import DataFile, lake_errors, swap_files
@@ -89,7 +98,7 @@ def restore(
         added = [completed(path, file, fields) for file in added]
 
     def rewrite(old_files: list[dict[str, Any]]) -> list[DataFile]:
-        cut_files = [path / row["path"] for row in old_files if not is_inside(row, start, end)]
+        cut_files = there(path / row["path"] for row in old_files if not is_inside(row, start, end))
         newest = result_table(lake, query).stored
         return parts_of(path, cut_files, newest, rest_of(start, end)) if cut_files else []
 

@@ -27,7 +27,7 @@ from lowwater.documents import json_value
 from lowwater.instants import HOUR
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.runs import FAILED, PUBLISH, ReplayRow, read_replays
-from lowwater.lake.opened import ValuesByState, cached_value
+from lowwater.lake.opened import ValuesByState, cached_value, log_folder
 from lowwater.lake.results.published_log import (
     LOOKED_AT,
     Damage,
@@ -122,13 +122,24 @@ class TableState:
         """Hour -> a file of it that is not on the disk; an object store is not asked for each file."""
         if not isinstance(self.path, Path):
             return {}
-        gone = {}
-        for name in self.names:
-            if not paths.exists(self.path / unquote(name)):
-                found = re.search(r"_hour=(-?[0-9]+)/", name)
-                if found:
-                    gone[int(found[1])] = name
-        return gone
+        return _hours_of(name for name in self.names if not paths.exists(self.path / unquote(name)))
+
+    def lost_objects(self) -> dict[int, str]:
+        """The same of a table in an object store, which lists all objects of the table."""
+        if isinstance(self.path, Path):
+            return {}
+        there = {file.relative_to(self.path).as_posix() for file in paths.files_below(self.path)}
+        return _hours_of(name for name in self.names if unquote(name) not in there)
+
+
+def _hours_of(names: Iterable[str]) -> dict[int, str]:
+    found = {name: re.search(r"_hour=(-?[0-9]+)/", name) for name in names}
+    return {int(match[1]): name for name, match in found.items() if match}
+
+
+def lost_text(name: str) -> str:
+    """Says that a file of a table is gone."""
+    return f"a file of the table is not there: {name}"
 
 
 def table_state(path: PurePath) -> TableState | None:
@@ -191,7 +202,7 @@ def _numbers(
     """Returns the numbers of all intervals, and the version of the checkpoint that has the others."""
     if note is not None and note.since is None:  # of an older version of Lowwater
         return {bounds: number for entry in later for bounds, number in entry.numbers.items()}, -1
-    stored = _stored_numbers(path)
+    stored = _stored_numbers(log_folder(path), note.since if note is not None and note.since is not None else -1)
     if note is not None and note.since is not None and note.since >= 0 and (stored is None or stored[0] < note.since):
         return None, -1
     at, numbers = stored or (-1, {})
@@ -203,21 +214,25 @@ def _numbers(
     return known, at
 
 
-def _stored_numbers(path: PurePath) -> tuple[int, dict[Range, int]] | None:
-    """Returns the version of the newest checkpoint and the numbers that it has; None without one that can be read."""
+def _stored_numbers(log: PurePath, wanted: int) -> tuple[int, dict[Range, int]] | None:
+    """Returns the version of the newest checkpoint and the numbers that it has; None without one that can be read.
+
+    Args:
+        log: folder of the checkpoints.
+        wanted: version from which on there must be one; -1 if there need be none, which then is not searched for.
+    """
     try:
-        last = json_value(paths.read(path / "_delta_log" / "_last_checkpoint"))
-        version = int(last["version"])
-        name = f"{version:020d}.checkpoint.parquet"
-        if "parts" in last or "v2Checkpoint" in last:
-            raise FileNotFoundError
-        return version, _of_checkpoint(path / "_delta_log" / name)
+        last = json_value(paths.read(log / "_last_checkpoint"))
+        if "parts" not in last and "v2Checkpoint" not in last:
+            version = int(last["version"])
+            return version, _of_checkpoint(log / f"{version:020d}.checkpoint.parquet")
     except FileNotFoundError:
-        pass
+        if wanted < 0:
+            return None
     except (OSError, ValueError, KeyError, TypeError, pa.ArrowInvalid):
-        pass
+        pass  # the checkpoint that it names may be gone or cut, and others may be there
     found: dict[int, list[PurePath]] = defaultdict(list)
-    for file in paths.children(path / "_delta_log"):
+    for file in paths.children(log):
         if match := _CHECKPOINT.fullmatch(file.name):
             found[int(match[1])].append(file)
     for version in sorted(found, reverse=True):
@@ -355,7 +370,7 @@ class _Compared:
         first, last = piece.start // HOUR, -(-piece.end // HOUR)
         for hour, name in self.lost.items():
             if first <= hour < last:
-                return f"a file of the table is not there: {name}"
+                return lost_text(name)
         if self.state.numbers is None or (row.publication is None and not self.state.meeting(piece.start, piece.end)):
             return self._outside(piece)
         number = self.state.number(piece.start, piece.end)
