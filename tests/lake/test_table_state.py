@@ -63,12 +63,18 @@ def marks(lake: Lake, query: str = "q", version: int | None = None) -> dict[int,
     return {hour: sorted(numbers) for hour, numbers in sorted(hours.items())}
 
 
-@pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    lake = open_lake(tmp_path / "lake")
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    lake = open_lake(tmp_path_factory.mktemp("made") / "lake")
     for hour in range(HOURS):
         put(lake, hour, hour)
-    return lake
+    return Path(lake.root)
+
+
+@pytest.fixture
+def lake(made: Path, tmp_path: Path) -> Lake:
+    shutil.copytree(made, tmp_path / "lake")
+    return open_lake(tmp_path / "lake")
 
 
 def folder(lake: Lake, query: str = "q") -> Path:
