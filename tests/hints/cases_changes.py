@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pyarrow as pa
+from deltalake import DeltaTable
 
 from lowwater.config import LONGEST_SKEW
-from lowwater.instants import HOUR
+from lowwater.instants import HOUR, format_instant
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.runs import DONE, PUBLISH, ReplayRow, record_replays
 from lowwater.lake.results.exploring import result_table
@@ -124,7 +125,21 @@ def _begun_again(desk: Desk) -> Said:
     return _made(desk)
 
 
+def _damaged(desk: Desk) -> Said:
+    """A roll back whose rows another program removes."""
+    assert _rollback(desk, "--to", _newest(desk) - 3).code == 0
+    DeltaTable(str(_twice(desk).table("flows"))).delete(f'"_last" = {START}')
+    span = ("--from", format_instant(START), "--to", format_instant(START + HOUR))
+    return desk.run("replay", "flows", "--lake", desk.lake, "--queries", desk.folder, *span)
+
+
 CASES = [
+    Case(
+        "a roll back that is damaged",
+        _damaged,
+        "roll it back again with `lowwater rollback`",
+        lambda desk: _rollback(desk, "--to", _newest(desk) - 1),
+    ),
     Case(
         "a roll back to what is there",
         lambda desk: _rollback(desk, "--to", _newest(desk)),
