@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lowwater.config import Retention
-from lowwater.errors import BehindError
+from lowwater.errors import BehindError, LakeError
 from lowwater.instants import HOUR
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.runs import ReplayRow, read_replays, record_replays
@@ -408,6 +408,19 @@ def test_a_query_whose_rows_stay_belongs_to_the_act_too(lake: Lake) -> None:
     assert found is not None and not found.unfinished and found.tables["r"] == opened(lake, "r").version()
     with subscribe(lake.root, "r", after="", history=False) as changes:
         assert changes.poll() is None
+
+
+def test_a_subscriber_goes_on_once_a_foreign_change_is_mended(lake: Lake) -> None:
+    view = View()
+    view.drain(lake)
+    _delete(lake)
+    with pytest.raises(LakeError, match="does not say of which interval") as refused:
+        view.drain(lake)
+    assert "`lowwater backfill`" in refused.value.hint
+    put(lake, 2, 2)
+    put(lake, 1, 1)
+    changes = view.drain(lake)
+    assert [(change.start - BASE) // HOUR for change in changes] == [1] and view.rows == published(lake)
 
 
 def test_a_position_of_another_history_is_refused(lake: Lake, tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from lowwater.lake.opened import at_version
 from lowwater.lake.results.positions import BEGIN, Keeper, Position, hold_keeper
 from lowwater.lake.results.published_log import LogEntry, commit_digest, last_note, read_entry
 from lowwater.lake.results.streams import plain_type
+from lowwater.lake.results.table_state import table_state
 from lowwater.lake.results.visible import of_query
 from lowwater.lake.tables import lake_errors, live_files, open_table
 from lowwater.plan.text import nearest
@@ -232,11 +233,11 @@ class Subscription:
     def _change(self, entry: LogEntry) -> Change | None:
         publication = entry.publication
         if publication is None:
-            if entry.changes:
+            if entry.changes and not self._is_mended(entry):
                 raise LakeError(
                     f"stream {self.stream}: version {entry.version} changes rows and does not say of which interval: "
                     "another program wrote it, or an older version of Lowwater",
-                    AGAIN,
+                    f"run `lowwater backfill`, which publishes its intervals again, then go on; or {AGAIN}",
                 )
             return None
         start = publication.start if self._at.since is None else max(publication.start, self._at.since)
@@ -257,6 +258,14 @@ class Subscription:
             self._at.text(),
             lambda: self._rows(files, entry.version, start, publication.end),
         )
+
+    def _is_mended(self, entry: LogEntry) -> bool:
+        """Whether all that another program changed was published again since: these changes come later."""
+        state = table_state(self._path)
+        if state is None or state.note is None or state.note.since is None:
+            return False
+        left = {damage.why for damage in state.damage}
+        return not any(damage.why in left for damage in entry.damage)
 
     def _next_part(self) -> Change | None:
         """Returns the next part of the rows that were there when the subscription began: those up to the end of an
