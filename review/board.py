@@ -34,7 +34,7 @@ from lowwater.lake.ledgers.interval_states import (
 from lowwater.lake.ledgers.runs import FAILED, ReplayRow, replay_rows
 from lowwater.lake.locks import held_ranges
 from lowwater.lake.opened import identity
-from lowwater.lake.results.table_state import table_state
+from lowwater.lake.results.table_state import table_version
 from lowwater.lake.tables import column_values, read_rows
 from lowwater.quality.verdicts import IntervalAudit, Key, interval_audits
 from lowwater.replay.interval import expected
@@ -287,9 +287,7 @@ class Board:
     def _versions(self, lake: Lake) -> object:
         ledgers = (lake.captures, lake.files, lake.replays, lake.quality, lake.lateness)
         tables: list[object] = [identity(path) for path in ledgers]
-        for path in folders(lake.root / "tables"):
-            found = table_state(path)
-            tables.append((identity(path), () if found is None else tuple(found.lost().items())))
+        tables += [table_version(path) for path in folders(lake.root / "tables")]
         files = sorted(self.queries.rglob("*"))
         times = [(str(path), path.stat().st_mtime_ns) for path in files if path.is_file()]
         return tables, state(self.root / FILE_NAME), times

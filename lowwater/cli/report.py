@@ -27,6 +27,7 @@ from lowwater.lake.ledgers.runs import (
 )
 from lowwater.lake.ledgers.seen import unread_lines
 from lowwater.lake.ledgers.shared import shared_lines
+from lowwater.lake.results.table_state import stray_lines
 from lowwater.quality.report_pages import HELD, INDEX
 from lowwater.quality.verdicts import IntervalAudit, Key, findings, interval_audits
 from lowwater.replay.interval import statuses
@@ -67,7 +68,7 @@ def show_report(root: PurePath, interval: int | None, queries: Path) -> None:
             _tell(list(together), states)
     config = load_config(root)
     lines = outside_lines(lake, config), tolerated_lines(lake, config), undeclared_lines(lake, config)
-    for line in (*chain.from_iterable(lines), *shared_lines(lake), *unread_lines(lake, config)):
+    for line in chain(*lines, shared_lines(lake), unread_lines(lake, config), stray_lines(lake)):
         say(line)
     say(f"all intervals: {lake.reports / INDEX}")
     if counted_rows := [states[key] for key in chosen if key in states]:

@@ -25,7 +25,7 @@ from lowwater.lake.results.pins import Pins, pin, pinned, pins_file, publishing
 from lowwater.lake.results.publish import publish
 from lowwater.lake.results.streams import fingerprint, stream_files
 from lowwater.lake.results.subscription import subscribe
-from lowwater.lake.results.table_state import damages
+from lowwater.lake.results.table_state import damages, stray_lines
 from tests.breadth import examples
 from tests.lake.support import BASE, FIELDS, put_stream, stream
 from tests.lake.test_subscription import View, published
@@ -163,6 +163,16 @@ def test_a_table_that_is_gone_restored_or_replaced_lacks_what_was_published(lake
     put(lake, 1, 60)
     put(lake, 3, 3)
     assert damaged(lake) == {} and marks(lake) == {0: [70] * 4, 1: [60] * 4, 2: [2] * 4, 3: [3] * 4}
+
+
+def test_a_table_that_cannot_be_read_is_damaged_and_stops_no_other(lake: Lake) -> None:
+    folder(lake).joinpath("_delta_log", f"{1:020d}.json").unlink()
+    found = damaged(lake)
+    assert list(found) == [0, 1, 2] and "move its folder away" in found[0] and damaged(lake, "r") == {}
+    folder(lake).rename(folder(lake).with_name("away"))
+    for hour in range(HOURS):
+        put(lake, hour, hour)
+    assert damaged(lake) == {} and marks(lake) == {hour: [hour] * 4 for hour in range(HOURS)}
 
 
 def test_a_ledger_that_is_restored_alone_knows_less_than_the_table(lake: Lake, tmp_path: Path) -> None:
@@ -408,6 +418,19 @@ def test_a_query_whose_rows_stay_belongs_to_the_act_too(lake: Lake) -> None:
     assert found is not None and not found.unfinished and found.tables["r"] == opened(lake, "r").version()
     with subscribe(lake.root, "r", after="", history=False) as changes:
         assert changes.poll() is None
+
+
+def test_rows_of_others_where_nothing_is_published_are_told(lake: Lake) -> None:
+    write_deltalake(str(lake.table("q")), foreign_rows(9).cast(_schema(lake)), mode="append")
+    (line,) = stray_lines(lake)
+    assert "table q has rows of 2027-01-15T17:00:00Z to 2027-01-15T18:00:00Z" in line and "WRITE by delta-rs" in line
+    put(lake, 0, 5)
+    assert damaged(lake) == {} and stray_lines(lake) == [line]
+    found = pinned(lake, "set", QUERIES)
+    assert found is not None and not found.unfinished
+    opened(lake).delete('"n" = 99')
+    put(lake, 0, 6)
+    assert stray_lines(lake) == [] and damaged(lake) == {}
 
 
 def test_a_subscriber_goes_on_once_a_foreign_change_is_mended(lake: Lake) -> None:

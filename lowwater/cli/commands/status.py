@@ -30,6 +30,7 @@ def status(lake: PurePath, queries: Path) -> None:
     from lowwater.lake.ledgers.seen import unread_lines
     from lowwater.lake.ledgers.shared import shared_lines
     from lowwater.lake.ledgers.timetable import range_words
+    from lowwater.lake.results.table_state import stray_lines
     from lowwater.replay.interval import statuses
 
     table = Table("interval", "query set", "query", "state", "reason", box=None)
@@ -42,7 +43,8 @@ def status(lake: PurePath, queries: Path) -> None:
         open_console().print(table if table.row_count else none)
     opened, config = open_lake(lake, make=False), load_config(lake)
     lines = outside_lines(opened, config), tolerated_lines(opened, config), undeclared_lines(opened, config)
-    for line in (*chain.from_iterable(lines), *shared_lines(opened), *unread_lines(opened, config)):
+    more = shared_lines(opened), unread_lines(opened, config), stray_lines(opened)
+    for line in chain(*lines, *more):
         say(line)
     for problem in unplanned:
         say(problem, err=True)

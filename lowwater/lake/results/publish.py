@@ -174,7 +174,7 @@ class Notes:
             self.fields,
             self.start,
             self.end,
-            state.damage,
+            [each for each in state.damage if state.is_published(each.start, each.end)] + state.strays,
             {**state.recent, (self.start, self.end): self.number},
             state.checkpoint,
         )

@@ -13,6 +13,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from io import BytesIO
@@ -24,10 +25,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lowwater.documents import json_value
-from lowwater.instants import HOUR
+from lowwater.errors import LakeError
+from lowwater.instants import HOUR, format_instant
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.runs import FAILED, PUBLISH, ReplayRow, read_replays
-from lowwater.lake.opened import ValuesByState, cached_value, log_folder
+from lowwater.lake.opened import ValuesByState, cached_value, identity, log_folder
 from lowwater.lake.results.published_log import (
     LOOKED_AT,
     Damage,
@@ -118,6 +120,17 @@ class TableState:
         first = bisect_right(self.pieces, start, key=lambda piece: piece.end)
         return self.pieces[first : bisect_left(self.pieces, end, key=lambda piece: piece.start)]
 
+    def is_published(self, start: int, end: int) -> bool:
+        """Whether a part of [start, end), ns, was published."""
+        ranges = self.note.ranges if self.note else ()
+        return bool(self.meeting(start, end)) or any(first < end and start < last for first, last in ranges)
+
+    @property
+    def strays(self) -> list[Damage]:
+        """What other programs have put where nothing was published, and is still there."""
+        others = [each for each in self.damage if not self.is_published(each.start, each.end)]
+        return [each for each in others if any(each.start <= hour * HOUR < each.end for hour in self.files)]
+
     def lost(self) -> dict[int, str]:
         """Hour -> a file of it that is not on the disk; an object store is not asked for each file."""
         if not isinstance(self.path, Path):
@@ -150,6 +163,18 @@ def table_state(path: PurePath) -> TableState | None:
     """
     with lake_errors(f"{path}: the table cannot be read"):
         return cached_value(path, "state", lambda table: None if table is None else state_at(path, table))
+
+
+def table_version(path: PurePath) -> object:
+    """Returns what differs once something else can be said of a table: its version, its history, files that are gone.
+
+    A table that cannot be read is no error here.
+    """
+    try:
+        state = table_state(path)
+        return identity(path), () if state is None else tuple(state.lost().items())
+    except LakeError as error:
+        return error.message
 
 
 def state_at(path: PurePath, table: DeltaTable) -> TableState:
@@ -320,9 +345,6 @@ def damages(lake: Lake, query: str, rows: Iterable[ReplayRow]) -> dict[Range, st
 
     Returns:
         Interval -> what differs; intervals as they were published are left out.
-
-    Raises:
-        LakeError: the table cannot be read.
     """
     published = sorted(
         (row for row in rows if row.query == query and row.stage == PUBLISH and row.state != FAILED),
@@ -331,7 +353,10 @@ def damages(lake: Lake, query: str, rows: Iterable[ReplayRow]) -> dict[Range, st
     newest = {(row.interval_start, row.interval_end): at for at, row in enumerate(published)}
     if not newest:
         return {}
-    state = table_state(lake.table(query))
+    try:
+        state = table_state(lake.table(query))
+    except LakeError as error:
+        return dict.fromkeys(newest, f"{error.message[:200]}: move its folder away, and it is made again")
     if state is None:
         return dict.fromkeys(newest, f"the table of {query} is not there")
     compared = _Compared(query, state, state.lost())
@@ -455,16 +480,40 @@ def all_damages(lake: Lake, rows: Iterable[ReplayRow]) -> dict[tuple[str, str, i
             grouped[row.query_set, row.query].append(row)
     found = {}
     for (query_set, query), together in grouped.items():
-        state = table_state(lake.table(query))
-        if state is None or state.owner == query_set:
+        if _owner(lake.table(query)) in ("", query_set):
             for bounds, why in damages(lake, query, together).items():
                 found[query_set, query, *bounds] = why
     return found
 
 
+def stray_lines(lake: Lake) -> list[str]:
+    """Says which rows other programs have put into published tables where nothing is published."""
+    lines = []
+    for path in paths.folders(lake.root / "tables"):
+        with suppress(LakeError):  # of a table that cannot be read the intervals are damaged
+            state = table_state(path)
+            for each in state.strays if state is not None else ():
+                span = f"{format_instant(each.start)} to {format_instant(each.end)}"
+                lines.append(
+                    f"table {path.name} has rows of {span}, where nothing is published: {each.why}; remove them"
+                )
+    return lines
+
+
+def _owner(path: PurePath) -> str:
+    """Returns the query set that owns a table; empty without one, or if it cannot be read."""
+    try:
+        state = table_state(path)
+    except LakeError:
+        return ""
+    return "" if state is None else state.owner
+
+
 def unfinished(states: Sequence[TableState]) -> list[Range]:
     """Returns the ranges of which the tables of a set do not have the same publication, and those that are damaged."""
-    ranges = [(each.start, each.end) for state in states for each in state.damage]
+    ranges = [
+        (each.start, each.end) for state in states for each in state.damage if state.is_published(each.start, each.end)
+    ]
     acts = [{(piece.start, piece.end): piece.number & 0xFFFFFFFF for piece in state.pieces} for state in states]
     if all(each == acts[0] for each in acts[1:]):
         return ranges
