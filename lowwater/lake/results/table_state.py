@@ -14,7 +14,8 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from heapq import heappop, heappush
 from io import BytesIO
 from pathlib import Path, PurePath
@@ -84,8 +85,7 @@ class TableState:
         numbers: interval -> number of its newest publication; None if they cannot be known.
         checkpoint: version of the checkpoint that has numbers; -1 without one.
         damage: rows that other programs have changed since they were published.
-        files: files of each hour.
-        names: paths of all files, as in the log.
+        listed: what the log says of its files.
     """
 
     path: PurePath
@@ -96,9 +96,23 @@ class TableState:
     numbers: Mapping[Range, int] | None
     checkpoint: int
     damage: tuple[Damage, ...]
-    files: Mapping[int, Sequence[HourFile]]
-    names: Sequence[str]
-    pieces: Sequence[Piece]
+    listed: pa.Table = field(repr=False)
+
+    @cached_property
+    def pieces(self) -> Sequence[Piece]:
+        """What is newest at each time."""
+        return visible(self.numbers or {})
+
+    @cached_property
+    def files(self) -> Mapping[int, Sequence[HourFile]]:
+        """The files of each hour."""
+        return _by_hour(self.listed)
+
+    @cached_property
+    def names(self) -> Sequence[str]:
+        """The paths of all files, as in the log."""
+        names: list[str] = self.listed.column("path").to_pylist()
+        return names
 
     @property
     def recent(self) -> dict[Range, int]:
@@ -185,7 +199,6 @@ def state_at(path: PurePath, table: DeltaTable) -> TableState:
     # Before the first number or note nothing tells our commits from those of others: older versions wrote none.
     first = 0 if note else next((at for at, entry in enumerate(later) if entry.numbers), len(later))
     damage = [*(note.damage if note else ()), *(each for entry in later[first:] for each in entry.damage)]
-    files = files_of(table)
     owner = table.metadata().configuration.get(OWNER) or ""
     digest = later[-1].digest if later else _digest_of(path, version)
     return TableState(
@@ -197,9 +210,7 @@ def state_at(path: PurePath, table: DeltaTable) -> TableState:
         numbers,
         checkpoint,
         tuple(damage),
-        _by_hour(files),
-        files.column("path").to_pylist(),
-        visible(numbers or {}),
+        files_of(table),
     )
 
 
