@@ -177,6 +177,8 @@ def _join_tables(lake: Lake, replays: list[ReplayRow], dry_run: bool) -> Iterato
             unsettled[safe_name(row.query)] |= set(range(first, final + 1))
     for path in paths.folders(lake.root / "tables"):
         table = open_table(path)
+        state = table_state(path)
+        unsettled[path.name] |= set(state.lost()) if state is not None else set()
         files: dict[int, list[int]] = defaultdict(list)
         for live in live_files(table) if table is not None else ():
             files[live["partition._hour"]].append(live["size_bytes"])

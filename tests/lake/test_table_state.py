@@ -259,6 +259,19 @@ def test_a_lost_file_of_several_intervals_is_mended_one_by_one(tmp_path: Path) -
     assert damaged(lake) == {} and marks(lake) == {0: [0, 1]}
 
 
+def test_maintenance_joins_nothing_of_an_hour_with_a_lost_file(lake: Lake) -> None:
+    _append(lake)  # a second file
+    _remove_file_of(lake, 1)
+    steps = maintain(lake, Retention(versions=HOUR))
+    assert not [step for step in steps if step.what == "joined" and step.where.startswith("tables")]
+    put(lake, 1, 1)
+    assert damaged(lake) == {}
+
+
+def _remove_file_of(lake: Lake, hour: int) -> None:
+    next(folder(lake).glob(f"_hour={BASE // HOUR + hour}/*.parquet")).unlink()
+
+
 def test_rows_doubled_by_whatever_are_found_by_their_number(lake: Lake) -> None:
     """Two joins that both commit: the log says that no row changes."""
     from dataclasses import replace
