@@ -262,7 +262,7 @@ def test_a_lost_file_of_several_intervals_is_mended_one_by_one(tmp_path: Path) -
 def test_maintenance_joins_nothing_of_an_hour_with_a_lost_file(lake: Lake) -> None:
     _append(lake)  # a second file
     _remove_file_of(lake, 1)
-    steps = maintain(lake, Retention(versions=HOUR))
+    steps = maintain(lake, Retention(versions="1h"))
     assert not [step for step in steps if step.what == "joined" and step.where.startswith("tables")]
     put(lake, 1, 1)
     assert damaged(lake) == {}
@@ -377,7 +377,7 @@ def test_pins_follow_joins_and_are_made_again_from_the_logs(lake: Lake) -> None:
                 record_replays(lake, [ReplayRow("set", query, start, start + half, "publish", "done", part, **facts)])
     before = _file(lake)
     old = Path(pins_file(lake, "set")).read_bytes()
-    maintain(lake, Retention(versions=HOUR))
+    maintain(lake, Retention(versions="1h"))
     for query in QUERIES:  # as maintenance does once the files are old
         opened(lake, query).vacuum(0, dry_run=False, enforce_retention_duration=False, full=True)
     after = _file(lake)
