@@ -205,10 +205,15 @@ class Subscription:
             return
         if not found and newest == self._at.version:
             return  # the entry went with a clean-up of the log, and nothing has come since
-        what = "has another commit" if found else "no longer has the commit"
+        if not found:
+            raise BehindError(
+                f"stream {self.stream}: version {self._at.version} is no longer in its log, which is at version "
+                f"{newest}",
+                AGAIN,
+            )
         raise BehindError(
-            f"stream {self.stream}: version {self._at.version} of its log {what} that was read: the table was restored "
-            "or its log was cleaned",
+            f"stream {self.stream}: version {self._at.version} of its log has another commit than that which was read: "
+            "the table was restored",
             AGAIN,
         )
 
