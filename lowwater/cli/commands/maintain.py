@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path, PurePath
+from typing import TYPE_CHECKING
 
 import click
 
 from lowwater.cli import options
+from lowwater.errors import LakeError
+
+if TYPE_CHECKING:
+    from lowwater.lake.layout import Lake
 
 
 @click.command()
 @click.option("--lake", required=True, type=options.LAKE, help=options.LAKE_HELP)
 @click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+@click.option("--verify", is_flag=True, help="Only compare what the logs say of each file with the file.")
 @click.option("--queries", default="queries", type=options.FOLDER, help="Folder of query sets.", show_default=True)
-def maintain(lake: PurePath, dry_run: bool, queries: Path) -> None:
+def maintain(lake: PurePath, dry_run: bool, verify: bool, queries: Path) -> None:
     """Joins small files and removes unused ones. Safe at any time, also while intervals run.
 
     \b
@@ -21,6 +27,9 @@ def maintain(lake: PurePath, dry_run: bool, queries: Path) -> None:
     after [retention] versions, rows between the stages after [retention] streams, staging of dead runs at once. Rows of
     published tables, packets, and intervals that were audited but not yet published stay. Tables that an older version
     made get the columns of instants, for which their queries must be there.
+
+    --verify reads the footer of every file and changes nothing. Readers choose files by what the logs say: do it once
+    with a lake that somebody else gave you. It fails where a log is wrong.
     Example:
       lowwater maintain --lake var/lake --dry-run
     """
@@ -33,9 +42,28 @@ def maintain(lake: PurePath, dry_run: bool, queries: Path) -> None:
     from lowwater.terminal import open_console, say
 
     opened, retention = open_lake(lake, make=False), load_config(lake).retention
+    if verify:
+        _verify(opened)
+        return
     actions = take_over(lake, queries, dry_run, lambda name, error: say(f"query set {name}: {error}", err=True))
     actions += maintain_lake(opened, retention, dry_run)
     table = Table("what", "where", "files", "bytes", box=None)
     for action in actions:
         table.add_row(action.what, action.where, f"{action.files:,}", f"{action.bytes:,}")
     open_console().print(table if actions else "nothing to do")
+
+
+def _verify(lake: Lake) -> None:
+    from lowwater.lake.claims import wrong_claims
+    from lowwater.terminal import say
+
+    count = 0
+    for claim in wrong_claims(lake):
+        count += 1
+        say(claim)
+    if count:
+        raise LakeError(
+            f"{lake.root}: the logs say something wrong {count:,} times",
+            "damage or somebody else did this: do not use these tables; make them again from the captures",
+        )
+    say("the logs say what the files hold")

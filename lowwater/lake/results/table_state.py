@@ -25,7 +25,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lowwater.documents import json_value
+from lowwater.documents import LARGEST_STATE, json_value
 from lowwater.errors import LakeError
 from lowwater.instants import HOUR, format_instant
 from lowwater.lake.layout import Lake
@@ -258,7 +258,7 @@ def _stored_numbers(log: PurePath, wanted: int) -> tuple[int, dict[Range, int]] 
         wanted: version from which on there must be one; -1 if there need be none, which then is not searched for.
     """
     try:
-        last = json_value(paths.read(log / "_last_checkpoint"))
+        last = json_value(paths.read(log / "_last_checkpoint", LARGEST_STATE))
         if "parts" not in last and "v2Checkpoint" not in last:
             version = int(last["version"])
             return version, _of_checkpoint(log / f"{version:020d}.checkpoint.parquet")
@@ -277,7 +277,7 @@ def _stored_numbers(log: PurePath, wanted: int) -> tuple[int, dict[Range, int]] 
             for file in found[version]:
                 numbers |= _of_checkpoint(file)
             return version, numbers
-        except (OSError, pa.ArrowInvalid):
+        except (OSError, ValueError, pa.ArrowInvalid):
             continue
     return None
 
