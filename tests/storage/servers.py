@@ -91,6 +91,37 @@ class Rule:
     share: float = 1.0
 
 
+def kinds_of(method: str, path: str) -> str:
+    """Names the kind of a request: what it does, and to which kind of object of a lake.
+
+    Example:
+        >>> kinds_of("GET", "/lakes/a/replays/_delta_log/00000000000000000007.json"), kinds_of("GET", "/lakes?list-type=2")
+        ('GET commit', 'list')
+    """
+    name, _, query = path.partition("?")
+    if method == "GET" and "list-type" in query:
+        return "list"
+    for kind, pattern in _KINDS:
+        if re.search(pattern, name):
+            return f"{method} {kind}"
+    return f"{method} other"
+
+
+_KINDS = (
+    ("lock", r"/_locks/|joining\.lock"),
+    ("last checkpoint", r"/_delta_log/_last_checkpoint"),
+    ("checkpoint", r"/_delta_log/.*checkpoint.*\.parquet"),
+    ("commit", r"/_delta_log/\d+\.json"),
+    ("log", r"/_delta_log/"),
+    ("data file", r"\.parquet$"),
+    ("pins", r"/pins/"),
+    ("state", r"/state/"),
+    ("page", r"/reports/"),
+    ("settings", r"lowwater\.toml$"),
+)
+"""Kind of an object -> what its key is like."""
+
+
 @dataclass(frozen=True)
 class Proxy:
     """A proxy before a server, in a process of its own: Delta holds Python's lock while it waits for some answers."""

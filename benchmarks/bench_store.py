@@ -1,0 +1,188 @@
+"""Measures what commands ask of an object store, by the number of published intervals: requests, seconds, sockets.
+
+`python -m benchmarks.bench_store 3 60 2000` makes lakes with so many published intervals of two tables in a folder,
+copies each to the S3 server of the tests, and runs each command in a process of its own behind the proxy that counts.
+Spark is stood in for by a loop: it asks nothing of a store. It prints a table for docs/object-stores.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path, PurePath
+
+from lowwater.instants import HOUR, format_instant, parse_instant
+from lowwater.storage.object_paths import ObjectPath, parse
+from tests.capturemaker import pcap_bytes, udp
+from tests.storage.servers import BUCKET, Proxy, kinds_of, proxied, s3_server
+from tests.storage.stand_in import without_spark
+
+BEGIN = parse_instant("2026-01-01T00:00:00Z")
+QUERIES = """\
+DEFINE { query_name 'flows'; }
+SELECT tb, srcIP, destIP, count(*) AS cnt FROM main1.DataProtocol GROUP BY time/600 AS tb, srcIP, destIP;
+DEFINE { query_name 'bytes'; }
+SELECT tb, sum(len) AS bytes FROM main1.DataProtocol GROUP BY time/3600 AS tb
+"""
+COMMANDS = ("plan", "status", "rows", "ingest", "one more", "maintain")
+"""What is measured; `ingest` finds nothing new, `one more` publishes an interval of two tables."""
+
+
+def write_captures(folder: Path, hours: int) -> None:
+    """Writes a capture of some packets for each hour, and the settings of a lake that reads them."""
+    captures = folder / "captures"
+    captures.mkdir(parents=True, exist_ok=True)
+    for hour in range(hours):
+        begin = BEGIN + hour * HOUR
+        name = format_instant(begin).replace("-", "").replace(":", "")
+        frames = [(begin + at * HOUR // 8, udp("10.0.0.1", f"10.0.1.{hour % 250}", 1000, 2000)) for at in range(8)]
+        (captures / f"main1_{name}.pcap").write_bytes(pcap_bytes(frames))
+    (folder / "queries.gsql").write_text(QUERIES)
+
+
+def settings(folder: Path) -> bytes:
+    """The settings of a lake over the captures of a folder."""
+    lines = [f'[query_sets.demo]\nfiles = ["{folder / "queries.gsql"}"]', "[links.main1]"]
+    lines += [f'captures = "{folder}/captures/main1_%Y%m%dT%H%M%SZ.pcap"', 'rotation = "1h"', 'skew = "1s"']
+    return "\n".join(lines).encode()
+
+
+def make(folder: Path, published: int) -> Path:
+    """Makes a lake with so many published intervals, and captures of two more; returns its folder."""
+    from lowwater.storage import paths
+
+    write_captures(folder, published + 3)
+    lake = folder / "lake"
+    lake.mkdir(exist_ok=True)
+    paths.write(lake / "lowwater.toml", settings(folder))
+    ingest(lake)
+    publish(lake, BEGIN, BEGIN + published * HOUR)
+    return lake
+
+
+def ingest(lake: PurePath) -> None:
+    """Ingests the new captures of the pattern."""
+    run("ingest", "--lake", str(lake))
+
+
+def publish(lake: PurePath, start: int, end: int) -> None:
+    """Runs the intervals that are due in a range."""
+    from lowwater.replay.schedule.backfill import backfill
+    from lowwater.replay.schedule.due import DueSelection, due
+    from lowwater.replay.job import Job
+
+    job = Job.open(lake, "demo", Path("queries"))
+    with without_spark() as session:
+        results = backfill([job], due(job, DueSelection(start, end)), spark=session)
+    assert all(result.published for result in results), [result.reason for result in results]
+
+
+def run(*arguments: str) -> None:
+    """Runs a command in this process."""
+    from lowwater.cli.main import main
+
+    try:
+        main(arguments)
+    except SystemExit as ended:
+        assert not ended.code, (arguments, ended.code)
+
+
+def upload(lake: Path, root: ObjectPath, only: str = "") -> None:
+    """Copies a lake from a folder into a store."""
+    from lowwater.storage import objects
+
+    for file in sorted(lake.rglob("*")):
+        name = file.relative_to(lake)
+        if file.is_file() and not name.parts[0].startswith("_"):
+            objects.upload(root.joinpath(*name.parts), file)
+
+
+def do(command: str, lake: ObjectPath, published: int) -> None:
+    """Does one command; prints wall and processor seconds, and the most sockets and threads that it had."""
+    begin, processor = time.perf_counter(), time.process_time()
+    most = _watch()
+    if command == "one more":
+        publish(lake, BEGIN + published * HOUR, BEGIN + (published + 1) * HOUR)
+    elif command == "rows":
+        run("rows", "flows", "--lake", str(lake), "--limit", "5")
+    else:
+        run(command, "--lake", str(lake))
+    used = time.process_time() - processor
+    print(f"\nMEASURED {time.perf_counter() - begin:.1f} {used:.1f} {max(most)}")
+
+
+def _watch() -> list[int]:
+    """Counts the descriptors of this process in a thread; returns the list that gets the counts."""
+    import threading
+
+    most = [0]
+
+    def count() -> None:
+        while True:
+            most.append(len(os.listdir("/proc/self/fd")))
+            time.sleep(0.02)
+
+    threading.Thread(target=count, daemon=True).start()
+    return most
+
+
+def measured(command: str, lake: ObjectPath, published: int, proxy: Proxy) -> tuple[list[str], Counter[str]]:
+    """Does a command in a process of its own; returns what it took, and its requests by kind."""
+    proxy.seen()
+    line = [sys.executable, "-m", "benchmarks.bench_store", "--do", command, str(lake), str(published)]
+    done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=1800)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+    requests = [(method, path) for method, path, _ in proxy.seen()]
+    (said,) = [text.split()[1:] for text in done.stdout.splitlines() if text.startswith("MEASURED")]
+    if os.environ.get("BENCH_LOG"):
+        with open(os.environ["BENCH_LOG"], "a") as log:
+            log.writelines(f"{command}\t{published}\t{method}\t{path}\n" for method, path in requests)
+    return said, Counter(kinds_of(method, path) for method, path in requests)
+
+
+def main() -> None:
+    """Measures every command at every size."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("sizes", type=int, nargs="*", default=[3, 60])
+    parser.add_argument("--do", nargs=3, metavar=("COMMAND", "LAKE", "PUBLISHED"), help="one command, in this process")
+    parser.add_argument("--keep", type=Path, help="folder in which the lakes are kept, and found again")
+    parser.add_argument("--only", nargs="*", default=COMMANDS)
+    chosen = parser.parse_args()
+    if chosen.do:
+        command, lake, published = chosen.do
+        root = parse(lake)
+        assert isinstance(root, ObjectPath)
+        do(command, root, int(published))
+        return
+    os.environ.update(AWS_ACCESS_KEY_ID="bench", AWS_SECRET_ACCESS_KEY="bench", AWS_REGION="us-east-1")
+    print("| command | intervals | requests | s | processor s | descriptors | of them |")
+    print("| --- | ---: | ---: | ---: | ---: | ---: | --- |")
+    for line in lines(chosen.sizes, chosen.keep, chosen.only):
+        print(line, flush=True)
+
+
+def lines(sizes: list[int], keep: Path | None, only: list[str]) -> Iterator[str]:
+    """Yields a line of the table for each command and size."""
+    with tempfile.TemporaryDirectory() as scratch, s3_server(Path(scratch) / "log") as port, proxied(port) as proxy:
+        for size in sizes:
+            folder, root = (keep or Path(scratch)) / f"{size}", ObjectPath("s3:", BUCKET, f"lake-{size}")
+            lake = folder / "lake" if (folder / "done").exists() else make(folder, size)
+            (folder / "done").touch()
+            os.environ["AWS_ENDPOINT_URL"] = f"http://127.0.0.1:{port}"
+            upload(lake, root)
+            os.environ["AWS_ENDPOINT_URL"] = proxy.url
+            for command in only:
+                said, kinds = measured(command, root, size, proxy)
+                told = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
+                yield f"| {command} | {size:,} | {kinds.total()} | {' | '.join(said)} | {told} |"
+
+
+if __name__ == "__main__":
+    main()
