@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -74,9 +73,9 @@ def ingest(lake: PurePath) -> None:
 
 def publish(lake: PurePath, start: int, end: int) -> None:
     """Runs the intervals that are due in a range."""
+    from lowwater.replay.job import Job
     from lowwater.replay.schedule.backfill import backfill
     from lowwater.replay.schedule.due import DueSelection, due
-    from lowwater.replay.job import Job
 
     job = Job.open(lake, "demo", Path("queries"))
     with without_spark() as session:

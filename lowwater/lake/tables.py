@@ -16,6 +16,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import sha256
 from pathlib import Path, PurePath
 from types import MappingProxyType
@@ -28,12 +29,14 @@ from pyarrow import fs
 
 from lowwater.errors import LakeError, OwnerError
 from lowwater.instants import HOUR, format_instant
-from lowwater.lake.opened import existing, forget, keep, newest
+from lowwater.lake.opened import address, existing, forget, keep, make_table, newest
+from lowwater.lake.opened import change as apply
 from lowwater.storage import paths
 from lowwater.storage.containment import require_names
 from lowwater.storage.failures import StoreError, store_error
 from lowwater.storage.leases import Fence, LostError
 from lowwater.storage.locks import HeldError, hold_lock
+from lowwater.storage.object_paths import ObjectPath
 
 if TYPE_CHECKING:
     import pyarrow.dataset as pads
@@ -191,8 +194,7 @@ def create(
         OwnerError: if another query set owns the table.
         LakeError: if the table cannot be created.
     """
-    from deltalake import CommitProperties, DeltaTable
-    from deltalake.exceptions import DeltaError
+    from deltalake import CommitProperties
 
     properties: dict[str, str | None] = {"delta.enableDeletionVectors": "false", **more}
     if owner is not None:
@@ -202,22 +204,16 @@ def create(
         if table is None:
             paths.make_folders(path)
             require_room(path)
-            try:
-                table = DeltaTable.create(
-                    str(path),
-                    schema,
-                    storage_options=paths.storage_options(path),
-                    mode="error",
-                    partition_by=list(partition),
-                    configuration=properties,
-                    raise_if_key_not_exists=False,
-                    # Delta would create it once more, behind the first commits of the process that was faster.
-                    commit_properties=CommitProperties(max_commit_retries=0),
-                )
-                keep(path, table)
-            except DeltaError:
-                if (table := newest(path)) is None:  # else another process was first
-                    raise
+            table = make_table(
+                path,
+                schema=schema,
+                mode="error",
+                partition_by=list(partition),
+                configuration=properties,
+                raise_if_key_not_exists=False,
+                # Delta would create it once more, behind the first commits of the process that was faster.
+                commit_properties=CommitProperties(max_commit_retries=0),
+            ) or existing(path)
     if table.metadata().partition_columns != list(partition):
         raise _foreign(path)
     if owner is None:
@@ -299,7 +295,8 @@ def commit(path: PurePath, change: Callable[[DeltaTable, Options], object], fenc
             forget(path)  # until the commit has succeeded
             before = table.version()
             try:
-                change(table, _options(path, table, token if remote else "", fence))
+                made = _options(path, table, token if remote else "", fence)
+                apply(path, table, partial(change, table, made))
                 keep(path, table)
                 return
             except (DeltaError, OSError) as error:
@@ -318,8 +315,11 @@ def _options(path: PurePath, table: DeltaTable, token: str, fence: Fence | None)
     """
     from deltalake import PostCommitHookProperties
 
-    cleans = (table.version() + 1) % CHECKPOINTS == 0
-    hooks = PostCommitHookProperties(cleanup_expired_logs=None if cleans else False)
+    if isinstance(path, ObjectPath):  # its mirror does both
+        hooks = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
+    else:
+        cleans = (table.version() + 1) % CHECKPOINTS == 0
+        hooks = PostCommitHookProperties(cleanup_expired_logs=None if cleans else False)
     return {"commit_properties": _properties(path, table, token, fence), "post_commithook_properties": hooks}
 
 
@@ -477,7 +477,7 @@ def files_of(table: DeltaTable) -> pa.Table:
         LakeError: the log names a file outside of the folder of the table.
     """
     files = pa.table(table.get_add_actions(flatten=True))
-    require_names(table.table_uri.removeprefix("file://").rstrip("/"), files.column("path").to_pylist())
+    require_names(address(table), files.column("path").to_pylist())
     return files
 
 
@@ -588,7 +588,11 @@ def _join(path: PurePath, partitions: Any, properties: WriterProperties | None =
             files = files.filter(pc.is_in(files.column(f"partition.{column}").cast(pa.string()), pa.array(values)))
         require_room(path, pc.sum(files.column("size_bytes")).as_py() or 0)
         try:
-            table.optimize.compact(partition_filters=partitions, writer_properties=properties)
+            options: Options = {}
+            if isinstance(path, ObjectPath):
+                options = _options(path, table, uuid.uuid4().hex, None)
+            joined = partial(table.optimize.compact, partitions, writer_properties=properties, **options)
+            apply(path, table, joined)
         except CommitFailedError:
             return False  # another writer changed the table meanwhile; it stays as it was
     return True

@@ -70,6 +70,8 @@ _KINDS = (
 """Pattern of the texts of stores and their clients, what it means, what to do."""
 
 _PASSING = (LATER, ANSWER)
+_SILENT = re.compile(r"timed? ?out|connect|error sending request|dns", re.IGNORECASE)
+"""Texts of requests to which no answer came."""
 
 
 class StoreError(LakeError, OSError):
@@ -79,11 +81,12 @@ class StoreError(LakeError, OSError):
         message: what happened.
         hint: what to do.
         lasting: whether the same request fails again until somebody has done something.
+        answered: whether the store answered at all.
     """
 
-    def __init__(self, message: str, hint: str = "", lasting: bool = False) -> None:
+    def __init__(self, message: str, hint: str = "", lasting: bool = False, answered: bool = True) -> None:
         super().__init__(message, hint)
-        self.lasting = lasting
+        self.lasting, self.answered = lasting, answered
         self.errno, self.strerror = errno.EIO, message
 
 
@@ -99,7 +102,7 @@ def store_error(error: BaseException) -> StoreError:
     text = str(error)
     for pattern, message, hint in _KINDS:
         if re.search(pattern, text, re.IGNORECASE):
-            return StoreError(message, hint, hint not in _PASSING)
+            return StoreError(message, hint, hint not in _PASSING, _SILENT.search(text) is None)
     return StoreError(f"the object store failed: {redacted(text.splitlines()[0] if text else repr(error))}", ANSWER)
 
 

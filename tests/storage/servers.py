@@ -95,7 +95,7 @@ def kinds_of(method: str, path: str) -> str:
     """Names the kind of a request: what it does, and to which kind of object of a lake.
 
     Example:
-        >>> kinds_of("GET", "/lakes/a/replays/_delta_log/00000000000000000007.json"), kinds_of("GET", "/lakes?list-type=2")
+        >>> kinds_of("GET", "/lakes/a/_delta_log/00000000000000000007.json"), kinds_of("GET", "/lakes?list-type=2")
         ('GET commit', 'list')
     """
     name, _, query = path.partition("?")

@@ -16,8 +16,8 @@ from lowwater.documents import json_value
 from lowwater.errors import LakeError
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.runs import FAILED, PUBLISH, read_replays
+from lowwater.lake.opened import entry
 from lowwater.plan.operators import Field
-from lowwater.storage import paths
 
 NOTE = "lowwater.published"
 """Key of the note in the information about a commit."""
@@ -146,11 +146,11 @@ def last_note(path: PurePath, version: int, most: int = LOOKED_AT) -> Publicatio
         most: most commits to look at.
     """
     for at in range(version, max(-1, version - most), -1):
-        entry = read_entry(path, at)
-        if entry is None:
+        found = read_entry(path, at)
+        if found is None:
             return None
-        if entry.publication is not None:
-            return entry.publication
+        if found.publication is not None:
+            return found.publication
     return None
 
 
@@ -166,14 +166,14 @@ def read_entry(path: PurePath, version: int) -> LogEntry | None:
     Raises:
         LakeError: it cannot be read.
     """
-    file = path / "_delta_log" / f"{version:020d}.json"
     try:
-        actions = [json_value(line) for line in paths.read(file).splitlines() if line.strip()]
+        actions = [json_value(line) for line in entry(path, version).splitlines() if line.strip()]
         return _entry(version, actions)
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         reason = getattr(error, "strerror", None) or "it is no commit of a Delta table"
+        file = path / "_delta_log" / f"{version:020d}.json"
         raise LakeError(f"{file}: cannot be read: {reason}", "check that the lake can be read and is whole") from None
 
 

@@ -1,0 +1,340 @@
+"""Logs of tables in an object store on the disk of this machine: Delta opens and writes these, and asks no store.
+
+Below `opened`. A commit and a checkpoint never change under their names, so what was brought once stays. A log is
+followed by the names of its commits, and no prefix is listed. What Delta writes here becomes a commit by one write of
+the next name, which succeeds only where there is none (docs/adr/0155): it is for exactly the version that it was
+computed from, and every request goes through the one client and its tries.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from lowwater.documents import json_value
+from lowwater.storage import objects
+from lowwater.storage.containment import require_names
+from lowwater.storage.file_cache import FileCache, file_cache
+from lowwater.storage.object_paths import ObjectPath
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+LOOK = 10.0
+"""Seconds for which a command takes a log as it has seen it: one snapshot of each table. Under a lease that was taken
+later, and for a commit, it is looked at again."""
+
+CHECKPOINTS = 5
+"""Commits between two checkpoints: whoever opens a table reads the last one and at most so many commits."""
+
+CLEANINGS = 100
+"""Commits between two clean-ups of a log; each lists it."""
+
+KEPT = 30 * 86400.0
+"""Seconds for which entries of a log stay that no later checkpoint needs, by the clock of the store."""
+
+_HINT = "_last_checkpoint"
+_ENTRY = re.compile(r"(\d{20})\.(?:json|checkpoint(?:\.\d{10}\.\d{10})?\.parquet)")
+_PARQUET = re.compile(r"[^\s/]+\.parquet")
+
+
+class Mirror:
+    """The log of one table. Threads share it; `lock` is held while it changes.
+
+    Args:
+        path: folder of the table.
+        cache: copies of files of the store.
+
+    Attributes:
+        lock: who holds it is alone with the log.
+        folder: the table on this machine; data files are in it as far as they were read or written.
+        version: the newest known version; -1 without a table.
+        life: differs once another table has replaced this one.
+    """
+
+    def __init__(self, path: ObjectPath, cache: FileCache) -> None:
+        self.lock = threading.RLock()
+        self.folder = cache.place_of(path)
+        self.version, self.life = -1, 0
+        self._path, self._cache = path, cache
+        self._looked_at: float | None = None
+        self._base = 0  # version of the checkpoint from which on the log is here; 0 if all of it is
+        self._tag = ""  # entity tag of the newest commit
+        self._whole: set[int] = set()  # older versions that can be opened
+
+    def look(self, again: bool = False) -> bool:
+        """Brings what is new of the log; returns whether there is a table.
+
+        Args:
+            again: whether to ask the store however lately that was done.
+
+        Raises:
+            OSError: if the store fails.
+        """
+        with self.lock:
+            now, looked = time.monotonic(), self._looked_at
+            if looked is not None and not again and looked > _asked_again[0] and now - looked < LOOK:
+                return self.version >= 0
+            if self.version >= 0 and looked is not None and now - looked >= LOOK and not self._is_same():
+                self._forget()
+            if self.version < 0:
+                self._begin()
+            if self.version >= 0:
+                while self._bring(self.version + 1):
+                    self.version += 1
+            self._looked_at = now
+            return self.version >= 0
+
+    def _is_same(self) -> bool:
+        found = objects.head(self._entry(self.version))
+        return found is not None and (not self._tag or found["e_tag"] == self._tag)
+
+    def _forget(self) -> None:
+        """Forgets a table that was removed, or replaced by another one."""
+        self.life += 1
+        self.version, self._base, self._tag, self._whole = -1, 0, "", set()
+        for file in self._log.glob("*"):
+            file.unlink(missing_ok=True)
+
+    def _begin(self) -> None:
+        """Brings the newest checkpoint, or the first commit."""
+        if (hint := self._read(_HINT)) is not None:
+            try:
+                version, parts = int(json_value(hint)["version"]), int(json_value(hint).get("parts") or 0)
+            except (ValueError, KeyError, TypeError, AttributeError):
+                version, parts = -1, 0  # it is only a hint
+            if version >= 0 and self._bring_checkpoint(version, parts):
+                self._begun(version)
+                return
+        if self._bring(0):
+            self.version = 0
+            return
+        found = self._entries("")  # the log was cut, and the hint is gone: seldom, so a list is cheap enough
+        for version in sorted({at for at, name in found if "checkpoint" in name}, reverse=True):
+            names = [name for at, name in found if at == version and "checkpoint" in name]
+            if all(map(self._fetch, names)):
+                self._begun(version)
+                return
+
+    def _begun(self, version: int) -> None:
+        self._base = self.version = version
+        (self._log / _HINT).write_text(json.dumps({"version": version, "size": 1, **self._parts_of(version)}))
+
+    def _parts_of(self, version: int) -> dict[str, int]:
+        parts = len([*self._log.glob(f"{version:020d}.checkpoint.*.*.parquet")])
+        return {"parts": parts} if parts else {}
+
+    def _bring_checkpoint(self, version: int, parts: int = 0) -> bool:
+        names = [f"{version:020d}.checkpoint.parquet"]
+        if parts:
+            names = [f"{version:020d}.checkpoint.{at:010d}.{parts:010d}.parquet" for at in range(1, parts + 1)]
+        return all(map(self._fetch, names))
+
+    def _bring(self, version: int) -> bool:
+        """Brings a commit; whether it exists."""
+        try:
+            data, tag = objects.read(self._entry(version))
+        except FileNotFoundError:
+            return False
+        self._write(f"{version:020d}.json", data)
+        if version >= self.version:
+            self._tag = tag
+        return True
+
+    def _fetch(self, name: str) -> bool:
+        target = self._log / name
+        if not target.exists():
+            part = target.with_name(f"{name}.part")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                objects.download(self._path / "_delta_log" / name, part)
+                os.replace(part, target)
+            except FileNotFoundError:
+                return False
+            finally:
+                part.unlink(missing_ok=True)
+        return True
+
+    def _read(self, name: str) -> bytes | None:
+        try:
+            return objects.read(self._path / "_delta_log" / name)[0]
+        except FileNotFoundError:
+            return None
+
+    def _write(self, name: str, data: bytes) -> None:
+        self._log.mkdir(parents=True, exist_ok=True)
+        part = self._log / f"{name}.part"
+        part.write_bytes(data)
+        os.replace(part, self._log / name)
+
+    def _entries(self, behind: str) -> list[tuple[int, str]]:
+        """Lists version and name of entries of the log whose names come behind one."""
+        folder = self._path / "_delta_log"
+        names = (path.name for path, _ in objects.entries(folder, folder / behind if behind else None))
+        return [(int(found[1]), name) for name in names if (found := _ENTRY.fullmatch(name))]
+
+    @property
+    def _log(self) -> Path:
+        return self.folder / "_delta_log"
+
+    def _entry(self, version: int) -> ObjectPath:
+        return self._path / "_delta_log" / f"{version:020d}.json"
+
+    def entry(self, version: int) -> bytes:
+        """Returns the content of a commit.
+
+        Raises:
+            OSError: if there is none, or the store fails.
+        """
+        with suppress(FileNotFoundError):
+            if version <= self.version:
+                return (self._log / f"{version:020d}.json").read_bytes()
+        return objects.read(self._entry(version))[0]
+
+    def reach(self, version: int) -> None:
+        """Brings what is needed to open an older version, if it is there."""
+        with self.lock:
+            if not self.look() or version >= self._base or version in self._whole:
+                return
+            found = self._entries(f"{max(0, version - 2 * CHECKPOINTS):020d}")
+            before = [at for at, name in found if "checkpoint" in name and at <= version]
+            if not before and version > 2 * CHECKPOINTS:
+                found = self._entries("")
+                before = [at for at, name in found if "checkpoint" in name and at <= version]
+            first = max(before, default=0)
+            for at, name in found:
+                if first <= at <= version and ("checkpoint" in name) == (at == first and bool(before)):
+                    self._fetch(name)
+            self._whole.add(version)
+
+    @contextmanager
+    def changing(self) -> Iterator[None]:
+        """Holds the log while Delta changes it here; what was not put into the store is taken back at the end."""
+        with self.lock:
+            try:
+                yield
+            finally:
+                for file in self._log.glob("*.json"):
+                    if file.stem.isdigit() and int(file.stem) > self.version:
+                        file.unlink()
+
+    def change(self, work: Callable[[], object]) -> None:
+        """Lets Delta do something here; a data file that it reads and that is not here is brought, and it begins again.
+
+        Raises:
+            Exception: what Delta raises.
+        """
+        brought: set[str] = set()
+        while True:
+            try:
+                work()
+                return
+            except Exception as error:
+                names = {name for name in _PARQUET.findall(str(error)) if "not found" in str(error)} - brought
+                if not names or not self._bring_named(names):
+                    raise
+                brought |= names
+
+    def _bring_named(self, names: set[str]) -> bool:
+        from deltalake import DeltaTable
+
+        live = DeltaTable(str(self.folder), version=self.version).get_add_actions().column("path").to_pylist()
+        found = [unquote(path) for path in live if unquote(path).rpartition("/")[2] in names]
+        for name in found:
+            self._cache.fetch(self._path.joinpath(*name.split("/")))
+        return bool(found)
+
+    def holds(self, version: int) -> bool:
+        """Whether a commit is here."""
+        return (self._log / f"{version:020d}.json").exists()
+
+    def put(self, version: int) -> bool:
+        """Puts a commit that Delta has written here into the store; False if another commit has its number.
+
+        Raises:
+            LakeError: it names a file outside of the table.
+            OSError: if the store fails; then it is unknown whether the commit is there.
+        """
+        file = self._log / f"{version:020d}.json"
+        data = file.read_bytes()
+        actions = [json.loads(line) for line in data.splitlines() if line.strip()]
+        names = [unquote(action["add"]["path"]) for action in actions if "add" in action]
+        require_names(self._path, names)
+        for name in names:
+            target = self._path.joinpath(*name.split("/"))
+            copy = self._cache.place_of(target)
+            if copy.exists() and not self._cache.has(target):  # else it is in the store already
+                objects.upload(target, copy)
+                self._cache.keep(target, copy)
+        self._looked_at = None  # until it is known what became of it
+        try:
+            self._tag = objects.make(self._entry(version), data)
+        except objects.ChangedError:
+            file.unlink()
+            self.look(again=True)
+            return False
+        self.version, self._looked_at = version, time.monotonic()
+        return True
+
+    def keep_up(self, table: DeltaTable) -> None:
+        """Makes a checkpoint after every CHECKPOINTS commits, and cleans the log. A store that fails is left alone: the
+        commit is there, and the next checkpoint does the same."""
+        from deltalake.exceptions import DeltaError
+
+        if not self.version or self.version % CHECKPOINTS:
+            return
+        with suppress(OSError, DeltaError):
+            table.create_checkpoint()
+            name = f"{self.version:020d}.checkpoint.parquet"
+            objects.upload(self._path / "_delta_log" / name, self._log / name)
+            objects.write(self._path / "_delta_log" / _HINT, (self._log / _HINT).read_bytes())
+            if self.version % CLEANINGS == 0:
+                self._clean()
+
+    def _clean(self) -> None:
+        """Removes old entries that no version of the last KEPT seconds needs."""
+        folder, written = self._path / "_delta_log", {}
+        for path, entry in objects.entries(folder):
+            if found := _ENTRY.fullmatch(path.name):
+                written[path] = int(found[1]), entry["last_modified"].timestamp()
+        limit = max((at for _, at in written.values()), default=0.0) - KEPT
+        whole = [version for path, (version, at) in written.items() if "checkpoint" in path.name and at <= limit]
+        objects.delete([path for path, (version, _) in written.items() if version < max(whole, default=0)])
+
+
+_asked_again: list[float] = [0.0]
+"""When it was last asked that every log be looked at again, s of the monotonic clock."""
+
+
+def look_again() -> None:
+    """Lets every log be looked at again when it is used next: what others wrote before now is to be seen."""
+    _asked_again[0] = time.monotonic()
+
+
+def mirror_of(path: ObjectPath) -> Mirror:
+    """The log of a table on this machine, for this process."""
+    return _of_process(path, os.getpid())
+
+
+@cache
+def _of_process(path: ObjectPath, process: int) -> Mirror:
+    mirror = Mirror(path, file_cache())
+    _ADDRESSES[str(mirror.folder)] = str(path)
+    return mirror
+
+
+_ADDRESSES: dict[str, str] = {}
+
+
+def address(folder: str) -> str:
+    """Returns the address of the table whose log is in a folder of this machine; the folder of another table."""
+    return _ADDRESSES.get(folder, folder)
