@@ -42,7 +42,9 @@ def write_captures(folder: Path, hours: int) -> None:
         begin = BEGIN + hour * HOUR
         name = format_instant(begin).replace("-", "").replace(":", "")
         frames = [(begin + at * HOUR // 8, udp("10.0.0.1", f"10.0.1.{hour % 250}", 1000, 2000)) for at in range(8)]
-        (captures / f"main1_{name}.pcap").write_bytes(pcap_bytes(frames))
+        capture = captures / f"main1_{name}.pcap"
+        capture.write_bytes(pcap_bytes(frames))
+        os.utime(capture, (BEGIN // 10**9, BEGIN // 10**9))  # nobody writes to it any more
     (folder / "queries.gsql").write_text(QUERIES)
 
 
@@ -55,8 +57,10 @@ def settings(folder: Path) -> bytes:
 
 def make(folder: Path, published: int) -> Path:
     """Makes a lake with so many published intervals, and captures of two more; returns its folder."""
+    from lowwater.lake import tables
     from lowwater.storage import paths
 
+    tables.MOST_FRAGMENTS = tables.FEW  # as in a store
     write_captures(folder, published + 3)
     lake = folder / "lake"
     lake.mkdir(exist_ok=True)
@@ -93,13 +97,20 @@ def run(*arguments: str) -> None:
         assert not ended.code, (arguments, ended.code)
 
 
-def upload(lake: Path, root: ObjectPath, only: str = "") -> None:
-    """Copies a lake from a folder into a store."""
+def upload(lake: Path, root: ObjectPath) -> None:
+    """Copies a lake from a folder into a store, with the checkpoints that its logs have there."""
+    from deltalake import DeltaTable
+
+    from lowwater.lake.mirrors import CHECKPOINTS
     from lowwater.storage import objects
 
+    for log in lake.rglob("_delta_log"):
+        newest = DeltaTable(str(log.parent)).version()
+        if newest >= CHECKPOINTS:
+            DeltaTable(str(log.parent), version=newest - newest % CHECKPOINTS).create_checkpoint()
     for file in sorted(lake.rglob("*")):
         name = file.relative_to(lake)
-        if file.is_file() and not name.parts[0].startswith("_"):
+        if file.is_file() and not name.parts[0].startswith("_") and file.suffix != ".lock":
             objects.upload(root.joinpath(*name.parts), file)
 
 
@@ -177,6 +188,7 @@ def lines(sizes: list[int], keep: Path | None, only: list[str]) -> Iterator[str]
             os.environ["AWS_ENDPOINT_URL"] = f"http://127.0.0.1:{port}"
             upload(lake, root)
             os.environ["AWS_ENDPOINT_URL"] = proxy.url
+            measured("ingest", root, size, proxy)  # the ledger of files names them otherwise in a store
             for command in only:
                 said, kinds = measured(command, root, size, proxy)
                 told = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())

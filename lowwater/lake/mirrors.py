@@ -25,13 +25,10 @@ from lowwater.storage import objects
 from lowwater.storage.containment import require_names
 from lowwater.storage.file_cache import FileCache, file_cache
 from lowwater.storage.object_paths import ObjectPath
+from lowwater.storage.snapshots import LOOK, is_recent
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
-
-LOOK = 10.0
-"""Seconds for which a command takes a log as it has seen it: one snapshot of each table. Under a lease that was taken
-later, and for a commit, it is looked at again."""
 
 CHECKPOINTS = 5
 """Commits between two checkpoints: whoever opens a table reads the last one and at most so many commits."""
@@ -68,6 +65,7 @@ class Mirror:
         self._path, self._cache = path, cache
         self._looked_at: float | None = None
         self._base = 0  # version of the checkpoint from which on the log is here; 0 if all of it is
+        self._checked = 0  # version of the newest checkpoint
         self._tag = ""  # entity tag of the newest commit
         self._whole: set[int] = set()  # older versions that can be opened
 
@@ -82,7 +80,7 @@ class Mirror:
         """
         with self.lock:
             now, looked = time.monotonic(), self._looked_at
-            if looked is not None and not again and looked > _asked_again[0] and now - looked < LOOK:
+            if looked is not None and not again and is_recent(looked):
                 return self.version >= 0
             if self.version >= 0 and looked is not None and now - looked >= LOOK and not self._is_same():
                 self._forget()
@@ -101,7 +99,7 @@ class Mirror:
     def _forget(self) -> None:
         """Forgets a table that was removed, or replaced by another one."""
         self.life += 1
-        self.version, self._base, self._tag, self._whole = -1, 0, "", set()
+        self.version, self._base, self._checked, self._tag, self._whole = -1, 0, 0, "", set()
         for file in self._log.glob("*"):
             file.unlink(missing_ok=True)
 
@@ -126,7 +124,7 @@ class Mirror:
                 return
 
     def _begun(self, version: int) -> None:
-        self._base = self.version = version
+        self._base = self._checked = self.version = version
         (self._log / _HINT).write_text(json.dumps({"version": version, "size": 1, **self._parts_of(version)}))
 
     def _parts_of(self, version: int) -> dict[str, int]:
@@ -220,6 +218,8 @@ class Mirror:
     def changing(self) -> Iterator[None]:
         """Holds the log while Delta changes it here; what was not put into the store is taken back at the end."""
         with self.lock:
+            if self.version >= 0 and not self.holds(self.version):
+                self._bring(self.version)  # Delta writes only after a commit that it can see
             try:
                 yield
             finally:
@@ -290,14 +290,15 @@ class Mirror:
         commit is there, and the next checkpoint does the same."""
         from deltalake.exceptions import DeltaError
 
-        if not self.version or self.version % CHECKPOINTS:
+        if self.version - self._checked < CHECKPOINTS:
             return
         with suppress(OSError, DeltaError):
             table.create_checkpoint()
             name = f"{self.version:020d}.checkpoint.parquet"
             objects.upload(self._path / "_delta_log" / name, self._log / name)
             objects.write(self._path / "_delta_log" / _HINT, (self._log / _HINT).read_bytes())
-            if self.version % CLEANINGS == 0:
+            before, self._checked = self._checked, self.version
+            if before // CLEANINGS < self.version // CLEANINGS:
                 self._clean()
 
     def _clean(self) -> None:
@@ -309,15 +310,6 @@ class Mirror:
         limit = max((at for _, at in written.values()), default=0.0) - KEPT
         whole = [version for path, (version, at) in written.items() if "checkpoint" in path.name and at <= limit]
         objects.delete([path for path, (version, _) in written.items() if version < max(whole, default=0)])
-
-
-_asked_again: list[float] = [0.0]
-"""When it was last asked that every log be looked at again, s of the monotonic clock."""
-
-
-def look_again() -> None:
-    """Lets every log be looked at again when it is used next: what others wrote before now is to be seen."""
-    _asked_again[0] = time.monotonic()
 
 
 def mirror_of(path: ObjectPath) -> Mirror:

@@ -56,7 +56,11 @@ ATTEMPTS = 30
 _CONFLICT = re.compile(r"oncurrent|(Metadata|Protocol) changed|transaction: \d+$")
 """Messages of Delta when other writers were faster; the last one after its own 15 attempts. Delta raises one class
 for this and for disk errors, so only the text tells them apart."""
-MOST_FRAGMENTS = 64
+MOST_FRAGMENTS, FEW = 64, 4
+"""Files of a partition of a ledger, on a disk and in a store, above which they are joined: readers open each of them,
+which is a request to a store."""
+LARGE = 4 << 20
+"""Bytes of a joined file in a store. Of a ledger that is larger, joins write again what is new only."""
 MOST_GROUPED = 1 << 13
 """Most rows of a row group of a ledger."""
 _STORE = re.compile(r"https?://|Generic (S3|GCS|MicrosoftAzure) error|status code: \d\d\d|object store")
@@ -559,8 +563,13 @@ def column_values(column: pa.ChunkedArray | pa.Array, pool: dict[int, int]) -> l
 def compact(path: PurePath, grouped: int = MOST_GROUPED) -> None:
     """Joins the small files of a ledger once there are many, since readers open every file; arguments as above."""
     table = open_table(path)
-    if table is not None and len(table.file_uris()) > MOST_FRAGMENTS * max(1, len(table.partitions())):
-        _join(path, None, _groups(grouped))
+    if table is None:
+        return
+    sizes = files_of(table).column("size_bytes").to_numpy()
+    most, size = (FEW, LARGE) if isinstance(path, ObjectPath) else (MOST_FRAGMENTS, None)
+    small = len(sizes) if size is None else int((sizes < size // 2).sum())
+    if small > most * max(1, len(table.partitions())):
+        _join(path, None, _groups(grouped), size)
 
 
 def join_files(path: PurePath, column: str, values: Sequence[str]) -> bool:
@@ -575,7 +584,7 @@ def _groups(most: int = MOST_GROUPED) -> WriterProperties:
     return WriterProperties(compression="SNAPPY", max_row_group_size=most)
 
 
-def _join(path: PurePath, partitions: Any, properties: WriterProperties | None = None) -> bool:
+def _join(path: PurePath, partitions: Any, properties: WriterProperties | None = None, size: int | None = None) -> bool:
     from deltalake.exceptions import CommitFailedError
 
     with lake_errors(f"{path}: its files cannot be joined"), joins_files(path) as alone:
@@ -591,7 +600,7 @@ def _join(path: PurePath, partitions: Any, properties: WriterProperties | None =
             options: Options = {}
             if isinstance(path, ObjectPath):
                 options = _options(path, table, uuid.uuid4().hex, None)
-            joined = partial(table.optimize.compact, partitions, writer_properties=properties, **options)
+            joined = partial(table.optimize.compact, partitions, size, writer_properties=properties, **options)
             apply(path, table, joined)
         except CommitFailedError:
             return False  # another writer changed the table meanwhile; it stays as it was

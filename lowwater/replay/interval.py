@@ -51,7 +51,7 @@ from lowwater.lake.parts import changes
 from lowwater.lake.results.pins import publishing
 from lowwater.lake.results.publish import check_unchanged, publish
 from lowwater.lake.results.states import forget_others, keep_state, state_folder
-from lowwater.lake.results.streams import fingerprint, stream_files, stream_parts, write_stream
+from lowwater.lake.results.streams import fingerprint, stream_bytes, stream_files, stream_parts, write_stream
 from lowwater.lake.tables import check_owner, claim
 from lowwater.plan.operators import Lfta
 from lowwater.plan.temporal import END_OF_TIME
@@ -184,6 +184,7 @@ class _Run:
     report: str = ""
     scans: LinkScans = field(default_factory=LinkScans)  # for the audit
     promises: dict[str, int] = field(default_factory=dict)  # of the low stage: stored, and left out
+    stored: int = 0  # bytes of the rows of LFTAs
     cluster: dict[str, Any] = field(default_factory=dict)  # of the stage: where tasks ran, and lost executors
     latest: int = 0  # time of the newest row of the ledger, ns; 0 as long as it is unknown
     warm: bool = False  # whether a cluster had executors before the low stage
@@ -266,7 +267,7 @@ class _Run:
                 return self._publish(digests, outcome)
         self.seconds[stage] = round(time.monotonic() - begin, 3)
         if stage == LOW:
-            account = {"promises": self.promises, **self.cluster}
+            account = {"promises": self.promises, "stored": self.stored, **self.cluster}
             self._record(LOW, "done", "", _joined(digests), sum(rows.values()), account)
         return Outcome(self.start, self.end, stage, outcome.reason, rows, False) if stage != PUBLISH else outcome
 
@@ -326,6 +327,7 @@ class _Run:
             files = [[*map(paths.lake_path, names)] for (name, _), names in result.files.items() if name == lfta.name]
             table = job.lake.lfta(job.query_set, lfta_folder(lfta))
             write_stream(table, stream_schema(lfta.fields), self.start, self.end, files, job.query_set, job.lake.fence)
+            self.stored += stream_bytes(table, self.start, self.end)
             rows[lfta.name] = sum(accounts.counts(lfta.name, link)["rows_out"] for link in lfta.links)
         return rows
 
@@ -361,6 +363,7 @@ class _Run:
                 "operators": [asdict(operator) for operator in result.operators],
                 "fingerprint": fingerprint(stream_files(job.lake.stream(query.name), self.start, self.end)),
                 "seconds": round(result.seconds, 3),
+                "stored": stream_bytes(job.lake.stream(query.name), self.start, self.end),
                 **self.cluster,
             }
             state_files = state_folders(job.plan, folder)[query.name]

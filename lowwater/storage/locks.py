@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePath
 
-from lowwater.storage import file_locks, leases
+from lowwater.storage import file_locks, leases, snapshots
 from lowwater.storage.file_locks import HeldError, Range
 from lowwater.storage.leases import Fence
 from lowwater.storage.object_paths import ObjectPath
@@ -37,6 +37,7 @@ def hold_lock(path: PurePath, wait: float = 0.0) -> Iterator[Fence | None]:
     """
     if isinstance(path, ObjectPath):
         with leases.hold(path, *leases.ALL, wait) as fence:
+            snapshots.look_again()
             yield fence
     else:
         with file_locks.hold_file(Path(path), wait):
@@ -54,6 +55,7 @@ def hold_range(path: PurePath, first: int, end: int) -> Iterator[Fence | None]:
     """
     if isinstance(path, ObjectPath):
         with leases.hold(path, first, end) as fence:
+            snapshots.look_again()
             yield fence
         return
     with _folder_of_ranges(path) as folder:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePath
 
-from lowwater.storage import objects
+from lowwater.storage import objects, snapshots
 from lowwater.storage.containment import require_folder, require_inside
 from lowwater.storage.file_cache import file_cache
 from lowwater.storage.object_paths import ObjectPath, parse
@@ -60,7 +60,7 @@ def storage_options(path: PurePath) -> dict[str, str] | None:
 def is_lake(root: PurePath) -> bool:
     """Whether there is a folder of this name, so that a lake may be in it."""
     if isinstance(root, ObjectPath):
-        return bool(objects.below(root, first=True))
+        return any(_listed(root))
     return Path(root).is_dir()
 
 
@@ -231,6 +231,17 @@ def exists(path: PurePath) -> bool:
     return has_file(path) if isinstance(path, ObjectPath) else Path(path).exists()
 
 
+def read_lately(path: PurePath, most: int = -1) -> bytes:
+    """Reads as `read` does; of an object what it was lately.
+
+    Raises:
+        OSError: if it cannot be read.
+    """
+    if not isinstance(path, ObjectPath):
+        return read(path, most)
+    return snapshots.lately(("content", path), lambda: read(path, most))
+
+
 def read(path: PurePath, most: int = -1) -> bytes:
     """Reads a small file, or the first bytes of it.
 
@@ -258,6 +269,7 @@ def write(path: PurePath, data: bytes, scratch: Path | None = None) -> None:
     """
     if isinstance(path, ObjectPath):
         objects.write(path, data)
+        snapshots.forget(("content", path))
         return
     require_inside(path)
     folder = scratch or Path(path).parent
@@ -301,8 +313,13 @@ def children(folder: PurePath) -> list[PurePath]:
 def folders(folder: PurePath) -> list[PurePath]:
     """Lists the folders in a folder by name."""
     if isinstance(folder, ObjectPath):
-        return [*objects.children(folder)[0]]
+        return [*_listed(folder)[0]]
     return [path for path in children(folder) if Path(path).is_dir()]
+
+
+def _listed(folder: ObjectPath) -> tuple[list[ObjectPath], list[ObjectPath]]:
+    """Lists the folders and the objects directly below a prefix, as they were lately."""
+    return snapshots.lately(("children", folder), lambda: objects.children(folder))
 
 
 def files_below(folder: PurePath) -> Iterator[PurePath]:

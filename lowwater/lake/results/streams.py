@@ -88,6 +88,14 @@ def stream_files(path: PurePath, start: int, end: int) -> list[PurePath]:
     return sorted(path / row["path"] for row in rows)
 
 
+def stream_bytes(path: PurePath, start: int, end: int) -> int:
+    """Returns the size of the files of the interval [start, end), ns, of a stream."""
+    table = open_table(path)
+    label = interval_label(start, end)
+    rows = [] if table is None else [row for row in live_files(table) if row["partition.interval"] == label]
+    return sum(row["size_bytes"] for row in rows)
+
+
 def stream_parts(path: PurePath, start: int, end: int) -> list[list[PurePath]]:
     """Lists the same files, grouped by part of the stream."""
     files = stream_files(path, start, end)
