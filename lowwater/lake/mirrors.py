@@ -40,6 +40,8 @@ KEPT = 30 * 86400.0
 """Seconds for which entries of a log stay that no later checkpoint needs, by the clock of the store."""
 
 _HINT = "_last_checkpoint"
+_UNSEEN = b'{"commitInfo":{}}'
+"""What stands for a commit of which only the checkpoint was read."""
 _ENTRY = re.compile(r"(\d{20})\.(?:json|checkpoint(?:\.\d{10}\.\d{10})?\.parquet)")
 _PARQUET = re.compile(r"[^\s/]+\.parquet")
 
@@ -194,9 +196,12 @@ class Mirror:
             OSError: if there is none, or the store fails.
         """
         with suppress(FileNotFoundError):
-            if version <= self.version:
-                return (self._log / f"{version:020d}.json").read_bytes()
-        return objects.read(self._entry(version))[0]
+            if version <= self.version and (data := (self._log / f"{version:020d}.json").read_bytes()) != _UNSEEN:
+                return data
+        data, _ = objects.read(self._entry(version))
+        if self._base <= version <= self.version:
+            self._write(f"{version:020d}.json", data)
+        return data
 
     def reach(self, version: int) -> None:
         """Brings what is needed to open an older version, if it is there."""
@@ -219,7 +224,8 @@ class Mirror:
         """Holds the log while Delta changes it here; what was not put into the store is taken back at the end."""
         with self.lock:
             if self.version >= 0 and not self.holds(self.version):
-                self._bring(self.version)  # Delta writes only after a commit that it can see
+                # Delta writes only after a commit that it can see; what it did is in the checkpoint.
+                self._write(f"{self.version:020d}.json", _UNSEEN)
             try:
                 yield
             finally:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import suppress
+from hashlib import sha256
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
@@ -18,6 +20,7 @@ from lowwater.lake.locks import hold
 from lowwater.lake.tables import interval_label, lake_errors, safe_name
 from lowwater.quality.verdicts import interval_audits
 from lowwater.storage import paths
+from lowwater.storage.object_paths import ObjectPath
 
 if TYPE_CHECKING:
     from lowwater_expectations import Validation
@@ -56,10 +59,22 @@ def write_pages(lake: Lake, pages: Mapping[str, Validation], scratch: Path) -> N
 
     for address, validation in pages.items():
         _write(lake.reports / address, render(validation).encode(), scratch)
-    for name, data in assets().items():
-        _write(lake.reports / "assets" / name, data, scratch)
-    for name, text in render_suites().items():
-        _write(lake.reports / "suites" / name, text.encode(), scratch)
+    shared = {f"assets/{name}": data for name, data in assets().items()}
+    shared |= {f"suites/{name}": text.encode() for name, text in render_suites().items()}
+    note = lake.reports / "assets" / "version.txt"
+    version = sha256(b"".join(shared[name] for name in sorted(shared))).hexdigest().encode()
+    if isinstance(note, ObjectPath) and _content(note) == version:
+        return  # one request tells that all of them are there
+    for name, data in shared.items():
+        _write(lake.reports / name, data, scratch)
+    if isinstance(note, ObjectPath):
+        _write(note, version, scratch)
+
+
+def _content(path: PurePath) -> bytes | None:
+    with suppress(FileNotFoundError):
+        return paths.read_lately(path)
+    return None
 
 
 def write_index(lake: Lake, scratch: Path, pause: float = 0.0) -> None:
@@ -104,5 +119,5 @@ def _states(lake: Lake) -> dict[tuple[str, int, int], str]:
 
 def _write(path: PurePath, data: bytes, scratch: Path) -> None:
     with lake_errors(f"{path}: the data-quality report cannot be written"):
-        if not paths.has_file(path) or paths.read(path) != data:
+        if isinstance(path, ObjectPath) or not paths.has_file(path) or paths.read(path) != data:
             paths.write(path, data, scratch)

@@ -54,6 +54,7 @@ from lowwater.lake.results.states import forget_others, keep_state, state_folder
 from lowwater.lake.results.streams import fingerprint, stream_bytes, stream_files, stream_parts, write_stream
 from lowwater.lake.tables import check_owner, claim
 from lowwater.plan.operators import Lfta
+from lowwater.plan.properties.state import hands_over
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.quality.custom.suites import suite_digest
 from lowwater.quality.outputs.query_measures import WrittenStream
@@ -417,7 +418,8 @@ class _Run:
                     self._record(
                         PUBLISH, state, query.name, digest, publication.rows, {"inputs": inputs.parts(query)}, reason
                     )
-                forget_others(self._state(query.name, digests))
+                if hands_over(query.high):
+                    forget_others(self._state(query.name, digests))
         return Outcome(self.start, self.end, state, reason, rows, committed)
 
     def _state(self, query: str, digests: dict[str, str]) -> PurePath:

@@ -12,7 +12,8 @@ from datetime import datetime
 from hashlib import file_digest, sha256
 from itertools import groupby
 from pathlib import PurePath
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -20,6 +21,10 @@ import pyarrow.parquet as pq
 from lowwater.lake.tables import DataFile, create, interval_label, lake_errors, live_files, open_table, swap_files
 from lowwater.storage import paths
 from lowwater.storage.leases import Fence
+from lowwater.storage.object_paths import ObjectPath
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
 
 LONGEST_BOUND = 64
 """Most characters of a text in the bounds of a file."""
@@ -66,12 +71,18 @@ def write_stream(
                 targets.append(folder / f"{attempt}-{part:05d}-{index:05d}.parquet")
                 paths.take(source, targets[-1])
         described = [describe(path, target, {"interval": label}) for target in targets]
-    swap_files(
-        path,
-        described,
-        lambda table: [row for row in live_files(table) if row["partition.interval"] == label],
-        fence=fence,
-    )
+    replaced: list[str] = []
+
+    def earlier(table: DeltaTable) -> list[dict[str, Any]]:
+        rows = [row for row in live_files(table) if row["partition.interval"] == label]
+        replaced[:] = [row["path"] for row in rows]
+        return rows
+
+    swap_files(path, described, earlier, fence=fence)
+    if isinstance(folder, ObjectPath):  # a list of what dead attempts left is work for `maintain`
+        with lake_errors(f"{folder}: cannot be cleaned"):
+            paths.remove(*(path / unquote(name) for name in replaced))
+        return sum(file.rows for file in described)
     with lake_errors(f"{folder}: cannot be cleaned"):
         # The run holds its interval's lock, so files of another attempt belong to an attempt that has ended.
         for old in paths.children(folder):
