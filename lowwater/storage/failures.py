@@ -70,6 +70,8 @@ _KINDS = (
 """Pattern of the texts of stores and their clients, what it means, what to do."""
 
 _PASSING = (LATER, ANSWER)
+_BUSY = re.compile(r"status code: (5\d\d|429|408|409)")
+"""What a store answers while it is busy or disturbed."""
 _SILENT = re.compile(r"timed? ?out|connect|error sending request|dns", re.IGNORECASE)
 """Texts of requests to which no answer came."""
 
@@ -100,6 +102,9 @@ def store_error(error: BaseException) -> StoreError:
     if isinstance(error, StoreError):
         return error
     text = str(error)
+    if found := _BUSY.search(text):  # its body may have any word
+        message = "is overloaded" if found[1] in ("503", "429") else "does not answer"
+        return StoreError(f"the object store {message} ({found[1]})", LATER if found[1] in ("503", "429") else ANSWER)
     for pattern, message, hint in _KINDS:
         if re.search(pattern, text, re.IGNORECASE):
             return StoreError(message, hint, hint not in _PASSING, _SILENT.search(text) is None)
