@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
@@ -39,6 +40,7 @@ CLEANINGS = 100
 KEPT = 30 * 86400.0
 """Seconds for which entries of a log stay that no later checkpoint needs, by the clock of the store."""
 
+_LIVES = count()
 _HINT = "_last_checkpoint"
 _UNSEEN = b'{"commitInfo":{}}'
 """What stands for a commit of which only the checkpoint was read."""
@@ -63,7 +65,7 @@ class Mirror:
     def __init__(self, path: ObjectPath, cache: FileCache) -> None:
         self.lock = threading.RLock()
         self.folder = cache.place_of(path)
-        self.version, self.life = -1, 0
+        self.version, self.life = -1, next(_LIVES)
         self._path, self._cache = path, cache
         self._looked_at: float | None = None
         self._base = 0  # version of the checkpoint from which on the log is here; 0 if all of it is
@@ -100,7 +102,7 @@ class Mirror:
 
     def _forget(self) -> None:
         """Forgets a table that was removed, or replaced by another one."""
-        self.life += 1
+        self.life = next(_LIVES)
         self.version, self._base, self._checked, self._tag, self._whole = -1, 0, 0, "", set()
         for file in self._log.glob("*"):
             file.unlink(missing_ok=True)

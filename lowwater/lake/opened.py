@@ -173,6 +173,8 @@ def make_table(path: PurePath, **arguments: Any) -> DeltaTable | None:
         return table
     mirror = mirror_of(path)
     with mirror.changing():
+        if mirror.look():
+            return None  # another thread was first
         table = DeltaTable.create(str(mirror.folder), **arguments)
         if not mirror.put(0):
             return None
