@@ -31,6 +31,11 @@ ANSWER = "check the address of the store (AWS_ENDPOINT_URL) and the network, the
 
 _KINDS = (
     (
+        r"too many open files|os error 24",
+        "this process may open no further file",
+        "raise the limit before the command: ulimit -n 1024",
+    ),
+    (
         r"InvalidAccessKeyId|SignatureDoesNotMatch|InvalidToken|ExpiredToken|AuthenticationFailed|401 Unauthorized"
         r"|InvalidClientTokenId|Unauthenticated",
         "the object store refuses the keys",

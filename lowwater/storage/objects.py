@@ -19,6 +19,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from lowwater.descriptors import require_descriptors
 from lowwater.storage.failures import StoreError, store_error
 from lowwater.storage.object_paths import ObjectPath
 from lowwater.terminal import say
@@ -389,6 +390,7 @@ def store(path: ObjectPath) -> ObjectStore:
 def _client(bucket: str, chosen: tuple[tuple[str, str], ...]) -> ObjectStore:
     from obstore.store import from_url
 
+    require_descriptors()
     config = dict(chosen)
     client: Any = {"timeout": config.pop("timeout"), "connect_timeout": "5s"}
     client |= {"pool_max_idle_per_host": str(CONNECTIONS), "pool_idle_timeout": "30s"}
