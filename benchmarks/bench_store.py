@@ -30,8 +30,8 @@ SELECT tb, srcIP, destIP, count(*) AS cnt FROM main1.DataProtocol GROUP BY time/
 DEFINE { query_name 'bytes'; }
 SELECT tb, sum(len) AS bytes FROM main1.DataProtocol GROUP BY time/3600 AS tb
 """
-COMMANDS = ("plan", "status", "rows", "ingest", "one more", "maintain")
-"""What is measured; `ingest` finds nothing new, `one more` publishes an interval of two tables."""
+COMMANDS = ("one more", "plan", "status", "rows", "ingest", "another", "maintain")
+"""What is measured; `ingest` finds nothing new, `one more` and `another` publish an interval of two tables."""
 
 
 def write_captures(folder: Path, hours: int) -> None:
@@ -118,8 +118,9 @@ def do(command: str, lake: ObjectPath, published: int) -> None:
     """Does one command; prints wall and processor seconds, and the most sockets and threads that it had."""
     begin, processor = time.perf_counter(), time.process_time()
     most = _watch()
-    if command == "one more":
-        publish(lake, BEGIN + published * HOUR, BEGIN + (published + 1) * HOUR)
+    if command in ("one more", "another"):
+        begin_at = BEGIN + (published + (command == "another")) * HOUR
+        publish(lake, begin_at, begin_at + HOUR)
     elif command == "rows":
         run("rows", "flows", "--lake", str(lake), "--limit", "5")
     else:

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from lowwater.catalog.packets import IDENTITY, READABLE
 from lowwater.errors import LakeError
+from lowwater.lake import mirrors
 from lowwater.lake.tables import create, safe_name
 from lowwater.plan.operators import Field
 from lowwater.plan.properties import schemas
@@ -293,6 +294,7 @@ class Lake:
         for folder in (self.root, self.shared):
             if folder is not None:
                 containment.know(folder)
+                mirrors.know(folder)
 
     @property
     def source(self) -> PurePath:
@@ -395,7 +397,7 @@ def make_records_table(path: PurePath, columns: pa.Schema) -> None:
         LakeError: the table cannot be created.
     """
     keys = [*IDENTITY, _required("timestamp", _INT)]
-    snapshots.forget(("children", path.parent))
+    snapshots.look_again(path.parent)
     create(path, pa.schema([*keys, *columns, _required("link", _TEXT), _required("hour", _INT)]), ["link", "hour"])
 
 
@@ -480,15 +482,14 @@ def _noted(lake: Lake) -> bytes:
         except FileNotFoundError:
             return b""
 
-    return snapshots.lately((_LAYOUT, lake.root), look)
+    return snapshots.lately(_LAYOUT, lake.root, look)
 
 
 def _note_layout(lake: Lake) -> None:
     if isinstance(lake.root, ObjectPath) and _noted(lake) != _layout(lake):
         with suppress(OSError):  # who may only read a lake looks at each ledger
             paths.write(lake.root / _LAYOUT, _layout(lake))
-            snapshots.forget((_LAYOUT, lake.root))
-            snapshots.forget(("children", lake.root))
+            snapshots.look_again(lake.root)
 
 
 def _layout(lake: Lake) -> bytes:

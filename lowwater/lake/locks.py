@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path, PurePath
 
@@ -28,13 +28,14 @@ WRITABLE = "check that the lake is writable"
 
 
 @contextmanager
-def hold(lake: Lake, name: str, wait: float = 0.0) -> Iterator[Fence | None]:
+def hold(lake: Lake, name: str, wait: float = 0.0, sees: Sequence[PurePath] = ()) -> Iterator[Fence | None]:
     """Holds a named lock of the lake, which is free again once the process is dead.
 
     Args:
         lake: the lake.
         name: name of the locked thing, as in the message.
         wait: seconds to wait for the holder.
+        sees: tables that are looked at again in a store, where its holders change only these; all if empty.
 
     Yields:
         The fence of commits under this lock; None in a folder, where nobody can take it from a living process.
@@ -45,7 +46,7 @@ def hold(lake: Lake, name: str, wait: float = 0.0) -> Iterator[Fence | None]:
     path = lake.locks / f"{safe_name(name)}.lock"
     with ExitStack() as stack:
         with _lock_errors(path, name):
-            fence = stack.enter_context(locks.hold_lock(path, wait))
+            fence = stack.enter_context(locks.hold_lock(path, wait, sees))
         yield fence
 
 
@@ -117,6 +118,17 @@ def attempt(lake: Lake, name: str, wait: float = 0.0) -> Iterator[Path]:
     """
     with hold(lake, name, wait), _staging(lake, name) as folder:
         yield folder
+
+
+@contextmanager
+def scratch(lake: Lake, name: str) -> Iterator[Path]:
+    """Yields a folder as `attempt` does; in a store, where no other process can find it, without the lock."""
+    if isinstance(lake.root, ObjectPath):
+        with _staging(lake, name) as folder:
+            yield folder
+    else:
+        with attempt(lake, name) as folder:
+            yield folder
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from lowwater.instants import HOUR
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.runs import DONE, FAILED, INCOMPLETE, PROVISIONAL, PUBLISH, ReplayRow, read_replays
 from lowwater.lake.locks import hold, hold_range
+from lowwater.lake.mirrors import pack_logs
 from lowwater.lake.results.pins import all_pins
 from lowwater.lake.results.sums import make_sums
 from lowwater.lake.tables import (
@@ -81,6 +82,7 @@ def maintain(
             if path in pinned:  # readers are held at a version that grows old, until its set is published wholly
                 continue
             steps += _vacuum(lake, path, retention.versions, dry_run)
+        pack_logs(lake.root)
         return steps
 
 

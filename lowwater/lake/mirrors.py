@@ -13,12 +13,12 @@ import os
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from functools import cache
 from itertools import count
-from pathlib import Path
-from typing import TYPE_CHECKING
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from lowwater.documents import json_value
@@ -26,7 +26,7 @@ from lowwater.storage import objects
 from lowwater.storage.containment import require_names
 from lowwater.storage.file_cache import FileCache, file_cache
 from lowwater.storage.object_paths import ObjectPath
-from lowwater.storage.snapshots import LOOK, is_recent
+from lowwater.storage.snapshots import LOOK, is_recent, lately, look_again
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -36,6 +36,9 @@ CHECKPOINTS = 5
 
 CLEANINGS = 100
 """Commits between two clean-ups of a log; each lists it."""
+
+LARGEST_PACKED = 64 << 10
+"""Bytes of a checkpoint from which on it is not packed with others."""
 
 KEPT = 30 * 86400.0
 """Seconds for which entries of a log stay that no later checkpoint needs, by the clock of the store."""
@@ -84,7 +87,7 @@ class Mirror:
         """
         with self.lock:
             now, looked = time.monotonic(), self._looked_at
-            if looked is not None and not again and is_recent(looked):
+            if looked is not None and not again and is_recent(looked, self._path):
                 return self.version >= 0
             if self.version >= 0 and looked is not None and now - looked >= LOOK and not self._is_same():
                 self._forget()
@@ -109,6 +112,8 @@ class Mirror:
 
     def _begin(self) -> None:
         """Brings the newest checkpoint, or the first commit."""
+        if self._unpack():
+            return
         if (hint := self._read(_HINT)) is not None:
             try:
                 version, parts = int(json_value(hint)["version"]), int(json_value(hint).get("parts") or 0)
@@ -130,6 +135,38 @@ class Mirror:
     def _begun(self, version: int) -> None:
         self._base = self._checked = self.version = version
         (self._log / _HINT).write_text(json.dumps({"version": version, "size": 1, **self._parts_of(version)}))
+
+    def _unpack(self) -> bool:
+        """Takes the log from the pack of its lake, where its newest commit is still the one that was packed."""
+        entry = _packed(self._path)
+        if entry is None:
+            return False
+        found = objects.head(self._entry(entry["version"]))
+        if found is None or found["e_tag"] != entry["tag"]:
+            return False
+        for name, data in entry["files"].items():
+            if _ENTRY.fullmatch(name):
+                self._write(name, b64decode(data))
+        if entry["base"]:
+            if not self._bring_checkpoint(entry["base"]):
+                return False
+            self._begun(entry["base"])
+        self.version, self._tag = entry["version"], entry["tag"]
+        return True
+
+    def pack(self) -> dict[str, Any] | None:
+        """Returns what `_unpack` takes; None as long as that would be no help."""
+        with self.lock:
+            base = self._checked
+            names = [f"{at:020d}.json" for at in range(base + 1 if base else 0, self.version + 1)]
+            if self.version < 0 or not self._tag or len(names) > 2 * CHECKPOINTS:
+                return None
+            files = {name: (self._log / name).read_bytes() for name in names}
+            checkpoint = self._log / f"{base:020d}.checkpoint.parquet"
+            if base and checkpoint.exists() and checkpoint.stat().st_size <= LARGEST_PACKED:
+                files[checkpoint.name] = checkpoint.read_bytes()
+            texts = {name: b64encode(data).decode() for name, data in files.items()}
+            return {"version": self.version, "tag": self._tag, "base": base, "files": texts}
 
     def _parts_of(self, version: int) -> dict[str, int]:
         parts = len([*self._log.glob(f"{version:020d}.checkpoint.*.*.parquet")])
@@ -320,18 +357,72 @@ class Mirror:
         objects.delete([path for path, (version, _) in written.items() if version < max(whole, default=0)])
 
 
+_LAKES: set[ObjectPath] = set()
+_PACK = "_logs"
+"""Object of a lake with the newest checkpoints and commits of its tables: who opens ten of them asks for it once. It
+tells nothing that the logs do not: its commits never change, and a table of which the newest one is another is opened
+without it."""
+
+
+def know(lake: PurePath) -> None:
+    """Notes that a prefix of a store is a lake, whose tables have one pack of logs."""
+    if isinstance(lake, ObjectPath):
+        _LAKES.add(lake)
+
+
+def _packed(path: ObjectPath) -> dict[str, Any] | None:
+    lake = next((place for place in path.parents if place in _LAKES), None)
+    return None if lake is None else _read_pack(lake).get(path.relative_to(lake).as_posix())
+
+
+def _read_pack(lake: PurePath) -> dict[str, Any]:
+    def read() -> dict[str, Any]:
+        assert isinstance(lake, ObjectPath)
+        try:
+            logs = json_value(objects.read(lake / _PACK)[0])["logs"]
+            return {str(name): _entry_of(entry) for name, entry in logs.items()}
+        except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
+            return {}
+
+    return lately(_PACK, lake, read)
+
+
+def _entry_of(values: Mapping[str, Any]) -> dict[str, Any]:
+    files = {str(name): str(data) for name, data in values["files"].items()}
+    return {"version": int(values["version"]), "tag": str(values["tag"]), "base": int(values["base"]), "files": files}
+
+
+def pack_logs(lake: PurePath) -> None:
+    """Puts what this process knows of the logs of a lake into its pack, at the end of what changed them.
+
+    A store that fails is left alone: the pack saves requests only.
+    """
+    if not isinstance(lake, ObjectPath):
+        return
+    own = {path.relative_to(lake).as_posix(): mirror.pack() for path, mirror in _known(lake)}
+    with suppress(OSError):
+        logs = {**_read_pack(lake), **{name: entry for name, entry in own.items() if entry is not None}}
+        objects.write(lake / _PACK, json.dumps({"logs": logs}).encode())
+        look_again(lake)
+
+
+def _known(lake: ObjectPath) -> list[tuple[ObjectPath, Mirror]]:
+    mine = os.getpid()
+    return [(path, mirror) for (path, process), mirror in _MIRRORS.items() if process == mine and lake in path.parents]
+
+
 def mirror_of(path: ObjectPath) -> Mirror:
     """The log of a table on this machine, for this process."""
-    return _of_process(path, os.getpid())
+    key = path, os.getpid()  # a process that forked has a disk of its own
+    with _MAKING:
+        if key not in _MIRRORS:
+            _MIRRORS[key] = mirror = Mirror(path, file_cache())
+            _ADDRESSES[str(mirror.folder)] = str(path)
+        return _MIRRORS[key]
 
 
-@cache
-def _of_process(path: ObjectPath, process: int) -> Mirror:
-    mirror = Mirror(path, file_cache())
-    _ADDRESSES[str(mirror.folder)] = str(path)
-    return mirror
-
-
+_MAKING = threading.Lock()
+_MIRRORS: dict[tuple[ObjectPath, int], Mirror] = {}
 _ADDRESSES: dict[str, str] = {}
 
 

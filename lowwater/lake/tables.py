@@ -22,6 +22,7 @@ from pathlib import Path, PurePath
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
+from zlib import crc32
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -566,7 +567,9 @@ def compact(path: PurePath, grouped: int = MOST_GROUPED) -> None:
     if table is None:
         return
     sizes = files_of(table).column("size_bytes").to_numpy()
-    most, size = (FEW, LARGE) if isinstance(path, ObjectPath) else (MOST_FRAGMENTS, None)
+    most, size = MOST_FRAGMENTS, None
+    if isinstance(path, ObjectPath):  # ledgers that grow by a file with each interval are not all joined by one
+        most, size = FEW + crc32(path.name.encode()) % 3, LARGE
     small = len(sizes) if size is None else int((sizes < size // 2).sum())
     if small > most * max(1, len(table.partitions())):
         _join(path, None, _groups(grouped), size)

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 INDEX = "index.html"
 HELD = "held"
 """State of an interval whose audit has run and which is not published."""
+_WRITTEN: dict[PurePath, float] = {}
+"""Folder of reports in a store -> when this process last wrote its index, or began to, s of the monotonic clock."""
 LOCK_WAIT = 10.0
 """Seconds to wait for the lock of the index."""
 
@@ -90,10 +92,15 @@ def write_index(lake: Lake, scratch: Path, pause: float = 0.0) -> None:
     """
     from lowwater_expectations import Report, index
 
-    if pause and time.time() - paths.written_at(lake.reports / INDEX) < pause:
+    if pause and isinstance(lake.root, ObjectPath):
+        # A command that has just begun writes it at its end; to look at it is a request for each interval.
+        if time.monotonic() - _WRITTEN.setdefault(lake.reports, time.monotonic()) < pause:
+            return
+        _WRITTEN[lake.reports] = time.monotonic()
+    elif pause and time.time() - paths.written_at(lake.reports / INDEX) < pause:
         return
     try:
-        with hold(lake, "reports", LOCK_WAIT):
+        with hold(lake, "reports", LOCK_WAIT, [lake.replays, lake.quality]):
             states = _states(lake)
             reports = [
                 Report(

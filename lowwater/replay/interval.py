@@ -46,6 +46,7 @@ from lowwater.lake.ledgers.runs import (
 )
 from lowwater.lake.ledgers.timetable import Timetable, timetable
 from lowwater.lake.locks import handed_over, run_attempt
+from lowwater.lake.mirrors import pack_logs
 from lowwater.lake.packets import PacketFiles
 from lowwater.lake.parts import changes
 from lowwater.lake.results.pins import publishing
@@ -228,6 +229,7 @@ class _Run:
                         self.scans.begin(inputs.scan, self.job.plan.links)
                     outcome = self._stage(next_stage, inputs, digests, outcome, folder)
                 self._index(stages[-1], folder)
+                pack_logs(lake.root)
                 return replace(outcome, digests=digests, verdict=self.verdict, report=self.report)
             except (BusyError, OwnerError):
                 raise  # says nothing about this interval: another run, or another query set, is at it

@@ -5,7 +5,7 @@ Between `lake.locks` and the two kinds.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePath
 
@@ -21,12 +21,13 @@ __all__ = ["Fence", "HeldError", "Range", "held_ranges", "hold_lock", "hold_rang
 
 
 @contextmanager
-def hold_lock(path: PurePath, wait: float = 0.0) -> Iterator[Fence | None]:
+def hold_lock(path: PurePath, wait: float = 0.0, sees: Sequence[PurePath] = ()) -> Iterator[Fence | None]:
     """Holds a lock.
 
     Args:
         path: file or object of the lock.
         wait: seconds to wait for the holder.
+        sees: tables of a store that are looked at again, since the holder before may have written them; all if empty.
 
     Yields:
         The fence of the lease; None where the kernel has the lock, which nobody can take from a living process.
@@ -37,7 +38,7 @@ def hold_lock(path: PurePath, wait: float = 0.0) -> Iterator[Fence | None]:
     """
     if isinstance(path, ObjectPath):
         with leases.hold(path, *leases.ALL, wait) as fence:
-            snapshots.look_again()
+            snapshots.look_again(*sees)
             yield fence
     else:
         with file_locks.hold_file(Path(path), wait):

@@ -239,7 +239,7 @@ def read_lately(path: PurePath, most: int = -1) -> bytes:
     """
     if not isinstance(path, ObjectPath):
         return read(path, most)
-    return snapshots.lately(("content", path), lambda: read(path, most))
+    return snapshots.lately("content", path, lambda: read(path, most))
 
 
 def read(path: PurePath, most: int = -1) -> bytes:
@@ -269,7 +269,7 @@ def write(path: PurePath, data: bytes, scratch: Path | None = None) -> None:
     """
     if isinstance(path, ObjectPath):
         objects.write(path, data)
-        snapshots.forget(("content", path))
+        snapshots.look_again(path)
         return
     require_inside(path)
     folder = scratch or Path(path).parent
@@ -319,7 +319,7 @@ def folders(folder: PurePath) -> list[PurePath]:
 
 def _listed(folder: ObjectPath) -> tuple[list[ObjectPath], list[ObjectPath]]:
     """Lists the folders and the objects directly below a prefix, as they were lately."""
-    return snapshots.lately(("children", folder), lambda: objects.children(folder))
+    return snapshots.lately("children", folder, lambda: objects.children(folder))
 
 
 def files_below(folder: PurePath) -> Iterator[PurePath]:

@@ -32,7 +32,7 @@ SCHEMA = pa.schema([pa.field("part", pa.string(), nullable=False), pa.field("val
 
 def as_another_process(path: ObjectPath) -> None:
     """Lets this process know nothing of a table, as one that has just begun."""
-    mirrors._of_process.cache_clear()
+    mirrors._MIRRORS.clear()
     for file in file_cache().place_of(path).rglob("*"):
         if file.is_file():
             file.unlink()

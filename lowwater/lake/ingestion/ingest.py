@@ -28,6 +28,7 @@ from lowwater.lake.layout import Lake, make_records_table
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.ledgers.shared import shared_notes
 from lowwater.lake.locks import handed_over, hold
+from lowwater.lake.mirrors import pack_logs
 from lowwater.lake.tables import compact
 from lowwater.link_names import FORM, family_of, is_link_name
 from lowwater.storage.captures import capture_path
@@ -119,6 +120,7 @@ def ingest(
             compact(table)
     refused = {paths[number]: error for number, error in batch.refused.items()}
     record(lake, config, link, batch.results.values(), refused)
+    pack_logs(lake.root)
     _tell_shared(lake, batch.results)
     if batch.errors:
         _raise(batch.errors, len(paths))

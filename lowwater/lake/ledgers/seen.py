@@ -163,7 +163,7 @@ def _newest(lake: Lake, told: bool = False) -> dict[str, SeenFile]:
 @contextmanager
 def changing(lake: Lake) -> Iterator[None]:
     """Holds the ledger for a change of what was read from it."""
-    with hold(lake, "ledger of files", 600.0):
+    with hold(lake, "ledger of files", 600.0, [lake.files]):
         yield
 
 

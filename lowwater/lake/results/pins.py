@@ -114,7 +114,7 @@ def publishing(lake: Lake, query_set: str, queries: Sequence[str], start: int, e
         BusyError: another publication of the set takes too long.
         LakeError: the pins cannot be read or written.
     """
-    with hold(lake, f"publication of {query_set}", WAIT) as fence:
+    with hold(lake, f"publication of {query_set}", WAIT, [lake.table(query) for query in queries]) as fence:
         before = pinned(lake, query_set) or _first(lake, query_set, queries)
         found = _versions(lake, queries)
         _write(lake, replace(before, unfinished=joined([*before.unfinished, (start, end)])), fence)

@@ -176,7 +176,9 @@ def hold_keeper(lake: Lake, stream: str, position: str | Path | None, name: str,
     keeper = Keeper(stream, place, known, consumer, name)
     try:
         if name:
-            keeper._fence = keeper._held.enter_context(hold(lake, f"subscriber {name} of {stream}"))
+            keeper._fence = keeper._held.enter_context(
+                hold(lake, f"subscriber {name} of {stream}", sees=[lake.table(stream)])
+            )
         if position is not None:
             keeper._held.enter_context(hold_lock(Path(f"{Path(position).absolute()}.lock")))
     except HeldError as error:
