@@ -15,9 +15,16 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import asdict, replace
 from pathlib import Path, PurePath
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from lowwater.instants import HOUR, format_instant, parse_instant
+from lowwater.lake.results.streams import describe
 from lowwater.storage.object_paths import ObjectPath, parse
 from tests.capturemaker import pcap_bytes, udp
 from tests.storage.servers import BUCKET, Proxy, kinds_of, proxied, s3_server
@@ -66,8 +73,109 @@ def make(folder: Path, published: int) -> Path:
     lake.mkdir(exist_ok=True)
     paths.write(lake / "lowwater.toml", settings(folder))
     ingest(lake)
-    publish(lake, BEGIN, BEGIN + published * HOUR)
+    publish(lake, BEGIN, BEGIN + min(published, RUN) * HOUR)
+    if published > RUN:
+        copy_last(lake, range(RUN, published))
     return lake
+
+
+def copy_last(lake: Path, hours: range) -> None:
+    """Publishes further hours by library code: what the last one that ran has in every table, at other times.
+
+    Their captures are ingested and their digests are their own, so commands find them done. Each table gets one commit.
+    """
+    from lowwater.lake.layout import HEARTBEATS, LATENESS, METRICS, QUALITY, REPLAYS, open_lake
+    from lowwater.lake.ledgers.runs import LOW, read_replays
+    from lowwater.lake.results.pins import publishing
+    from lowwater.lake.tables import append_rows, read_rows
+    from lowwater.replay.job import Job
+
+    opened, job = open_lake(lake, make=False), Job.open(lake, "demo", Path("queries"))
+    last, captures = BEGIN + (RUN - 1) * HOUR, job.captures()
+    known = job.known_missing(captures)
+    templates = [row for row in read_replays(opened, "demo") if row.interval_start == last]
+    rows = []
+    for hour in hours:
+        start = BEGIN + hour * HOUR
+        inputs = job.inputs(start, start + HOUR, captures, known)
+        digests = {query.name: inputs.digest(query) for query in job.plan.queries}
+        for row in templates:
+            digest = " ".join(digests[name] for name in sorted(digests)) if row.stage == LOW else digests[row.query]
+            at = row.finished_at + hour
+            rows.append(replace(row, interval_start=start, interval_end=start + HOUR, digest=digest, finished_at=at))
+    append_rows(opened.replays, pa.Table.from_pylist([asdict(row) for row in rows], schema=REPLAYS))
+    for path, schema, column in (
+        (opened.heartbeats, HEARTBEATS, "start"),
+        (opened.quality, QUALITY, "interval_start"),
+        (opened.metrics, METRICS, "interval_start"),
+        (opened.lateness, LATENESS, "interval_start"),
+    ):
+        stored = read_rows(path, schema).to_pylist()
+        stored = [row for row in stored if row[column] >= last]
+        append_rows(path, pa.Table.from_pylist([moved(row, hour) for hour in hours for row in stored], schema=schema))
+    names = [query.name for query in job.plan.queries]
+    folders = [opened.stream(name) for name in names] + [*(lake / "lfta" / "demo").iterdir()]
+    for folder in folders:
+        copy_files(folder, last, hours)
+    with publishing(opened, "demo", names, BEGIN, BEGIN + hours.stop * HOUR):
+        for query in job.plan.queries:
+            copy_published(opened.table(query.name), query.high.fields, hours)
+
+
+def moved(row: dict[str, Any], hour: int) -> dict[str, Any]:
+    """A row of a ledger about the last hour that ran, as one about another hour."""
+    shift = (hour - RUN + 1) * HOUR
+    times = {name: row[name] + shift for name in ("start", "end", "interval_start", "interval_end") if name in row}
+    month = {"month": format_instant(times["interval_start"])[:7]} if "month" in row else {}
+    return {**row, **times, **month}
+
+
+def copy_files(folder: PurePath, last: int, hours: range) -> None:
+    """Adds the files of the last hour that ran to a table between the stages, as those of other hours."""
+    from lowwater.lake.results.streams import stream_files
+    from lowwater.lake.tables import interval_label, swap_files
+
+    files = []
+    for hour in hours:
+        start = BEGIN + hour * HOUR
+        label = interval_label(start, start + HOUR)
+        for file in stream_files(folder, last, last + HOUR):
+            target = Path(folder) / f"interval={label}" / f"copied-{file.name}"
+            target.parent.mkdir(exist_ok=True)
+            target.write_bytes(Path(file).read_bytes())
+            files.append(describe(folder, target, {"interval": label}))
+    swap_files(folder, files, lambda _: [])
+
+
+def copy_published(path: PurePath, fields: Any, hours: range) -> None:
+    """Adds the rows of the last hour that ran to a published table, at other hours."""
+    from lowwater.lake.results.published_log import NOTE, last_note, next_publication
+    from lowwater.lake.tables import live_files, open_table, swap_files
+
+    table = open_table(path)
+    assert table is not None
+    newest = max(live_files(table), key=lambda row: row["partition._hour"])
+    stored, files = pq.read_table(Path(path) / newest["path"], partitioning=None), []
+    for hour in hours:
+        shift = (hour - RUN + 1) * HOUR
+        at = stored.schema.get_field_index("_last")
+        rows = stored.set_column(at, stored.schema.field(at), pc.add(stored.column("_last"), shift))
+        name = str(int(newest["partition._hour"]) + hour - RUN + 1)
+        target = Path(path) / f"_hour={name}" / "copied.parquet"
+        target.parent.mkdir(exist_ok=True)
+        pq.write_table(rows, target)
+        files.append(describe(path, target, {"_hour": name}))
+    end = BEGIN + hours.stop * HOUR
+
+    def note(newest_table: Any) -> dict[str, str]:
+        before = last_note(path, newest_table.version())
+        return {NOTE: next_publication(before, (), fields, BEGIN + hours.start * HOUR, end).text()}
+
+    swap_files(path, files, lambda _: [], note=note)
+
+
+RUN = 7
+"""Intervals of a lake that are run; more are copies of the last one."""
 
 
 def ingest(lake: PurePath) -> None:
