@@ -52,11 +52,6 @@ def lake_path(text: str | PurePath) -> PurePath:
     return path if isinstance(path, ObjectPath) else Path(path).absolute()
 
 
-def storage_options(path: PurePath) -> dict[str, str] | None:
-    """Returns the settings by which Delta reaches a path; None for a local one."""
-    return objects.options(path) if isinstance(path, ObjectPath) else None
-
-
 def is_lake(root: PurePath) -> bool:
     """Whether there is a folder of this name, so that a lake may be in it."""
     if isinstance(root, ObjectPath):

@@ -22,7 +22,7 @@ from deltalake import write_deltalake
 
 from lowwater.lake import mirrors
 from lowwater.lake.tables import append_rows, compact, create, read_rows, replace_rows
-from lowwater.storage import leases, paths
+from lowwater.storage import leases, objects, paths
 from lowwater.storage.file_cache import file_cache
 from lowwater.storage.object_paths import ObjectPath
 from tests.storage.servers import ANY, BUCKET, Proxy, proxied, s3_server
@@ -46,7 +46,7 @@ def stored(path: ObjectPath) -> list[tuple[str, int]]:
 def _append_by_delta(path: ObjectPath, rows: list[tuple[str, int]], server: int | str) -> None:
     """Appends each row in a commit, as another program does that knows nothing of this one and has no faults."""
     host = server if isinstance(server, str) else f"127.0.0.1:{server}"
-    options = {**(paths.storage_options(path) or {}), "AWS_ENDPOINT_URL": f"http://{host}"}
+    options = {**objects.options(path), "AWS_ENDPOINT_URL": f"http://{host}"}
     for row in rows:
         write_deltalake(str(path), _rows(*row), mode="append", storage_options=options)
 
