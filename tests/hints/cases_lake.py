@@ -832,5 +832,11 @@ LEFT: dict[Site, str] = {
     ("lowwater/storage/leases.py", "hold"): "no message: lake.locks words it",
     ("lowwater/storage/leases.py", "_read"): "needs an object store: tests/test_documents.py has what is no claim",
     ("lowwater/storage/failures.py", "store_error"): "needs an object store: tests/storage meets it",
+    ("lowwater/storage/objects.py", "tried"): "needs an object store: tests/storage meets it",
+    ("lowwater/config.py", "load_config"): "settings in an object store: tests/storage meets it",
+    ("lowwater/descriptors.py", "require_descriptors"): "needs a limit of this process: tests/storage/test_faults.py",
+    ("lowwater/descriptors.py", "require_selectable"): "needs a thousand open files: tests/storage/test_faults.py",
+    ("lowwater/replay/sessions.py", "Sessions.spark"): "a session that does not start within 15 min",
+    ("lowwater/high/source/player.py", "require_listening"): "a thread of Spark's Python side that has died",
 }
 """Where hints are made that no test can follow, each with the reason."""
