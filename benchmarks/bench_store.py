@@ -218,7 +218,8 @@ def upload(lake: Path, root: ObjectPath) -> None:
             DeltaTable(str(log.parent), version=newest - newest % CHECKPOINTS).create_checkpoint()
     for file in sorted(lake.rglob("*")):
         name = file.relative_to(lake)
-        if file.is_file() and not name.parts[0].startswith("_") and file.suffix != ".lock":
+        copied = name.parts[0] in ("streams", "lfta") and file.name.startswith("copied-")  # nobody reads them
+        if file.is_file() and not name.parts[0].startswith("_") and file.suffix != ".lock" and not copied:
             objects.upload(root.joinpath(*name.parts), file)
 
 

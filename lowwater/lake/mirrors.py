@@ -245,7 +245,7 @@ class Mirror:
     def reach(self, version: int) -> None:
         """Brings what is needed to open an older version, if it is there."""
         with self.lock:
-            if not self.look() or version >= self._base or version in self._whole:
+            if not self.look(again=version > self.version) or version >= self._base or version in self._whole:
                 return
             found = self._entries(f"{max(0, version - 2 * CHECKPOINTS):020d}")
             before = [at for at, name in found if "checkpoint" in name and at <= version]

@@ -5,18 +5,24 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import suppress
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
+from lowwater.config import Config
 from lowwater.errors import LakeError, LowwaterError
+from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import Lake, open_lake
+from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.ledgers.runs import PUBLISH, ReplayRow, read_replays, record_replays
 from lowwater.lake.opened import at_version
 from lowwater.lake.tables import append_rows, create, open_table, read_rows
 from lowwater.storage import objects, snapshots
 from lowwater.storage.failures import StoreError, store_error
 from lowwater.storage.object_paths import ObjectPath
+from tests.capturemaker import pcap_bytes, udp
 from tests.storage.faults import SCHEMA, as_another_process, stored, try_seed
 from tests.storage.servers import Proxy, Rule, kinds_of
 
@@ -100,6 +106,29 @@ def test_requests_do_not_grow_with_the_commits_of_a_ledger(root: ObjectPath, pro
         assert len(read_replays(Lake(root), "set")) == published
         counts.append(len(proxy.seen()))
     assert max(counts) <= 14 and abs(counts[1] - counts[0]) <= 5, counts
+
+
+@pytest.mark.slow
+def test_an_ingest_lists_packets_only_after_one_that_did_not_end(
+    root: ObjectPath, proxy: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake, lists = open_lake(root), []
+    for number, wrong in enumerate([False, False, True, False]):
+        file = tmp_path / f"{number}.pcap"
+        file.write_bytes(pcap_bytes([(number * 10**12 + 10**18, udp("10.0.0.1", "10.0.0.2", 1, 2))]))
+        proxy.seen()
+        with monkeypatch.context() as broken:
+            if wrong:
+                broken.setattr("lowwater.lake.ingestion.batch.Batch.commit", lambda _: 1 / 0)
+            with suppress(ZeroDivisionError):
+                ingest(lake, "main1", [file], Config())
+        lists.append([path for _, path, _ in proxy.seen() if "list-type" in path and "hour" not in path])
+    assert [sum("packets%2Flink" in path for path in each) for each in lists] == [0, 0, 0, 1]
+    assert len(read_captures(lake, ["main1"])["main1"]) == 3
+    assert (
+        len([path for path in objects.below(root / "packets") if path.suffix == ".parquet" and "link" in str(path)])
+        == 3
+    )
 
 
 @pytest.mark.slow

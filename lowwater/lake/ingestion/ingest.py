@@ -18,7 +18,7 @@ from lowwater.config import FILE_NAME, Config, section_of
 from lowwater.errors import ConfigError, LowwaterError, OverlapError
 from lowwater.lake.files.rotation import declared_coverage
 from lowwater.lake.ingestion.batch import Batch, IngestResult
-from lowwater.lake.ingestion.cleaning import clean
+from lowwater.lake.ingestion.cleaning import Tidiness, clean
 from lowwater.lake.ingestion.looking import record
 from lowwater.lake.ingestion.packing import pack
 from lowwater.lake.ingestion.record_options import record_options
@@ -105,7 +105,10 @@ def ingest(
         ledger = LedgerFiles(lake, link, family)
         if records is not None:
             make_records_table(lake.records(link), records.layout.schema)
-        clean(lake, family, ledger.attempts)  # its room may be needed
+        tidy = Tidiness(lake, family)
+        if not tidy.is_known():
+            clean(lake, family, ledger.attempts)  # its room may be needed
+        tidy.begin()
         coverage = [covers or declared_coverage(settings, path) for path in paths]
         far = shared if on_cluster() and runner is not on_threads else None
         before = {row.link for file in ledger.all for row in file.rows}
@@ -115,7 +118,9 @@ def ingest(
                 batch.take(result)
                 tell(f"{batch.settled:,} of {len(paths):,} files")
             batch.commit()
-        clean(lake, family, ledger.attempts)
+        if not tidy.stored or batch.leaves_files:
+            clean(lake, family, ledger.attempts)
+        tidy.end()
         for table in (lake.captures, lake.malformed):
             compact(table)
     refused = {paths[number]: error for number, error in batch.refused.items()}
