@@ -332,6 +332,11 @@ class Lake:
     def heartbeats(self) -> PurePath:
         return self.root / "heartbeats"
 
+    def run_ledgers(self) -> list[PurePath]:
+        """Paths of the ledgers to which the run of an interval writes."""
+        per_interval = [self.violations, self.heartbeats, self.quality, self.quarantine, self.metrics, self.lateness]
+        return [self.replays, *per_interval]
+
     @property
     def replays(self) -> PurePath:
         return self.root / "replays"

@@ -15,6 +15,7 @@ from pathlib import PurePath
 from lowwater.config import Retention
 from lowwater.errors import BusyError
 from lowwater.instants import HOUR
+from lowwater.lake.joins import join_files
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.runs import DONE, FAILED, INCOMPLETE, PROVISIONAL, PUBLISH, ReplayRow, read_replays
 from lowwater.lake.locks import hold, hold_range
@@ -23,7 +24,6 @@ from lowwater.lake.results.sums import make_sums
 from lowwater.lake.tables import (
     hours,
     interval_label,
-    join_files,
     lake_errors,
     live_files,
     open_table,

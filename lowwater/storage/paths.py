@@ -13,16 +13,24 @@ import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePath
+from typing import TYPE_CHECKING
 
 from lowwater.storage import objects
 from lowwater.storage.containment import require_folder, require_inside
+from lowwater.storage.failures import LATER, StoreError
 from lowwater.storage.file_cache import file_cache
 from lowwater.storage.object_paths import ObjectPath, parse
+
+if TYPE_CHECKING:
+    from lowwater.storage.leases import Fence
 
 OTHERS = stat.S_IRWXO | stat.S_IWGRP
 """Rights that no new file gives."""
 WHOLE = "_whole"
 """Name of the object that says that all others of a folder are there: a store shows them one by one."""
+
+FENCED = 5
+"""Most tries to write a small file under a lease."""
 
 FileState = tuple[int, int, int] | str
 """Inode, time of change (ns) and size of a file, or version of an object."""
@@ -245,19 +253,24 @@ def read(path: PurePath, most: int = -1) -> bytes:
         return file.read(most)
 
 
-def write(path: PurePath, data: bytes, scratch: Path | None = None) -> None:
+def write(path: PurePath, data: bytes, scratch: Path | None = None, fence: Fence | None = None) -> None:
     """Writes a small file, in the place of another. Readers see the old or the new one.
 
     Args:
         path: the file.
         data: its content.
         scratch: temporary folder on the disk of a local lake; None for the folder of the file.
+        fence: lease of the writer, who replaces nothing that a later holder wrote; None without one.
 
     Raises:
+        LostError: if the lease is lost.
         OSError: if it cannot be written.
     """
     if isinstance(path, ObjectPath):
-        objects.write(path, data)
+        if fence is None:
+            objects.write(path, data)
+        else:
+            _write_fenced(path, data, fence)
         return
     require_inside(path)
     folder = scratch or Path(path).parent
@@ -266,6 +279,24 @@ def write(path: PurePath, data: bytes, scratch: Path | None = None) -> None:
     waiting = folder / f"{path.name}.{os.getpid()}"
     waiting.write_bytes(data)
     os.replace(waiting, path)
+
+
+def _write_fenced(path: ObjectPath, data: bytes, fence: Fence) -> None:
+    """Replaces the version that was there while the lease was held: a later holder has written another one."""
+    for _ in range(FENCED):
+        try:
+            before, version = objects.read(path)
+        except FileNotFoundError:
+            before, version = None, None
+        fence.require()
+        if before == data:
+            return
+        try:
+            objects.swap(path, data, version)
+            return
+        except objects.ChangedError:
+            continue  # by a later holder, as `require` then says, or by the own request, whose answer was lost
+    raise StoreError(f"{path}: others write it all the time", LATER)
 
 
 def remove(*paths: PurePath) -> None:
