@@ -14,7 +14,7 @@ import re
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path, PurePath
@@ -292,31 +292,35 @@ def commit(path: PurePath, change: Callable[[DeltaTable, Options], object], fenc
     """
     from deltalake.exceptions import CommitFailedError, DeltaError
 
-    token, unknown = uuid.uuid4().hex, 0
+    token, first, doubts = uuid.uuid4().hex, -1, 0
     with lake_errors(f"{path}: cannot be written"):
         require_room(path)
         for attempt in range(ATTEMPTS):
             table = existing(path)
             forget(path)  # until the commit has succeeded
-            before = table.version()
+            first = table.version() if first < 0 else first
             try:
+                if doubts and _in_log(path, first, token):
+                    return  # it came late: what is computed now would be on top of it
                 change(table, _options(path, table, token, fence))
-                keep(path, table)
-                return
+                break
             except (DeltaError, OSError) as error:
                 conflict = isinstance(error, CommitFailedError) and _CONFLICT.search(str(error))
+                doubtful = not conflict and _is_doubtful(path, error)
+                doubts += doubtful
                 try:
-                    if _in_log(path, before, token):
+                    if _in_log(path, first, token):
                         return
                 except OSError:
                     conflict = None
-                doubtful = not conflict and _is_doubtful(path, error)
-                unknown += doubtful
-                if attempt + 1 == ATTEMPTS or not (conflict or (doubtful and unknown < UNKNOWN)):
-                    if unknown and fence is not None:
+                    doubtful, doubts = True, UNKNOWN
+                if attempt + 1 == ATTEMPTS or not (conflict or (doubtful and doubts < UNKNOWN)):
+                    if doubts and fence is not None:
                         fence.doubt()
                     raise
                 time.sleep(random.uniform(0, min(0.01 * 2**attempt, 1.0)))
+        with suppress(OSError):  # it is committed; the next one opens it again
+            keep(path, table)
 
 
 def _is_doubtful(path: PurePath, error: Exception) -> bool:
