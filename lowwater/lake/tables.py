@@ -335,9 +335,17 @@ def _options(path: PurePath, table: DeltaTable, token: str, fence: Fence | None)
     """
     from deltalake import PostCommitHookProperties
 
-    cleans = (table.version() + 1) % CHECKPOINTS == 0
+    cleans = (table.version() + 1) % CHECKPOINTS == 0 and _clock_agrees(path)
     hooks = PostCommitHookProperties(cleanup_expired_logs=None if cleans else False)
     return {"commit_properties": _properties(path, table, token, fence), "post_commithook_properties": hooks}
+
+
+def _clock_agrees(path: PurePath) -> bool:
+    """Whether the clock of this machine is that of the store: Delta judges by it which entries of a log are old."""
+    try:
+        return abs(time.time_ns() - paths.clock(path)) < HOUR
+    except OSError:
+        return False
 
 
 def _properties(path: PurePath, table: DeltaTable, token: str, fence: Fence | None) -> CommitProperties:

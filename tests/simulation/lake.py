@@ -19,7 +19,7 @@ from unittest.mock import patch
 import deltalake
 
 from lowwater.errors import LawError, LowwaterError
-from lowwater.instants import HOUR
+from lowwater.instants import HOUR, SECOND
 from lowwater.lake import joins, opened, tables
 from lowwater.lake import maintain as maintaining
 from lowwater.lake.ingestion import cleaning
@@ -60,6 +60,8 @@ BASE = 1_800_000_000 * 10**9 // HOUR * HOUR
 LENGTH = HOUR // 2
 INTERVALS, CAPTURES = 3, 2
 ROWS = 2
+OLD = 400 * SECOND
+"""How long files stay that no table names any more; every schedule but its pauses is shorter."""
 BUSY = 150.0
 """Seconds in which programs begin and faults happen."""
 
@@ -72,11 +74,13 @@ class Old:
         retries: commits are tried again on newer versions, as delta-rs does.
         unfenced: a lease that was taken over writes its number nowhere.
         given_up: a lease is given up though a commit may still come.
+        clock: what is old is judged by the clock of the machine.
     """
 
     retries: bool = False
     unfenced: bool = False
     given_up: bool = False
+    clock: bool = False
 
 
 class Sim:
@@ -256,10 +260,18 @@ class Sim:
         return "replaced"
 
     def maintain(self) -> str:
-        """As `maintain`: joins of the published table and of ledgers."""
-        with hold(self.lake, "maintenance"):
-            for path in (self.table, self.lake.captures, self.lake.replays):
-                join(path, lambda row: True)
+        """As `maintain`: joins of the published table and of ledgers, and removal of what is old."""
+        with hold(self.lake, "maintenance") as fence:
+            lake = replace(self.lake, fence=fence)
+            before = maintaining.store_clock(lake) - OLD
+            for path in (self.table, self.lake.captures, self.lake.replays, self.stream):
+                unused = maintaining._look(lake, path, before)
+                assert unused is not None
+                if unused.doubled is not None:
+                    raise Violation(f"{path.name} {unused.doubled.words()}")
+                if path != self.stream:
+                    join(path, lambda row: True)
+                list(maintaining._remove_unused(lake, path, unused, OLD, False))
         return "joined"
 
     def read(self) -> str:
@@ -337,6 +349,7 @@ class Sim:
                     f"process {process.number} ended without a reason: {process.ended!r}"
                 ) from process.ended
         world.faults = Faults()
+        world.now += 2 * OLD / SECOND  # so that what was left lying is old
         work = [
             *(lambda number=number: self.run_interval(number) for number in range(INTERVALS)),
             *(lambda capture=capture: self.ingest(capture) for capture in range(CAPTURES)),
@@ -398,6 +411,8 @@ class Sim:
             (leases, "progress", _Progress(world)),
             (leases, "here", lambda: Holder(str(world.me().number), "machine", "place")),
             (paths, "file_cache", lambda: quiet),
+            (paths, "uuid", uuid),
+            (paths, "read_all", lambda files: [paths.read(file) for file in files]),
             (opened, "_OPEN", _Opened(world)),
             (deltalake, "DeltaTable", table),
             (deltalake, "write_deltalake", written),
@@ -407,6 +422,8 @@ class Sim:
         ]
         if self.old.unfenced:
             replaced.append((tables, "claim", lambda *_: None))
+        if self.old.clock:
+            replaced.append((maintaining, "store_clock", lambda _: sim_time.time_ns()))
         if self.old.given_up:
             replaced.append((leases.Fence, "doubt", lambda _: None))
         with ExitStack() as stack:
