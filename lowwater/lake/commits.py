@@ -8,7 +8,7 @@ beside others, and Delta let both commit (docs/adr/0151).
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
@@ -16,6 +16,7 @@ from urllib.parse import unquote
 
 from lowwater.documents import json_value
 from lowwater.errors import LakeError
+from lowwater.lake.tables import lake_errors
 from lowwater.storage import paths
 
 MENDED = "lowwater.mended"
@@ -60,22 +61,15 @@ def changes(path: PurePath, since: int = 0) -> list[Change]:
     Raises:
         LakeError: the log cannot be read.
     """
-    try:
+    with lake_errors(f"{path}: its log cannot be read"):
         found = sorted((entry.path, entry.at) for entry in paths.listed(path / LOG) if _is_commit(entry.path))
         chosen = [(file, at) for file, at in found if at >= since]
-        return [_change(file, at, data) for (file, at), data in zip(chosen, _read(chosen), strict=True)]
-    except OSError as error:
-        raise LakeError(
-            f"{path}: its log cannot be read: {error.strerror}", "check that the lake can be read"
-        ) from error
+        contents = paths.read_all([file for file, _ in chosen])
+    return [_change(file, at, data) for (file, at), data in zip(chosen, contents, strict=True)]
 
 
 def _is_commit(file: PurePath) -> bool:
     return file.suffix == ".json" and file.stem.isdigit() and file.parent.name == LOG
-
-
-def _read(chosen: Sequence[tuple[PurePath, int]]) -> list[bytes]:
-    return paths.read_all([file for file, _ in chosen])
 
 
 def _change(file: PurePath, at: int, data: bytes) -> Change:

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from lowwater.config import Retention
-from lowwater.errors import BusyError
+from lowwater.errors import BusyError, LakeError
 from lowwater.instants import SECOND, format_duration
 from lowwater.lake import mending
 from lowwater.lake.commits import LOG, Doubled, changes, doubled
 from lowwater.lake.joins import join_files
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.runs import DONE, FAILED, INCOMPLETE, PROVISIONAL, PUBLISH, ReplayRow, read_replays
-from lowwater.lake.locks import hold, hold_range
+from lowwater.lake.locks import WRITABLE, hold, hold_range
 from lowwater.lake.results.pins import all_pins
 from lowwater.lake.results.sums import make_sums
 from lowwater.lake.tables import (
@@ -36,6 +36,7 @@ from lowwater.lake.tables import (
     swap_files,
 )
 from lowwater.storage import paths
+from lowwater.storage.failures import hint_of
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -88,7 +89,7 @@ def maintain(
     """
     with hold(lake, "maintenance") as fence:
         lake = replace(lake, fence=fence)
-        now = store_clock(lake) if clock is None else clock()
+        now = store_clock(lake, dry_run) if clock is None else clock()
         replays = read_replays(lake)
         steps = list(_clear_staging(lake, dry_run))
         sound: dict[PurePath, _Unused] = {}
@@ -113,17 +114,27 @@ def maintain(
         return steps
 
 
-def store_clock(lake: Lake) -> int:
-    """Returns the time of the disk or store of a lake, ns since the epoch; that of this machine if it is read only."""
+def store_clock(lake: Lake, dry_run: bool = False) -> int:
+    """Returns the time of the disk or store of a lake, ns since the epoch.
+
+    Args:
+        lake: the lake.
+        dry_run: whether nothing is removed by it: the time of this machine then does for a lake that is read only.
+
+    Raises:
+        LakeError: the store does not tell.
+    """
     try:
         return paths.clock(lake.locks)
-    except OSError:
-        return time.time_ns()
+    except OSError as error:
+        if dry_run:
+            return time.time_ns()
+        raise LakeError(f"{lake.locks}: cannot be written: {error.strerror}", hint_of(error, WRITABLE)) from error
 
 
 def clock_words(lake: Lake) -> str:
     """Says by how much the clock of this machine differs from that of the lake's store; empty for little."""
-    off = time.time_ns() - store_clock(lake)
+    off = time.time_ns() - store_clock(lake, dry_run=True)
     if abs(off) < CLOCKS:
         return ""
     side = "ahead of" if off > 0 else "behind"

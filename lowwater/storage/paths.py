@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from lowwater.storage import objects
 from lowwater.storage.containment import require_folder, require_inside
-from lowwater.storage.failures import ANSWER, LATER, StoreError
+from lowwater.storage.failures import LATER, StoreError
 from lowwater.storage.file_cache import file_cache
 from lowwater.storage.object_paths import ObjectPath, parse
 
@@ -388,7 +388,7 @@ def clock(folder: PurePath) -> int:
         if isinstance(probe, ObjectPath):
             stored = objects.head(probe)
             if stored is None:
-                raise StoreError(f"{probe}: was written, and is not there", ANSWER)
+                raise FileNotFoundError(2, "what was written is not there")
             return _instant(stored["last_modified"])
         return Path(probe).stat().st_mtime_ns
     finally:

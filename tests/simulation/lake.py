@@ -411,6 +411,7 @@ class Sim:
             (leases, "progress", _Progress(world)),
             (leases, "here", lambda: Holder(str(world.me().number), "machine", "place")),
             (paths, "file_cache", lambda: quiet),
+            (paths, "storage_options", lambda _: None),
             (paths, "uuid", uuid),
             (paths, "read_all", lambda files: [paths.read(file) for file in files]),
             (opened, "_OPEN", _Opened(world)),
