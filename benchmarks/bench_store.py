@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lowwater.instants import HOUR, format_instant, parse_instant
-from lowwater.lake.results.streams import describe
+from lowwater.lake.described import describe
 from lowwater.storage.object_paths import ObjectPath, parse
 from tests.capturemaker import pcap_bytes, udp
 from tests.storage.servers import BUCKET, Proxy, kinds_of, proxied, s3_server
@@ -64,10 +64,10 @@ def settings(folder: Path) -> bytes:
 
 def make(folder: Path, published: int) -> Path:
     """Makes a lake with so many published intervals, and captures of two more; returns its folder."""
-    from lowwater.lake import tables
+    from lowwater.lake import joins
     from lowwater.storage import paths
 
-    tables.MOST_FRAGMENTS = tables.FEW  # as in a store
+    joins.MOST_FRAGMENTS = joins.FEW  # as in a store
     write_captures(folder, published + 3)
     lake = folder / "lake"
     lake.mkdir(exist_ok=True)

@@ -337,6 +337,21 @@ class Lake:
     def heartbeats(self) -> PurePath:
         return self.root / "heartbeats"
 
+    def ledgers(self) -> list[PurePath]:
+        """Paths of all ledgers."""
+        return [self.captures, self.files, self.malformed, *self.run_ledgers()]
+
+    def all_tables(self) -> list[PurePath]:
+        """Paths of every Delta table that the lake may have."""
+        folders = [folder for name in ("tables", "streams", "sums") for folder in paths.folders(self.root / name)]
+        folders += [folder for query_set in paths.folders(self.root / "lfta") for folder in paths.folders(query_set)]
+        return [*self.ledgers(), self.packets, *self.record_tables(), *sorted(folders)]
+
+    def run_ledgers(self) -> list[PurePath]:
+        """Paths of the ledgers to which the run of an interval writes."""
+        per_interval = [self.violations, self.heartbeats, self.quality, self.quarantine, self.metrics, self.lateness]
+        return [self.replays, *per_interval]
+
     @property
     def replays(self) -> PurePath:
         return self.root / "replays"

@@ -17,9 +17,10 @@ from lowwater.errors import BusyError
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.runs import FAILED, PUBLISH, read_replays
 from lowwater.lake.locks import hold
-from lowwater.lake.tables import interval_label, lake_errors, safe_name
+from lowwater.lake.tables import interval_label, lake_errors, lost, safe_name
 from lowwater.quality.verdicts import interval_audits
 from lowwater.storage import paths
+from lowwater.storage.leases import Fence, LostError
 from lowwater.storage.object_paths import ObjectPath
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def write_pages(lake: Lake, pages: Mapping[str, Validation], scratch: Path) -> N
     from lowwater_expectations import assets, render, render_suites
 
     for address, validation in pages.items():
-        _write(lake.reports / address, render(validation).encode(), scratch)
+        _write(lake.reports / address, render(validation).encode(), scratch, lake.fence)
     shared = {f"assets/{name}": data for name, data in assets().items()}
     shared |= {f"suites/{name}": text.encode() for name, text in render_suites().items()}
     note = lake.reports / "assets" / "version.txt"
@@ -100,7 +101,7 @@ def write_index(lake: Lake, scratch: Path, pause: float = 0.0) -> None:
     elif pause and time.time() - paths.written_at(lake.reports / INDEX) < pause:
         return
     try:
-        with hold(lake, "reports", LOCK_WAIT, [lake.replays, lake.quality]):
+        with hold(lake, "reports", LOCK_WAIT, [lake.replays, lake.quality]) as fence:
             states = _states(lake)
             reports = [
                 Report(
@@ -113,7 +114,7 @@ def write_index(lake: Lake, scratch: Path, pause: float = 0.0) -> None:
                 )
                 for audit in interval_audits(lake)
             ]
-            _write(lake.reports / INDEX, index(reports).encode(), scratch)
+            _write(lake.reports / INDEX, index(reports).encode(), scratch, fence)
     except BusyError:
         return  # a run waits for no report: whoever writes the index next reads this audit too
 
@@ -124,7 +125,11 @@ def _states(lake: Lake) -> dict[tuple[str, int, int], str]:
     return {(row.query_set, row.interval_start, row.interval_end): row.state for row in rows}
 
 
-def _write(path: PurePath, data: bytes, scratch: Path) -> None:
+def _write(path: PurePath, data: bytes, scratch: Path, fence: Fence | None = None) -> None:
     with lake_errors(f"{path}: the data-quality report cannot be written"):
-        if isinstance(path, ObjectPath) or not paths.has_file(path) or paths.read(path) != data:
-            paths.write(path, data, scratch)
+        try:
+            # Under a lease it is compared where it is written.
+            if fence is not None or not paths.has_file(path) or paths.read(path) != data:
+                paths.write(path, data, scratch, fence)
+        except LostError as error:
+            raise lost(path, str(error)) from None

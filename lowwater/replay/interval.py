@@ -51,9 +51,9 @@ from lowwater.lake.packets import PacketFiles
 from lowwater.lake.parts import changes
 from lowwater.lake.results.pins import publishing
 from lowwater.lake.results.publish import check_unchanged, publish
-from lowwater.lake.results.states import forget_others, keep_state, state_folder
+from lowwater.lake.results.states import keep_state, other_states, state_folder
 from lowwater.lake.results.streams import fingerprint, stream_bytes, stream_files, stream_parts, write_stream
-from lowwater.lake.tables import check_owner, claim
+from lowwater.lake.tables import check_owner, fence_off
 from lowwater.plan.operators import Lfta
 from lowwater.plan.properties.state import hands_over
 from lowwater.plan.temporal import END_OF_TIME
@@ -198,7 +198,7 @@ class _Run:
         lake, query_set = self.job.lake, self.job.query_set
         with (
             run_attempt(lake, query_set, self.start, self.end) as (folder, fence),
-            handed_over(lake, f"{query_set} {self.start}-{self.end}") as shared,
+            handed_over(lake, f"{query_set} {self.start}-{self.end}", held=False) as shared,
             self.scans,
         ):
             self.shared = shared if on_cluster() else None
@@ -242,12 +242,10 @@ class _Run:
 
     def _fence_off(self) -> None:
         """Keeps a run whose lease was taken over from writing, if it is only slow and not dead."""
-        fence = self.job.lake.fence
-        if fence is None or len(fence.names) == 1:
-            return
-        for query in self.job.plan.queries:
-            claim(self.job.lake.stream(query.name), fence)
-            claim(self.job.lake.table(query.name), fence)
+        lake, plan = self.job.lake, self.job.plan
+        lftas = (lake.lfta(self.job.query_set, lfta_folder(lfta)) for lfta in plan.lftas)
+        tables = (path for query in plan.queries for path in (lake.stream(query.name), lake.table(query.name)))
+        fence_off([*tables, *lftas, *lake.run_ledgers()], lake.fence)
 
     def _index(self, last: str, folder: Path) -> None:
         """Rewrites the index of the reports after the audit or publishing."""
@@ -410,6 +408,9 @@ class _Run:
             for query in job.plan.queries:
                 fields, digest = query.high.fields, digests[query.name]
                 audited = prints[query.name]
+                state_path = self._state(query.name, digests)
+                # A run that lost its lease must not remove those of a later one.
+                old_states = other_states(state_path) if hands_over(query.high) else []
                 publication = publish(
                     job.lake, job.query_set, query.name, fields, self.start, self.end, digest, audited
                 )
@@ -420,8 +421,8 @@ class _Run:
                     self._record(
                         PUBLISH, state, query.name, digest, publication.rows, {"inputs": inputs.parts(query)}, reason
                     )
-                if hands_over(query.high):
-                    forget_others(self._state(query.name, digests))
+                for old_state in old_states:
+                    paths.remove_tree(old_state)
         return Outcome(self.start, self.end, state, reason, rows, committed)
 
     def _state(self, query: str, digests: dict[str, str]) -> PurePath:

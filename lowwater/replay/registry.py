@@ -12,12 +12,12 @@ from typing import Any
 
 from lowwater.errors import LowwaterError
 from lowwater.instants import format_instant, spoken_span
+from lowwater.lake.described import plain_type
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.runs import FAILED, PUBLISH, ReplayRow, read_replays
 from lowwater.lake.results.pins import pinned
 from lowwater.lake.results.positions import consumers_of
 from lowwater.lake.results.published_log import Publication, Range, joined, last_note
-from lowwater.lake.results.streams import plain_type
 from lowwater.lake.results.visible import of_query
 from lowwater.lake.tables import OWNER, lake_errors, open_table, safe_name
 from lowwater.plan.explain.operators import columns_info

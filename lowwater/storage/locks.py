@@ -11,6 +11,7 @@ from pathlib import Path, PurePath
 
 from lowwater.storage import file_locks, leases, snapshots
 from lowwater.storage.file_locks import HeldError, Range
+from lowwater.storage.holders import Holder
 from lowwater.storage.leases import Fence
 from lowwater.storage.object_paths import ObjectPath
 
@@ -67,7 +68,7 @@ def hold_range(path: PurePath, first: int, end: int) -> Iterator[Fence | None]:
         file_locks.release(handle)
 
 
-def held_ranges(path: PurePath) -> dict[Range, str]:
+def held_ranges(path: PurePath) -> dict[Range, Holder]:
     """Returns the held ranges with the processes that hold them; in an object store some of these may be dead.
 
     Raises:

@@ -10,19 +10,33 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from datetime import datetime
 from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, NamedTuple
 
 from lowwater.storage import objects, snapshots
 from lowwater.storage.containment import require_folder, require_inside
+from lowwater.storage.failures import LATER, StoreError
 from lowwater.storage.file_cache import file_cache
 from lowwater.storage.object_paths import ObjectPath, parse
+
+if TYPE_CHECKING:
+    from lowwater.storage.leases import Fence
 
 OTHERS = stat.S_IRWXO | stat.S_IWGRP
 """Rights that no new file gives."""
 WHOLE = "_whole"
 """Name of the object that says that all others of a folder are there: a store shows them one by one."""
+
+AT_ONCE = 8
+"""Objects that are read at the same time."""
+
+FENCED = 5
+"""Most tries to write a small file under a lease."""
 
 FileState = tuple[int, int, int] | str
 """Inode, time of change (ns) and size of a file, or version of an object."""
@@ -251,19 +265,24 @@ def read(path: PurePath, most: int = -1) -> bytes:
         return file.read(most)
 
 
-def write(path: PurePath, data: bytes, scratch: Path | None = None) -> None:
+def write(path: PurePath, data: bytes, scratch: Path | None = None, fence: Fence | None = None) -> None:
     """Writes a small file, in the place of another. Readers see the old or the new one.
 
     Args:
         path: the file.
         data: its content.
         scratch: temporary folder on the disk of a local lake; None for the folder of the file.
+        fence: lease of the writer, who replaces nothing that a later holder wrote; None without one.
 
     Raises:
+        LostError: if the lease is lost.
         OSError: if it cannot be written.
     """
     if isinstance(path, ObjectPath):
-        objects.write(path, data)
+        if fence is None:
+            objects.write(path, data)
+        else:
+            _write_fenced(path, data, fence)
         snapshots.look_again(path)
         return
     require_inside(path)
@@ -273,6 +292,24 @@ def write(path: PurePath, data: bytes, scratch: Path | None = None) -> None:
     waiting = folder / f"{path.name}.{os.getpid()}"
     waiting.write_bytes(data)
     os.replace(waiting, path)
+
+
+def _write_fenced(path: ObjectPath, data: bytes, fence: Fence) -> None:
+    """Replaces the version that was there while the lease was held: a later holder has written another one."""
+    for _ in range(FENCED):
+        try:
+            before, version = objects.read(path)
+        except FileNotFoundError:
+            before, version = None, None
+        fence.require()
+        if before == data:
+            return
+        try:
+            objects.swap(path, data, version)
+            return
+        except objects.ChangedError:
+            continue  # by a later holder, as `require` then says, or by the own request, whose answer was lost
+    raise StoreError(f"{path}: others write it all the time", LATER)
 
 
 def remove(*paths: PurePath) -> None:
@@ -323,6 +360,59 @@ def files_below(folder: PurePath) -> Iterator[PurePath]:
         yield from objects.below(folder)
     else:
         yield from (path for path in Path(folder).rglob("*") if path.is_file())
+
+
+class Listed(NamedTuple):
+    """A file in a list: its path, size in bytes, and when it was written, ns since the epoch by its disk or store."""
+
+    path: PurePath
+    size: int
+    at: int
+
+
+def listed(folder: PurePath) -> list[Listed]:
+    """Lists the files in a folder and in its folders, in any order."""
+    if isinstance(folder, ObjectPath):
+        found = objects.entries(folder)
+        return [Listed(path, int(entry["size"]), _instant(entry["last_modified"])) for path, entry in found]
+    files = []
+    for path in Path(folder).rglob("*"):
+        with suppress(FileNotFoundError):  # removed meanwhile
+            status = path.lstat()
+            if not stat.S_ISDIR(status.st_mode):
+                files.append(Listed(path, status.st_size, status.st_mtime_ns))
+    return files
+
+
+def _instant(moment: datetime) -> int:
+    return int(moment.timestamp()) * 10**9 + moment.microsecond * 1000
+
+
+def clock(folder: PurePath) -> int:
+    """Returns the time of the disk or store of a folder, ns since the epoch: that of a file that is written for it.
+
+    Raises:
+        OSError: if it cannot be written.
+    """
+    probe = folder / f"clock-{uuid.uuid4().hex[:12]}"
+    write(probe, b"")
+    try:
+        if isinstance(probe, ObjectPath):
+            stored = objects.head(probe)
+            if stored is None:
+                raise FileNotFoundError(2, "what was written is not there")
+            return _instant(stored["last_modified"])
+        return Path(probe).stat().st_mtime_ns
+    finally:
+        remove(probe)
+
+
+def read_all(files: Sequence[PurePath]) -> list[bytes]:
+    """Reads small files; those of a store at the same time."""
+    if len(files) < AT_ONCE or not isinstance(files[0], ObjectPath):
+        return [read(file) for file in files]
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        return list(pool.map(read, files))
 
 
 def matching(folder: PurePath, pattern: str) -> list[PurePath]:

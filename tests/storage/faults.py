@@ -21,7 +21,8 @@ import pyarrow as pa
 from deltalake import write_deltalake
 
 from lowwater.lake import mirrors
-from lowwater.lake.tables import append_rows, compact, create, read_rows, replace_rows
+from lowwater.lake.joins import compact
+from lowwater.lake.tables import append_rows, create, read_rows, replace_rows
 from lowwater.storage import leases, objects, paths
 from lowwater.storage.file_cache import file_cache
 from lowwater.storage.object_paths import ObjectPath

@@ -28,7 +28,7 @@ from lowwater.lake.results.publish import publish
 from lowwater.lake.results.streams import fingerprint, stream_files
 from lowwater.lake.tables import append_rows, claim, create, open_table, read_rows
 from lowwater.replay.interval import _Run
-from lowwater.storage import leases, paths
+from lowwater.storage import leases, objects, paths
 from lowwater.storage.object_paths import ObjectPath
 from tests.lake.support import BASE, FIELDS, put_stream, stream
 from tests.replay.support import ROOT, lowwater
@@ -212,12 +212,12 @@ def test_a_policy_against_published_tables_leaves_nothing_half_visible(root: Obj
 def test_the_table_of_another_program_is_left_alone(root: ObjectPath, name: str) -> None:
     path = root / name
     foreign = pa.table({"n": [1, 2, 3]})
-    write_deltalake(str(path), foreign, storage_options=paths.storage_options(path))
+    write_deltalake(str(path), foreign, storage_options=objects.options(path))
     with pytest.raises(LakeError, match="another program made this table") as refused:
         lake = open_lake(root) if name == "packets" else Lake(root)
         publish(lake, "set", "q", FIELDS, BASE, BASE + HOUR, "digest", put(lake, 1))
     assert "prefix" in refused.value.hint
-    table = DeltaTable(str(path), storage_options=paths.storage_options(path))
+    table = DeltaTable(str(path), storage_options=objects.options(path))
     assert table.version() == 0 and table.to_pyarrow_table().equals(foreign)
 
 

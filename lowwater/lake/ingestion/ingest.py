@@ -24,12 +24,13 @@ from lowwater.lake.ingestion.packing import pack
 from lowwater.lake.ingestion.record_options import record_options
 from lowwater.lake.ingestion.replacement import Coverage, LedgerFiles
 from lowwater.lake.ingestion.tasks import Runner, on_threads
+from lowwater.lake.joins import compact
 from lowwater.lake.layout import Lake, make_records_table
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.ledgers.shared import shared_notes
 from lowwater.lake.locks import handed_over, hold
 from lowwater.lake.mirrors import pack_logs
-from lowwater.lake.tables import compact
+from lowwater.lake.tables import fence_off
 from lowwater.link_names import FORM, family_of, is_link_name
 from lowwater.storage.captures import capture_path
 
@@ -102,6 +103,7 @@ def ingest(
     name = f"ingest of {family}"
     with hold(lake, name, WAIT) as fence, handed_over(lake, name) as shared:
         lake = replace(lake, fence=fence)
+        fence_off([lake.packets, lake.records(link), lake.captures, lake.malformed], fence)
         ledger = LedgerFiles(lake, link, family)
         if records is not None:
             make_records_table(lake.records(link), records.layout.schema)

@@ -169,9 +169,7 @@ def _versions(lake: Lake, queries: Sequence[str]) -> dict[str, int]:
 def _write(lake: Lake, pins: Pins, fence: Fence | None) -> None:
     file = pins_file(lake, pins.query_set)
     try:
-        if fence is not None:
-            fence.require()
-        paths.write(file, pins.text().encode())
+        paths.write(file, pins.text().encode(), fence=fence)
     except LostError:
         raise BusyError(f"{pins.query_set}: another process has taken the publication over", "run it again") from None
     except OSError as error:

@@ -135,7 +135,7 @@ class Keeper:
             if self.consumer is not None:
                 entry = {"name": self.name, "stream": self.stream, "position": json_value(position)}
                 entry |= {"version": version, "until": end, "seen": time.time_ns()}
-                paths.write(self.consumer, json.dumps(entry).encode())
+                paths.write(self.consumer, json.dumps(entry).encode(), fence=self._fence)
         except LostError:
             raise BusyError(f"subscriber {self.name}: another process has taken its position over", ONE) from None
         except OSError as error:

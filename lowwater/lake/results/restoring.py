@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 from lowwater.errors import LakeError
 from lowwater.instants import format_instant
 from lowwater.lake.datasets import pads
+from lowwater.lake.described import describe
 from lowwater.lake.layout import Lake
 from lowwater.lake.results.exploring import result_table
 from lowwater.lake.results.instants import completed
 from lowwater.lake.results.publish import copy_file, is_inside, meeting_files, parts_of
 from lowwater.lake.results.published_log import NOTE, last_note, ledger_ranges, next_publication
-from lowwater.lake.results.streams import describe
 from lowwater.lake.tables import DataFile, lake_errors, live_files, swap_files
 from lowwater.plan.operators import Field
 
