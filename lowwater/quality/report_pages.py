@@ -61,7 +61,7 @@ def write_pages(lake: Lake, pages: Mapping[str, Validation], scratch: Path) -> N
     from lowwater_expectations import assets, render, render_suites
 
     for address, validation in pages.items():
-        _write(lake.reports / address, render(validation).encode(), scratch, lake.fence)
+        _write(lake.reports / address, render(validation).encode(), scratch, lake.fence, True)
     shared = {f"assets/{name}": data for name, data in assets().items()}
     shared |= {f"suites/{name}": text.encode() for name, text in render_suites().items()}
     note = lake.reports / "assets" / "version.txt"
@@ -125,11 +125,11 @@ def _states(lake: Lake) -> dict[tuple[str, int, int], str]:
     return {(row.query_set, row.interval_start, row.interval_end): row.state for row in rows}
 
 
-def _write(path: PurePath, data: bytes, scratch: Path, fence: Fence | None = None) -> None:
+def _write(path: PurePath, data: bytes, scratch: Path, fence: Fence | None = None, new: bool = False) -> None:
     with lake_errors(f"{path}: the data-quality report cannot be written"):
         try:
             # Under a lease it is compared where it is written.
             if fence is not None or not paths.has_file(path) or paths.read(path) != data:
-                paths.write(path, data, scratch, fence)
+                paths.write(path, data, scratch, fence, new)
         except LostError as error:
             raise lost(path, str(error)) from None

@@ -265,7 +265,9 @@ def read(path: PurePath, most: int = -1) -> bytes:
         return file.read(most)
 
 
-def write(path: PurePath, data: bytes, scratch: Path | None = None, fence: Fence | None = None) -> None:
+def write(
+    path: PurePath, data: bytes, scratch: Path | None = None, fence: Fence | None = None, new: bool = False
+) -> None:
     """Writes a small file, in the place of another. Readers see the old or the new one.
 
     Args:
@@ -273,6 +275,7 @@ def write(path: PurePath, data: bytes, scratch: Path | None = None, fence: Fence
         data: its content.
         scratch: temporary folder on the disk of a local lake; None for the folder of the file.
         fence: lease of the writer, who replaces nothing that a later holder wrote; None without one.
+        new: whether there is most likely no file of this name.
 
     Raises:
         LostError: if the lease is lost.
@@ -282,7 +285,7 @@ def write(path: PurePath, data: bytes, scratch: Path | None = None, fence: Fence
         if fence is None:
             objects.write(path, data)
         else:
-            _write_fenced(path, data, fence)
+            _write_fenced(path, data, fence, new)
         snapshots.look_again(path)
         return
     require_inside(path)
@@ -294,8 +297,13 @@ def write(path: PurePath, data: bytes, scratch: Path | None = None, fence: Fence
     os.replace(waiting, path)
 
 
-def _write_fenced(path: ObjectPath, data: bytes, fence: Fence) -> None:
+def _write_fenced(path: ObjectPath, data: bytes, fence: Fence, new: bool) -> None:
     """Replaces the version that was there while the lease was held: a later holder has written another one."""
+    if new:
+        fence.require()
+        with suppress(objects.ChangedError):
+            objects.swap(path, data, None)
+            return
     for _ in range(FENCED):
         try:
             before, version = objects.read(path)

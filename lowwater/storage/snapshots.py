@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import PurePath
 from typing import Any, TypeVar
 
-LOOK = 10.0
+LOOK = 30.0
 """Seconds for which what was seen stands."""
 
 T = TypeVar("T")
