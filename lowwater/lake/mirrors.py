@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from lowwater.documents import json_value
+from lowwater.lake.logs import LARGEST_COMMITS, LARGEST_HINT
 from lowwater.storage import objects
 from lowwater.storage.containment import require_names
 from lowwater.storage.file_cache import FileCache, file_cache
@@ -181,7 +182,7 @@ class Mirror:
     def _bring(self, version: int) -> bool:
         """Brings a commit; whether it exists."""
         try:
-            data, tag = objects.read(self._entry(version))
+            data, tag = objects.read(self._entry(version), LARGEST_COMMITS + 1)
         except FileNotFoundError:
             return False
         self._write(f"{version:020d}.json", data)
@@ -205,7 +206,7 @@ class Mirror:
 
     def _read(self, name: str) -> bytes | None:
         try:
-            return objects.read(self._path / "_delta_log" / name)[0]
+            return objects.read(self._path / "_delta_log" / name, LARGEST_HINT + 1)[0]
         except FileNotFoundError:
             return None
 
@@ -218,7 +219,7 @@ class Mirror:
     def _entries(self, behind: str) -> list[tuple[int, str]]:
         """Lists version and name of entries of the log whose names come behind one."""
         folder = self._path / "_delta_log"
-        names = (path.name for path, _ in objects.entries(folder, folder / behind if behind else None))
+        names = (path.name for path, _ in objects.entries(folder, behind))
         return [(int(found[1]), name) for name in names if (found := _ENTRY.fullmatch(name))]
 
     @property

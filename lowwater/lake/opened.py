@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from lowwater.errors import LakeError
 from lowwater.lake import mirrors
+from lowwater.lake.logs import require_modest_commits, require_modest_log, require_plain_table
 from lowwater.lake.mirrors import Mirror, mirror_of
 from lowwater.storage import paths
 from lowwater.storage.containment import require_plain_folder
@@ -79,29 +82,56 @@ _OPEN = _Open()
 _VALUES = ValuesByState(CACHED)
 
 
+def _open(path: PurePath, version: int | None = None, mirror: Mirror | None = None) -> DeltaTable:
+    """Opens a table, the one place where Delta reads a log from its beginning; that of a store from its mirror.
+
+    Raises:
+        LakeError: the log, or the table, is none of a lake.
+    """
+    from deltalake import DeltaTable
+
+    place = path if mirror is None else mirror.folder
+    require_plain_folder(path)
+    require_plain_folder(path / "_delta_log")
+    with _named(place, path):
+        require_modest_log(place, version)
+    table = DeltaTable(str(place), version=version)
+    require_plain_table(path, table)
+    return table
+
+
+@contextmanager
+def _named(place: PurePath, path: PurePath) -> Iterator[None]:
+    """Lets errors about the mirror of a log name the table in its store."""
+    try:
+        yield
+    except LakeError as error:
+        if place == path:
+            raise
+        raise LakeError(error.message.replace(str(place), str(path)), error.hint) from None
+
+
 def newest(path: PurePath) -> DeltaTable | None:
     """Returns a table at its newest version; None without one. The next call in this thread may update the object.
 
     Of a table in an object store it is the version that was seen lately (`mirrors.LOOK`).
     """
-    from deltalake import DeltaTable
     from deltalake.exceptions import TableNotFoundError
 
     if isinstance(path, ObjectPath):
         return _mirrored(mirror_of(path), path)
     opened = _OPEN.tables.pop(path, None)
-    if opened is None:
-        require_plain_folder(path)
-        require_plain_folder(path / "_delta_log")
     if opened is None or paths.state(_entry(path, opened.table.version())) != opened.state:
         try:
-            table = DeltaTable(str(path))
+            table = _open(path)
         except TableNotFoundError:
             return None
         keep(path, table)
         return table
     if paths.exists(_entry(path, opened.table.version() + 1)):
+        require_modest_commits(path, opened.table.version())
         opened.table.update_incremental()
+        require_plain_table(path, opened.table)
         keep(path, opened.table)
     else:
         _put(path, opened)
@@ -109,16 +139,17 @@ def newest(path: PurePath) -> DeltaTable | None:
 
 
 def _mirrored(mirror: Mirror, path: PurePath) -> DeltaTable | None:
-    from deltalake import DeltaTable
-
     with mirror.lock:
         if not mirror.look():
             return None
         opened = _OPEN.tables.pop(path, None)
         if opened is None or opened.state != mirror.life:
-            opened = _Opened(DeltaTable(str(mirror.folder)), mirror.life)
+            opened = _Opened(_open(path, None, mirror), mirror.life)
         elif opened.table.version() < mirror.version:
+            with _named(mirror.folder, path):
+                require_modest_commits(mirror.folder, opened.table.version())
             opened.table.update_incremental()
+            require_plain_table(path, opened.table)
         _put(path, opened)
         return opened.table
 
@@ -143,13 +174,11 @@ def existing(path: PurePath) -> DeltaTable:
 
 def at_version(path: PurePath, version: int) -> DeltaTable:
     """Opens a table at a version. What it has of 9,000 files takes 20 MB, so it is not kept."""
-    from deltalake import DeltaTable
-
     if isinstance(path, ObjectPath):
         mirror = mirror_of(path)
         mirror.reach(version)
-        return DeltaTable(str(mirror.folder), version=version)
-    return DeltaTable(str(path), version=version)
+        return _open(path, version, mirror)
+    return _open(path, version)
 
 
 def make_table(path: PurePath, **arguments: Any) -> DeltaTable | None:

@@ -83,6 +83,7 @@ def test_a_store_that_never_answered_is_given_up_sooner(monkeypatch: pytest.Monk
     for name, value in {"ENDPOINT_URL": "http://127.0.0.1:9", "ACCESS_KEY_ID": "a", "SECRET_ACCESS_KEY": "b"}.items():
         monkeypatch.setenv(f"AWS_{name}", value)
     monkeypatch.setattr(objects, "FIRST_PATIENCE", 0.3)
+    monkeypatch.setattr(objects, "require_endpoint", lambda *_: None)  # it listened then
     with pytest.raises(StoreError, match="does not answer; tried for"):
         objects.read(ObjectPath("s3:", "nobody", "object"))
 
