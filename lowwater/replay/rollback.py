@@ -32,7 +32,7 @@ from lowwater.lake.results.publish import mark
 from lowwater.lake.results.published_log import Act
 from lowwater.lake.results.restoring import restore
 from lowwater.lake.results.table_state import damage_of
-from lowwater.lake.tables import OWNER, check_owner
+from lowwater.lake.tables import OWNER, check_owner, fence_off
 from lowwater.plan.properties.state import hands_over
 from lowwater.plan.properties.unique_keys import unique_key
 from lowwater.plan.queryset import QueryPlan
@@ -173,6 +173,7 @@ class RollbackTarget:
         query_set, name = self.job.query_set, self.query.name
         with run_attempt(self.job.lake, query_set, self.start, self.end) as (_, fence):
             lake = replace(self.job.lake, fence=fence)
+            fence_off([lake.table(name), lake.replays], fence)
             check_owner(lake.table(name), query_set)
             last = last_published(lake, query_set, name, self.start, self.end)
             if last is None:

@@ -531,6 +531,22 @@ def _obstacle(name: str, path: str, hint: str, act: Callable[[Lake], object], fo
     return Case(name, _blocked(path, act, folder), hint, _freed(path, act))
 
 
+def _doubled(desk: Desk) -> Said:
+    """A person's own OPTIMIZE, twice from one version of a ledger."""
+    lake = open_lake(desk.lake)
+    rows = [ReplayRow("q", "q", START, START + HOUR, "low", "done", START + at) for at in range(2)]
+    for row in rows:
+        record_replays(lake, [row])
+    for table in [DeltaTable(lake.replays), DeltaTable(lake.replays)]:
+        table.optimize.compact()
+    return desk.run("maintain", "--lake", desk.lake)
+
+
+def _mended(desk: Desk) -> Said:
+    assert desk.run("maintain", "--lake", desk.lake, "--mend").code == 0
+    return desk.run("maintain", "--lake", desk.lake)
+
+
 def _hinted(desk: Desk, text: str) -> Said:
     """Lists the streams of a lake whose log of runs names a checkpoint so."""
     lake = open_lake(desk.lake)
@@ -812,6 +828,7 @@ CASES = [
         "name a folder with the captures alone",
         lambda desk: _init(desk, "captures"),
     ),
+    Case("rows twice", _doubled, "run `lowwater maintain --mend`", _mended),
     Case(
         "a field of a pattern",
         lambda desk: _field(desk, "%Y%Q"),
@@ -846,7 +863,12 @@ LEFT: dict[Site, str] = {
     ("lowwater/storage/objects.py", "read_range"): "a capture in a store is replaced while it is read: tests/storage",
     ("lowwater/lake/copies.py", "_batches"): "a run is refused before, unless the settings change while it is at work",
     ("lowwater/lake/tables.py", "_of_store"): "needs an object store: tests/storage meets it",
-    ("lowwater/lake/tables.py", "_lost"): "needs an object store: tests/storage meets it",
+    ("lowwater/lake/tables.py", "lost"): "needs an object store: tests/storage meets it",
+    ("lowwater/lake/maintain.py", "store_clock"): "who cannot write there could not take the lock before",
+    ("lowwater/storage/paths.py", "_write_fenced"): "needs an object store, and others who write all the time",
+    ("lowwater/lake/commits.py", "_change"): "Delta reads the log before, and refuses it",
+    ("lowwater/lake/mending.py", "mend"): "tests/lake/test_mending.py has it; a table that is gone is made again",
+    ("lowwater/lake/mending.py", "_again"): "needs files that another program removed from beside a table",
     ("lowwater/storage/file_locks.py", "claim_range"): "no message: lake.locks words it",
     (
         "lowwater/lake/results/curves.py",
@@ -855,5 +877,11 @@ LEFT: dict[Site, str] = {
     ("lowwater/storage/leases.py", "hold"): "no message: lake.locks words it",
     ("lowwater/storage/leases.py", "_read"): "needs an object store: tests/test_documents.py has what is no claim",
     ("lowwater/storage/failures.py", "store_error"): "needs an object store: tests/storage meets it",
+    ("lowwater/storage/objects.py", "tried"): "needs an object store: tests/storage meets it",
+    ("lowwater/config.py", "load_config"): "settings in an object store: tests/storage meets it",
+    ("lowwater/descriptors.py", "require_descriptors"): "needs a limit of this process: tests/storage/test_faults.py",
+    ("lowwater/descriptors.py", "require_selectable"): "needs a thousand open files: tests/storage/test_faults.py",
+    ("lowwater/replay/sessions.py", "Sessions.spark"): "a session that does not start within 15 min",
+    ("lowwater/high/source/player.py", "require_listening"): "a thread of Spark's Python side that has died",
 }
 """Where hints are made that no test can follow, each with the reason."""

@@ -7,12 +7,12 @@ from deltalake import DeltaTable
 
 from lowwater.config import Retention
 from lowwater.instants import HOUR
-from lowwater.lake import opened
 from lowwater.lake.layout import open_lake
 from lowwater.lake.maintain import maintain
 from lowwater.lake.results.pins import pinned
 from lowwater.storage import objects, paths
 from lowwater.storage.object_paths import ObjectPath
+from lowwater.storage.snapshots import look_again
 from tests.lake.support import BASE
 from tests.lake.test_table_state import QUERIES, damaged, put
 
@@ -25,7 +25,7 @@ def test_damage_in_a_store_is_found_and_mended(root: ObjectPath) -> None:
     assert damaged(lake) == {}
     path = lake.table("q")
     DeltaTable(str(path), storage_options=objects.options(path)).delete(f'"_last" = {BASE}')
-    opened.forget(path)
+    look_again()
     found = damaged(lake)
     assert list(found) == [0] and "DELETE by delta-rs" in found[0]
     put(lake, 0, 0)

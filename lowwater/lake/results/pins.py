@@ -148,7 +148,7 @@ def publishing(lake: Lake, query_set: str, queries: Sequence[str]) -> Iterator[A
         BusyError: another publication of the set takes too long.
         LakeError: a table cannot be read, or the pins cannot be written.
     """
-    with hold(lake, f"publication of {query_set}", WAIT) as fence:
+    with hold(lake, f"publication of {query_set}", WAIT, [lake.table(query) for query in queries]) as fence:
         yield Act.begin(len(queries))
         _write(lake, query_set, queries, fence)
 
@@ -171,9 +171,7 @@ def _write(lake: Lake, query_set: str, queries: Iterable[str], fence: Fence | No
     if pins is None or pins == _stored(lake, query_set):
         return pins
     try:
-        if fence is not None:
-            fence.require()
-        paths.write(file, pins.text().encode())
+        paths.write(file, pins.text().encode(), fence=fence)
     except LostError:
         raise BusyError(f"{query_set}: another process has taken the publication over", "run it again") from None
     except OSError as error:

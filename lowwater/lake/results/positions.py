@@ -139,7 +139,7 @@ class Keeper:
             if self.consumer is not None:
                 entry = {"name": self.name, "stream": self.stream, "position": json_value(position)}
                 entry |= {"version": version, "until": end, "seen": time.time_ns()}
-                paths.write(self.consumer, json.dumps(entry).encode())
+                paths.write(self.consumer, json.dumps(entry).encode(), fence=self._fence)
         except LostError:
             raise BusyError(f"subscriber {self.name}: another process has taken its position over", ONE) from None
         except OSError as error:
@@ -180,7 +180,9 @@ def hold_keeper(lake: Lake, stream: str, position: str | Path | None, name: str,
     keeper = Keeper(stream, place, known, consumer, name)
     try:
         if name:
-            keeper._fence = keeper._held.enter_context(hold(lake, f"subscriber {name} of {stream}"))
+            keeper._fence = keeper._held.enter_context(
+                hold(lake, f"subscriber {name} of {stream}", sees=[lake.table(stream)])
+            )
         if position is not None:
             keeper._held.enter_context(hold_lock(Path(f"{Path(position).absolute()}.lock")))
     except HeldError as error:

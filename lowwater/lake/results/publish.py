@@ -21,6 +21,7 @@ from lowwater.errors import LakeError, LawError
 from lowwater.high.sink.hours import HourFiles
 from lowwater.instants import HOUR, format_instant
 from lowwater.lake.datasets import pads
+from lowwater.lake.described import describe, plain_type
 from lowwater.lake.layout import Lake, table_schema
 from lowwater.lake.ledgers.runs import last_published
 from lowwater.lake.results.instants import TAKEN_OVER
@@ -33,7 +34,7 @@ from lowwater.lake.results.published_log import (
     ledger_ranges,
     next_publication,
 )
-from lowwater.lake.results.streams import describe, fingerprint, plain_type, stream_files
+from lowwater.lake.results.streams import fingerprint, stream_files
 from lowwater.lake.results.table_state import damage_of, state_at, table_state
 from lowwater.lake.tables import DataFile, create, hours, lake_errors, live_files, swap_files, with_columns
 from lowwater.plan.operators import Field

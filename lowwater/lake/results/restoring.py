@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from lowwater.errors import LakeError
 from lowwater.instants import format_instant
 from lowwater.lake.datasets import pads
+from lowwater.lake.described import describe
 from lowwater.lake.layout import Lake
 from lowwater.lake.results.exploring import result_table
 from lowwater.lake.results.instants import completed
@@ -27,7 +28,6 @@ from lowwater.lake.results.publish import (
     there,
 )
 from lowwater.lake.results.published_log import Act, last_note
-from lowwater.lake.results.streams import describe
 from lowwater.lake.tables import DataFile, lake_errors, swap_files
 from lowwater.plan.operators import Field
 

@@ -18,11 +18,11 @@ from lowwater.catalog.streams import LAST
 from lowwater.errors import BehindError, LakeError
 from lowwater.instants import HOUR, parse_instant
 from lowwater.lake.datasets import pads
+from lowwater.lake.described import plain_type
 from lowwater.lake.layout import Lake, lake_to_read
 from lowwater.lake.opened import at_version
 from lowwater.lake.results.positions import BEGIN, Keeper, Position, hold_keeper
 from lowwater.lake.results.published_log import LogEntry, commit_digest, last_note, read_entry
-from lowwater.lake.results.streams import plain_type
 from lowwater.lake.results.table_state import table_state
 from lowwater.lake.results.visible import of_query
 from lowwater.lake.tables import lake_errors, live_files, open_table
