@@ -74,7 +74,11 @@ def pinned(lake: Lake, query_set: str, queries: Iterable[str] = ()) -> Pins | No
     Raises:
         LakeError: a table cannot be read.
     """
-    stored = _stored(lake, query_set)
+    return _derived(lake, query_set, queries, _stored(lake, query_set))
+
+
+def _derived(lake: Lake, query_set: str, queries: Iterable[str], stored: Pins | None) -> Pins | None:
+    """Returns the pins as the logs have them, given what the file has."""
     names = [*queries] or [*(stored.tables if stored else ()), *tables_by_owner(lake).get(query_set, ())]
     found = {name: table_state(lake.table(name)) for name in dict.fromkeys(names)}
     states = {name: state for name, state in found.items() if state is not None}
@@ -159,16 +163,18 @@ def pin(lake: Lake, query_set: str, queries: Iterable[str] = ()) -> Pins | None:
     Raises:
         LakeError: a table cannot be read, or the pins cannot be written.
     """
-    pins = pinned(lake, query_set, queries)
-    if pins is not None and pins != _stored(lake, query_set):
+    stored = _stored(lake, query_set)
+    pins = _derived(lake, query_set, queries, stored)
+    if pins is not None and pins != stored:
         with suppress(BusyError), hold(lake, f"publication of {query_set}") as fence:
             return _write(lake, query_set, queries, fence)
     return pins
 
 
 def _write(lake: Lake, query_set: str, queries: Iterable[str], fence: Fence | None) -> Pins | None:
-    file, pins = pins_file(lake, query_set), pinned(lake, query_set, queries)
-    if pins is None or pins == _stored(lake, query_set):
+    file, stored = pins_file(lake, query_set), _stored(lake, query_set)
+    pins = _derived(lake, query_set, queries, stored)
+    if pins is None or pins == stored:
         return pins
     try:
         paths.write(file, pins.text().encode(), fence=fence)
