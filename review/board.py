@@ -23,6 +23,7 @@ from lowwater.lake.layout import QUALITY, REPLAYS, Lake, open_lake
 from lowwater.lake.ledgers.captures import Captures, ingested_links, read_captures
 from lowwater.lake.ledgers.interval_states import (
     BLOCKED,
+    DAMAGED,
     HALF,
     MISSING,
     RUNNING,
@@ -33,12 +34,14 @@ from lowwater.lake.ledgers.interval_states import (
 )
 from lowwater.lake.ledgers.runs import FAILED, ReplayRow, replay_rows
 from lowwater.lake.locks import at_work
-from lowwater.lake.tables import column_values, open_table, read_rows
+from lowwater.lake.opened import identity
+from lowwater.lake.results.table_state import table_version
+from lowwater.lake.tables import column_values, read_rows
 from lowwater.quality.verdicts import IntervalAudit, Key, interval_audits
 from lowwater.replay.interval import expected
 from lowwater.replay.job import Job
 from lowwater.replay.schedule.link_queries import jobs
-from lowwater.storage.paths import lake_path, state
+from lowwater.storage.paths import folders, lake_path, state
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -74,7 +77,7 @@ class Interval:
 
 
 GRAVITY = (
-    *(RUNNING, FAILED, BLOCKED, HALF, MISSING, HELD),
+    *(RUNNING, FAILED, BLOCKED, DAMAGED, HALF, MISSING, HELD),
     *(STALE, "rolled back", "incomplete", "provisional", WARNED, "done"),
 )
 """All states, gravest first."""
@@ -282,10 +285,12 @@ class Board:
             return self._cached[1]
 
     def _versions(self, lake: Lake) -> object:
-        tables = [open_table(path) for path in (lake.captures, lake.files, lake.replays, lake.quality, lake.lateness)]
+        ledgers = (lake.captures, lake.files, lake.replays, lake.quality, lake.lateness)
+        tables: list[object] = [identity(path) for path in ledgers]
+        tables += [table_version(path) for path in folders(lake.root / "tables")]
         files = sorted(self.queries.rglob("*"))
         times = [(str(path), path.stat().st_mtime_ns) for path in files if path.is_file()]
-        return [None if table is None else table.version() for table in tables], state(self.root / FILE_NAME), times
+        return tables, state(self.root / FILE_NAME), times
 
     def _read(self) -> Snapshot:
         lake = open_lake(self.root, make=False)

@@ -22,6 +22,7 @@ from lowwater.lake.ledgers.interval_states import RUNNING
 from lowwater.lake.ledgers.outside import outside_lines
 from lowwater.lake.ledgers.seen import unread_lines
 from lowwater.lake.ledgers.timetable import range_words
+from lowwater.lake.results.pins import pin
 from lowwater.replay.job import Job
 from lowwater.replay.schedule.backfill import WAITING, BackfillListener, IntervalResult, Order, backfill
 from lowwater.replay.schedule.due import Due, DueSelection, due, open_jobs, outdated_audits
@@ -230,13 +231,21 @@ def run_backfill(selection: IntervalSelection, workers: int, order: str) -> bool
     """
     jobs, work, sound = _due(selection)
     if not work:
+        _pin(jobs)
         say("nothing is due")
         return sound
     say(_total(work, _counted(jobs)), err=True)
     with _watched(work, workers) as watch:
         results = backfill(jobs, work, workers, Order(order), watch)
+    _pin(jobs)
     _summary(results, _counted(jobs))
     return sound and all(result.published or result.state == RUNNING for result in results)
+
+
+def _pin(jobs: Sequence[Job]) -> None:
+    """Writes the pins of query sets, which a process that died may have left behind."""
+    for job in jobs:
+        pin(job.lake, job.query_set, [query.name for query in job.plan.queries])
 
 
 def _summary(results: Sequence[IntervalResult], counted: str) -> None:

@@ -198,6 +198,11 @@ class Batch:
         self._settle(result.file, work)
 
     @property
+    def leaves_files(self) -> bool:
+        """Whether files may have been written, or replaced, that the ledger does not name."""
+        return bool(self.errors) or any(result.state != "added" for result in self.results.values())
+
+    @property
     def settled(self) -> int:
         """Number of files that are in the lake, wait for their commit, or were refused."""
         return len(self.results) + len(self._portion.results) + len(self.errors)

@@ -137,9 +137,9 @@ def look(lake: Lake, config: Config, clock: Callable[[], int] = time.time_ns) ->
         if settings.captures is not None:
             for path in files_of(settings, 0, END_OF_TIME):
                 claimed.setdefault(str(path), []).append(link)
-    with changing(lake):
+    with changing(lake) as held:
         looked = _Look(lake, config, found, claimed, clock())
-        return put_seen(lake, looked.rows())
+        return put_seen(held, looked.rows())
 
 
 def record(
@@ -164,7 +164,7 @@ def record(
     if not errors and not news:
         return
     reading = _Reading(config)
-    with changing(lake):
+    with changing(lake) as held:
         before = read_seen(lake)
         rows = []
         for path, error in errors.items():
@@ -185,7 +185,7 @@ def record(
                 continue
             state = GROWING if result.capture.growing else READ
             rows.append(SeenFile(key, state, "", False, (named,), size, written, capture=result.capture.capture))
-        put_seen(lake, rows)
+        put_seen(held, rows)
 
 
 def _is_news(lake: Lake, told: SeenFile | None, result: IngestResult) -> bool:

@@ -18,11 +18,12 @@ import pyarrow.compute as pc
 
 from lowwater.config import Config
 from lowwater.instants import format_instant
+from lowwater.lake.joins import compact
 from lowwater.lake.layout import FILES, Lake
 from lowwater.lake.ledgers.places import location
 from lowwater.lake.locks import hold
 from lowwater.lake.opened import cached_value
-from lowwater.lake.tables import append_rows, column_values, compact, create, lake_errors, read_rows, replace_rows
+from lowwater.lake.tables import append_rows, column_values, create, fence_off, lake_errors, read_rows, replace_rows
 
 READ = "read"
 REFUSED = "refused"
@@ -133,10 +134,11 @@ def _newest(lake: Lake, told: bool = False) -> dict[str, SeenFile]:
 
 
 @contextmanager
-def changing(lake: Lake) -> Iterator[None]:
-    """Holds the ledger for a change of what was read from it."""
-    with hold(lake, "ledger of files", 600.0):
-        yield
+def changing(lake: Lake) -> Iterator[Lake]:
+    """Holds the ledger for a change of what was read from it; yields the lake with the fence of that."""
+    with hold(lake, "ledger of files", 600.0, [lake.files]) as fence:
+        fence_off([lake.files], fence)
+        yield replace(lake, fence=fence)
 
 
 def put_seen(lake: Lake, rows: Iterable[SeenFile]) -> int:
@@ -152,9 +154,9 @@ def put_seen(lake: Lake, rows: Iterable[SeenFile]) -> int:
     alive = {path: row for path, row in after.items() if row.state != GONE or row.unread}
     stored = _stored(lake) + len(changed)
     if stored > len(alive) + max(len(alive), _DEAD):
-        replace_rows(lake.files, _table(alive.values()), None)
+        replace_rows(lake.files, _table(alive.values()), None, lake.fence)
     else:
-        append_rows(lake.files, _table(after[row.path] for row in changed))
+        append_rows(lake.files, _table(after[row.path] for row in changed), lake.fence)
         compact(lake.files)
     return len(changed)
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from lowwater.errors import BusyError, LowwaterError
 from lowwater.lake.ledgers.interval_states import RUNNING
 from lowwater.lake.ledgers.runs import FAILED
-from lowwater.lake.locks import attempt
+from lowwater.lake.locks import scratch
 from lowwater.quality.report_pages import write_index
 from lowwater.replay.interval import job_sessions, run_interval
 from lowwater.replay.job import Job
@@ -116,7 +116,7 @@ def backfill(
     try:
         return _Backfill(by_name, sessions, watch or BackfillListener()).all(_ordered(by_name, work, order), workers)
     finally:
-        with suppress(BusyError), attempt(jobs[0].lake, "index of the reports") as folder:
+        with suppress(BusyError), scratch(jobs[0].lake, "index of the reports") as folder:
             write_index(jobs[0].lake, folder)
 
 

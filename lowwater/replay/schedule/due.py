@@ -15,7 +15,16 @@ from lowwater.config import FILE_NAME, load_config
 from lowwater.documents import stored_object
 from lowwater.errors import ConfigError, LowwaterError
 from lowwater.lake.layout import open_lake
-from lowwater.lake.ledgers.interval_states import HALF, MISSING, NOTHING_MISSING, STALE, StatusRow, gravest, set_status
+from lowwater.lake.ledgers.interval_states import (
+    DAMAGED,
+    HALF,
+    MISSING,
+    NOTHING_MISSING,
+    STALE,
+    StatusRow,
+    gravest,
+    set_status,
+)
 from lowwater.lake.ledgers.runs import (
     AUDIT,
     DONE,
@@ -36,7 +45,7 @@ from lowwater.replay.job import IntervalInputs, Job
 from lowwater.replay.schedule.estimate import NEWEST, Estimate, PacketEstimate, estimate, packet_estimate
 from lowwater.replay.trial_changes import TrialChanges
 
-KINDS = (MISSING, FAILED, STALE)
+KINDS = (MISSING, FAILED, STALE, DAMAGED)
 """Reasons for an interval to be due; a half-published one counts as missing."""
 
 TO_CONFIRM = (PROVISIONAL, INCOMPLETE)
@@ -60,7 +69,7 @@ class Due:
         query_set: name of the query set.
         start: first instant of the interval, ns since the epoch.
         end: end of the interval, ns since the epoch, exclusive.
-        state: missing, failed, stale or half published; provisional or incomplete if it would be done now.
+        state: missing, failed, stale, damaged or half published; provisional or incomplete if it would be done now.
         reasons: reasons, one line each, without duplicates.
         queries: queries that are in a due state.
         packets: number of packets that the run reads; 0 if it only confirms a publication.
