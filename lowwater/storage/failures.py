@@ -52,7 +52,7 @@ _KINDS = (
         "make the bucket, or name another",
     ),
     (
-        r"CredentialsNotLoaded|credential|metadata token|169\.254",
+        r"CredentialsNotLoaded|credential(?!=)|metadata token|169\.254",
         "there are no keys for the object store",
         KEYS,
     ),

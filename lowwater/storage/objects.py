@@ -17,6 +17,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lowwater.storage import progress
 from lowwater.storage.failures import StoreError, store_error
 from lowwater.storage.object_paths import ObjectPath
 
@@ -87,6 +88,7 @@ def store_errors() -> Iterator[None]:
 
     try:
         yield
+        progress.made()
     except (AlreadyExistsError, PreconditionError) as error:
         raise ChangedError from error
     except FileNotFoundError as error:
