@@ -42,7 +42,7 @@ from lowwater.lake.tables import (
 from lowwater.storage import leases, objects, paths, progress
 from lowwater.storage.holders import Holder
 from lowwater.storage.object_paths import ObjectPath
-from tests.simulation.delta import SimTable, Tables, data_file, write_rows
+from tests.simulation.delta import SimTable, Tables, data_file, listed, write_rows
 from tests.simulation.world import (
     Faults,
     Process,
@@ -415,6 +415,8 @@ class Sim:
             (paths, "uuid", uuid),
             (paths, "read_all", lambda files: [paths.read(file) for file in files]),
             (opened, "_OPEN", _Opened(world)),
+            (leases, "PAUSE", 2.0),
+            (tables, "files_of", lambda table: SimpleNamespace(to_pylist=lambda: listed(table.current))),
             (deltalake, "DeltaTable", table),
             (deltalake, "write_deltalake", written),
             (joins, "write_joined", joined),
