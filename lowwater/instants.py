@@ -11,6 +11,8 @@ from fractions import Fraction
 
 SECOND = 1_000_000_000
 HOUR = 3600 * SECOND
+LONGEST = 100 * 366 * 24 * HOUR
+"""The longest duration: instants of this time plus some of them are still 64-bit numbers."""
 _UNITS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": SECOND, "sec": SECOND, "second": SECOND, "m": 60 * SECOND}
 _UNITS |= {"min": 60 * SECOND, "minute": 60 * SECOND, "h": HOUR, "hour": HOUR, "d": 24 * HOUR, "day": 24 * HOUR}
 _UNITS |= {f"{name}s": _UNITS[name] for name in ("sec", "second", "min", "minute", "hour", "day")}
@@ -26,7 +28,7 @@ def parse_duration(value: object) -> int:
         Nanoseconds.
 
     Raises:
-        ValueError: if it is no duration, is negative, or is no whole number of nanoseconds.
+        ValueError: if it is no duration, is negative, is no whole number of nanoseconds, or is longer than LONGEST.
 
     Example:
         >>> parse_duration("500ms"), parse_duration("10 min"), parse_duration(0.5)
@@ -40,6 +42,8 @@ def parse_duration(value: object) -> int:
     nanoseconds = Fraction(match.group(1)) * _UNITS[unit]
     if nanoseconds.denominator != 1:
         raise ValueError(f"{value!r} is finer than a nanosecond")
+    if nanoseconds > LONGEST:
+        raise ValueError(f"{value!r} is longer than 100 years")
     return int(nanoseconds)
 
 

@@ -118,6 +118,10 @@ class CaptureReader:
         """Returns the largest sane timestamp of each interface so far, ns; -1 without one."""
         return tuple(tally.clock for tally in self._stream.judge.tallies)
 
+    def clock(self, number: int) -> int:
+        """Returns the largest sane timestamp of an interface so far, ns; -1 without one."""
+        return self._stream.judge.tallies[number].clock
+
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         for _, batch in self.by_interface():
             yield batch

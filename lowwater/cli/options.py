@@ -136,6 +136,15 @@ def _cluster(text: str) -> tuple[int, int]:
 CLUSTER = _Parsed("cluster", _cluster)
 DURATION = _Parsed("duration", parse_duration)
 INSTANT = _Parsed("instant", parse_instant)
+
+
+def _version(text: str) -> Any:
+    from lowwater.replay.history import VersionChoice
+
+    return VersionChoice.parse(text)
+
+
+VERSION = _Parsed("version", _version)
 PAIR = _Parsed("pair", _pair)
 PARAM = _Parsed("parameter", _param)
 SPAN = _Parsed("span", parse_span)

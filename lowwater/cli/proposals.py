@@ -199,6 +199,7 @@ def settings(
         more = [f"# and {len(left_out) - LEFT_OUT:,} more files"] if len(left_out) > LEFT_OUT else []
         parts.append("\n".join(["", *left_out[:LEFT_OUT], *more, ""]))
     names = [link.named.link for link in proposal.links]
+    parts += [f"\n# {_comment(line)}\n" for line in proposal.doubles]
     if len(names) > 1:
         parts.append(f"\n[sets]\nall = {json.dumps(names)}\n")
     if queries:

@@ -1,18 +1,23 @@
-"""Coverage-guided fuzzing: `python -m tests.capture.fuzz_guided frames|files CORPUS -runs=1000000 [-max_len=400]`.
+"""Coverage-guided fuzzing: `python -m tests.capture.fuzz_guided TARGET CORPUS -runs=1000000 [-max_len=400]`.
 
 Atheris follows the branches of the kernels, which therefore run as plain Python here: slow, but it finds its way into
 every header, and a read beyond a frame, which compiled code would not tell of, is an IndexError. Of `frames` the first
 byte is the link type; `files` are captures, read as streams by small pieces. What it keeps in CORPUS of frames are
-seeds for `fuzz_captures`. Options are libFuzzer's.
+seeds for `fuzz_captures`. The other targets of `TARGETS` are messages, compressed files, tables and logs; each says
+what must hold of them. Options are libFuzzer's.
 """
 
 from __future__ import annotations
 
+import gzip
 import io
+import lzma
 import os
 import sys
+import tempfile
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 os.environ["NUMBA_DISABLE_JIT"] = "1"
 
@@ -40,17 +45,43 @@ loads.with_bits = lambda numbers, at, bits: sum(
 )
 loads.little16, loads.little32 = _load(16, "little"), _load(32, "little")
 
-with atheris.instrument_imports(include=["lowwater.capture"]):
+loads.little64 = _load(64, "little")
+
+with atheris.instrument_imports(include=["lowwater.capture", "lowwater.catalog.watchlists", "dns.name", "dns.wire"]):
+    from lowwater.capture.content import applications, fingerprints, hello, quic, ssh, tls
+    from lowwater.capture.formats import compression, window
     from lowwater.capture.formats.header import RECORD_HEADER
     from lowwater.capture.formats.scan import CAPTURED, OFFSET, STAMP, WIRE
     from lowwater.capture.headers import batches
     from lowwater.capture.headers import packet as decode
     from lowwater.capture.reader import read
     from lowwater.capture.records import batches as decoding
+    from lowwater.capture.tables import addresses, blocks
+    from lowwater.capture.tables.delimited import TextOptions
+    from lowwater.capture.tables.reader import RecordReader, TableOptions
+    from lowwater.capture.tables.sniffing.logs import sniff_log
+    from lowwater.capture.tables.sniffing.tables import sniff
+    from lowwater.catalog.watchlists import read_watchlist
 
-from lowwater.errors import CaptureError  # noqa: E402 - the kernels are to be made after the loads
-from tests.capture import fuzz_inputs  # noqa: E402
+# The kernels are to be made after the loads.
+import dns.exception  # noqa: E402
+import dns.name  # noqa: E402
+import dpkt  # noqa: E402
+import numpy as np  # noqa: E402
+import pyarrow as pa  # noqa: E402
+
+from lowwater.capture.formats.sources import Stream  # noqa: E402
+from lowwater.catalog.logs import READY  # noqa: E402
+from lowwater.catalog.types import Type  # noqa: E402
+from lowwater.errors import CaptureError, ConfigError  # noqa: E402
+from tests import hellomaker  # noqa: E402
+from tests.capture import fuzz_inputs, fuzz_logs  # noqa: E402
 from tests.capture.fuzz_captures import MAX_JUMP, check_sums  # noqa: E402
+from tests.capture.tablemaker import BY_NAME, as_csv, as_json, flows, layout  # noqa: E402
+
+# Numbers of NumPy would overflow where those of the kernel wrap.
+fingerprints._hash = lambda words, begin, end: hash(words[begin:end].tobytes())
+_ipv4, addresses._ipv4 = addresses._ipv4, lambda data, ends, low: _ipv4(bytes(data), ends, low)
 
 LINKS = fuzz_inputs.LINK_TYPES
 PIECE = 100
@@ -82,21 +113,224 @@ def one_frame(data: bytes) -> None:
     decode.decode(buffer, records, 1, [0], -1, LINKS[data[0] % len(LINKS)], decode.Columns({}, {}, decode.EVERY), [0])
 
 
+def one_dns(data: bytes) -> None:
+    """Reads a message of DNS as dnspython and dpkt read it."""
+    tcp, payload = bool(data[:1] and data[0] & 1), data[1:]
+    fields = applications.dns_fields(payload, tcp)
+    message = payload[2 : 2 + int.from_bytes(payload[:2], "big")] if tcp else payload
+    if len(message) < 12:
+        assert fields == {}
+        return
+    header = dpkt.dns.DNS(message[:4] + bytes(8))
+    assert (fields["dns_id"], fields["dns_response"]) == (header.id, header.qr)
+    try:
+        name = dns.name.from_wire(message, 12)[0].to_text(omit_final_dot=True)
+    except dns.exception.DNSException:
+        name = None
+    assert fields.get("dns_query") == (name if message[4:6] != b"\0\0" else None)
+
+
+def one_http(data: bytes) -> None:
+    """Reads a request or a response, and the request as dpkt reads it."""
+    fields = applications.http_fields(data)
+    for name, value in fields.items():
+        assert isinstance(value, int) or len(value) <= hello.LONGEST_TEXT, name
+    head, end, _ = data.partition(b"\r\n\r\n")
+    try:
+        known = dpkt.http.Request(head + end)
+    except Exception:  # noqa: BLE001 - dpkt raises many kinds of error
+        return
+    first = head.split(b"\n")[0]  # spaces in a URI are for dpkt the end of it
+    if end and fields and first.count(b" ") == 2 and all(32 <= byte < 127 or byte in b"\r\n" for byte in head):
+        assert (fields["http_method"], fields["http_uri"]) == (known.method, known.uri)
+
+
+def one_hello(data: bytes) -> None:
+    """Reads a message of TLS, whole and cut: a field of the cut one is that of the whole, or none."""
+    if len(data) < 2:
+        return
+    buffer = np.frombuffer(bytearray(data[1:]), np.uint8)
+    ends = np.array([len(buffer), len(buffer) * data[0] // 256])
+    found = hello.hello_columns(buffer, np.zeros(2, np.int64), ends, "t")
+    for name, column in found.items():
+        column.validate(full=True)
+        whole, part = column.to_pylist()
+        texts = isinstance(part, str) and name == "alpn"
+        assert part is None or part == whole or texts, f"{name} of a part is {part!r}, of the whole {whole!r}"
+    if len(data) > 20 and data[1] == 22:
+        tls.tls_columns(buffer, np.zeros(1, np.int64), np.array([len(buffer)]))
+
+
+def one_quic(data: bytes) -> None:
+    """Reads a datagram, and the same bytes as the frames of a packet: its stream by another rule."""
+    if data:
+        quic.quic_columns([bytes([0xC0 | data[0] & 15, 0, 0, 0, 1]) + data[1:] + bytes(1200)])
+    pieces = list(quic._pieces(data))
+    assert sum(len(piece) for _, piece in pieces) <= len(data)
+    known = {offset + at: byte for offset, piece in sorted(pieces, reverse=True) for at, byte in enumerate(piece)}
+    end = next(at for at in range(len(data) + 1) if at not in known)
+    stream = quic._stream(data)
+    assert len(stream) == end, "not the stream up to its first gap"
+
+
+def one_banner(data: bytes) -> None:
+    ssh.ssh_fields(data)
+
+
+def one_packed(data: bytes) -> None:
+    """Decompresses a file by steps of two sizes: the same bytes, the same damage at the same place."""
+    if not compression.compression_of(data):
+        return
+    found = []
+    for size, step in ((1 << 16, 1 << 18), (18, 7)):
+        stored = window.PieceSource(Stream(io.BytesIO(data), owned=False), False, size)
+        unpacked, damage = bytearray(), ""
+        try:
+            for piece in compression.members(stored, step):
+                unpacked += piece
+                if len(unpacked) > 1 << 16:
+                    return
+        except compression.Damage as error:
+            damage = str(error)
+        found.append((bytes(unpacked), bool(damage)))
+    assert found[0][1] == found[1][1], f"damage by one step alone: {found[0][1]}"
+    assert found[0][0].startswith(found[1][0]) or found[1][0].startswith(found[0][0]), "other bytes"
+
+
+_LAYOUT = layout(BY_NAME)
+_FOLDER = Path(tempfile.mkdtemp(prefix="lowwater-fuzz-", dir="/dev/shm" if Path("/dev/shm").is_dir() else None))
+
+
+def read_table(data: bytes, options: TableOptions, sizes: tuple[int, ...] = (1 << 22, 200)) -> None:
+    """Reads a file by blocks of several sizes: the same rows, and an account of every byte."""
+    path, found = _FOLDER / "file", []
+    path.write_bytes(data)
+    for size in sizes:
+        blocks.BLOCK_BYTES = size
+        try:
+            reader = RecordReader(path, options, 10**11, "")
+            rows = [row for batch in reader for row in batch.to_pylist()]
+        except CaptureError as error:
+            assert error.hint and str(path) in error.message, error
+            found.append(None)
+            continue
+        assert reader.summary is not None
+        damage = reader.malformed.to_pylist()
+        lost = sum(row["length"] for row in damage)
+        assert reader.summary.record_bytes + lost + reader.summary.overhead == len(data), "bytes are in no account"
+        found.append((rows, damage))
+    assert all(each == found[0] for each in found), "the rows depend on the blocks"
+
+
+def one_csv(data: bytes) -> None:
+    quote = ('"', "'", "")[data[0] % 3] if data else '"'
+    read_table(b"time,src,bytes,host,rtt,up\n" + data[1:], TableOptions("csv", _LAYOUT, TextOptions(quote=quote)))
+
+
+def one_json(data: bytes) -> None:
+    read_table(data, TableOptions("json", _LAYOUT))
+
+
+def one_log(data: bytes) -> None:
+    protocol = list(READY.values())[data[0] % len(READY)] if data else READY["NFDUMP"]
+    assert protocol.layout is not None
+    read_table(data[1:], TableOptions(protocol.kind, protocol.layout))
+
+
+def one_sample(data: bytes) -> None:
+    path = _FOLDER / "sample"
+    path.write_bytes(data)
+    for propose in (sniff, sniff_log):
+        try:
+            propose(path)
+        except CaptureError as error:
+            assert error.hint, error
+
+
+def one_list(data: bytes) -> None:
+    path = _FOLDER / "list"
+    path.write_bytes(data)
+    try:
+        read_watchlist(str(path), [("a", Type.IP), ("b", Type.INT), ("c", Type.STRING), ("d", Type.MAC)])
+    except ConfigError as error:
+        assert error.hint, error
+
+
+class Target(NamedTuple):
+    """What reads an input, and inputs to begin with."""
+
+    run: Callable[[bytes], None]
+    seeds: Callable[[], list[bytes]]
+
+
+def _questions() -> list[bytes]:
+    names = (b"\x03www\x01a\x00", b"\xc0\x04", b"\x01.\xc0\x0b", b"\x3f" + bytes(63) + b"\x00", b"\x00")
+    messages = [bytes([0, 7, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0]) + name + b"\x00\x01\x00\x01" for name in names]
+    return [b"\0" + each for each in messages] + [b"\1" + hellomaker.vector(each) for each in messages]
+
+
+def _messages() -> list[bytes]:
+    chosen = hellomaker.server(0x1301, [hellomaker.alpn(b"h2"), (43, b"\x03\x04")])
+    clients = [hellomaker.browser("a.example")[5:], hellomaker.script("b.example")[5:]]
+    return [b"\x80" + each for each in (*clients, chosen, *map(hellomaker.record, clients))]
+
+
+def _frames_of_quic() -> list[bytes]:
+    body = hellomaker.browser("a.example")[5:]
+    parts = [hellomaker.crypto(body[at : at + 40], at) for at in range(0, len(body), 40)]
+    return [
+        b"".join(parts), b"".join(reversed(parts)), b"\1\0\0".join(parts), parts[0] + b"\2\5\0\1\0\0\0" + parts[1],
+        b"\3\5\0\0\0\0\0\0" + parts[0], hellomaker.crypto(body[:50], 30) + parts[0],
+        hellomaker.initial(hellomaker.crypto(body), bytes(8))[:80],
+    ]  # fmt: skip
+
+
+def _packed() -> list[bytes]:
+    data = fuzz_inputs.files()[0][:200]
+    zstd, lz4 = (pa.Codec(name).compress(data, asbytes=True) for name in ("zstd", "lz4"))
+    found = [gzip.compress(data, mtime=0), lzma.compress(data), zstd, lz4, b"\x50\x2a\x4d\x18\4\0\0\0abcd" + zstd]
+    return found + [each + each for each in found] + [found[0] + bytes(20), found[1] + bytes(4)]
+
+
+def _lists() -> list[bytes]:
+    return [b'# words\n10.0.0.1,7,a,02:00:00:00:00:01\n::1,0x7f,"b,""c",\n\n', b"1.2.3.4,,,\n"]
+
+
+def _of_frames() -> list[bytes]:
+    return [bytes([number % len(LINKS)]) + frame for number, frame in enumerate(fuzz_inputs.frames())]
+
+
+TARGETS = {
+    "frames": Target(one_frame, _of_frames),
+    "files": Target(one_file, fuzz_inputs.files),
+    "dns": Target(one_dns, _questions),
+    "http": Target(one_http, lambda: [b"GET / HTTP/1.1\r\nHost: a\r\nUser-Agent: b\r\n\r\n", b"HTTP/1.1 200 OK\r\n"]),
+    "hello": Target(one_hello, _messages),
+    "quic": Target(one_quic, _frames_of_quic),
+    "ssh": Target(one_banner, lambda: [b"SSH-2.0-a\r\n"]),
+    "packed": Target(one_packed, _packed),
+    "csv": Target(one_csv, lambda: [bytes([at]) + as_csv(flows(at, 6)) for at in range(3)]),
+    "json": Target(one_json, lambda: [as_json(flows(at, 4)) for at in range(3)]),
+    "logs": Target(one_log, lambda: [bytes([n]) + log[:900] for n in range(len(READY)) for log in fuzz_logs.seeds()]),
+    "samples": Target(
+        one_sample, lambda: [as_csv(flows(1, 6)), as_json(flows(1, 4)), *(log[:900] for log in fuzz_logs.seeds())]
+    ),
+    "lists": Target(one_list, _lists),
+}
+
+
 def main() -> None:
     """Fills an empty corpus with the seeds, and fuzzes."""
-    if len(sys.argv) < 3 or sys.argv[1] not in ("frames", "files"):
-        sys.exit("say frames or files, and name a folder for the corpus")
+    if len(sys.argv) < 3 or sys.argv[1] not in TARGETS:
+        sys.exit(f"say one of {', '.join(TARGETS)}, and name a folder for the corpus")
     what, corpus = sys.argv.pop(1), Path(sys.argv[1])
-    seeds = fuzz_inputs.files()
-    if what == "frames":
-        seeds = [bytes([number % len(LINKS)]) + frame for number, frame in enumerate(fuzz_inputs.frames())]
-    else:
+    if what != "frames":
         decoding.decode_batch = decode_bytes
     corpus.mkdir(parents=True, exist_ok=True)
     if not any(corpus.iterdir()):
-        for number, seed in enumerate(seeds):
+        for number, seed in enumerate(TARGETS[what].seeds()):
             (corpus / f"seed-{number}").write_bytes(seed)
-    atheris.Setup(sys.argv, one_frame if what == "frames" else one_file)
+    atheris.Setup(sys.argv, TARGETS[what].run)
     atheris.Fuzz()
 
 

@@ -73,7 +73,7 @@ def blocks(page: Path) -> list[Block]:
         Block(page, text.count("\n", 0, each.start()) + 1, tuple(each["info"].split()), each["text"])
         for each in FENCE.finditer(text)
     ]
-    followers = [*found[1:], None]
+    followers = [*found, None][1:]
     return [
         replace(block, result=after.text) if after and after.words == ("text",) and derived(block) else block
         for block, after in zip(found, followers, strict=True)

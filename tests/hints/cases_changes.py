@@ -153,6 +153,12 @@ CASES = [
         lambda desk: _rollback(desk, "--to", _newest(desk) - 1, at=("--at", "2026-01-01T01:00Z")),
     ),
     Case(
+        "a roll back to a time without a version",
+        lambda desk: _rollback(desk, "--to", "2020-01-01T00:00Z"),
+        "`lowwater history flows` lists the versions",
+        lambda desk: desk.run("history", "flows", "--lake", desk.lake),
+    ),
+    Case(
         "a roll back that is not",
         lambda desk: _rollback(desk, "--lift"),
         "`lowwater status` shows the intervals that are",

@@ -148,3 +148,23 @@ def test_the_same_bytes_twice_in_one_ingest_and_empty_files_of_several_hours(lak
         ("known", at(20_001)),
     ]
     assert len(read_captures(lake, ["a"])["a"]) == 4
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+@pytest.mark.parametrize("together", [True, False])
+def test_an_empty_file_beside_another_of_the_hour_is_no_earlier_version_of_it(
+    lake: Lake, tmp_path: Path, order: tuple[int, int], together: bool
+) -> None:
+    """A recorder whose clock was put back begins a file of an hour again; any capture begins with a header."""
+    config = Config(links={"a": Link(captures=str(tmp_path / "%n_%Y%m%d%H.pcap"), rotation="1h")})  # type: ignore[arg-type]
+    files = [capture(tmp_path / "1_2027011508.pcap", [1, 5]), capture(tmp_path / "2_2027011508.pcap", [])]
+    chosen = [files[place] for place in order]
+    for each in [chosen] if together else [[file] for file in chosen]:
+        assert [done.state for done in ingest(lake, "a", each, config)] == ["added"] * len(each)
+    assert [done.state for done in ingest(lake, "a", files, config)] == ["known", "known"]
+    assert stamps(lake) == [at(1), at(5)]
+    files[1].rename(tmp_path / "3_2027011508.pcap")
+    capture(tmp_path / "4_2027011508.pcap", [7, 9])
+    last = [tmp_path / "3_2027011508.pcap", tmp_path / "4_2027011508.pcap"]
+    assert {done.state for done in ingest(lake, "a", last, config)} <= {"added", "replaced", "known"}
+    assert stamps(lake) == [at(1), at(5), at(7), at(9)]

@@ -17,6 +17,7 @@ from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.captures import Captures, put_captures, read_captures
 from lowwater.lake.ledgers.shared import shared_captures, shared_lines, shared_words
 from tests.lake.support import BASE, at, capture
+from tests.replay.support import lowwater
 
 CONFIG = Config()
 
@@ -48,6 +49,15 @@ def test_a_copy_under_another_link_is_said_by_name(lake: Lake, tmp_path: Path) -
     assert shared_words("b", captures, BASE, BASE + HOUR) == ("copy.pcap.gz is monday.pcap of link 'a'", 3)
     assert shared_words("a", captures, BASE + HOUR, BASE + 2 * HOUR) == ("", 0)
     assert shared_words("a", {"a": captures["a"]}, BASE, BASE + HOUR) == ("", 0), "the set does not read the other link"
+
+
+def test_proposed_settings_say_which_links_have_the_same_records(tmp_path: Path) -> None:
+    one = capture(tmp_path / "captures" / "monday.pcap", [1, 5, 9])
+    shutil.copy(one, one.with_name("weekend.pcap"))
+    said = lowwater("init", one.parent, "--lake", tmp_path / "lake")
+    line = "monday and weekend: monday.pcap and weekend.pcap have the same records"
+    assert said.code == 0 and line in said.out
+    assert f"\n# {line}: a query over both links counts them twice" in (tmp_path / "lake" / "lowwater.toml").read_text()
 
 
 def test_rows_of_an_older_lake_are_compared_by_their_files(lake: Lake, tmp_path: Path) -> None:

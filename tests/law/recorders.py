@@ -7,7 +7,6 @@ come and go, copies, late files, files that nobody claims. The oracle is what wa
 from __future__ import annotations
 
 import gzip
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -89,12 +88,6 @@ class World:
     looks: dict[str, int] = field(default_factory=dict)
     twins: set[str] = field(default_factory=set)
     notes: list[str] = field(default_factory=list)
-
-    def distinct(self) -> Iterator[Record]:
-        """Every packet that lies there, once."""
-        for each in self.files:
-            if each.name not in self.twins:
-                yield from each.whole
 
 
 class _Recorder:

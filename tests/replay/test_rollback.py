@@ -11,7 +11,7 @@ from deltalake import DeltaTable
 
 from lowwater.capture.generate import GeneratedCapture
 from lowwater.errors import LakeError
-from lowwater.instants import HOUR
+from lowwater.instants import HOUR, format_instant
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.runs import last_published
 from lowwater.lake.results.pins import pinned
@@ -127,6 +127,41 @@ def test_what_cannot_be_rolled_back_is_refused(lake: Path, changed: tuple[Path, 
     assert lowwater("rollback", "talkers", "--lake", lake, *AT, *because).code == 2
     assert lowwater("rollback", "talkers", "--lake", lake, *AT, "--to", 1, "--because", " ").code == 2
     assert version(lake) == newest
+
+
+@pytest.mark.spark
+def test_history_lists_what_diff_and_rollback_may_be_given(lake: Path, changed: tuple[Path, int]) -> None:
+    before, newest = changed[1], version(lake)
+    said = lowwater("history", "talkers", "--lake", lake, "--json")
+    last, *earlier = json.loads(said.out)
+    assert (last["version"], last["what"], last["state"]) == (newest, "published", "done")
+    assert (last["start"], last["end"], last["rows"]) == (*FIRST, len(hour(lake, FIRST)))
+    assert last["why"] == ["query talkers has changed"]
+    assert [(each["start"], each["why"]) for each in earlier] == [
+        (SECOND[0], ["first publication"]),
+        (FIRST[0], ["first publication"]),
+    ]
+    table = lowwater("history", "talkers", "--lake", lake, *AT).out
+    assert "query talkers has changed" in table and "2026-01-01T01:00:00Z" not in table
+    by_number = lowwater("diff", "talkers", "--lake", lake, "--from", before).out
+    assert lowwater("diff", "talkers", "--lake", lake, "--from", "previous").out == by_number
+    of_hour = lowwater("diff", "talkers", "--lake", lake, *AT, "--from", "previous")
+    assert of_hour.out.startswith(f"talkers: version {earlier[1]['version']} to {newest},") and of_hour.code == 3
+    made = format_instant(earlier[0]["at"])
+    assert lowwater("diff", "talkers", "--lake", lake, "--from", made, "--with", before).code == 0
+    said = lowwater("diff", "talkers", "--lake", lake, "--from", "2020-01-01T00:00Z")
+    assert said.code == 1 and "no version of 2020-01-01T00:00:00Z or before" in said.err
+    said = lowwater("diff", "talkers", "--lake", lake, "--at", "2026-01-01T01:00Z", "--from", "previous")
+    assert said.code == 1 and "no version of the interval of 2026-01-01T01:00:00Z before the newest one" in said.err
+    assert lowwater("diff", "talkers", "--lake", lake, "--from", "last").code == 2
+    right = hour(changed[0], FIRST)
+    assert lowwater("rollback", "talkers", "--lake", lake, *AT, "--to", "previous", "--because", "no").code == 0
+    assert hour(lake, FIRST) != right
+    newest_first = json.loads(lowwater("history", "talkers", "--lake", lake, "--json", "--limit", "1").out)
+    assert [(each["what"], each["why"][0].startswith("to version")) for each in newest_first] == [("rolled back", True)]
+    DeltaTable(str(lake / "tables/talkers")).delete("packets > 1")
+    foreign = json.loads(lowwater("history", "talkers", "--lake", lake, "--json", "--limit", "1").out)[0]
+    assert foreign["what"] == "changed by another program" and foreign["why"][0].startswith("delete")
 
 
 def test_a_version_before_the_interval_has_nothing_to_bring_back(tmp_path: Path) -> None:

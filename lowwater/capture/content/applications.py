@@ -40,6 +40,7 @@ APPLICATIONS = pa.schema([field for field in KEPT if field.name not in UNNAMED])
 NAMES = tuple(dict.fromkeys(name.partition("_")[0] for name in APPLICATIONS.names))
 """The applications, as settings name them."""
 
+_OF_APPLICATION = {name: [field for field in APPLICATIONS if field.name.partition("_")[0] == name] for name in NAMES}
 _HEAD = 1 << 14  # bytes of a payload that are parsed
 _METHODS = frozenset(
     b"GET HEAD POST PUT DELETE CONNECT OPTIONS TRACE PATCH PROPFIND PROPPATCH MKCOL COPY MOVE LOCK UNLOCK SEARCH "
@@ -55,6 +56,8 @@ _FIELDS = {b"host": "http_host", b"user-agent": "http_user_agent"}
 _TCP, _UDP = 6, 17
 _AHEAD = 8  # packets whose payload is asked for before it is looked at
 _DNS_HEADER = 12
+_DNS_LONGEST = _DNS_HEADER + 255 + 1
+"""Bytes up to the end of the longest name: one that ends with a pointer, in place of the empty label, has one more."""
 _NOTHING, _DNS, _DNS_TCP, _HTTP, _TLS, _SSH, _QUIC = range(7)
 _MARKS = {"dns": (_DNS, _DNS_TCP), "http": (_HTTP,), "tls": (_TLS,), "ssh": (_SSH,), "quic": (_QUIC,)}
 _WANT_DNS, _WANT_HTTP, _WANT_TLS, _WANT_SSH, _WANT_QUIC = (
@@ -171,6 +174,9 @@ def application_fields(
             chosen = kinds == _MARKS[name][0]
             for mark in _MARKS[name][1:]:
                 chosen |= kinds == mark
+            if not chosen.any():
+                columns |= {field.name: pa.nulls(len(begins), field.type) for field in _OF_APPLICATION[name]}
+                continue
             rows, kinds, firsts, ends = marked if chosen.all() else np.ascontiguousarray(marked[:, chosen])
             found = _parsed(name, buffer, firsts, ends, kinds)
             columns |= {field: spread(values, rows, len(begins)) for field, values in found.items()}
@@ -187,8 +193,7 @@ def _parsed(
     if name == "quic":
         return quic_columns(payloads)
     rows = [_PARSERS[kind](payload) for kind, payload in zip(kinds.tolist(), payloads, strict=True)]
-    fields = [field for field in APPLICATIONS if field.name.partition("_")[0] == name]
-    return {field.name: pa.array([row.get(field.name) for row in rows], field.type) for field in fields}
+    return {field.name: pa.array([row.get(field.name) for row in rows], field.type) for field in _OF_APPLICATION[name]}
 
 
 def dns_fields(payload: bytes, tcp: bool) -> dict[str, Any]:
@@ -213,7 +218,7 @@ def dns_fields(payload: bytes, tcp: bool) -> dict[str, Any]:
     if not questions:
         return fields
     try:
-        name, used = dns.name.from_wire(payload, _DNS_HEADER)
+        name, used = dns.name.from_wire(payload[:_DNS_LONGEST], _DNS_HEADER)
     except dns.exception.DNSException:
         return fields
     fields["dns_query"] = name.to_text(omit_final_dot=True)

@@ -20,6 +20,9 @@ from lowwater.capture.inlining import kernel
 _MULTIPLIER = 0x1E3779B97F4A7C15
 _POSITIVE = (1 << 63) - 1
 _MOST_PROBES = 8  # bounds the work for texts that were chosen to collide: further ones get digests of their own
+_LONGEST_KEPT = 2048
+"""Bytes of the longest text that is remembered: those of programs have some hundred, one of a hostile hello 90,000."""
+
 _NO_DIGEST = "0" * 12
 
 
@@ -127,13 +130,18 @@ def ja3_of(text: bytes) -> str | None:
     return md5(text, usedforsecurity=False).hexdigest() if text else None
 
 
-@lru_cache(1024)
 def ja4_of(text: bytes) -> str | None:
     """Returns the JA4 of its head, its suites and its extensions with `_` between them; None without them."""
+    return _ja4(text) if len(text) <= _LONGEST_KEPT else _ja4.__wrapped__(text)
+
+
+@lru_cache(1024)
+def _ja4(text: bytes) -> str | None:
     if not text:
         return None
     head, suites, kinds = text.split(b"_", 2)
-    return f"{str(head, 'ascii')}_{_digest(suites)}_{_digest(kinds)}"
+    digest = _digest if len(text) <= _LONGEST_KEPT else _digest.__wrapped__
+    return f"{str(head, 'ascii')}_{digest(suites)}_{digest(kinds)}"
 
 
 @lru_cache(1024)

@@ -6,7 +6,7 @@ clocks and the digest. The decoding of a chunk then depends on its own bytes alo
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -28,7 +28,25 @@ from lowwater.storage.failures import hint_of
 
 _ROWS = 1 << 16
 """Most records of a batch."""
+_CHANGED = 32
+"""Most interfaces whose clocks a chunk has of its own: of many chunks of many interfaces each would have all."""
 _NONE = np.empty(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Clocks:
+    """Largest sane timestamp of each interface at a place of a file, ns; -1 for none.
+
+    Attributes:
+        before: those at an earlier place, which several chunks share.
+        since: those of the interfaces with records since then.
+    """
+
+    before: tuple[int, ...]
+    since: Mapping[int, int]
+
+    def __getitem__(self, number: int) -> int:
+        return self.since.get(number, self.before[number] if number < len(self.before) else -1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +59,7 @@ class CaptureChunk:
         end: offset behind its last record.
         position: number of its first record in the capture.
         records: number of records.
-        clocks: largest sane timestamp of each interface before the chunk, ns, -1 for none. Interfaces that begin in the
-            chunk are missing.
+        clocks: clocks of the interfaces before the chunk.
         insane: positions of its malformed records, ascending.
         scanner: the scanner at its first record.
         held: file that has the bytes of the chunk; None for the capture itself.
@@ -54,7 +71,7 @@ class CaptureChunk:
     end: int
     position: int
     records: int
-    clocks: tuple[int, ...]
+    clocks: Clocks
     insane: NDArray[np.int64]
     scanner: Scanner
     held: Path | None = None
@@ -143,6 +160,8 @@ class _ChunkBuilder:
         self._size = size
         self._next: CaptureChunk | None = None
         self._untimed = reader.untimed
+        self._clocks: tuple[int, ...] = ()
+        self._changed: set[int] = set()
 
     def add(self, span: RecordSpan) -> None:
         """Adds a span to the chunk, or begins a new chunk: once it is large, and after damage."""
@@ -152,7 +171,7 @@ class _ChunkBuilder:
         if len(span.sane) < count:
             insane = np.setdiff1d(np.arange(count), span.sane, assume_unique=True) + span.position
         if self._next is None:
-            clocks, scanner = self._reader.clocks(), self._reader.scanner.at(span.begin)
+            clocks, scanner = self._now(), self._reader.scanner.at(span.begin)
             if isinstance(scanner, PcapngScanner):
                 scanner.untimed = self._untimed
             self._next = CaptureChunk(self._path, span.begin, span.end, span.position, count, clocks, insane, scanner)
@@ -160,8 +179,15 @@ class _ChunkBuilder:
             insane = np.concatenate([self._next.insane, insane]) if len(insane) else self._next.insane
             records = self._next.records + count
             self._next = replace(self._next, end=span.end, records=records, insane=insane)
+        self._changed.update(np.unique(span.records[scanning.INTERFACE][span.sane]).tolist())
         if self._untimed is not None:
             self._untimed = give_times(span.records, self._untimed)
+
+    def _now(self) -> Clocks:
+        """Returns the clocks before the next span."""
+        if len(self._changed) > _CHANGED:
+            self._clocks, self._changed = self._reader.clocks(), set()
+        return Clocks(self._clocks, {number: self._reader.clock(number) for number in self._changed})
 
     def cut(self) -> None:
         """Ends the chunk, if there is one."""
@@ -190,7 +216,7 @@ def read_chunk(
     buffer, scanner = _load(chunk, memory), chunk.scanner.at(chunk.begin)
     # Batches of equal size: whoever makes pages of a small batch has to copy it.
     records = memory.records(-(-chunk.records // -(-chunk.records // _ROWS)))
-    clocks = dict(enumerate(chunk.clocks))
+    clocks: dict[int, int] = {}
     position, at, stopped = chunk.position, 0, scanning.FULL
     while stopped == scanning.FULL:
         count, at, stopped = scanner.scan(buffer, at, len(buffer), records, 0)
@@ -201,7 +227,8 @@ def read_chunk(
             interface = scanner.interfaces[number]
             # Batches of interfaces with one name stay until they are merged.
             own = Memory(again=False) if interface.shared else memory
-            batch = decode_span(span, chosen, clocks.get(number, -1), interface, builder, own)
+            clock = clocks.get(number, chunk.clocks[number])
+            batch = decode_span(span, chosen, clock, interface, builder, own)
             clocks[number] = batch.column("arrival")[-1].as_py()
             yield interface, batch
         position += count

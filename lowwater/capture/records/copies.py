@@ -102,7 +102,8 @@ def _shared(records: Hashed) -> NDArray[np.int64]:
 class CopyCounter:
     """Counts the copies among the records of one link, which come in order of arrival.
 
-    It holds the records of the last `window + skew` of the clock, and up to _ROWS more.
+    It holds the records of the last `window + skew` of the clock, and as many more, at least _ROWS: so a record that
+    stays within the window is compared a few times, however many records there are.
 
     Args:
         window: longest time from a record to its copy, ns.
@@ -122,7 +123,7 @@ class CopyCounter:
         self._decided = -1  # records before this instant are counted, ns
         self._clock = -1
         self._waiting: list[Hashed] = []
-        self._rows = 0
+        self._rows = self._kept = 0
 
     def add(self, records: Hashed, arrivals: NDArray[np.int64]) -> Hashed:
         """Adds records with their arrivals, ns; returns those that are not late."""
@@ -132,7 +133,7 @@ class CopyCounter:
         self._waiting.append(part)
         self._rows += len(part)
         self._clock = int(arrivals[-1]) if len(arrivals) else self._clock
-        if self._rows >= _ROWS:
+        if self._rows >= max(_ROWS, self._kept):
             self._decide(self._clock - self._skew)  # no later record that is admitted is before this instant
             self._rows = 0
         return part
@@ -148,4 +149,5 @@ class CopyCounter:
         new = (records.stamps >= self._decided) & (records.stamps < until)
         self.copies += int(np.count_nonzero(copies(records, self.window) & new))
         self._waiting = [records.take(records.stamps >= until - self.window)]
+        self._kept = len(self._waiting[0])
         self._decided = until

@@ -6,7 +6,6 @@ The reader makes them. `malformed` rows and the summary go to the ledgers; inter
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from operator import attrgetter
 
 
 @dataclass(frozen=True)
@@ -35,9 +34,11 @@ class Interface:
 
 def with_interface(interfaces: tuple[Interface, ...], new: Interface) -> tuple[Interface, ...]:
     """Adds an interface to those of a file."""
-    if new.name not in map(attrgetter("name"), interfaces):
+    named = next((place for place, each in enumerate(interfaces) if each.name == new.name), None)
+    if named is None:
         return *interfaces, new
-    return tuple(replace(each, shared=each.shared or each.name == new.name) for each in (*interfaces, new))
+    first = replace(interfaces[named], shared=True)  # any others of the name are shared already
+    return *interfaces[:named], first, *interfaces[named + 1 :], replace(new, shared=True)
 
 
 @dataclass(frozen=True)

@@ -163,7 +163,8 @@ class RecordStream:
         # Records that are not settled stay in the table, so that every byte is scanned once.
         self._waiting = count - settled
         self._malformed_tail = count - 1 - int(candidates[-1]) if self._waiting else 0
-        self._records[:, : self._waiting] = self._records[:, settled:count].copy()
+        if settled:
+            self._records[:, : self._waiting] = self._records[:, settled:count].copy()
         self._gaps.shift(settled)
         rest = self._begin_of(0) if self._waiting else self._at
         self._window.begin = rest

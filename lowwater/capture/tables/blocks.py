@@ -25,8 +25,9 @@ BLOCK_RECORDS = 1 << 17
 MOST_RECORD = 1 << 20
 """Longest record, bytes. A quote that never ends makes a record of all that follows."""
 
-_NEWLINE, _RETURN = 10, 13
-_MARK = b"\xef\xbb\xbf"
+NEWLINE, RETURN = 10, 13
+MARK = b"\xef\xbb\xbf"
+"""Byte order mark before the text of a file."""
 Offsets = NDArray[np.int64]
 
 
@@ -100,35 +101,67 @@ def _closed(data: bytes) -> bytes:
 
 
 @cached_njit(nogil=True)
-def _quoted_ends(data: Any, begin: int, separator: int, quote: int, ends: Any) -> int:
-    """Finds the ends of records in which a quoted value may hold separators and ends of lines, as Arrow reads them.
+def _last_lines(data: Any, begin: int, lines: Any, separator: int, quote: int) -> Any:
+    """Finds, for each line, the last line of a record that begins with it, as Arrow reads quoted values; -1 if it has
+    no end.
+
+    Backward, so that each byte is read once: where a record ends follows from the next byte and from whether a value
+    begins there, goes on, or is quoted.
+    """
+    lasts = np.empty(len(lines), np.int64)
+    starting, going_on, quoted, behind, line = -1, -1, -1, -1, len(lines)
+    for at in range(len(data) - 1, begin - 1, -1):
+        byte = data[at]
+        if byte == 10:
+            if line < len(lines):
+                lasts[line] = starting
+            line -= 1
+            starting, going_on = line, line
+            behind = quoted
+        elif byte == separator:
+            going_on = starting
+            behind = quoted
+        elif byte == quote:
+            # Two quotes in a quoted value are one; of a single one the value begins or ends.
+            after = going_on
+            starting = quoted
+            double = at + 1 < len(data) and data[at + 1] == quote
+            quoted, behind = behind if double else after, quoted
+        else:
+            starting = going_on
+            behind = quoted
+    if len(lines):
+        lasts[0] = starting
+    return lasts
+
+
+@cached_njit(nogil=True)
+def _divided(lines: Any, lasts: Any, at: int, size: int, most: int, last: bool) -> Any:
+    """Divides lines into records.
+
+    Args:
+        lines: end of each line, without its byte.
+        lasts: last line of a record that begins with each line, -1 if it has no end.
+        at: begin of the first line.
+        size: bytes of the data.
+        most: bytes of the longest record. Of a longer one the first line is damage, and reading goes on behind it.
+        last: whether the file ends with the data.
 
     Returns:
-        The number of ends.
+        Begin and end of each record, and whether it is such a line.
     """
-    count, at = 0, begin
-    start, quoted = True, False
-    while at < len(data):
-        byte = data[at]
-        if quoted:
-            if byte == quote:
-                if at + 1 < len(data) and data[at + 1] == quote:
-                    at += 1
-                else:
-                    quoted = False
-            start = False
-        elif byte == 10:
-            ends[count] = at + 1
-            count += 1
-            start = True
-        elif byte == separator:
-            start = True
-        elif start and byte == quote:
-            quoted, start = True, False
-        else:
-            start = False
-        at += 1
-    return count
+    begins, ends = np.empty(len(lines), np.int64), np.empty(len(lines), np.int64)
+    long = np.zeros(len(lines), np.bool_)
+    count = line = 0
+    while line < len(lines):
+        final = lasts[line]
+        if final < 0 and not last and size - at <= most:
+            break
+        if final < 0 or lines[final] + 1 - at > most:
+            final, long[count] = line, True
+        begins[count], ends[count] = at, lines[final] + 1
+        at, line, count = lines[final] + 1, final + 1, count + 1
+    return begins[:count], ends[:count], long[:count]
 
 
 class TextBlocks:
@@ -188,44 +221,22 @@ class TextBlocks:
     def _block(self, data: bytes, offset: int, last: bool) -> tuple[Block, int]:
         """Divides the whole records of some bytes; returns the number of bytes that are used."""
         array = np.frombuffer(data, np.uint8)
-        newlines = np.flatnonzero(array == _NEWLINE)
-        begins: list[Offsets] = []
-        ends: list[Offsets] = []
-        long: list[tuple[int, bool]] = []
+        newlines = np.flatnonzero(array == NEWLINE)
         at = self._mark(data) if offset == 0 else self._rest_of_long_line(newlines, len(data))
-        while True:
-            stops = self._ends(array, newlines, at)
-            starts = np.concatenate([[at], stops[:-1]]) if len(stops) else stops
-            too_long = np.flatnonzero(stops - starts > MOST_RECORD)
-            whole = int(too_long[0]) if len(too_long) else len(stops)
-            begins.append(starts[:whole])
-            ends.append(stops[:whole])
-            long.append((whole, False))
-            at = int(stops[whole - 1]) if whole else at
-            if not len(too_long) and len(data) - at <= MOST_RECORD and not last:
-                break
-            if at == len(data):
-                break
-            # A record without an end, or a long one: its first line is damage, and reading goes on behind that line.
-            first = int(np.searchsorted(newlines, at))
-            if first == len(newlines):
-                if not last and len(data) - at <= 2 * BLOCK_BYTES:
-                    break
-                self.open_end, self._in_long_line = last, not last
-                begins.append(np.array([at]))
-                ends.append(np.array([len(data)]))
-                long.append((1, len(data) - at > MOST_RECORD or (last and self._damaged())))
-                at = len(data)
-                break
-            begins.append(np.array([at]))
-            ends.append(np.array([int(newlines[first]) + 1]))
-            long.append((1, True))
-            at = int(newlines[first]) + 1
-        return self._made(data, offset, np.concatenate(begins), np.concatenate(ends), long, newlines, at, last), at
+        lines = newlines[np.searchsorted(newlines, at) :]
+        begins, ends, long = _divided(lines, self._lasts(array, at, lines), at, len(data), MOST_RECORD, last)
+        at = int(ends[-1]) if len(ends) else at
+        if at < len(data) and (last or len(data) - at > max(MOST_RECORD, 2 * BLOCK_BYTES)):
+            # A line without an end.
+            self.open_end, self._in_long_line = last, not last
+            begins, ends = np.append(begins, at), np.append(ends, len(data))
+            long = np.append(long, len(data) - at > MOST_RECORD or (last and self._damaged()))
+            at = len(data)
+        return self._made(data, offset, begins, ends, long, newlines, at, last), at
 
     def _mark(self, data: bytes) -> int:
         """Returns the size of the byte order mark before the first record; it is overhead."""
-        size = len(_MARK) if data.startswith(_MARK) else 0
+        size = len(MARK) if data.startswith(MARK) else 0
         self.overhead += size
         return size
 
@@ -238,12 +249,12 @@ class TextBlocks:
         self.overhead += at
         return at
 
-    def _ends(self, array: NDArray[np.uint8], newlines: Offsets, at: int) -> Offsets:
-        first = int(np.searchsorted(newlines, at))
+    def _lasts(self, array: NDArray[np.uint8], at: int, lines: Offsets) -> Offsets:
+        """Returns the last line of a record that begins with each line."""
         if self._quote is None or not np.any(array[at:] == self._quote):
-            return newlines[first:].astype(np.int64) + 1
-        ends = np.empty(len(newlines) - first, np.int64)
-        return ends[: _quoted_ends(array, at, self._separator, self._quote, ends)]
+            return np.arange(len(lines))
+        lasts: Offsets = _last_lines(array, at, lines, self._separator, self._quote)
+        return lasts
 
     def _made(
         self,
@@ -251,18 +262,16 @@ class TextBlocks:
         offset: int,
         begins: Offsets,
         ends: Offsets,
-        long: list[tuple[int, bool]],
+        long: NDArray[np.bool_],
         newlines: Offsets,
         used: int,
         last: bool,
     ) -> Block:
-        begins, ends = begins.astype(np.int64), ends.astype(np.int64)
-        flags = np.repeat([flag for _, flag in long], [count for count, _ in long]).astype(np.bool_)
         lines = self._line + np.searchsorted(newlines, begins)
         self._line += int(np.searchsorted(newlines, used))
         array = np.frombuffer(data, np.uint8)
         sizes = ends - begins
-        blank = (sizes <= 2) & np.isin(array[begins], (_NEWLINE, _RETURN)) & (array[ends - 1] == _NEWLINE)
+        blank = (sizes <= 2) & np.isin(array[begins], (NEWLINE, RETURN)) & (array[ends - 1] == NEWLINE)
         self.overhead += int(sizes[blank].sum())
         filled = ~blank
-        return Block(data, offset, begins[filled], ends[filled], lines[filled], flags[filled], last)
+        return Block(data, offset, begins[filled], ends[filled], lines[filled], long[filled], last)

@@ -34,7 +34,7 @@ from lowwater.catalog.records import RecordLayout
 from lowwater.errors import CaptureError
 from lowwater.storage.failures import hint_of
 
-READER_VERSION = 2
+READER_VERSION = 3
 """Changes whenever the same file would be read to other rows (SEMANTICS T7)."""
 
 RECORD_KINDS = ("csv", "json", "parquet", *LOG_KINDS)

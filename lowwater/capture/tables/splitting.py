@@ -14,8 +14,12 @@ import pyarrow as pa
 import pyarrow.csv as pcsv
 from numpy.typing import NDArray
 
-from lowwater.capture.tables.blocks import Block
+from lowwater.capture.tables.blocks import MARK, NEWLINE, RETURN, Block
 from lowwater.capture.tables.pieces import COLUMNS, Refusals
+from lowwater.machine_code import cached_njit
+
+_NONE = -1
+"""Value in place of a quote where values are never quoted."""
 
 Split = tuple[NDArray[np.int64], pa.Table]
 """Indices of records, ascending, and their values: bytes in columns `f<number from 0>`."""
@@ -53,15 +57,33 @@ class Splitter:
         Returns:
             The indices of the records that were split, ascending, and the values of each chosen index.
         """
-        odd = _with_returns(block, records + first) - first
-        groups = [records[~np.isin(records, odd)] if len(odd) else records, *odd.reshape(-1, 1)]
-        parts = [part for group in groups for part in self._split(block, group, first, refusals)]
+        parted = self._parted(block, records + first) - first
+        refusals.add(parted, COLUMNS)
+        whole = np.setdiff1d(records, parted, assume_unique=True) if len(parted) else records
+        parts = self._split(block, whole, first, refusals)
         indices = np.concatenate([np.empty(0, np.int64), *(found for found, _ in parts)])
         raw = [_joined([table.column(f"f{at}") for _, table in parts]) for at in self.chosen]
-        if len(odd):
-            order = np.argsort(indices, kind="stable")
-            indices, raw = indices[order], [values.take(pa.array(order)) for values in raw]
         return indices, raw
+
+    def _parted(self, block: Block, records: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Returns the records of some that Arrow would not read as one, because of a return or of an open quote."""
+        open_end = block.last and len(block) > 0 and not block.record(len(block) - 1).endswith(b"\n")
+        holders = np.full(int(open_end), len(block) - 1)
+        if b"\r" in block.data:
+            array = np.frombuffer(block.data, np.uint8)
+            returns = np.flatnonzero(array[:-1] == RETURN)
+            bare = returns[array[returns + 1] != NEWLINE]
+            holders = np.append(holders, np.searchsorted(block.begins, bare, side="right") - 1)
+        chosen = np.intersect1d(holders, records)
+        if not len(chosen):
+            return chosen
+        parted = np.zeros(len(chosen), np.bool_)
+        data, signs = (
+            np.frombuffer(block.data, np.uint8),
+            (ord(self.separator), ord(self.quote) if self.quote else _NONE),
+        )
+        _is_parted(data, block.begins[chosen], block.ends[chosen], *signs, parted)
+        return chosen[parted]
 
     def _split(self, block: Block, chosen: NDArray[np.int64], first: int, refusals: Refusals) -> list[Split]:
         """Splits some records: all at once, and where that fails, by halves down to the records that fail."""
@@ -86,17 +108,29 @@ class Splitter:
         ]
 
 
-def _with_returns(block: Block, candidates: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Returns the records with a carriage return that ends no line: Arrow would take it for an end of line."""
-    if b"\r" not in block.data:
-        return np.empty(0, np.int64)
-    array = np.frombuffer(block.data, np.uint8)
-    returns = np.flatnonzero(array[:-1] == 13)
-    bare = returns[array[returns + 1] != 10]
-    if not len(bare) or not len(candidates):
-        return np.empty(0, np.int64)
-    holders = np.unique(np.searchsorted(block.begins, bare, side="right") - 1)
-    return np.intersect1d(holders, candidates)
+@cached_njit(nogil=True)
+def _is_parted(data: Any, begins: Any, ends: Any, separator: int, quote: int, parted: Any) -> None:
+    """Marks the records that Arrow reads as none or several: a carriage return outside of quotes ends a line for it.
+
+    Empty lines are nothing for it, so a return at the begin or the end of a record divides nothing.
+    """
+    for index in range(len(begins)):
+        lines, filled, start, quoted, at = 0, False, True, False, begins[index]
+        while at < ends[index]:
+            byte = data[at]
+            if not quoted and (byte == 13 or byte == 10):
+                filled, start = False, True
+            else:
+                lines += not filled
+                filled = True
+                if quoted and byte == quote and at + 1 < ends[index] and data[at + 1] == quote:
+                    at += 1
+                elif byte == quote and (quoted or start):
+                    quoted, start = not quoted, False
+                else:
+                    start = not quoted and byte == separator
+            at += 1
+        parted[index] = lines != 1 or quoted
 
 
 def read_values(
@@ -113,6 +147,8 @@ def read_values(
     Raises:
         ArrowInvalid: the data cannot be split.
     """
+    if data.startswith(MARK):
+        data = MARK + data  # Arrow drops the first one, and a value may begin with it
 
     def skip(row: Any) -> str:
         if widths is not None:

@@ -111,7 +111,7 @@ def _lines(path: str) -> Iterator[tuple[int, str]]:
 
 
 def _wrong(path: str, line: int, cause: str, hint: str) -> ConfigError:
-    return ConfigError(f"{path}:{line}: {cause}", hint)
+    return ConfigError(f"{path}:{line}: {cause:.200}", hint)
 
 
 def _table(path: str, read: Callable[[str], Any]) -> Any:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path, PurePath
+from typing import TYPE_CHECKING
 
 import click
 
 from lowwater.cli import options
+
+if TYPE_CHECKING:
+    from lowwater.replay.history import VersionChoice
 
 SHOWN = 20
 
@@ -15,8 +19,8 @@ SHOWN = 20
 @click.command()
 @click.argument("query")
 @click.option("--lake", required=True, type=options.LAKE, help=options.LAKE_HELP)
-@click.option("--from", "before", required=True, type=click.IntRange(0), metavar="VERSION", help="The earlier version.")
-@click.option("--with", "after", type=click.IntRange(0), metavar="VERSION", help="The later one; default the newest.")
+@click.option("--from", "before", required=True, type=options.VERSION, help="The earlier version.")
+@click.option("--with", "after", type=options.VERSION, help="The later one; default the newest.")
 @click.option("--at", type=options.INSTANT, help="Only the interval that begins here, ISO 8601; default all rows.")
 @click.option("--limit", default=SHOWN, type=click.IntRange(0), metavar="N", help="Rows to print.", show_default=True)
 @click.option(
@@ -24,15 +28,24 @@ SHOWN = 20
 )
 @click.option("--queries", default="queries", type=options.FOLDER, help="Folder of query sets.", show_default=True)
 def diff(
-    query: str, lake: PurePath, before: int, after: int | None, at: int | None, limit: int, form: str, queries: Path
+    query: str,
+    lake: PurePath,
+    before: VersionChoice,
+    after: VersionChoice | None,
+    at: int | None,
+    limit: int,
+    form: str,
+    queries: Path,
 ) -> int:
     """Shows the rows that were added, that are gone and that changed between two versions of a published table.
 
     \b
     Rows are the same row if the columns of the query's unique key are equal. A version is a commit of the table: each
-    publication of an interval makes one. Exit code 0 if the rows are the same, 3 if they differ.
+    publication of an interval makes one; `lowwater history` lists them. VERSION is its number, an ISO 8601 instant at
+    which it was the newest, or `previous`: the one before the newest publication, with --at of this interval. Exit code
+    0 if the rows are the same, 3 if they differ.
     Example:
-      lowwater diff flows --lake var/lake --at 2026-01-01T01:00Z --from 4
+      lowwater diff flows --lake var/lake --at 2026-01-01T01:00Z --from previous
     """
     from lowwater.lake.layout import open_lake
     from lowwater.lake.results.comparing import TableDiff, compare
@@ -41,9 +54,10 @@ def diff(
     from lowwater.terminal import say
 
     opened = open_lake(lake, make=False)
-    later = result_table(opened, query, after)
-    earlier = result_table(opened, query, before)
-    start, end = interval_of(opened, query, at) if at is not None else (0, 1 << 62)
+    span = interval_of(opened, query, at) if at is not None else None
+    later = result_table(opened, query, after.find(opened, query, span) if after else None)
+    earlier = result_table(opened, query, before.find(opened, query, span))
+    start, end = span or (0, 1 << 62)
     compared: TableDiff = compare(earlier, later, key_of(lake, queries, query), start, end, limit)
     if form == "json":
         examples = [

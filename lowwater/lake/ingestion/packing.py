@@ -226,9 +226,9 @@ def _pack_records(task: PackTask, options: TableOptions) -> PackResult:
 def _clocks(chunk: CaptureChunk, one: bool) -> dict[str, int]:
     """Name of an interface (empty if all are one) -> largest sane timestamp of such interfaces before a chunk, ns."""
     clocks: dict[str, int] = {}
-    for interface, clock in zip(chunk.scanner.interfaces, chunk.clocks, strict=False):
+    for interface in chunk.scanner.interfaces:
         name = "" if one else interface.name
-        clocks[name] = max(clocks.get(name, -1), clock)
+        clocks[name] = max(clocks.get(name, -1), chunk.clocks[interface.index])
     return clocks
 
 

@@ -346,10 +346,10 @@ def _declared_alike(new: LedgerFile, old: LedgerFile) -> bool:
 
 def _begins_alike(new: LedgerFile, old: LedgerFile, same_path: bool) -> bool:
     """Whether the records of a new file begin as those of the old one, according to the ledger. Any file begins as an
-    empty file of the same name or declared begin."""
+    empty file of the same name, or of the same declared begin if that was renamed since."""
     if not old.packets:
         same_start = new.row.declared_from is not None and new.row.declared_from == old.row.declared_from
-        return same_path or same_start
+        return same_path or (same_start and not lies_there(old))
     firsts = {row.first for row in new.rows}
     return all(row.first in firsts for row in old.rows if row.first is not None)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any
 
@@ -82,12 +82,16 @@ class LogEntry:
         publication: the note; None if it published nothing.
         added: files with rows of it, relative to the table.
         changes: whether rows came or went, other than into other files.
+        at: when it was made, by the clock of its writer, ns since the epoch.
+        told: what the commit says of itself: its operation, and the notes of whoever made it.
     """
 
     version: int
     publication: Publication | None
     added: tuple[str, ...]
     changes: bool
+    at: int = 0
+    told: Mapping[str, Any] = field(default_factory=dict)
 
 
 def next_publication(
@@ -179,12 +183,14 @@ def read_entry(path: PurePath, version: int) -> LogEntry | None:
 
 def _entry(version: int, actions: Sequence[Mapping[str, Any]]) -> LogEntry:
     publication, added, changes = None, [], False
+    told: dict[str, Any] = {}
     for action in actions:
-        if NOTE in action.get("commitInfo", {}):
-            publication = Publication.parse(action["commitInfo"][NOTE])
+        told |= action.get("commitInfo", {})
         for kind in ("add", "remove"):
             if action.get(kind, {}).get("dataChange"):
                 changes = True
                 if kind == "add":
                     added.append(str(action[kind]["path"]))
-    return LogEntry(version, publication, tuple(added), changes)
+    if NOTE in told:
+        publication = Publication.parse(told[NOTE])
+    return LogEntry(version, publication, tuple(added), changes, int(told.get("timestamp", 0)) * 1_000_000, told)

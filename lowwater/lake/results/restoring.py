@@ -68,7 +68,7 @@ def restore(
     if not present:
         raise LakeError(
             f"table {query}: in version {version} the interval of {format_instant(start)} is not published",
-            "name a later version: `lowwater diff` compares them",
+            "name a later version: `lowwater history` lists them",
         )
     schema = earlier.stored
     attempt = uuid.uuid4().hex[:12]

@@ -145,7 +145,7 @@ def open_jobs(
         causes = "\n".join(f"query set {name}: {cause}" for name, cause in errors.items())
         hint = f"write [query_sets.NAME] with files = [...] in {FILE_NAME}, or name a folder: --queries"
         if errors:
-            hint = "mend them: `lowwater check FILE.gsql` reads a file alone"
+            hint = f"mend them: `lowwater check FILE.gsql --lake {root}` checks a file with the links of the lake"
         raise ConfigError(causes or f"there is no query set: neither in the settings nor in {queries}", hint)
     if configured and tell is not None:  # of a folder nobody is told: examples read links that this lake does not have
         for name, cause in errors.items():

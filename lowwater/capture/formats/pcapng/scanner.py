@@ -68,8 +68,8 @@ class PcapngScanner:
         self.untimed: int | None = None
         self.resolution = ""
         self._interfaces: tuple[Interface, ...] = ()
+        # Scanners of one file share it: each declares the same interfaces in the same order.
         self._numbers: dict[tuple[str, int], int] = {}
-        self._shared = False  # whether another scanner uses it as well
         self._tally = np.zeros(kernels.TALLIES, np.int64)
         self._at = 0
         self._past: list[_State] = []
@@ -134,12 +134,7 @@ class PcapngScanner:
         state = self._past[index] if index >= 0 else self._now
         other = PcapngScanner(state.big)
         other.untimed, other.resolution = self.untimed, self.resolution
-        other._interfaces, other._numbers = self._interfaces, self._numbers
-        if state.interfaces < len(self._interfaces):
-            other._interfaces = self._interfaces[: state.interfaces]
-            other._numbers = {key: number for key, number in self._numbers.items() if number < state.interfaces}
-        else:
-            self._shared = other._shared = True
+        other._interfaces, other._numbers = self._interfaces[: state.interfaces], self._numbers
         table = state.table[: state.declared]  # filled rows never change
         other._at = offset
         other._now = _State(offset, state.big, table, state.declared, state.interfaces, state.unnamed)
@@ -179,12 +174,10 @@ class PcapngScanner:
             return
         description = describe(block, now.big, self.resolution)
         name = description.name or unnamed(now.unnamed)
-        number = self._numbers.get((name, description.link), len(self._interfaces))
+        number = min(self._numbers.get((name, description.link), MOST_INTERFACES), len(self._interfaces))
         if number == MOST_INTERFACES:
             number = -1
         elif number == len(self._interfaces):
-            if self._shared:
-                self._numbers, self._shared = self._numbers.copy(), False
             self._numbers[name, description.link] = number
             new = Interface(number, name, description.link, link_name(description.link), description.snaplen)
             self._interfaces = with_interface(self._interfaces, new)

@@ -43,20 +43,21 @@ class Disorder:
     days: bool = False
 
 
-def disorder(stamps: NDArray[np.int64]) -> Disorder:
+def disorder(stamps: NDArray[np.int64], absent: int = 0) -> Disorder:
     """Measures the disorder of instants.
 
     Args:
         stamps: instants in the order of the file, ns; -1 for none.
+        absent: number of further records without an instant.
     """
     told = stamps[stamps >= 0]
     if not len(told):
-        return Disorder(len(stamps), 0, 0, False, True)
+        return Disorder(len(stamps) + absent, 0, 0, False, True)
     late = np.maximum.accumulate(told) - told
     steps = np.diff(told)
     moved = np.count_nonzero(steps)
     return Disorder(
-        absent=len(stamps) - len(told),
+        absent=len(stamps) - len(told) + absent,
         largest=int(late.max()),
         nearly=int(np.sort(late)[int(np.ceil(NEARLY * len(late))) - 1]),
         falls=bool(moved > 1 and np.count_nonzero(steps < 0) >= FALLING * moved),

@@ -20,6 +20,7 @@ class Column:
         path: names that lead to it; empty without a name.
         kind: its type.
         rises: whether it holds integers that never fall, at least two of them different.
+        absent: records of the sample that are not among the values of its type, since they have none.
     """
 
     name: str
@@ -27,6 +28,7 @@ class Column:
     path: tuple[str, ...]
     kind: Kind
     rises: bool = False
+    absent: int = 0
 
     @property
     def label(self) -> str:

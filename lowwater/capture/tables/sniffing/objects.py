@@ -64,12 +64,14 @@ def json_columns(sample: TextSample) -> SniffedColumns | None:
     if not sniffed.records or sniffed.records < WHOLE * lines:
         return None
     for path, told in paths.items():
-        kind = _json_kind([told.get(number) for number in range(sniffed.records)], path)
+        kind = _json_kind(list(told.values()), path)
         name = ".".join(path)
         if isinstance(kind, str):
             sniffed.left_out[name[:200]] = kind
         else:
-            sniffed.columns.append(Column(name, None, path, kind, _rises(kind, list(told.values()))))
+            # Values stand for themselves here: a column for each name and a cell for each line would be a square.
+            absent = sniffed.records - len(told)
+            sniffed.columns.append(Column(name, None, path, kind, _rises(kind, list(told.values())), absent))
     return sniffed
 
 

@@ -114,7 +114,7 @@ def _with_clock(kind: str, compression: str, text: TextOptions, columns: Sniffed
 def _clock(columns: SniffedColumns) -> tuple[int | None, str, dict[int, Disorder]]:
     """Chooses the clock: the time in nearly every record that runs behind the least; the first one of several."""
     disorders = {
-        index: disorder(column.kind.stamps)
+        index: disorder(column.kind.stamps, column.absent)
         for index, column in enumerate(columns.columns)
         if column.kind.stamps is not None
     }
