@@ -835,8 +835,8 @@ CASES = [
         "name a folder with the captures alone",
         lambda desk: _init(desk, "captures"),
     ),
-    Case("captures twice", _captures_twice, "run `lowwater maintain --mend`", _captures_mended),
-    Case("rows twice", _doubled, "run `lowwater maintain --mend`", _mended),
+    Case("captures twice", _captures_twice, "run `lowwater maintain` with --mend", _captures_mended),
+    Case("rows twice", _doubled, "run `lowwater maintain` with --mend", _mended),
     Case(
         "a field of a pattern",
         lambda desk: _field(desk, "%Y%Q"),

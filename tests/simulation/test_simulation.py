@@ -23,6 +23,13 @@ STORIES: dict[str, tuple[Old, range | tuple[int, ...]]] = {
 """Faults of before, and seeds that find them."""
 
 
+SEEDS = {
+    1051246: "a commit was on its way when the look at the newest version failed: the lease was given up, the next ingest"
+    " cleaned the file away, and then the commit came",
+}
+"""Seeds that failed once, and what they found."""
+
+
 def test_schedules_leave_the_lake_as_it_has_to_be() -> None:
     for seed in range(examples(200)):
         schedule(seed)
@@ -34,6 +41,11 @@ def test_faults_of_before_are_found(story: str) -> None:
     with pytest.raises(Violation):
         for seed in seeds:
             schedule(seed, old)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_seeds_that_failed_once(seed: int) -> None:
+    schedule(seed)
 
 
 def test_a_seed_is_one_schedule() -> None:
