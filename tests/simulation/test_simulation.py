@@ -24,8 +24,8 @@ STORIES: dict[str, tuple[Old, range | tuple[int, ...]]] = {
 
 
 SEEDS = {
-    1051246: "a commit was on its way when the look at the newest version failed: the lease was given up, the next ingest"
-    " cleaned the file away, and then the commit came",
+    1051246: "a commit was on its way when the look at the newest version failed: the lease was given up, the next"
+    " ingest cleaned the file away, and then the commit came",
 }
 """Seeds that failed once, and what they found."""
 
