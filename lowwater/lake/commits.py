@@ -24,6 +24,8 @@ MENDED = "lowwater.mended"
 
 LOG = "_delta_log"
 
+MEND = "run `lowwater maintain` with --mend: it takes out what is there twice, as the log of the table says"
+
 
 @dataclass(frozen=True)
 class Change:

@@ -314,7 +314,7 @@ class Lake:
 
     def record_tables(self) -> list[PurePath]:
         """Paths of the tables with records that are no packets."""
-        return paths.folders(self.source / "records")
+        return paths.folders(self.source / "records") if paths.may_hold(self.source, "records") else []
 
     def table_of(self, link: str, records: bool) -> PurePath:
         """Path of the table with the records of a link: `packets/`, or its own if they are no packets."""
@@ -415,7 +415,7 @@ def make_records_table(path: PurePath, columns: pa.Schema) -> None:
         LakeError: the table cannot be created.
     """
     keys = [*IDENTITY, _required("timestamp", _INT)]
-    snapshots.look_again(path.parent)
+    snapshots.look_again(path.parent, path.parent.parent)
     create(path, pa.schema([*keys, *columns, _required("link", _TEXT), _required("hour", _INT)]), ["link", "hour"])
 
 

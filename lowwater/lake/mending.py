@@ -32,8 +32,6 @@ from lowwater.storage import paths
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-MEND = "run `lowwater maintain --mend`: it takes out what is there twice, as the log of the table says"
-
 
 def doubled_tables(lake: Lake) -> Iterator[tuple[PurePath, Doubled]]:
     """Yields the tables of a lake whose logs say that they have rows twice.

@@ -371,6 +371,9 @@ def know(lake: PurePath) -> None:
         _LAKES.add(lake)
 
 
+_PACKS: dict[PurePath, dict[str, Any]] = {}
+
+
 def _packed(path: ObjectPath) -> dict[str, Any] | None:
     lake = next((place for place in path.parents if place in _LAKES), None)
     return None if lake is None else _read_pack(lake).get(path.relative_to(lake).as_posix())
@@ -385,7 +388,8 @@ def _read_pack(lake: PurePath) -> dict[str, Any]:
         except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
             return {}
 
-    return lately(_PACK, lake, read)
+    _PACKS[lake] = lately(_PACK, lake, read)
+    return _PACKS[lake]
 
 
 def _entry_of(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -402,7 +406,8 @@ def pack_logs(lake: PurePath) -> None:
         return
     own = {path.relative_to(lake).as_posix(): mirror.pack() for path, mirror in _known(lake)}
     with suppress(OSError):
-        logs = {**_read_pack(lake), **{name: entry for name, entry in own.items() if entry is not None}}
+        before = _PACKS[lake] if lake in _PACKS else _read_pack(lake)
+        logs = {**before, **{name: entry for name, entry in own.items() if entry is not None}}
         objects.write(lake / _PACK, json.dumps({"logs": logs}).encode())
         look_again(lake)
 

@@ -300,38 +300,49 @@ def commit(path: PurePath, change: Callable[[DeltaTable, Options], object], fenc
     Raises:
         LakeError: if the lease is lost, or the commit fails for another reason than other writers, or every time.
     """
+    doubts: list[Exception] = []
+    try:
+        with lake_errors(f"{path}: cannot be written"):
+            require_room(path)
+            _commit(path, change, fence, doubts)
+    except BaseException as error:
+        if fence is not None and (doubts or not isinstance(error, Exception)):
+            fence.doubt()
+        raise
+
+
+def _commit(
+    path: PurePath, change: Callable[[DeltaTable, Options], object], fence: Fence | None, doubts: list[Exception]
+) -> None:
+    """Commits as `commit`; `doubts` gets the errors after which it was not known whether the commit is there."""
     from deltalake.exceptions import CommitFailedError, DeltaError
 
-    token, first, doubts = uuid.uuid4().hex, -1, 0
-    with lake_errors(f"{path}: cannot be written"):
-        require_room(path)
-        for attempt in range(ATTEMPTS):
-            table = existing(path)
-            forget(path)  # until the commit has succeeded
-            first = table.version() if first < 0 else first
+    token, first = uuid.uuid4().hex, -1
+    for attempt in range(ATTEMPTS):
+        table = existing(path)
+        forget(path)  # until the commit has succeeded
+        first = table.version() if first < 0 else first
+        try:
+            if doubts and _in_log(path, first, token):
+                return  # it came late: what is computed now would be on top of it
+            made = _options(path, table, token, fence)
+            apply(path, table, partial(change, table, made))
+            break
+        except (DeltaError, OSError) as error:
+            conflict = isinstance(error, CommitFailedError) and _CONFLICT.search(str(error))
+            doubtful = not conflict and _is_doubtful(path, error)
+            doubts += [error] * doubtful
             try:
-                if doubts and _in_log(path, first, token):
-                    return  # it came late: what is computed now would be on top of it
-                made = _options(path, table, token, fence)
-                apply(path, table, partial(change, table, made))
-                break
-            except (DeltaError, OSError) as error:
-                conflict = isinstance(error, CommitFailedError) and _CONFLICT.search(str(error))
-                doubtful = not conflict and _is_doubtful(path, error)
-                doubts += doubtful
-                try:
-                    if _in_log(path, first, token):
-                        return
-                except OSError:
-                    conflict = None
-                    doubtful, doubts = True, UNKNOWN
-                if attempt + 1 == ATTEMPTS or not (conflict or (doubtful and doubts < UNKNOWN)):
-                    if doubts and fence is not None:
-                        fence.doubt()
-                    raise
-                time.sleep(random.uniform(0, min(0.01 * 2**attempt, 1.0)))
-        with suppress(OSError):  # it is committed; the next one opens it again
-            keep(path, table)
+                if _in_log(path, first, token):
+                    return
+            except OSError:
+                doubts.append(error)
+                raise error from None
+            if attempt + 1 == ATTEMPTS or not (conflict or (doubtful and len(doubts) < UNKNOWN)):
+                raise
+            time.sleep(random.uniform(0, min(0.01 * 2**attempt, 1.0)))
+    with suppress(OSError):  # it is committed; the next one opens it again
+        keep(path, table)
 
 
 def _is_doubtful(path: PurePath, error: Exception) -> bool:

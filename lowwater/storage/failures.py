@@ -96,7 +96,7 @@ _KINDS = (
         "the certificate of the object store cannot be verified",
         "add its issuer to the certificates of this machine, or name a file with it: SSL_CERT_FILE",
     ),
-    (r"credential", "there are no keys for the object store", KEYS),
+    (r"credential(?!=)", "there are no keys for the object store", KEYS),
     (
         r"SlowDown|503 Service|ServiceUnavailable|429 Too Many",
         "the object store is overloaded",

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from lowwater.descriptors import require_descriptors
+from lowwater.storage import progress
 from lowwater.storage.endpoints import require_endpoint
 from lowwater.storage.failures import KEYS, StoreError, store_error
 from lowwater.storage.object_paths import ObjectPath
@@ -125,6 +126,7 @@ def store_errors() -> Iterator[None]:
 
     try:
         yield
+        progress.made()
     except (AlreadyExistsError, PreconditionError) as error:
         raise ChangedError from error
     except FileNotFoundError as error:

@@ -358,6 +358,11 @@ def folders(folder: PurePath) -> list[PurePath]:
     return [path for path in children(folder) if Path(path).is_dir()]
 
 
+def may_hold(root: PurePath, name: str) -> bool:
+    """Whether a lake may have a folder of this name; in a store one list, which a command makes once, tells."""
+    return not isinstance(root, ObjectPath) or root / name in folders(root)
+
+
 def _listed(folder: ObjectPath) -> tuple[list[ObjectPath], list[ObjectPath]]:
     """Lists the folders and the objects directly below a prefix, as they were lately."""
     return snapshots.lately("children", folder, lambda: objects.children(folder))

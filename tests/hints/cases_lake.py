@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -26,7 +27,7 @@ from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.ingestion.packing import PackResult, PackTask, pack
 from lowwater.lake.ingestion.survey import FailedTask, starts_with
 from lowwater.lake.layout import Lake, open_lake
-from lowwater.lake.ledgers.captures import read_captures
+from lowwater.lake.ledgers.captures import put_captures, read_captures
 from lowwater.lake.ledgers.runs import ReplayRow, record_replays
 from lowwater.lake.locks import attempt, hold, hold_range
 from lowwater.lake.opened import forget
@@ -542,6 +543,20 @@ def _doubled(desk: Desk) -> Said:
     return desk.run("maintain", "--lake", desk.lake)
 
 
+def _captures_twice(desk: Desk) -> Said:
+    lake = open_lake(desk.settle())
+    family = read_captures(lake, ["main1"])["main1"]
+    put_captures(lake, [replace(family[0], attempt="other", path="/other")], [])
+    for table in [DeltaTable(lake.captures), DeltaTable(lake.captures)]:
+        table.optimize.compact()
+    return desk.run("status", "--lake", lake.root)
+
+
+def _captures_mended(desk: Desk) -> Said:
+    assert desk.run("maintain", "--lake", desk.lake, "--mend").code == 0
+    return desk.run("status", "--lake", desk.lake)
+
+
 def _mended(desk: Desk) -> Said:
     assert desk.run("maintain", "--lake", desk.lake, "--mend").code == 0
     return desk.run("maintain", "--lake", desk.lake)
@@ -844,7 +859,8 @@ CASES = [
         "name a folder with the captures alone",
         lambda desk: _init(desk, "captures"),
     ),
-    Case("rows twice", _doubled, "run `lowwater maintain --mend`", _mended),
+    Case("captures twice", _captures_twice, "run `lowwater maintain` with --mend", _captures_mended),
+    Case("rows twice", _doubled, "run `lowwater maintain` with --mend", _mended),
     Case(
         "a folder that is not mounted",
         lambda desk: _missing(desk, False),

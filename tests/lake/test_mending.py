@@ -110,7 +110,7 @@ def test_the_command_says_what_mends(lake: Lake) -> None:
     optimized(DeltaTable(path), DeltaTable(path, version=4))
     said = lowwater("maintain", "--lake", lake.root)
     assert said.code == 1 and "tables/q holds rows twice since version 6 by delta-rs" in said.err
-    assert "lowwater maintain --mend" in said.err
+    assert "`lowwater maintain` with --mend" in said.err
     assert lowwater("maintain", "--lake", lake.root, "--mend").code == 0
     assert values(path) == [0, 1, 2, 3] and lowwater("maintain", "--lake", lake.root).code == 0
 

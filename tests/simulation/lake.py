@@ -43,7 +43,7 @@ from lowwater.lake.tables import (
 from lowwater.storage import leases, objects, paths, progress, snapshots
 from lowwater.storage.holders import Holder
 from lowwater.storage.object_paths import ObjectPath
-from tests.simulation.delta import SimTable, Tables, data_file, write_rows
+from tests.simulation.delta import SimTable, Tables, data_file, listed, write_rows
 from tests.simulation.world import (
     Faults,
     Process,
@@ -418,6 +418,11 @@ class Sim:
             (opened, "mirror_of", lambda path: _Mirror(table, path)),
             (snapshots, "lately", lambda what, place, look: look()),
             (tables, "apply", lambda path, opened_table, work: work()),
+            (leases, "PAUSE", 2.0),
+            (tables, "files_of", lambda table: SimpleNamespace(to_pylist=lambda: listed(table.current))),
+            (opened, "_open", lambda path, version=None, mirror=None: table(str(path), version)),
+            (opened, "require_modest_commits", lambda *_: None),
+            (opened, "require_plain_table", lambda *_: None),
             (deltalake, "DeltaTable", table),
             (deltalake, "write_deltalake", written),
             (joins, "write_joined", joined),
@@ -442,7 +447,7 @@ class _Objects:
     def __init__(self, sim: Sim) -> None:
         self._sim, self._world = sim, sim.world
 
-    def read(self, path: ObjectPath) -> tuple[bytes, str]:
+    def read(self, path: ObjectPath, most: int = -1) -> tuple[bytes, str]:
         found = self._world.request(f"GET {path.key}", lambda: self._world.get(path.key))
         return found.data, found.tag
 
@@ -522,12 +527,12 @@ class _Mirror:
     """A mirror for looks: `SimTable` writes to the store itself, by the same conditional write."""
 
     def __init__(self, table: Any, path: ObjectPath) -> None:
-        self.lock, self.life, self.folder, self.version = nullcontext(), 0, str(path), -1
+        self.lock, self.life, self.folder, self.version = nullcontext(), 0, path, -1
         self._table = table
 
     def look(self) -> bool:
         with suppress(TableNotFoundError):
-            self.version = self._table(self.folder).version()
+            self.version = self._table(str(self.folder)).version()
         return self.version >= 0
 
 

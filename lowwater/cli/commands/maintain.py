@@ -39,10 +39,10 @@ def maintain(lake: PurePath, dry_run: bool, mend: bool, verify: bool, queries: P
 
     from lowwater.config import load_config
     from lowwater.errors import LakeError
+    from lowwater.lake.commits import MEND
     from lowwater.lake.layout import open_lake
     from lowwater.lake.maintain import DOUBLED, clock_words
     from lowwater.lake.maintain import maintain as maintain_lake
-    from lowwater.lake.mending import MEND
     from lowwater.replay.taking_over import take_over
     from lowwater.terminal import open_console, say
 

@@ -137,7 +137,7 @@ def read_suites(root: PurePath, query_set: str, queries: Mapping[str, Sequence[F
     """
     folder = root / FOLDER / safe_name(query_set)
     query_names = {safe_name(query): query for query in queries}
-    suites = paths.children(folder)
+    suites = paths.children(folder) if paths.may_hold(root, FOLDER) else []
     for path in suites:
         if path.suffix != ".json" or path.stem not in query_names:
             hint = f"name it QUERY.json, as the query. {nearest(path.stem, query_names)}".strip()
