@@ -24,6 +24,7 @@ from lowwater.refused import refusals
 from lowwater.sections import Duration, History, LinkThresholds, Positive, Section, Thresholds, nearest
 from lowwater.storage import paths
 from lowwater.storage.captures import is_address
+from lowwater.storage.object_paths import require_pattern
 
 FILE_NAME = "lowwater.toml"
 DATED = r"(?<!%)(?:%%)*%[YymdjbBHIpMSsFTR]"
@@ -107,6 +108,7 @@ Span = Annotated[tuple[int, int], BeforeValidator(parse_span)]
 Heartbeat = Annotated[int | Literal["on-demand", "data-driven", "none"], BeforeValidator(_heartbeat)]
 Names = Annotated[tuple[str, ...], BeforeValidator(_name_list)]
 Patterns = Annotated[tuple[str, ...], BeforeValidator(_name_list), Setting(min_length=1)]
+CapturePatterns = Annotated[Patterns, AfterValidator(lambda given: tuple(map(require_pattern, given)))]
 LinkName = Annotated[str, AfterValidator(_link_name)]
 SetName = Annotated[str, Setting(pattern=r"^[A-Za-z_][A-Za-z0-9_-]*$")]
 Processes = Literal["shared", "each"]
@@ -194,7 +196,7 @@ class Link(Section):
         properties: values that queries read as `@name`.
     """
 
-    captures: Patterns | None = None
+    captures: CapturePatterns | None = None
     rotation: Positive | None = None
     timezone: Annotated[str, BeforeValidator(_zone)] = "UTC"
     covers: dict[str, Span] = Setting(default={})

@@ -6,8 +6,6 @@ exists: a third of a processor second in each process, which no loaded function 
 
 from __future__ import annotations
 
-import os
-import stat
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +14,8 @@ from typing import Any, TypeVar, cast
 from numba import njit
 from numba.core.caching import FunctionCache
 from numba.core.runtime.nrt import rtsys
+
+from lowwater.caches import written_by_others
 
 _Function = TypeVar("_Function", bound=Callable[..., object])
 
@@ -47,13 +47,11 @@ def is_trusted(folder: Path) -> bool:
     where Python itself runs what it finds, also of its group.
     """
     try:
-        state = folder.stat()
+        return not written_by_others(folder, group=folder.name == "__pycache__")
     except FileNotFoundError:
         return True  # numba makes it
     except OSError:
         return False
-    others = stat.S_IWOTH | (0 if folder.name == "__pycache__" else stat.S_IWGRP)
-    return state.st_uid in (0, os.geteuid()) and not state.st_mode & others
 
 
 def cached_njit(arguments: tuple[Any, ...] | None = None, **options: Any) -> Callable[[_Function], _Function]:

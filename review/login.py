@@ -115,6 +115,9 @@ class Door:
             return  # no web sockets
         elif _too_long(scope):
             await _answer(send, 431, "The headers of this request are too long.")
+        elif {b"content-length", b"transfer-encoding"} <= {name.lower() for name, _ in scope["headers"]}:
+            # A proxy before this server may see the end of such a request elsewhere.
+            await _answer(send, 400, "This request has two lengths.", {"connection": "close"})
         elif not is_known(_header(scope, b"host"), self._hosts):
             await _answer(send, 421, "This address is not one of this server.")
         elif self._token is None:
@@ -154,6 +157,9 @@ class Door:
     async def _log_in(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Takes the token of the form, or of the address that was printed at the start."""
         fields = scope["query_string"]
+        if scope["method"] not in ("GET", "HEAD", "POST"):
+            await _answer(send, 405, FORM.format(WELCOME), {"allow": "GET, HEAD, POST"})
+            return
         if scope["method"] == "POST":
             fields, more = b"", True
             while more and len(fields) <= LONGEST_BODY:
@@ -162,7 +168,7 @@ class Door:
                 more = message["type"] == "http.request" and message.get("more_body", False)
         given = parse_qs(fields[:LONGEST_BODY].decode("latin-1")).get("token", [""])[0].strip()
         if not given:
-            await _answer(send, 200 if scope["method"] == "GET" else 401, FORM.format(WELCOME))
+            await _answer(send, 401 if scope["method"] == "POST" else 200, FORM.format(WELCOME))
             return
         status = await self._guess(given)
         if status == 200:

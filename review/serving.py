@@ -100,6 +100,26 @@ def guarded(board: Board, allowed: Access) -> App:
     return Door(create(board), allowed.token, allowed.hosts)
 
 
+def make_server(app: App) -> uvicorn.Server:
+    """Returns the web server of an app, which is bounded in what it takes and in how long it waits."""
+    import uvicorn
+
+    from .connections import Connection
+
+    config = uvicorn.Config(
+        app,
+        log_level="warning",
+        server_header=False,
+        proxy_headers=False,
+        ws="none",
+        # Its parser bounds what is taken into memory before the door sees a request; the faster one does not.
+        http=Connection,
+        h11_max_incomplete_event_size=HEADERS,
+        limit_concurrency=AT_ONCE,
+    )
+    return uvicorn.Server(config)
+
+
 def listen(host: str, port: int) -> socket.socket:
     """Opens the socket of the server; port 0 takes a free one.
 
@@ -139,22 +159,9 @@ def serve(
     Raises:
         LowwaterError: there is no lake, the address cannot be listened on, or the token is not usable.
     """
-    import uvicorn
-
     allowed = access(host, token_file, login)
     spare_memory()
     board = Board(root, queries)
-    config = uvicorn.Config(
-        guarded(board, allowed),
-        log_level="warning",
-        server_header=False,
-        proxy_headers=False,
-        ws="none",
-        # Its parser bounds what is taken into memory before the door sees a request; the faster one does not.
-        http="h11",
-        h11_max_incomplete_event_size=HEADERS,
-        limit_concurrency=AT_ONCE,
-    )
     with listen(host, port) as opened:
 
         def ready() -> None:
@@ -163,7 +170,7 @@ def serve(
             made = allowed.token is not None and token_file is None
             tell(f"{address}login?token={allowed.token}" if made else address)
 
-        asyncio.run(_answer(uvicorn.Server(config), board, opened, ready))
+        asyncio.run(_answer(make_server(guarded(board, allowed)), board, opened, ready))
 
 
 async def _answer(server: uvicorn.Server, board: Board, opened: socket.socket, ready: Callable[[], None]) -> None:

@@ -6,8 +6,12 @@ bug is written out in its test or in `tests/law/kept.csv`, and runs always.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import TypeVar
+
 from hypothesis import settings
 
+T = TypeVar("T")
 USUAL = 50
 """Examples of a test that does not say how many, where each test has what it says."""
 IN_SUITE = 15
@@ -18,3 +22,8 @@ FEWEST = 3
 def examples(usual: int) -> int:
     """The examples under the profile of this run, of a test that says `usual`."""
     return max(min(FEWEST, usual), usual * settings().max_examples // USUAL)
+
+
+def some(values: Iterable[T], every: int) -> list[T]:
+    """One of so many values of a list of cases; all of them in `make fuzz`."""
+    return list(values)[:: every if examples(USUAL) < USUAL else 1]

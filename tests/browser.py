@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
+    import uvicorn
     from fastapi import FastAPI
 
 
@@ -26,15 +28,24 @@ def served(app: FastAPI, starts: float = 300) -> Iterator[str]:
     import uvicorn
 
     server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error"))
-    thread = threading.Thread(target=server.run, daemon=True)
+    with running(server, starts) as port:
+        yield f"http://127.0.0.1:{port}"
+
+
+@contextmanager
+def running(server: uvicorn.Server, starts: float = 300) -> Iterator[int]:
+    """The port of a web server that runs in a thread."""
+    opened = socket.create_server(("127.0.0.1", 0))
+    thread = threading.Thread(target=server.run, args=([opened],), daemon=True)
     thread.start()
     deadline = time.monotonic() + starts
     while not server.started:
         assert time.monotonic() < deadline
         time.sleep(0.05)
-    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    yield opened.getsockname()[1]
     server.should_exit = True
     thread.join(30)
+    opened.close()
 
 
 @contextmanager

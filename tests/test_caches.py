@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import os
+import pickle
+import sys
 from pathlib import Path
 
 import pytest
 
+from lowwater import caches
 from lowwater.caches import cache_folder
 from lowwater.errors import ConfigError
+from lowwater.gsql.declarations import _Builder, _PassTokens
+from lowwater.gsql.grammars import load_grammar
+from lowwater.high.jars import NEEDED, delta_jars
+from lowwater.high.session import class_archive
 from lowwater.machine_code import cached_njit, is_trusted
 
 
@@ -46,6 +53,77 @@ def test_python_files_of_a_group_are_as_good_as_their_bytecode(tmp_path: Path) -
     assert is_trusted(folder)
     folder.chmod(0o777)
     assert not is_trusted(folder)
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o666])
+def test_a_folder_that_was_open_is_refused_for_what_is_left_in_it(
+    mode: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody else wrote a file while the folder was open; it is closed now."""
+    folder = tmp_path / "cache"
+    folder.mkdir(mode=0o700)
+    (folder / "kernel_1.py").write_text("")
+    (folder / "kernel_1.py").chmod(mode)
+    if mode == 0o600:
+        if os.geteuid():
+            pytest.skip("only root gives files away")
+        os.chown(folder / "kernel_1.py", 12345, 12345)
+    monkeypatch.setenv("LOWWATER_CACHE", str(folder))
+    with pytest.raises(ConfigError, match="others"):
+        cache_folder()
+    assert not is_trusted(folder)
+
+
+def test_tables_of_a_parser_are_not_loaded_from_a_folder_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """lark unpickles them: whoever writes them is obeyed."""
+    ran = tmp_path / "ran"
+
+    class Bad:
+        def __reduce__(self) -> tuple[object, ...]:
+            return Path.touch, (ran,)
+
+    def parser() -> object:
+        return load_grammar("functions.lark", _Builder(), _PassTokens())
+
+    folder = tmp_path / "cache"
+    monkeypatch.setenv("LOWWATER_CACHE", str(folder))
+    cache_folder()
+    parser()
+    (tables,) = folder.glob("*.tables")
+    first, _, _ = tables.read_bytes().partition(b"\n")
+    tables.write_bytes(first + b"\n" + pickle.dumps(Bad()))
+    folder.chmod(0o777)
+    parser()
+    assert not ran.exists()
+    folder.chmod(0o700)
+    parser()
+    assert ran.exists(), "the file would have been obeyed"
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o1777])
+def test_classes_and_jars_of_a_folder_of_others_are_not_run(
+    mode: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jars = tmp_path / "share" / "lowwater" / "jars"
+    jars.mkdir(parents=True)
+    for name in NEEDED:
+        (jars / f"{name}-1.0.jar").write_bytes(b"")
+    archive = jars.parent / "classes-3.jsa"
+    archive.write_bytes(b"abc")
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    assert class_archive() == archive and len(delta_jars()) == len(NEEDED)
+    jars.parent.chmod(mode)
+    assert class_archive() is None
+    jars.chmod(mode)
+    with pytest.raises(ConfigError, match="written by others"):
+        delta_jars()
+    jars.chmod(0o755)
+    (jars / f"{next(iter(NEEDED))}-1.0.jar").chmod(0o666)
+    caches._has_of_others.cache_clear()
+    with pytest.raises(ConfigError, match="written by others"):
+        delta_jars()
 
 
 def test_machine_code_of_a_folder_of_others_is_not_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

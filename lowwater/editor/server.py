@@ -6,13 +6,18 @@ The door of editors to `checking`, `completion`, `meaning`, `places` and `format
 from __future__ import annotations
 
 import asyncio
+import json
+import logging
+import re
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 from lsprotocol import types
+from pygls.exceptions import JsonRpcException
 from pygls.lsp.server import LanguageServer
+from pygls.protocol import LanguageServerProtocol
 from pygls.uris import from_fs_path, to_fs_path
 
 from lowwater import __version__
@@ -26,6 +31,13 @@ from lowwater.editor.words import Script
 from lowwater.editor.workspace import Options, QuerySet, Workspace
 from lowwater.gsql.parser import MAX_BYTES
 
+LONGEST_MESSAGE = 64 << 20
+"""Most bytes of a message of an editor; a longer one is left out."""
+LONGEST_LINE = 64 << 10
+"""Most bytes of a header of a message."""
+NOTHING = b'{"jsonrpc": "2.0", "method": "$/nothing"}'
+"""A message that every server leaves alone."""
+_NO_LENGTH = re.compile(rb"Content-Length: \d{13}")
 PAUSE = 0.15
 """Seconds without a key after which a text is checked."""
 
@@ -48,6 +60,42 @@ _KINDS = {
 T = TypeVar("T")
 
 
+class Messages:
+    """What an editor sends, without what is too long: pygls takes any length into memory, and ends at a line that is
+    none.
+
+    Args:
+        source: standard input.
+    """
+
+    def __init__(self, source: BinaryIO) -> None:
+        self._source = source
+
+    def readline(self) -> bytes:
+        """Reads a line of headers; a length of more digits than any has is no length."""
+        line = self._source.readline(LONGEST_LINE)
+        return b"\n" if line and (len(line) == LONGEST_LINE or _NO_LENGTH.match(line)) else line
+
+    def read(self, size: int) -> bytes:
+        """Reads a message; in place of one that is too long, one that means nothing."""
+        if size <= LONGEST_MESSAGE:
+            return self._source.read(size)
+        while size > 0 and (piece := self._source.read(min(size, 1 << 16))):
+            size -= len(piece)
+        return NOTHING
+
+
+class _Protocol(LanguageServerProtocol):
+    def structure_message(self, data: Any) -> Any:
+        """Refuses what is no message of the protocol with an answer to it: an editor waits for each."""
+        try:
+            return super().structure_message(data)
+        except JsonRpcException as error:
+            if isinstance(data, dict) and isinstance(data.get("id"), (int, str)):
+                self._send_response(data["id"], None, error.to_response_error())
+            return super().structure_message(json.loads(NOTHING))
+
+
 class Server(LanguageServer):
     """The server of one editor.
 
@@ -57,7 +105,10 @@ class Server(LanguageServer):
 
     def __init__(self, options: Options) -> None:
         # Whole texts: an editor and pygls may count the lines of odd texts in two ways.
-        super().__init__("lowwater", __version__, text_document_sync_kind=types.TextDocumentSyncKind.Full)
+        sync = types.TextDocumentSyncKind.Full
+        super().__init__("lowwater", __version__, text_document_sync_kind=sync, protocol_cls=_Protocol)
+        # What is wrong is told to the editor; the log would add a traceback for every message that is none.
+        logging.getLogger("pygls").setLevel(logging.CRITICAL)
         self.options = options
         self._published: dict[str, set[str]] = {}
 

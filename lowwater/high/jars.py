@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 import pyspark
 
+from lowwater.caches import written_by_others
 from lowwater.errors import ConfigError, LowwaterError
 
 DELTA = "io.delta:delta-spark_4.2_2.13:4.4.0"
@@ -46,6 +47,11 @@ def delta_jars() -> list[Path]:
     if len(jars) < len(NEEDED):
         raise ConfigError(
             f"the Delta jars are not in {jars_folder()}", "run `lowwater doctor --prepare` once, with network access"
+        )
+    if written_by_others(jars_folder(), group=True):
+        raise ConfigError(
+            f"the Delta jars in {jars_folder()} can be written by others, so they are not run",
+            "give the folder and its files to your user or root, with a mode as 0755, or install again",
         )
     return jars
 

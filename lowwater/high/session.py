@@ -24,6 +24,7 @@ from pyspark.sql import SparkSession
 
 import lowwater
 from lowwater import cluster
+from lowwater.caches import written_by_others
 from lowwater.errors import LowwaterError
 from lowwater.high.jars import delta_jars, fetch_jars, jars_folder
 from lowwater.tempfolders import make_folder, remove_folder
@@ -97,11 +98,15 @@ _waiting: _Jvm | None = None
 
 
 def class_archive(folder: Path | None = None) -> Path | None:
-    """The archive of Java classes that makes sessions start sooner; None where it was not recorded.
+    """The archive of Java classes that makes sessions start sooner; None where it was not recorded, or others could be
+    its writers.
 
     Its name contains its size: a JVM crashes when it maps a truncated archive.
     """
-    for archive in (folder or jars_folder().parent).glob("classes-*.jsa"):
+    place = folder or jars_folder().parent
+    if not place.is_dir() or written_by_others(place, group=True):
+        return None
+    for archive in place.glob("classes-*.jsa"):
         if archive == archive_of(archive, archive.parent):
             return archive
     return None

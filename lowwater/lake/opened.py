@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from lowwater.lake.logs import require_modest_commits, require_modest_log, require_plain_table
 from lowwater.storage import paths
 from lowwater.storage.containment import require_plain_folder
 from lowwater.storage.object_paths import ObjectPath
@@ -82,24 +83,38 @@ _OPEN = _Open()
 _VALUES = ValuesByState(CACHED)
 
 
+def _open(path: PurePath, version: int | None = None) -> DeltaTable:
+    """Opens a table, the one place where Delta reads a log from its beginning.
+
+    Raises:
+        LakeError: the log, or the table, is none of a lake.
+    """
+    from deltalake import DeltaTable
+
+    require_plain_folder(path)
+    require_plain_folder(path / "_delta_log")
+    require_modest_log(path, version)
+    table = DeltaTable(str(path), version=version, storage_options=paths.storage_options(path))
+    require_plain_table(path, table)
+    return table
+
+
 def newest(path: PurePath) -> DeltaTable | None:
     """Returns a table at its newest version; None without one. The next call in this thread may update the object."""
-    from deltalake import DeltaTable
     from deltalake.exceptions import TableNotFoundError
 
     opened = _OPEN.tables.pop(path, None)
-    if opened is None:
-        require_plain_folder(path)
-        require_plain_folder(path / "_delta_log")
     if opened is None or not _is_same(path, opened):
         try:
-            table = DeltaTable(str(path), storage_options=paths.storage_options(path))
+            table = _open(path)
         except TableNotFoundError:
             return None
         keep(path, table)
         return table
     if paths.exists(_entry(path, opened.table.version() + 1)):
+        require_modest_commits(path, opened.table.version())
         opened.table.update_incremental()
+        require_plain_table(path, opened.table)
         keep(path, opened.table)
     else:
         _put(path, opened)
@@ -117,17 +132,13 @@ def existing(path: PurePath) -> DeltaTable:
     Raises:
         TableNotFoundError: if there is none.
     """
-    from deltalake import DeltaTable
-
     table = newest(path)
-    return DeltaTable(str(path), storage_options=paths.storage_options(path)) if table is None else table
+    return _open(path) if table is None else table
 
 
 def at_version(path: PurePath, version: int) -> DeltaTable:
     """Opens a table at a version. What it has of 9,000 files takes 20 MB, so it is not kept."""
-    from deltalake import DeltaTable
-
-    return DeltaTable(str(path), version=version, storage_options=paths.storage_options(path))
+    return _open(path, version)
 
 
 def keep(path: PurePath, table: DeltaTable) -> None:

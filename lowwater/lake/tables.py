@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import fs
 
 from lowwater.errors import LakeError, OwnerError
@@ -32,6 +33,7 @@ from lowwater.storage import paths
 from lowwater.storage.containment import require_names
 from lowwater.storage.failures import StoreError, store_error
 from lowwater.storage.leases import Fence, LostError
+from lowwater.storage.object_paths import ObjectPath
 
 if TYPE_CHECKING:
     import pyarrow.dataset as pads
@@ -44,6 +46,12 @@ CHECKPOINTS = 100
 ROOM_HINT = "check that the lake is writable and its disk has room"
 ROOM = 1 << 20
 """Bytes that the disk of a lake must have before a commit."""
+LOG_HINT = "the log of the table is damaged, or another program wrote it: restore the table, or make it again"
+MOST_SAID = 500
+"""Most characters of what a library says, which may repeat a value of the log."""
+_LOG = re.compile("[Kk]ernel error|Arrow error|Invalid (JSON|Checkpoint)|log file|schema")
+_FRAMES = re.compile(r" (stack backtrace: )?0: (<unknown>|[\w:<>]+( at \S+)?) 1: .*")
+"""Frames of a stack, which errors of Delta's library end with."""
 _DISK = re.compile("No space left on device|Disk quota exceeded|File too large|Read-only file system|Permission denied")
 Options = dict[str, Any]
 """Arguments of a method of Delta that commits: `commit_properties` and `post_commithook_properties`."""
@@ -53,6 +61,8 @@ UNKNOWN = 4
 _CONFLICT = re.compile(r"oncurrent|(Metadata|Protocol) changed|transaction: \d+$")
 """Messages of Delta when other writers were faster; the last one after its own 15 attempts. Delta raises one class
 for this and for disk errors, so only the text tells them apart."""
+MOST_COUNTED = 1 << 48
+"""Most rows, and bytes, of one file."""
 MOST_GROUPED = 1 << 13
 """Most rows of a row group of a ledger."""
 _STORE = re.compile(r"https?://|Generic (S3|GCS|MicrosoftAzure) error|status code: \d\d\d|object store")
@@ -134,16 +144,21 @@ def lake_errors(what: str) -> Iterator[None]:
     except DeltaError as error:
         if _STORE.search(str(error)):
             raise _of_store(what, error) from None
-        raise LakeError(
-            f"{what}: {_one_line(error)}", "check that the lake is writable and its disk has room"
-        ) from error
+        raise LakeError(f"{what}: {_one_line(error)}", LOG_HINT if _LOG.search(str(error)) else ROOM_HINT) from error
+    except pa.ArrowException as error:
+        raise LakeError(f"{what}: {_one_line(error)}", LOG_HINT) from error
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":  # of Rust, which is no Exception
+            raise
+        raise LakeError(f"{what}: Delta's library gave up: {_one_line(error)}", LOG_HINT) from None
 
 
-def _one_line(error: Exception) -> str:
+def _one_line(error: BaseException) -> str:
     """Returns what Delta says, which may be a tree of lines with colours; of a disk only what is wrong with it."""
     text = " ".join(re.sub("\x1b\\[[0-9;]*m|↳", " ", str(error)).split())
+    text = _FRAMES.sub("", text)
     found = _DISK.search(text)
-    return found[0] if found else text
+    return found[0] if found else text if len(text) <= MOST_SAID else f"{text[:MOST_SAID]}..."
 
 
 def require_room(path: PurePath, more: int = 0) -> None:
@@ -522,10 +537,12 @@ def files_of(table: DeltaTable) -> pa.Table:
     """Returns what `live_files` lists as a table.
 
     Raises:
-        LakeError: the log names a file outside of the folder of the table.
+        LakeError: the log names a file outside of the folder of the table, or does not say what a file holds.
     """
-    files = pa.table(table.get_add_actions(flatten=True))
-    require_names(table.table_uri.removeprefix("file://").rstrip("/"), files.column("path").to_pylist())
+    files, folder = pa.table(table.get_add_actions(flatten=True)), table.table_uri.removeprefix("file://").rstrip("/")
+    require_names(folder, files.column("path").to_pylist())
+    if files.num_rows:
+        _require_counts(folder, files)
     return files
 
 
@@ -534,6 +551,28 @@ def _groups(most: int = MOST_GROUPED) -> WriterProperties:
     from deltalake import WriterProperties
 
     return WriterProperties(compression="SNAPPY", max_row_group_size=most)
+
+
+def _require_counts(folder: str, files: pa.Table) -> None:
+    """Checks what every version of Lowwater, and of Delta's writers, says of a file: its size and its rows."""
+    if pc.count_distinct(files.column("path")).as_py() != files.num_rows:
+        raise LakeError(f"{folder}: its log names a file twice, whose rows would count twice", LOG_HINT)
+    for name in ("num_records", "size_bytes"):
+        values = files.column(name) if name in files.column_names else pa.nulls(files.num_rows, pa.int64())
+        wrong = pc.or_kleene(pc.is_null(values), pc.or_(pc.less(values, 0), pc.greater(values, MOST_COUNTED)))
+        found = pc.index(pc.fill_null(wrong, True), True).as_py()
+        if found >= 0:
+            raise LakeError(
+                f"{folder}: its log says nothing that can be true of {files.column('path')[found].as_py()[:200]!a}: "
+                f"{name} is {values[found].as_py()}",
+                LOG_HINT,
+            )
+    for name in files.column_names:
+        if name.startswith("partition.") and files.column(name).null_count:
+            at = pc.index(pc.is_null(files.column(name)), True).as_py()
+            raise LakeError(
+                f"{folder}: its log names no {name} of {files.column('path')[at].as_py()[:200]!a}", LOG_HINT
+            )
 
 
 def partition_of(row: Mapping[str, Any]) -> dict[str, str | None]:
@@ -557,8 +596,9 @@ def table_dataset(path: PurePath, table: DeltaTable) -> pads.Dataset:
     The dataset reads by Arrow's own files. Delta's files are Python objects, which Arrow's threads may still hold when
     the interpreter is gone: the process would abort ("terminate called without an active exception").
     """
-    files_of(table)  # none lies elsewhere
-    folder = fs.SubTreeFileSystem(str(paths.local_table(path, ())), fs.LocalFileSystem())
+    names = files_of(table).column("path").to_pylist()  # none lies elsewhere
+    known = [] if isinstance(path, ObjectPath) else [unquote(name) for name in names]  # of a store, `fetch_rows` looks
+    folder = fs.SubTreeFileSystem(str(paths.local_table(path, known)), fs.LocalFileSystem())
     return table.to_pyarrow_dataset(filesystem=folder)
 
 
@@ -573,7 +613,7 @@ def files_dataset(path: PurePath, files: Iterable[tuple[str, Any]], schema: pa.S
     from lowwater.lake.datasets import pads
 
     parts = [(unquote(name), partition) for name, partition in files]  # the log writes paths as URLs
-    folder = fs.SubTreeFileSystem(str(paths.local_table(path, (name for name, _ in parts))), fs.LocalFileSystem())
+    folder = fs.SubTreeFileSystem(str(paths.local_table(path, [name for name, _ in parts])), fs.LocalFileSystem())
     form = pads.ParquetFileFormat()
     fragments = [form.make_fragment(name, folder, partition) for name, partition in parts]
     return pads.FileSystemDataset(fragments, schema, form, folder)

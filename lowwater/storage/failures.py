@@ -31,8 +31,32 @@ ANSWER = "check the address of the store (AWS_ENDPOINT_URL) and the network, the
 
 _KINDS = (
     (
-        r"InvalidAccessKeyId|SignatureDoesNotMatch|InvalidToken|ExpiredToken|AuthenticationFailed|401 Unauthorized"
-        r"|InvalidClientTokenId|Unauthenticated",
+        r"CredentialsNotLoaded|metadata token|169\.254\.|Missing ?(SecretAccessKey|AccessKeyId)",
+        "there are no keys for the object store",
+        KEYS,
+    ),
+    (
+        r"InvalidAccessKeyId|InvalidClientTokenId",
+        "the object store refuses the keys: it does not know the ID of the key",
+        "check AWS_ACCESS_KEY_ID: the ID is of another store or account, or its key was removed",
+    ),
+    (
+        r"SignatureDoesNotMatch",
+        "the object store refuses the keys: the secret is not that of the key",
+        "check AWS_SECRET_ACCESS_KEY, which belongs to AWS_ACCESS_KEY_ID",
+    ),
+    (
+        r"ExpiredToken|TokenRefreshRequired|token (has|is) expired",
+        "the object store refuses the keys: their session has ended",
+        "get new ones: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN change together",
+    ),
+    (
+        r"InvalidToken",
+        "the object store refuses the keys: the session token is not theirs",
+        "check AWS_SESSION_TOKEN; unset it where the keys are of no session",
+    ),
+    (
+        r"AuthenticationFailed|401 Unauthorized|Unauthenticated",
         "the object store refuses the keys",
         KEYS,
     ),
@@ -40,6 +64,12 @@ _KINDS = (
         r"RequestTimeTooSkewed",
         "the clock of this machine is too far from that of the object store",
         "set the clock of this machine",
+    ),
+    (
+        r"AuthorizationHeaderMalformed|PermanentRedirect|IllegalLocationConstraint|redirect without LOCATION"
+        r"|301 Moved|AuthorizationQueryParametersError",
+        "the bucket is in another region",
+        "set AWS_REGION to the region of the bucket, or AWS_ENDPOINT_URL to its store",
     ),
     (
         r"AccessDenied|403 Forbidden|PermissionDenied|AuthorizationFailure|AllAccessDisabled",
@@ -52,10 +82,11 @@ _KINDS = (
         "make the bucket, or name another",
     ),
     (
-        r"CredentialsNotLoaded|credential(?!=)|metadata token|169\.254",
-        "there are no keys for the object store",
-        KEYS,
+        r"peer certificate|UnknownIssuer|certificate verify",
+        "the certificate of the object store cannot be verified",
+        "add its issuer to the certificates of this machine, or name a file with it: SSL_CERT_FILE",
     ),
+    (r"credential(?!=)", "there are no keys for the object store", KEYS),
     (
         r"SlowDown|503 Service|ServiceUnavailable|429 Too Many",
         "the object store is overloaded",
@@ -99,8 +130,29 @@ def store_error(error: BaseException) -> StoreError:
     text = str(error)
     for pattern, message, hint in _KINDS:
         if re.search(pattern, text, re.IGNORECASE):
-            return StoreError(message, hint, hint not in _PASSING)
+            return StoreError(message + _detail(text), hint, hint not in _PASSING)
     return StoreError(f"the object store failed: {redacted(text.splitlines()[0] if text else repr(error))}", ANSWER)
+
+
+_DONE = {"PUT": "write", "POST": "write", "DELETE": "remove", "GET": "read", "HEAD": "read"}
+
+
+def _detail(text: str) -> str:
+    """Returns what else the text of an error tells of a cause: the region that is right, the two clocks, or what was
+    not allowed; empty without any."""
+    region = re.search(r"expecting '([a-z0-9-]+)'|<Region>([a-z0-9-]+)</Region>", text)
+    if region and re.search(r"AuthorizationHeaderMalformed|PermanentRedirect", text):
+        return f": {region[1] or region[2]}"
+    clocks = [re.search(rf"<{name}>([0-9TZ:.-]{{8,32}})</{name}>", text) for name in ("RequestTime", "ServerTime")]
+    if "RequestTimeTooSkewed" in text and clocks[0] and clocks[1]:
+        return f": this one says {clocks[0][1]}, the store {clocks[1][1]}"
+    asked = re.search(r"\b(PUT|POST|DELETE|GET|HEAD) https?://[^/\s]+/([^?\s]*)(\?list-type)?", text)
+    if asked and re.search(r"AccessDenied|403 Forbidden|NoSuchBucket", text):
+        if "NoSuchBucket" in text:
+            return f": {asked[2].partition('/')[0]}"
+        return f" to {'list' if asked[3] else _DONE[asked[1]]} {asked[2]}"
+    removed = re.search(r"DeleteObjects request failed for key ([^:\s]+)", text)
+    return f" to remove {removed[1]}" if removed and "AccessDenied" in text else ""
 
 
 def hint_of(error: OSError, otherwise: str) -> str:
@@ -110,6 +162,7 @@ def hint_of(error: OSError, otherwise: str) -> str:
 
 def redacted(text: str) -> str:
     """Returns a text without the keys of the environment, and without XML of a store, which may contain them."""
+    text = re.sub(r"(?<=\w)\?[^\s\"')]+", "?(left out)", text)  # a signature may stand there
     for name in SECRETS:
         value = os.environ.get(name, "")
         if len(value) > 2:

@@ -8,6 +8,7 @@ have used it before.
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,9 +17,11 @@ from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from lowwater.storage import progress
-from lowwater.storage.failures import StoreError, store_error
+from lowwater.storage.endpoints import require_endpoint
+from lowwater.storage.failures import KEYS, StoreError, store_error
 from lowwater.storage.object_paths import ObjectPath
 
 if TYPE_CHECKING:
@@ -53,9 +56,42 @@ def options(path: ObjectPath) -> dict[str, str]:
     chosen = {name: value for name, value in os.environ.items() if name.startswith(beginnings) and value}
     chosen = {name: value for name, value in chosen.items() if name in _KNOWN or not name.startswith("AWS_")}
     chosen.setdefault("timeout", f"{os.environ.get('LOWWATER_STORE_TIMEOUT', '60')}s")
-    if any(value.startswith("http://") for name, value in chosen.items() if "ENDPOINT" in name):
+    require_sound(chosen)
+    if any(value.lower().startswith("http://") for name, value in chosen.items() if "ENDPOINT" in name):
         chosen["allow_http"] = "true"
     return chosen
+
+
+def require_sound(chosen: Mapping[str, str]) -> None:
+    """Checks the settings of a store that its client would only try for long, or end the process for.
+
+    Raises:
+        StoreError: one is wrong; names the variable, not its value.
+    """
+    if not re.fullmatch(r"[0-9]{1,5}(\.[0-9]+)?s", chosen["timeout"]) or not float(chosen["timeout"][:-1]):
+        hint = "write a number of seconds, such as 60"
+        raise StoreError("LOWWATER_STORE_TIMEOUT is no time", hint, lasting=True)
+    for name, other in (_KEY_PAIR, _KEY_PAIR[::-1]):
+        if name in chosen and other not in chosen:
+            raise StoreError(f"{name} is set, and {other} is not", KEYS, lasting=True)
+    for name in _ADDRESSES:
+        if name in chosen:
+            require_endpoint(name, chosen[name])
+    endpoint = urlsplit(chosen.get("AWS_ENDPOINT_URL", "")).hostname or "amazonaws.com"
+    if not (any(name in chosen for name in _OF_KEYS) or re.search(r"(^|\.)amazonaws\.com(\.cn)?$", endpoint)):
+        # Its client would ask the machines of Amazon for some.
+        raise StoreError("there are no keys for the object store", KEYS, lasting=True)
+
+
+_ADDRESSES = "AWS_ENDPOINT_URL", "AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"
+_KEY_PAIR = "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"
+_OF_KEYS = (
+    "AWS_ACCESS_KEY_ID",
+    "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+    "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+    "AWS_WEB_IDENTITY_TOKEN_FILE",
+    "AWS_SKIP_SIGNATURE",
+)
 
 
 _KNOWN = {
@@ -99,14 +135,17 @@ def store_errors() -> Iterator[None]:
         raise store_error(error) from None  # its text may show keys
 
 
-def read(path: ObjectPath) -> tuple[bytes, Version]:
-    """Reads a small object and its version."""
+def read(path: ObjectPath, most: int = -1) -> tuple[bytes, Version]:
+    """Reads a small object, or the first bytes of it, and its version."""
     with store_errors():
         import obstore
 
         for attempt in range(READS):
             try:
                 answer = obstore.get(store(path), path.key)
+                if 0 <= most < answer.meta["size"]:
+                    part = obstore.get_range(store(path), path.key, start=0, end=most)
+                    return bytes(part), answer.meta["e_tag"] or ""
                 return bytes(answer.bytes()), answer.meta["e_tag"] or ""
             except obstore.exceptions.GenericError:  # the connection broke while the content came
                 if attempt + 1 == READS:
@@ -254,12 +293,13 @@ def walk(folder: ObjectPath) -> Iterator[ObjectPath]:
     return (path for path, _ in entries(folder))
 
 
-def entries(folder: ObjectPath) -> Iterator[tuple[ObjectPath, Mapping[str, Any]]]:
-    """Yields the objects below a prefix with their size and last_modified, as `walk`."""
+def entries(folder: ObjectPath, since: str = "") -> Iterator[tuple[ObjectPath, Mapping[str, Any]]]:
+    """Yields the objects below a prefix with their size and last_modified, as `walk`; with `since` those behind it."""
     with store_errors():
         import obstore
 
-        prefix, offset, attempt = f"{folder.key}/" if folder.key else None, None, 0
+        prefix, attempt = f"{folder.key}/" if folder.key else None, 0
+        offset = f"{folder.key}/{since}" if since else None
         while True:
             try:
                 for listed in obstore.list(store(folder), prefix=prefix, offset=offset, chunk_size=1000):

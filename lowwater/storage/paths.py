@@ -22,6 +22,7 @@ from lowwater.storage import objects
 from lowwater.storage.containment import require_folder, require_inside
 from lowwater.storage.failures import LATER, StoreError
 from lowwater.storage.file_cache import file_cache
+from lowwater.storage.modest import require_modest
 from lowwater.storage.object_paths import ObjectPath, parse
 
 if TYPE_CHECKING:
@@ -97,7 +98,10 @@ def local(path: PurePath) -> Path:
         OSError: if there is no such file, or it cannot be read.
     """
     require_inside(path)
-    return file_cache().fetch(path) if isinstance(path, ObjectPath) else Path(path)
+    found = file_cache().fetch(path) if isinstance(path, ObjectPath) else Path(path)
+    if path.suffix == ".parquet":
+        require_modest(path, found)
+    return found
 
 
 def locals_of(paths: Iterable[PurePath]) -> list[Path]:
@@ -115,11 +119,9 @@ def local_table(folder: PurePath, names: Iterable[str]) -> Path:
     Raises:
         OSError: if one cannot be read.
     """
-    if not isinstance(folder, ObjectPath):
-        return Path(folder)
     for name in names:
-        file_cache().fetch(folder / name)
-    return file_cache().place_of(folder)
+        local(folder / name)
+    return file_cache().place_of(folder) if isinstance(folder, ObjectPath) else Path(folder)
 
 
 def draft(path: PurePath) -> Path:
@@ -252,8 +254,7 @@ def read(path: PurePath, most: int = -1) -> bytes:
         OSError: if it cannot be read.
     """
     if isinstance(path, ObjectPath):
-        data = objects.read(path)[0]
-        return data if most < 0 else data[:most]
+        return objects.read(path, most)[0]
     require_inside(path)
     with Path(path).open("rb") as file:
         return file.read(most)
@@ -427,6 +428,19 @@ def size(path: PurePath) -> int:
     if stored is None:
         raise FileNotFoundError(2, "there is no such object")
     return int(stored["size"])
+
+
+def sizes(folder: PurePath, since: str = "") -> Iterator[tuple[str, int]]:
+    """Yields names and sizes of the files directly in a folder; in a store those of names behind `since`."""
+    if isinstance(folder, ObjectPath):
+        for path, entry in objects.entries(folder, since):
+            if path.parent == folder:
+                yield path.name, entry["size"]
+        return
+    with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as files:
+        for file in files:
+            if file.is_file():
+                yield file.name, file.stat().st_size
 
 
 def state(path: PurePath) -> FileState | None:

@@ -20,6 +20,7 @@ from urllib.request import Request
 from airflow.sdk import BaseOperator, Connection, Context
 
 from lowwater.config import Notify
+from lowwater.terminal import shown
 from lowwater_airflow.settings import Settings
 from lowwater_airflow.straight import send
 
@@ -129,11 +130,12 @@ def _mail(notify: Notify, alert: Mapping[str, str]) -> Any:
     """Airflow's notifier of one mail. Its texts are no templates here: `notify` renders none."""
     from airflow.providers.smtp.notifications.smtp import SmtpNotifier
 
-    subject = " ".join(f"Lowwater {alert['kind']}: {alert['text']}".split())[:LONGEST_SUBJECT]
+    text = shown(alert["text"])
+    subject = " ".join(f"Lowwater {alert['kind']}: {text}".split())[:LONGEST_SUBJECT]
     return SmtpNotifier(
         to=list(notify.email),
         subject=subject,
-        html_content=f"<pre>{escape(alert['text'])}</pre>",
+        html_content=f"<pre>{escape(text)}</pre>",
         smtp_conn_id=notify.mail_connection,
     )
 

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 from airflow.listeners import hookimpl
 from sqlalchemy.orm import object_session
 
+from lowwater.terminal import shown
+
 if TYPE_CHECKING:
     from airflow.models.dagrun import DagRun
 
@@ -48,9 +50,20 @@ def _write(dag_run: DagRun, text: str) -> None:
     if not dag_run.dag_id.startswith(DAGS) or start is None or end is None:
         return
     bounds = f"{MARK}{start:%Y-%m-%dT%H:%M:%SZ} to {end:%Y-%m-%dT%H:%M:%SZ}"
-    line = " ".join(f"{bounds}: {text}".split()) if text else bounds
+    line = one_line(f"{bounds}: {text}") if text else bounds
     others = [line for line in (dag_run.note or "").splitlines() if not line.startswith(MARK)]
     dag_run.note = "\n".join([line[: LONGEST - len("\n".join(others))], *others])
+
+
+def one_line(text: str) -> str:
+    """Returns a note as one line. Airflow shows it as Markdown: names of files in it are no links, and load no image.
+
+    Example:
+        >>> one_line("a:\n![x](http://evil.example)\u202e <b>")
+        'a: ! [x] (http://evil.example)\\u202e <b>'
+    """
+    plain = " ".join(shown(text).split())  # Airflow leaves HTML out
+    return plain.replace("](", "] (").replace("![", "! [")
 
 
 def _published(dag_run: DagRun) -> str:

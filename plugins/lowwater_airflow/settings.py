@@ -6,6 +6,7 @@ They open no table and plan no query, so that parsing stays fast.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -25,6 +26,11 @@ POOL = "lowwater"
 SPARK = "lowwater_spark"
 """Airflow connection of a Spark cluster: host spark://name, port, secret as password; without one Spark runs in the
 task. Its extra may say that drivers run on the cluster."""
+
+LONGEST = 200
+"""Most characters of the name of a query set with a DAG; Airflow takes 250 for that of a DAG."""
+NAME = re.compile(rf"[A-Za-z0-9_.-]{{1,{LONGEST}}}")
+"""Names of query sets that can be in those of DAGs, which Airflow shows, and puts into addresses."""
 
 MINUTE, DAY = 60 * SECOND, 24 * HOUR
 
@@ -62,7 +68,24 @@ class Settings:
     def query_sets(self) -> list[str]:
         """The names of the query sets: files in the folder, and sets with files in the settings."""
         named = {name for name, section in self.config.query_sets.items() if section.files}
-        return sorted({*named, *(path.stem for path in self.queries.glob("*.gsql"))})
+        return sorted({*named, *filter(NAME.fullmatch, self._stems())})
+
+    def require_names(self) -> None:
+        """Refuses files of queries of whose names no DAG can have one. The others get theirs.
+
+        Raises:
+            ConfigError: there are such files.
+        """
+        wrong = sorted(ascii(stem)[1:-1] for stem in self._stems() if not NAME.fullmatch(stem))
+        if wrong:
+            shown = ", ".join(f"{name[:80]}.gsql" for name in wrong[:5])
+            raise ConfigError(
+                f"{self.queries}: {len(wrong)} files of queries have no DAG, by their names: {shown}",
+                f"name them with letters, digits, _, . and -, and at most {LONGEST} of these",
+            )
+
+    def _stems(self) -> list[str]:
+        return [path.stem for path in self.queries.glob("*.gsql")]
 
     def length(self, query_set: str | None = None) -> int:
         """The length of the intervals of a query set or of the lake, ns."""

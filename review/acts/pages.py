@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import Response
+from starlette.requests import ClientDisconnect
 
 from lowwater.errors import LowwaterError
 from lowwater.lake.results.exploring import instant_of
@@ -35,15 +36,15 @@ def only_commands() -> Host:
 
 
 async def sent_form(request: Request) -> dict[str, str]:
-    """Reads the fields of a form; empty if it is too long or no text."""
+    """Reads the fields of a form; empty if it is too long, is no text or has not come whole."""
     body = b""
-    async for piece in request.stream():
-        body += piece
-        if len(body) > LONGEST_FORM:
-            return {}
     try:
+        async for piece in request.stream():
+            body += piece
+            if len(body) > LONGEST_FORM:
+                return {}
         return dict(parse_qsl(body.decode("ascii"), keep_blank_values=True, max_num_fields=20))
-    except (UnicodeDecodeError, ValueError):
+    except (ClientDisconnect, UnicodeDecodeError, ValueError):
         return {}
 
 

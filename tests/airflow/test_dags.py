@@ -162,7 +162,12 @@ def test_wrong_settings_are_import_errors(settings: str | None, said: str, tmp_p
     found = load(tmp_path, lake if settings is not None else None)
     assert set(found["dags"]) <= {"lowwater_digest", "lowwater_maintain"}, "they have no interval"
     files = {Path(name).name for name in found["errors"]}
-    assert files | {"maintenance.py"} == {"capture_ingest.py", "maintenance.py", "replay.py"}
+    assert files | {"maintenance.py", "misnamed.py"} == {
+        "capture_ingest.py",
+        "maintenance.py",
+        "misnamed.py",
+        "replay.py",
+    }
     assert all(said in text for text in found["errors"].values())
 
 

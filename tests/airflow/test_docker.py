@@ -55,31 +55,70 @@ def test_the_compose_file_is_whole() -> None:
             assert source in data["volumes"] or (FILE.parent / source).is_dir(), volume
         assert all(port.startswith("127.0.0.1:") for port in each.get("ports", ())), "reachable from this machine only"
         assert {each["source"] for each in each.get("configs", ())} <= set(data["configs"])
-    assert json.loads(data["configs"]["store-keys"]["content"])["identities"][0]["name"] == "lowwater"
+
+
+def identities() -> dict[str, dict[str, Any]]:
+    """The users of the store, by the ID of their key."""
+    said = json.loads(load(example()).data["configs"]["store-keys"]["content"])["identities"]
+    return {key["accessKey"]: each for each in said for key in each["credentials"]}
+
+
+KEYS = {
+    "lowwater": "cli",
+    "api": "api",
+    "scheduler": "scheduler",
+    "dag-processor": "dag-processor",
+    "triggerer": "triggerer",
+    "spark-worker": "worker",
+}
+"""Service that opens the lake -> user of the store."""
+WRITERS = {"cli", "scheduler", "worker"}
+
+
+def test_each_service_that_opens_the_lake_has_a_key_of_its_own() -> None:
+    users, secrets = identities(), set()
+    for service, user in KEYS.items():
+        environment = SERVICES[service]["environment"]
+        found = users.pop(environment["AWS_ACCESS_KEY_ID"])
+        assert found["name"] == user
+        assert found["credentials"][0]["secretKey"] == environment["AWS_SECRET_ACCESS_KEY"]
+        secrets.add(environment["AWS_SECRET_ACCESS_KEY"])
+    assert not users and len(secrets) == len(KEYS)
+    with_keys = {name for name, each in SERVICES.items() if "AWS_SECRET_ACCESS_KEY" in json.dumps(each)}
+    assert with_keys == set(KEYS)
 
 
 def test_the_keys_of_the_lake_open_its_buckets_and_nothing_else() -> None:
     """The service `buckets` makes them, by the port of the master: no key may make or remove one."""
-    (identity,) = json.loads(load(example()).data["configs"]["store-keys"]["content"])["identities"]
     made = re.search(r"for name in ([\w ]+);", str(SERVICES["buckets"]["command"]))
     assert made is not None
-    assert {action.partition(":")[2] for action in identity["actions"]} == set(made[1].split())
-    assert "Admin" not in json.dumps(identity)
+    for each in identities().values():
+        rights = {tuple(action.partition(":")[::2]) for action in each["actions"]}
+        assert {name.partition("/")[0] for _, name in rights} == set(made[1].split())
+        assert {right for right, _ in rights} <= {"Read", "List", "Write", "Tagging"}
+        written = {name for right, name in rights if right == "Write"}
+        assert ("lakes" in written) == (each["name"] in WRITERS), each["name"]
+        assert ("captures" in written) == (each["name"] == "cli"), each["name"]
+        settings = {"lakes/main/lowwater.toml*"} if each["name"] == "api" else set()
+        assert written - {"lakes", "captures"} == settings, each["name"]
 
 
-LAKE_KEYS = {"STORE_KEY", "STORE_SECRET"}
+def own(name: str) -> str:
+    return f"STORE_SECRET_{name}"
+
+
 SECRETS = {
-    "api": {"JWT_SECRET", "SECRET_KEY", "POSTGRES_PASSWORD", *LAKE_KEYS},
-    "scheduler": {"JWT_SECRET", "SECRET_KEY", "POSTGRES_PASSWORD", "SPARK_SECRET", *LAKE_KEYS},
-    "triggerer": {"SECRET_KEY", "POSTGRES_PASSWORD", *LAKE_KEYS},
-    "dag-processor": {"POSTGRES_PASSWORD", *LAKE_KEYS},
+    "api": {"JWT_SECRET", "SECRET_KEY", "POSTGRES_PASSWORD", own("API")},
+    "scheduler": {"JWT_SECRET", "SECRET_KEY", "POSTGRES_PASSWORD", "SPARK_SECRET", own("SCHEDULER")},
+    "triggerer": {"SECRET_KEY", "POSTGRES_PASSWORD", own("TRIGGERER")},
+    "dag-processor": {"POSTGRES_PASSWORD", own("DAG_PROCESSOR")},
     "prepare": {"POSTGRES_PASSWORD"},
     "postgres": {"POSTGRES_PASSWORD"},
     "spark-master": {"SPARK_SECRET"},
-    "spark-worker": {"SPARK_SECRET", *LAKE_KEYS},
+    "spark-worker": {"SPARK_SECRET", own("WORKER")},
     "store": set(),  # from its own configuration file
     "buckets": set(),
-    "lowwater": LAKE_KEYS,
+    "lowwater": {own("CLI")},
 }
 
 

@@ -81,6 +81,8 @@ from airflow.api_fastapi.auth.managers.simple.simple_auth_manager import SimpleA
 class OneDag(SimpleAuthManager):
     # As a manager of rights for each DAG has it: this user may see one, and every view.
     def is_authorized_dag(self, *, method, user, access_entity=None, details=None):
+        if user.get_name() == "somebody":
+            return super().is_authorized_dag(method=method, user=user, access_entity=access_entity, details=details)
         if user.get_name() == "boss":
             return True
         if user.get_name() == "half" and method == "PUT":
@@ -150,9 +152,11 @@ acts["again"] = act("boss", good)
 acts["settings"] = [settings, open(sys.argv[1]).read()]
 with create_session() as session:
     acts["log"] = [[row.event, row.owner, json.loads(row.extra)] for row in session.scalars(select(Log))]
+from tests.airflow.rights import everything
+
 plugins = json.loads(ask(app, "/api/v2/plugins", headers=known).text)["plugins"]
 views = sorted(view["destination"] for each in plugins for view in each["external_views"])
-print(json.dumps({"found": found, "views": views, "acts": acts}), file=sys.stderr)
+print(json.dumps({"found": found, "views": views, "acts": acts, **everything(app, login, seal)}), file=sys.stderr)
 """
 WANTED = {
     "index.html": 200,
@@ -245,3 +249,26 @@ def test_a_skew_is_written_and_is_in_the_audit_log(answers: Any) -> None:
     assert after == before.replace("[links.main1]\n", '[links.main1]\nskew = "7s"\n')
     about = {"link": "main1", "before_ns": 10**9, "after_ns": 7 * 10**9}
     assert acts["log"] == [["lowwater_set_skew", "boss", about]]
+
+
+def test_each_role_sees_and_does_what_airflow_lets_it(answers: Any) -> None:
+    """No role: nothing. A viewer sees and does nothing; a user, an operator and an admin do what Airflow lets them."""
+    roles = answers["roles"]
+    assert set(roles["None"].values()) == {"refused"}
+    for role, may in (("VIEWER", False), ("USER", True), ("OP", True), ("ADMIN", True)):
+        shown = {address: about for address, about in roles[role].items() if "/act/" not in address}
+        assert "refused" not in shown.values() and set(shown) == {each for each in roles["None"] if "/act/" not in each}
+        acts = {about for address, about in roles[role].items() if address.startswith("GET /lowwater/act/")}
+        assert acts == {"allowed" if may else "refused"}, role
+    sent = answers["acted"]
+    assert set(map(tuple, sent.values())) == {(403,) * 5}, "a seal of somebody else, of another act, or none"
+
+
+def test_no_forged_login_is_one(answers: Any) -> None:
+    tokens = answers["tokens"]
+    assert tokens.pop("good") == [200] * 3
+    assert {name: status for name, status in tokens.items() if not set(status) <= {401, 403}} == {}
+
+
+def test_no_request_is_a_failure_of_the_views(answers: Any) -> None:
+    assert answers["failed"] == []

@@ -19,6 +19,10 @@ from lowwater.editor.meaning import meaning_at
 from lowwater.errors import LowwaterError
 from lowwater.lake.layout import open_lake
 from lowwater.plan.queryset import plan_texts
+from lowwater.replay.preview.evaluation import PreviewRequest
+from lowwater.replay.preview.process import run_preview
+from tests.breadth import examples
+from tests.capturemaker import pcap_bytes, tcp
 from tests.cli.hostile import clean
 from tests.editor.test_texts import CONTEXT
 from tests.gsql.hostile_texts import LONGEST, TEXTS
@@ -26,6 +30,10 @@ from tests.gsql.hostile_texts import LONGEST, TEXTS
 pytestmark = pytest.mark.slow
 MOST = 60.0
 """Processor seconds of a text; the largest needs one. What doubles needs hours."""
+
+
+SOME = list(TEXTS)[:: max(1, len(TEXTS) // examples(8))]
+"""Texts for what costs a process or a run; in `make fuzz` all."""
 
 
 @pytest.fixture(scope="module")
@@ -85,3 +93,41 @@ def test_check_says_in_short_what_is_wrong(name: str, tmp_path: Path) -> None:
     said = clean("check", file, code=None)
     assert said.code in (0, 1) and time.process_time() - before < MOST
     assert said.code == 0 or len(said.err + said.out) < 200_000
+
+
+def written_file(name: str, folder: Path) -> Path:
+    file = folder / "q.gsql"
+    file.write_bytes(TEXTS[name].encode(errors="surrogatepass"))
+    return file
+
+
+@pytest.mark.parametrize("name", SOME)
+def test_explain_run_and_plan_end_with_one_message(name: str, tmp_path: Path) -> None:
+    """Over two packets: rows, or one message, in time like the length of the text."""
+    file = written_file(name, tmp_path)
+    capture = tmp_path / "main1.pcap"
+    packets = [tcp("10.0.0.1", "10.0.0.2", 1, 80), tcp("10.0.0.1", "10.0.0.2", 2, 80)]
+    capture.write_bytes(pcap_bytes([(1_700_000_000 * 10**9 + at, frame) for at, frame in enumerate(packets)]))
+    root = tmp_path / "lake"
+    open_lake(root)
+    (root / "lowwater.toml").write_text("[links.main1]\n[links.main2]\n[query_sets.q]\n")
+    run = ("run", file, "--engine", "reference", "--out", tmp_path / "out")
+    for arguments in (
+        ("explain", file),
+        (*run, "--capture", f"main1={capture}", "--capture", f"main2={capture}"),
+        ("plan", "--lake", root, "--queries", tmp_path),
+    ):
+        before = time.process_time()
+        said = clean(*arguments, code=None)
+        assert said.code in (0, 1) and time.process_time() - before < MOST, arguments
+        assert said.err.count("error: ") <= 1 and len(said.err) < 200_000, said.err[:2000]
+
+
+@pytest.mark.hypothesis
+@pytest.mark.parametrize("name", SOME[1::2])
+def test_a_preview_ends_with_rows_or_one_message(name: str, lake: Path) -> None:
+    text = TEXTS[name].encode(errors="replace").decode()
+    asked = PreviewRequest(str(lake), text, "", ("main1", "main2"), 0, 10**9)
+    with pytest.raises(LowwaterError) as refused:  # the lake has no packets
+        run_preview(asked)
+    assert "\x00" not in repr(str(refused.value)) and len(str(refused.value)) < 200_000

@@ -30,6 +30,7 @@ from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.captures import put_captures, read_captures
 from lowwater.lake.ledgers.runs import ReplayRow, record_replays
 from lowwater.lake.locks import attempt, hold, hold_range
+from lowwater.lake.opened import forget
 from lowwater.lake.packets import read_packets
 from lowwater.lake.results.publish import check_unchanged, publish
 from lowwater.lake.results.states import keep_state
@@ -572,6 +573,19 @@ def _mended(desk: Desk) -> Said:
     return desk.run("maintain", "--lake", desk.lake)
 
 
+def _hinted(desk: Desk, text: str) -> Said:
+    """Lists the streams of a lake whose log of runs names a checkpoint so."""
+    lake = open_lake(desk.lake)
+    (Path(lake.replays) / "_delta_log" / "_last_checkpoint").write_text(text)
+    forget(lake.replays)
+    return desk.run("streams", "--lake", desk.lake)
+
+
+def _not_hinted(desk: Desk) -> Said:
+    (Path(Lake(desk.lake).replays) / "_delta_log" / "_last_checkpoint").unlink()  # the table is restored
+    return desk.run("streams", "--lake", desk.lake)
+
+
 def _account(desk: Desk, text: str) -> Said:
     lake = open_lake(desk.lake)
     record_replays(lake, [ReplayRow("q", "q", START, START + HOUR, "low", "done", START + HOUR, accounting=text)])
@@ -813,6 +827,12 @@ CASES = [
     _obstacle("no attempt", "_work/a", "check that the lake is writable", _attempt),
     _obstacle("no chain", "_chained", "check that the lake is writable", _note),
     _obstacle("no state", "state", "check that the lake is writable and its disk has room", _keep),
+    Case(
+        "a log that names no version",
+        lambda desk: _hinted(desk, '{"version":-1}'),
+        "restore the table",
+        _not_hinted,
+    ),
     Case("notes between pins", _between_pins, "remove it: there is one file NAME.json", _without_notes),
     Case("a text in a ledger", _strange_account, "restore the ledger", _restored_ledger),
     Case("no lake", _no_lake, "make one with `lowwater ingest --lake DIR --link NAME FILE...`", _made_lake),
@@ -852,7 +872,22 @@ CASES = [
 ]
 
 
+_LOGS = "as that of a log that names no version: tests/lake/test_delta_bombs.py has each"
 LEFT: dict[Site, str] = {
+    ("lowwater/lake/logs.py", "_entries"): _LOGS,
+    ("lowwater/lake/logs.py", "_checkpoint"): _LOGS,
+    ("lowwater/lake/logs.py", "_require_checkpoint"): _LOGS,
+    ("lowwater/lake/logs.py", "_require_texts"): _LOGS,
+    ("lowwater/lake/logs.py", "_require_commits"): _LOGS,
+    ("lowwater/lake/logs.py", "_require_lines"): _LOGS,
+    ("lowwater/lake/logs.py", "_require_flat"): _LOGS,
+    ("lowwater/lake/logs.py", "require_plain_table"): _LOGS,
+    ("lowwater/lake/tables.py", "_require_counts"): _LOGS,
+    ("lowwater/storage/modest.py", "_look"): _LOGS,
+    ("lowwater/storage/modest.py", "_require"): _LOGS,
+    ("lowwater/storage/modest.py", "_require_room"): _LOGS,
+    ("lowwater/storage/modest.py", "_memory"): _LOGS,
+    ("lowwater/cli/commands/maintain.py", "_verify"): "says to make tables again: tests/lake/test_claims.py meets it",
     ("lowwater/storage/objects.py", "read_range"): "a capture in a store is replaced while it is read: tests/storage",
     ("lowwater/lake/copies.py", "_batches"): "a run is refused before, unless the settings change while it is at work",
     ("lowwater/lake/tables.py", "_of_store"): "needs an object store: tests/storage meets it",

@@ -216,6 +216,18 @@ def _query_folder(desk: Desk, named: str) -> None:
         assert query_folder(lake_path("s3://lakes/office")) == Path(named)
 
 
+def _named(desk: Desk, name: str) -> None:
+    desk.settle(ingest=False)
+    desk.write(f"queries/{name}.gsql", "")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LOWWATER_LAKE", str(desk.lake))
+        patch.setenv("LOWWATER_QUERIES", str(desk.folder / "queries"))
+        try:
+            Settings.load().require_names()
+        finally:
+            (desk.folder / "queries" / f"{name}.gsql").unlink()
+
+
 def _cron(minutes: int) -> None:
     assert cron(minutes * 60 * SECOND) == f"*/{minutes} * * * *"
 
@@ -296,6 +308,12 @@ def _chained(desk: Desk, hour: int) -> None:
 
 COPIES = "SELECT tb, count(*) AS n FROM main1.TCP GROUP BY time/60 AS tb"
 CASES = [
+    Case(
+        "a file of queries whose name no DAG can have",
+        lambda desk: _named(desk, "a b"),
+        "name them with letters",
+        lambda desk: _named(desk, "a_b"),
+    ),
     Case(
         "bounds in the wrong order",
         lambda desk: _replayed(desk, SPAN[3], "--to", SPAN[1]),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -29,7 +31,8 @@ def lsp(
     from lowwater.extras import require
 
     require("lowwater lsp", "editor")
-    from lowwater.editor.server import make_server
+    from lowwater.editor.server import Messages, make_server
     from lowwater.editor.workspace import Options
 
-    make_server(Options(links, schemas, functions, params, dialect)).start_io()
+    source: Any = Messages(sys.stdin.buffer)
+    make_server(Options(links, schemas, functions, params, dialect)).start_io(source)

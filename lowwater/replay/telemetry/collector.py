@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from lowwater.documents import stored_object
 from lowwater.errors import LakeError, LowwaterError
-from lowwater.hosts import is_known, known_names
+from lowwater.hosts import known_names
 from lowwater.instants import SECOND
 from lowwater.lake.layout import OUTCOMES, Lake, open_lake
 from lowwater.lake.ledgers.captures import ingested_links, read_captures
@@ -37,15 +37,13 @@ from lowwater.replay.job import Job
 from lowwater.replay.registry import StreamInfo, list_streams
 from lowwater.replay.schedule.link_queries import jobs
 from lowwater.replay.telemetry.catalog import METRICS
+from lowwater.replay.telemetry.endpoint import Endpoint
 from lowwater.storage import paths
 from lowwater.terminal import say
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
     from prometheus_client.core import GaugeMetricFamily
-
-PATIENCE = 10.0
-"""Seconds after which a client that says nothing is left."""
 
 Sample = tuple[str, tuple[str, ...], float]
 """Name of a metric, values of its labels, value."""
@@ -282,20 +280,6 @@ def write_textfile(root: PurePath, queries: Path, path: Path) -> None:
         raise LakeError(f"{path}: cannot be written: {error.strerror}", "name a folder that you may write") from None
 
 
-def _asked_by_name(app: Callable[..., Any], names: frozenset[str] | None) -> Callable[..., Any]:
-    """Returns an application that answers to its own names only, and reads the lake for one request at a time."""
-    turn = threading.Lock()
-
-    def answer(environ: Mapping[str, Any], start_response: Callable[..., Any]) -> Any:
-        if not is_known(environ.get("HTTP_HOST", ""), names):
-            start_response("421 Misdirected Request", [("Content-Type", "text/plain")])
-            return [b"This server has another name.\n"]
-        with turn:
-            return app(environ, start_response)
-
-    return answer
-
-
 @contextmanager
 def serving(root: PurePath, queries: Path, host: str, port: int) -> Iterator[int]:
     """Serves the metrics at `/metrics`; each request reads the lake. Yields the port.
@@ -309,18 +293,17 @@ def serving(root: PurePath, queries: Path, host: str, port: int) -> Iterator[int
     Raises:
         LakeError: the address cannot be had.
     """
-    from prometheus_client import start_http_server
+    from prometheus_client import make_wsgi_app
 
+    app = make_wsgi_app(registry_of(root, queries, lenient=True))
     try:
-        server, thread = start_http_server(port, host, registry_of(root, queries, lenient=True))
+        server = Endpoint(host, port, app, known_names(host))
     except OSError as error:
         raise LakeError(
             f"{host}:{port}: cannot listen: {error.strerror}", "name another port, or end the process that has it"
         ) from None
-    app: Any = server.get_app()
-    handler: Any = server.RequestHandlerClass
-    server.set_app(_asked_by_name(app, known_names(host)))
-    server.RequestHandlerClass = type("Handler", (handler,), {"timeout": PATIENCE})
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
     try:
         yield int(server.server_address[1])
     finally:

@@ -1,0 +1,276 @@
+"""Looks at parquet files of a lake before they are decoded: a small file can say that it is gigabytes of memory.
+
+Below `paths`. Decoders take memory by what the headers of pages say, not by the footer. So the headers are walked,
+which decompresses nothing, and the few pages whose values can stand for many others, dictionaries, are read.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from lowwater.errors import LakeError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+LARGEST_FOOTER = 1 << 24
+"""Most bytes of a footer; one of 60 columns and 100 row groups has 300 KB."""
+LARGEST_PAGE = 1 << 28
+"""Most bytes of a page. Writers make pages of 1 MiB, and of one value where that is larger."""
+LARGEST_GROUP = 1 << 30
+"""Most bytes of a row group in memory. Lowwater writes groups of 128 Ki rows."""
+
+NEAR = 1 << 18
+"""Bytes of a column above which the length of each text is looked at where it matters: that costs time."""
+MOST_VALUES = 1 << 24
+"""Most texts that are looked at."""
+
+HINT = "another program wrote this file: remove it and make it again, or do not use the lake"
+
+_HEADER = 1 << 16
+"""Most bytes of the header of a page, which may hold statistics."""
+_DATA, _DICTIONARY, _DATA_2 = 0, 2, 3
+_CODED = (2, 8)
+"""Encodings by a dictionary."""
+_PREFIXES = 7
+"""The encoding in which a text is said by the one before it."""
+_TEXTS = ("BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")
+_OWN = ("UNCOMPRESSED", "SNAPPY")
+"""Compressions that all decoders bound by the size in the header."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    kind: int
+    packed: int
+    unpacked: int
+    values: int
+    encoding: int
+    place: int
+    plain: int
+    """Bytes that are not compressed: the levels of pages of version 2, or all."""
+
+
+class _Other(Exception):
+    """It is no parquet file: whoever opens it says so."""
+
+
+def require_modest(name: object, path: str | os.PathLike[str], whole: int | None = None) -> None:
+    """Checks that a parquet file takes a bounded memory; a file that has not changed is looked at once.
+
+    Args:
+        name: what the error calls the file.
+        path: where it is on this machine.
+        whole: most bytes of all of it in memory, for a decoder that decodes it as a whole and that takes memory by what
+            comes out of a page; None for Arrow's, which goes by row groups.
+
+    Raises:
+        LakeError: it takes more; or it cannot be read as a whole.
+    """
+    try:
+        state = os.stat(path)
+    except OSError:
+        return  # whoever opens it says why it cannot
+    _look(str(name), os.fspath(path), whole, (state.st_ino, state.st_mtime_ns, state.st_size))
+
+
+@lru_cache(maxsize=1 << 15)
+def _look(name: str, path: str, whole: int | None, state: object) -> None:
+    import pyarrow as pa
+
+    try:
+        with open(path, "rb") as file:
+            _require(name, file, path, whole)
+    except _Other:
+        if whole is not None:
+            raise LakeError(f"{name}: is no parquet file", HINT) from None
+    except (pa.ArrowException, OSError, ValueError, IndexError, struct.error, OverflowError) as error:
+        reason = (str(error).splitlines() or [""])[0][:200]
+        raise LakeError(f"{name}: is no readable parquet file: {reason}", HINT) from None
+
+
+def _require(name: str, file: BinaryIO, path: str, whole: int | None) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if file.seek(0, os.SEEK_END) < 12:
+        raise _Other
+    file.seek(-8, os.SEEK_END)
+    footer = int.from_bytes(file.read(4), "little")
+    if footer > LARGEST_FOOTER:
+        raise LakeError(f"{name}: its footer has {footer:,} bytes, at most {LARGEST_FOOTER:,} are read", HINT)
+    try:
+        metadata = pq.read_metadata(path)
+    except (pa.ArrowException, OSError):
+        raise _Other from None
+    chunks: list[tuple[int, pq.ColumnChunkMetaData, int]] = []
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        columns = [group.column(at) for at in range(group.num_columns)]
+        chunks += [(number, chunk, _memory(name, file, chunk, whole is not None)) for chunk in columns]
+        if whole is None:
+            _require_room(name, path, chunks, LARGEST_GROUP)
+            chunks = []
+    _require_room(name, path, chunks, LARGEST_GROUP if whole is None else whole)
+
+
+def _require_room(name: str, path: str, chunks: list[tuple[int, pq.ColumnChunkMetaData, int]], most: int) -> None:
+    taken = sum(memory for _, _, memory in chunks)
+    for number, chunk, memory in sorted(chunks, key=lambda each: -each[2]):
+        if taken <= most or memory <= NEAR:
+            break
+        taken += _exact(path, number, chunk, memory) - memory
+    if taken > most:
+        raise LakeError(f"{name}: would take {taken:,} bytes of memory, at most {most:,} are given to it", HINT)
+
+
+def _memory(name: str, file: BinaryIO, chunk: pq.ColumnChunkMetaData, strict: bool) -> int:
+    """Returns an upper bound of the bytes of a column of a row group in memory."""
+    text, longest, memory = chunk.physical_type in _TEXTS, 0, 0
+    for page in _pages(file, chunk):
+        if page.unpacked > LARGEST_PAGE or page.unpacked < 0 or page.values < 0:
+            raise LakeError(
+                f"{name}: a page of it has {page.unpacked:,} bytes, at most {LARGEST_PAGE:,} are read", HINT
+            )
+        if strict and chunk.compression not in _OWN:
+            _unpacked(file, chunk, page)
+        memory += page.unpacked + 8 * page.values
+        if text and page.kind == _DICTIONARY:
+            longest = _longest(_unpacked(file, chunk, page), chunk.physical_type, page.values)
+        elif text and page.encoding in _CODED:
+            memory += page.values * longest
+        elif text and page.encoding == _PREFIXES:
+            memory += page.values * page.unpacked
+    return memory
+
+
+def _pages(file: BinaryIO, chunk: pq.ColumnChunkMetaData) -> Iterator[_Page]:
+    at, dictionary = chunk.data_page_offset, chunk.dictionary_page_offset or 0
+    if dictionary:
+        if dictionary > at and chunk.num_values:
+            raise ValueError("a dictionary follows what it is for")  # decoders would begin at different places
+        at = dictionary
+    end = at + chunk.total_compressed_size
+    while at < end:
+        file.seek(at)
+        data = file.read(_HEADER)
+        header, length = _struct(data, 0, 0)
+        kind, unpacked, packed = header[1], header[2], header[3]
+        inner: dict[int, Any] = header.get({_DATA: 5, _DICTIONARY: 7, _DATA_2: 8}.get(kind, 0), {})
+        if packed < 0:
+            raise ValueError("a page has a negative size")
+        encoding = inner.get(4 if kind == _DATA_2 else 2, 0)
+        plain = inner.get(5, 0) + inner.get(6, 0) if kind == _DATA_2 else 0
+        if kind == _DATA_2 and inner.get(7) is False:
+            plain = packed
+        yield _Page(kind, packed, unpacked, inner.get(1, 0), encoding, at + length, plain)
+        at += length + packed
+
+
+def _unpacked(file: BinaryIO, chunk: pq.ColumnChunkMetaData, page: _Page) -> bytes:
+    """Returns what a page holds, without more memory than its header says."""
+    import pyarrow as pa
+
+    file.seek(page.place)
+    data = file.read(page.packed)
+    if chunk.compression == "UNCOMPRESSED" or len(data) == page.plain:
+        return data
+    codec = {"LZ4": "lz4_raw"}.get(chunk.compression, chunk.compression.lower())
+    size = page.unpacked - page.plain
+    rest: bytes = pa.decompress(data[page.plain :], decompressed_size=size, codec=codec, asbytes=True)
+    return data[: page.plain] + rest
+
+
+def _longest(data: bytes, kind: str, values: int) -> int:
+    if kind != "BYTE_ARRAY":
+        return len(data) // max(1, values)
+    at, longest = 0, 0
+    while at < len(data):
+        (length,) = struct.unpack_from("<I", data, at)
+        longest = max(longest, length)
+        at += 4 + length
+    return longest
+
+
+def _exact(path: str, number: int, chunk: pq.ColumnChunkMetaData, bound: int) -> int:
+    """Returns the bytes of a column of a row group where its texts are as long as they are, not as the longest one."""
+    import pyarrow.parquet as pq
+
+    if chunk.physical_type != "BYTE_ARRAY" or chunk.num_values > MOST_VALUES:
+        return bound
+    name = chunk.path_in_schema
+    with pq.ParquetFile(path, read_dictionary=[name]) as file:
+        column = file.read_row_group(number, [name], use_threads=False).column(0)
+    return sum(_size(part) for part in column.chunks)
+
+
+def _size(values: pa.Array) -> int:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pa.types.is_dictionary(values.type):
+        texts: int = pc.sum(pc.binary_length(values.dictionary).take(values.indices.drop_null())).as_py() or 0
+        return texts + 8 * len(values)
+    if pa.types.is_struct(values.type):
+        return sum(_size(field) for field in values.flatten())
+    if pa.types.is_map(values.type):
+        return _size(values.keys) + _size(values.items)
+    if pa.types.is_list(values.type):
+        return _size(values.values)
+    return int(values.nbytes)
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+        shift += 7
+        if shift > 63:
+            raise ValueError("a number in the header of a page is too long")
+
+
+def _struct(data: bytes, at: int, depth: int) -> tuple[dict[int, Any], int]:
+    """Reads a struct in Thrift's compact protocol: number of each field -> its value; and the place behind it."""
+    fields: dict[int, Any] = {}
+    if depth > 8:
+        raise ValueError("the header of a page is nested too deeply")
+    number = 0
+    while True:
+        byte = data[at]
+        at += 1
+        if byte == 0:
+            return fields, at
+        if byte >> 4:
+            number += byte >> 4
+        else:
+            value, at = _varint(data, at)
+            number = (value >> 1) ^ -(value & 1)
+        fields[number], at = _value(data, at, byte & 15, depth)
+
+
+def _value(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
+    if kind in (1, 2):
+        return kind == 1, at
+    if kind == 3:
+        return data[at], at + 1
+    if kind in (4, 5, 6):
+        value, at = _varint(data, at)
+        return (value >> 1) ^ -(value & 1), at
+    if kind == 7:
+        return None, at + 8
+    if kind == 8:
+        length, at = _varint(data, at)
+        return None, at + length
+    if kind == 12:
+        return _struct(data, at, depth + 1)
+    raise ValueError("the header of a page has a list")  # which no version of the format has

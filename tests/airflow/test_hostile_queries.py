@@ -1,0 +1,153 @@
+"""Airflow's DAG files over a folder of hostile queries: they plan none, and no name is a DAG, a template or markup."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lowwater.errors import ConfigError
+from lowwater.lake.layout import open_lake
+from tests.gsql.hostile_texts import TEXTS
+from tests.replay.support import ROOT
+
+# Warnings are those of Airflow and of what it imports.
+pytestmark = pytest.mark.filterwarnings("default")
+NAMES = [
+    "{{ 7*7 }}",
+    "{% raise %}",
+    "<script>alert(1)<script>",
+    "a'b\"c",
+    "javascript:alert(1)",
+    "a\nb",
+    "\u202etxt",
+    "é",
+]
+NAMES += ["a b", "$(id)", "%s%n", "__import__('os')", "x" * 240, " "]
+MANY = 200
+"""Query sets; 1,000 take five times as long."""
+SOUND = "DEFINE { query_name 'sound'; }\nSELECT time, len FROM main1.TCP\n"
+TOML = """
+[links.main1]
+since = "2026-01-01T00:00:00Z"
+{more}
+"""
+SERIALIZE = """
+import json, resource, sys, time
+from airflow.dag_processing.dagbag import DagBag
+from airflow.serialization.serialized_objects import DagSerialization
+
+begun = time.process_time()
+bag = DagBag(dag_folder=sys.argv[1], bundle_name="tests")
+took = time.process_time() - begun
+texts = {name: json.dumps(DagSerialization.to_dict(dag)) for name, dag in bag.dags.items()}
+fields = {task.task_id: list(task.template_fields) for dag in bag.dags.values() for task in dag.tasks}
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+print("RESULT" + json.dumps({"dags": texts, "errors": bag.import_errors, "took": took, "peak": peak, "fields": fields}))
+"""
+
+
+def serialized(folder: Path, lake: Path, queries: Path, **more: str) -> dict[str, Any]:
+    """What Airflow stores of the DAG files, made in a process of its own as the DAG processor does."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW", "LOWWATER"))}
+    environment |= {"AIRFLOW_HOME": str(folder), "AIRFLOW__CORE__LOAD_EXAMPLES": "false", **more}
+    environment |= {"AIRFLOW__CORE__PLUGINS_FOLDER": str(ROOT / "var" / "no-plugins")}
+    environment |= {"LOWWATER_LAKE": str(lake), "LOWWATER_QUERIES": str(queries)}
+    command = [sys.executable, "-c", SERIALIZE, str(ROOT / "dags")]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr[-2000:]
+    found: dict[str, Any] = json.loads(done.stdout.rpartition("RESULT")[2])
+    return found
+
+
+def folder_of_queries(folder: Path) -> tuple[Path, Path]:
+    """A lake, and a folder with every hostile text, with every hostile name, and with one sound query set."""
+    lake, queries = folder / "lake", folder / "{{ 7*7 }} queries"
+    open_lake(lake)
+    queries.mkdir()
+    (queries / "sound.gsql").write_text(SOUND)
+    for at, text in enumerate(TEXTS.values()):
+        (queries / f"text_{at}.gsql").write_bytes(text.encode(errors="surrogatepass"))
+    for name in [*NAMES, os.fsdecode(b"\xff\xfe")]:
+        (queries / f"{name.replace('/', '_')}.gsql").write_text(SOUND)
+    (queries / "huge.gsql").write_text("{{ 7*7 }} <script> " * 1_000_000)
+    os.mkfifo(queries / "pipe.gsql")
+    (queries / "folder.gsql").mkdir()
+    secret = '[notify]\nurl = "https://example.org/secret-hook"\n'
+    (lake / "lowwater.toml").write_text(TOML.format(more=secret))
+    return lake, queries
+
+
+@pytest.mark.slow
+def test_hostile_files_of_queries_stop_no_dag_and_are_named(tmp_path: Path) -> None:
+    lake, queries = folder_of_queries(tmp_path)
+    found = serialized(tmp_path, lake, queries, AWS_SECRET_ACCESS_KEY="secret-key", PGPASSWORD="secret-password")
+    texts = {f"replay_text_{at}" for at in range(len(TEXTS))}
+    others = {"capture_ingest", "lowwater_maintain", "lowwater_digest"}
+    others |= {f"replay_{name}" for name in ("sound", "huge", "pipe", "folder")}
+    assert set(found["dags"]) == texts | others
+    ((file, said),) = found["errors"].items()
+    assert file.endswith("misnamed.py") and f"{len(NAMES) + 1} files of queries have no DAG" in said and "7*7" in said
+    assert said.isascii() and len(said) < 5000
+    for name, text in found["dags"].items():
+        assert "secret" not in text and "<script>" not in text and "{%" not in text, name
+        assert len(text) < 40_000 and text.count("7*7") == text.count(json.dumps(str(queries))[1:-1]), name
+    assert not any(found["fields"].values()), "no argument of a task is a template"
+
+
+@pytest.mark.slow
+def test_many_query_sets_are_parsed_in_bounded_time(tmp_path: Path) -> None:
+    lake, queries = tmp_path / "lake", tmp_path / "queries"
+    open_lake(lake)
+    queries.mkdir()
+    (lake / "lowwater.toml").write_text(TOML.format(more=""))
+    for at in range(MANY):
+        (queries / f"set_{at}.gsql").write_text(SOUND)
+    found = serialized(tmp_path, lake, queries)
+    assert len(found["dags"]) == MANY + 3 and found["errors"] == {}
+    assert found["took"] < 0.06 * MANY and found["peak"] < 1_500_000  # KiB
+    assert max(map(len, found["dags"].values())) < 40_000
+
+
+def test_a_note_is_no_markup(plugins: None) -> None:
+    """Airflow shows notes as Markdown: no name of a file in a reason makes a browser load an image, or is a link."""
+    from lowwater_airflow.notes import one_line
+
+    bad = "a.pcap ![x](http://evil.example/x.png) [y](javascript:alert(1)) [z]\n"
+    bad += "[z]: http://evil.example\n# head\u202e\x1b[31m"
+    note = one_line(f"Interval x: failed: {bad}")
+    assert "](" not in note and "![" not in note and note.isprintable() and "\n" not in note
+    assert "evil.example/x.png" in note, "it says which file"
+
+
+def test_a_mail_is_text(plugins: None) -> None:
+    from lowwater.config import Notify
+    from lowwater_airflow.alerts import _mail
+
+    bad = "<script>alert(1)</script>\r\nBcc: evil@example.org\u202e\x1b[31m{{ 7*7 }}"
+    mail = _mail(Notify(email=("a@example.org",)), {"kind": "failed", "text": bad})
+    assert mail.subject.isprintable() and "<script>" not in mail.html_content
+    assert "\x1b" not in mail.html_content and "\u202e" not in mail.html_content
+
+
+def test_names_are_refused_in_one_short_line(plugins: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from lowwater_airflow.settings import Settings
+
+    lake, queries = tmp_path / "lake", tmp_path / "queries"
+    open_lake(lake)
+    queries.mkdir()
+    monkeypatch.setenv("LOWWATER_LAKE", str(lake))
+    monkeypatch.setenv("LOWWATER_QUERIES", str(queries))
+    (queries / "sound-1.2.gsql").write_text(SOUND)
+    Settings.load().require_names()
+    for name in NAMES:
+        (queries / f"{name}.gsql").write_text(SOUND)
+    assert Settings.load().query_sets() == ["sound-1.2"]
+    with pytest.raises(ConfigError, match=f"{len(NAMES)} files of queries have no DAG") as refused:
+        Settings.load().require_names()
+    assert len(str(refused.value)) < 900 and str(refused.value).isascii()

@@ -1,0 +1,335 @@
+"""The log of a table, and its files, made to cost the reader: refused in one line, before anything decodes them."""
+
+from __future__ import annotations
+
+import json
+import resource
+import shutil
+from collections.abc import Callable, Iterator
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable
+
+from lowwater.errors import LakeError
+from lowwater.lake import logs
+from lowwater.lake.opened import _OPEN, at_version, newest
+from lowwater.lake.tables import append_rows, create, live_files, open_table, read_rows, table_dataset
+from lowwater.storage import modest
+from lowwater.storage.modest import require_modest
+
+SCHEMA = pa.schema([("_hour", pa.int64()), ("_last", pa.int64()), ("x", pa.string())])
+ROWS = pa.table({"_hour": [1] * 10, "_last": range(10), "x": [str(value) for value in range(10)]}, SCHEMA)
+NEXT = f"{3:020d}.json"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A table of two commits of rows; the copy beside it has a checkpoint."""
+    path = tmp_path_factory.mktemp("tables") / "table"
+    create(path, SCHEMA, ["_hour"])
+    append_rows(path, ROWS)
+    append_rows(path, ROWS)
+    DeltaTable(str(shutil.copytree(path, path.with_name("marked")))).create_checkpoint()
+    return path
+
+
+@pytest.fixture
+def path(made: Path, tmp_path: Path) -> Iterator[Path]:
+    yield shutil.copytree(made, tmp_path / "table")
+    _OPEN.tables.clear()
+
+
+@pytest.fixture
+def marked(made: Path, tmp_path: Path) -> Iterator[Path]:
+    yield shutil.copytree(made.with_name("marked"), tmp_path / "marked")
+    _OPEN.tables.clear()
+
+
+def added(path: Path) -> dict[str, Any]:
+    text = (path / "_delta_log" / f"{2:020d}.json").read_text()
+    found: dict[str, Any] = next(json.loads(line)["add"] for line in text.splitlines() if '"add"' in line)
+    return found
+
+
+def write(path: Path, *actions: object, name: str = NEXT) -> None:
+    lines = (action if isinstance(action, str) else json.dumps(action) for action in actions)
+    (path / "_delta_log" / name).write_text("\n".join(lines) + "\n")
+
+
+def file(**changes: object) -> Callable[[Path], None]:
+    """A further file in the log, which is a copy of an honest one."""
+
+    def change(path: Path) -> None:
+        action = added(path)
+        shutil.copy(path / action["path"], path / "_hour=1" / "other.parquet")
+        write(path, {"add": {**action, "path": "_hour=1/other.parquet", **changes}})
+
+    return change
+
+
+def schema(text: str, **more: object) -> Callable[[Path], None]:
+    def change(path: Path) -> None:
+        entries = [json.loads(line) for line in (path / "_delta_log" / f"{0:020d}.json").read_text().splitlines()]
+        (said,) = [entry["metaData"] for entry in entries if "metaData" in entry]
+        write(path, {"metaData": {**said, "schemaString": text, **more}})
+
+    return change
+
+
+def protocol(*features: str, reader: int = 3) -> Callable[[Path], None]:
+    lists = {"readerFeatures": [*features], "writerFeatures": [*features]} if reader == 3 else {}
+    return lambda path: write(
+        path, {"protocol": {"minReaderVersion": reader, "minWriterVersion": 7 if reader == 3 else 5, **lists}}
+    )
+
+
+def named(name: str, text: str = "") -> Callable[[Path], None]:
+    return lambda path: write(path, text or '{"commitInfo":{}}', name=name)
+
+
+def many(path: Path) -> None:
+    for version in range(3, 60):
+        (path / "_delta_log" / f"{version:020d}.json").touch()
+
+
+def column(name: str, kind: object = "long") -> dict[str, object]:
+    return {"name": name, "type": kind, "nullable": True, "metadata": {}}
+
+
+def nested(depth: int) -> str:
+    kind = '{"type":"array","containsNull":true,"elementType":' * depth + '"long"' + "}" * depth
+    return '{"type":"struct","fields":[{"name":"_hour","type":"long","nullable":true,"metadata":{}},' + (
+        f'{{"name":"n","nullable":true,"metadata":{{}},"type":{kind}}}]}}'
+    )
+
+
+DEEP = 100_000
+LOGS: dict[str, tuple[Callable[[Path], None], str]] = {
+    "statistics of a thousand levels": (file(stats='{"a":' * 1001 + "1" + "}" * 1001), "nested too deeply"),
+    "statistics that overflow a stack": (file(stats='{"a":' * DEEP + "1" + "}" * DEEP), "nested too deeply"),
+    "lists that overflow a stack": (file(stats='{"minValues":' + "[" * DEEP), "nested too deeply"),
+    "long statistics": (file(stats=json.dumps({"numRecords": 10, "minValues": {"x": "a" * (5 << 20)}})), "at most"),
+    "rows below none": (file(stats='{"numRecords":-5}'), "num_records is -5"),
+    "more rows than any": (file(stats='{"numRecords":9223372036854775807}'), "num_records is 922"),
+    "rows beyond 64 bits": (file(stats='{"numRecords":92233720368547758070}'), "num_records is None"),
+    "no number of rows": (file(stats='{"numRecords":NaN}'), "num_records is None"),
+    "rows as text": (file(stats='{"numRecords":"ten"}'), "num_records is None"),
+    "a list": (file(stats="[]"), "num_records is None"),
+    "no statistics": (file(stats=""), "num_records is None"),
+    "half a text": (file(stats="{"), "num_records is None"),
+    "other types": (file(stats='{"numRecords":9,"minValues":{"_last":"q"},"maxValues":[1]}'), "num_records is None"),
+    "negative size": (file(size=-1), "size_bytes is -1"),
+    "absurd partition": (file(partitionValues={"_hour": "zebra"}), "zebra"),
+    "long partition": (file(partitionValues={"_hour": "9" * 1_000_000}), "999"),
+    "no partition": (file(partitionValues={}), "names no partition._hour"),
+    "a line that is nested": (lambda path: write(path, '{"commitInfo":' + "[" * DEEP), "nested too deeply"),
+    "a long line": (lambda path: write(path, {"commitInfo": {"x": "a" * (5 << 20)}}), "line 1 has"),
+    "many commits": (many, "more than 50 commits"),
+    "last version": (named(f"{2**63 - 1:020d}.json"), "no table has so many versions"),
+    "version beyond 64 bits": (named("9" * 20 + ".json"), "no table has so many versions"),
+    "checkpoint by a unique name": (named(f"{2:020d}.checkpoint.3a0d65cd-4056-49b8.json"), "a form that Lowwater"),
+    "many columns": (
+        schema(json.dumps({"type": "struct", "fields": [column("_hour"), *(column(f"c{n}") for n in range(20_000))]})),
+        "columns",
+    ),
+    "wide action": (
+        schema(json.dumps({"type": "struct", "fields": [column(f"c{n}") for n in range(100_000)]})),
+        "at most",
+    ),
+    "types in types": (schema(nested(60)), "nested too deeply"),
+    "types beyond the parser": (schema(nested(10_000)), "too deeply nested"),
+    "half a schema": (schema("{"), "EOF"),
+    "deletion vectors": (protocol("deletionVectors"), "deletionVectors"),
+    "column mapping": (protocol(reader=2), "column mapping|version 2 of the protocol"),
+    "unknown feature": (protocol("martian"), "martian"),
+    "unknown version": (protocol(reader=99), "99"),
+}
+
+
+def opens(path: Path) -> None:
+    """What commands do: list the files, and read rows by a dataset."""
+    table = open_table(path)
+    assert table is not None
+    live_files(table)
+    read_rows(path, SCHEMA)
+
+
+@pytest.mark.parametrize("name", LOGS)
+def test_a_log_is_refused_in_one_line(name: str, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    change, said = LOGS[name]
+    change(path)
+    monkeypatch.setattr(logs, "MOST_COMMITS", 50)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(LakeError, match=said) as refused:
+        opens(path)
+    assert len(refused.value.message) < 1200 and "\n" not in refused.value.message and refused.value.hint
+    assert str(path) in refused.value.message
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200 << 10
+
+
+def test_a_log_is_looked_at_when_it_is_followed_too(path: Path) -> None:
+    opens(path)
+    file(stats='{"a":' * DEEP + "1" + "}" * DEEP)(path)
+    with pytest.raises(LakeError, match="nested too deeply"):
+        opens(path)
+
+
+def test_deletion_vectors_that_come_later_are_not_passed_over(path: Path) -> None:
+    """The dataset of some files knows no log: rows that the log hides would be there."""
+    opens(path)
+    protocol("deletionVectors")(path)
+    with pytest.raises(LakeError, match="deletionVectors"):
+        opens(path)
+
+
+def checkpoint(path: Path) -> Path:
+    return path / "_delta_log" / f"{2:020d}.checkpoint.parquet"
+
+
+def last(text: str) -> Callable[[Path], None]:
+    return lambda path: (path / "_delta_log" / "_last_checkpoint").write_text(text) and None
+
+
+def repeated(
+    stats: str, times: int, codec: str = "snappy", path_in_log: str = "_hour=1/other.parquet"
+) -> Callable[[Path], None]:
+    """A checkpoint in which one text of a dictionary stands for many."""
+
+    def change(path: Path) -> None:
+        table = pq.read_table(checkpoint(path))
+        (one, *_) = [row for row in table.to_pylist() if row["add"]]
+        one["add"] |= {"stats": stats, "path": path_in_log}
+        many = pa.Table.from_pylist([one], table.schema).take(pa.array([0] * times))
+        with pq.ParquetWriter(checkpoint(path), table.schema, compression=codec) as file:
+            file.write_table(table)
+            file.write_table(many)
+
+    return change
+
+
+def parts(path: Path) -> None:
+    checkpoint(path).rename(path / "_delta_log" / f"{2:020d}.checkpoint.{1:010d}.{3:010d}.parquet")
+    last('{"version":2,"size":5,"parts":3}')(path)
+
+
+CHECKPOINTS: dict[str, tuple[Callable[[Path], None], str]] = {
+    "nothing": (lambda path: checkpoint(path).write_bytes(b"") and None, "no parquet file"),
+    "no parquet": (lambda path: checkpoint(path).write_bytes(b"PAR1" + b"\0" * 8 + b"PAR1") and None, "parquet file"),
+    "a footer beyond the file": (lambda path: checkpoint(path).write_bytes(b"PAR1junkjunkPAR1") and None, "footer"),
+    "another schema": (lambda path: pq.write_table(pa.table({"a": [1]}), checkpoint(path)), "metadata or protocol"),
+    "a text for many": (repeated("a" * 100_000, 400), "bytes of memory"),
+    "deep statistics": (repeated('{"a":' * DEEP + "1" + "}" * DEEP, 1), "nested too deeply"),
+    "long statistics": (repeated("a" * (5 << 20), 1), "at most 4,194,304"),
+    "a file that is named twice": (repeated('{"numRecords":10}', 2), "names a file twice"),
+    "gone": (lambda path: checkpoint(path).unlink(), "checkpoint"),
+    "missing parts": (parts, "checkpoint"),
+    "a version that is not there": (last('{"version":900,"size":5}'), "checkpoint"),
+    "a negative version": (last('{"version":-1,"size":5}'), "names no version"),
+    "a text for a version": (last('{"version":"2","size":5}'), "names no version"),
+    "a nested hint": (last("[" * 60_000), "nested too deeply"),
+    "a long hint": (last('{"version":2,"size":5,"a":"' + "a" * 100_000 + '"}'), "at most 65,536"),
+}
+
+
+@pytest.mark.parametrize("name", CHECKPOINTS)
+def test_a_checkpoint_is_refused_in_one_line(name: str, marked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    change, said = CHECKPOINTS[name]
+    change(marked)
+    monkeypatch.setattr(logs, "LARGEST_CHECKPOINT", 1 << 24)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(LakeError, match=said) as refused:
+        opens(marked)
+    assert len(refused.value.message) < 1200 and "\n" not in refused.value.message and refused.value.hint
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200 << 10
+
+
+def test_an_honest_checkpoint_is_read_by_each_compression(marked: Path) -> None:
+    opens(marked)
+    assert at_version(marked, 1).version() == 1
+    for number, codec in enumerate(("none", "zstd", "gzip", "lz4"), 3):
+        repeated('{"numRecords":10}', 1, codec, f"_hour=1/{codec}.parquet")(marked)
+        _OPEN.tables.clear()
+        table = newest(marked)
+        assert table is not None and len(live_files(table)) == number
+
+
+def a_text(place: Path) -> None:
+    """Two hundred times the bytes of a row group; nothing of it is decoded."""
+    texts = pa.DictionaryArray.from_arrays(pa.array([0] * 400_000, pa.int32()), pa.array(["a" * 500_000]))
+    pq.write_table(pa.table({"x": texts}), place, write_statistics=False, store_schema=False)
+
+
+def zeros(place: Path) -> None:
+    big = pa.table({"x": pa.array([b"\0" * (4 << 20)])})
+    pq.write_table(big, place, compression="zstd", use_dictionary=False, write_statistics=False)
+
+
+@pytest.mark.parametrize("bomb", [a_text, zeros])
+def test_a_small_file_of_much_memory_is_refused(
+    bomb: Callable[[Path], None], path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = path / added(path)["path"]
+    bomb(place)
+    monkeypatch.setattr(modest, "LARGEST_PAGE", 1 << 20)
+    assert place.stat().st_size < 1 << 20
+    with pytest.raises(LakeError, match="bytes") as refused:
+        read_rows(path, SCHEMA)
+    assert place.name in refused.value.message and "\n" not in refused.value.message
+
+
+def test_what_is_no_parquet_or_has_another_schema_is_one_line(path: Path) -> None:
+    place = path / added(path)["path"]
+    pq.write_table(pa.table({"y": [1]}), place)
+    assert read_rows(path, SCHEMA).column("x").null_count == 1  # a column that a file lacks is NULL
+    pq.write_table(pa.table({"_last": ["a"], "x": ["b"]}), place)
+    with pytest.raises(LakeError, match="cannot be read"):
+        read_rows(path, SCHEMA)
+    place.write_bytes(b"no parquet at all")
+    with pytest.raises(LakeError, match=place.name):
+        read_rows(path, SCHEMA)
+
+
+def test_texts_of_a_dictionary_count_by_their_own_length(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One long text among many short ones is no bomb, though the longest times the rows would be one."""
+    place = tmp_path / "honest.parquet"
+    pq.write_table(pa.table({"x": ["a" * 100_000, *(["b"] * 20_000)]}), place)
+    monkeypatch.setattr(modest, "LARGEST_GROUP", 1 << 20)
+    require_modest(place, place)
+    pq.write_table(pa.table({"x": ["a" * 100_000] * 20}), place)
+    with pytest.raises(LakeError, match="bytes of memory"):
+        require_modest(place, place)
+
+
+@pytest.mark.parametrize("codec", ["none", "snappy", "zstd", "gzip", "lz4", "brotli"])
+def test_files_of_every_writer_are_no_bombs(codec: str, tmp_path: Path) -> None:
+    rows = pa.table(
+        {"a": [1, 2, None] * 100, "t": ["x" * at for at in range(300)], "l": [[1, 2]] * 300, "n": pa.nulls(300)}
+    )
+    for version, count, coded in product(("1.0", "2.0"), (0, 1, 300), (True, False)):
+        place = tmp_path / f"{version}-{count}-{coded}.parquet"
+        pq.write_table(rows.slice(0, count), place, compression=codec, data_page_version=version, use_dictionary=coded)
+        require_modest(place, place)
+        require_modest(place, place, 1 << 20)
+
+
+def test_headers_of_pages_are_walked_whatever_their_bytes(tmp_path: Path) -> None:
+    whole = tmp_path / "whole.parquet"
+    pq.write_table(pa.table({"x": [str(value) for value in range(100)]}), whole)
+    data = whole.read_bytes()
+    for at in range(4, len(data) - 8, 7):
+        place = tmp_path / f"{at}.parquet"
+        place.write_bytes(data[:at] + bytes([data[at] ^ 0xFF]) + data[at + 1 :])
+        try:
+            require_modest(place, place)
+        except LakeError as error:
+            assert str(place) in error.message
+
+
+def test_a_dataset_of_an_honest_table_is_whole(path: Path) -> None:
+    table = open_table(path)
+    assert table is not None and table_dataset(path, table).count_rows() == 20
