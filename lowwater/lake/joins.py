@@ -11,7 +11,7 @@ import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 from zlib import crc32
@@ -33,6 +33,7 @@ from lowwater.lake.tables import (
     swap_files,
 )
 from lowwater.storage import paths
+from lowwater.storage.modest import require_modest
 from lowwater.storage.object_paths import ObjectPath
 
 if TYPE_CHECKING:
@@ -159,6 +160,9 @@ def write_joined(path: PurePath, schema: pa.Schema, rows: Sequence[dict[str, Any
     columns = pa.schema([pa.field(each.name, plain_type(each.type)) for each in schema if each.name not in partition])
     place = PurePath(unquote(rows[0]["path"])).parent
     target = path / place / f"joined-{uuid.uuid4().hex[:12]}.parquet"
+    for row in rows:
+        if isinstance(path, Path):
+            require_modest(path / row["path"], path / unquote(row["path"]))
     dataset = files_dataset(path, [(row["path"], None) for row in rows], columns)
     with pq.ParquetWriter(paths.draft(target), columns, compression="snappy") as writer:
         for rows_together in _gathered(dataset.to_batches(batch_readahead=2, fragment_readahead=1), columns):

@@ -38,7 +38,6 @@ def maintain(lake: PurePath, dry_run: bool, mend: bool, verify: bool, queries: P
     from rich.table import Table
 
     from lowwater.config import load_config
-    from lowwater.errors import LakeError
     from lowwater.lake.commits import MEND
     from lowwater.lake.layout import open_lake
     from lowwater.lake.maintain import DOUBLED, clock_words
