@@ -7,8 +7,9 @@ runs of a query set exclude each other if their intervals overlap, whatever thei
 from __future__ import annotations
 
 import shutil
+import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path, PurePath
 
@@ -18,22 +19,22 @@ from lowwater.lake.layout import Lake
 from lowwater.lake.tables import safe_name
 from lowwater.storage import locks, paths
 from lowwater.storage.failures import hint_of
-from lowwater.storage.locks import Fence, HeldError
+from lowwater.storage.locks import RANGES_WAIT, Fence, HeldError
 from lowwater.storage.object_paths import ObjectPath
 from lowwater.tempfolders import make_folder, remove_folder
 
-HINT = "wait until it has finished, or end that process; its lock goes with it"
 WRITABLE = "check that the lake is writable"
 
 
 @contextmanager
-def hold(lake: Lake, name: str, wait: float = 0.0) -> Iterator[Fence | None]:
+def hold(lake: Lake, name: str, wait: float = 0.0, sees: Sequence[PurePath] = ()) -> Iterator[Fence | None]:
     """Holds a named lock of the lake, which is free again once the process is dead.
 
     Args:
         lake: the lake.
         name: name of the locked thing, as in the message.
         wait: seconds to wait for the holder.
+        sees: tables that are looked at again in a store, where its holders change only these; all if empty.
 
     Yields:
         The fence of commits under this lock; None in a folder, where nobody can take it from a living process.
@@ -44,7 +45,7 @@ def hold(lake: Lake, name: str, wait: float = 0.0) -> Iterator[Fence | None]:
     path = lake.locks / f"{safe_name(name)}.lock"
     with ExitStack() as stack:
         with _lock_errors(path, name):
-            fence = stack.enter_context(locks.hold_lock(path, wait))
+            fence = stack.enter_context(locks.hold_lock(path, wait, sees))
         yield fence
 
 
@@ -76,7 +77,25 @@ def held_ranges(lake: Lake, query_set: str) -> dict[tuple[int, int], str]:
     """
     path = _ranges(lake, query_set)
     with _lock_errors(path, path.name):
-        return locks.held_ranges(path)
+        return {span: str(holder) for span, holder in locks.held_ranges(path).items()}
+
+
+def at_work(lake: Lake, query_set: str) -> dict[tuple[int, int], str]:
+    """Returns `held_ranges` for those who only show them, in words: none where the locks cannot be read. In an object
+    store the claims of the dead stay, so they count as long as some claim of the set was renewed lately."""
+    try:
+        held = held_ranges(lake, query_set)
+        path = _ranges(lake, query_set)
+        if held and isinstance(path, ObjectPath) and time.time() - paths.written_at(path) > LATELY:
+            return {}
+    except (LakeError, OSError):
+        return {}
+    return {span: f"process {holder} is at work on it" for span, holder in held.items()}
+
+
+LATELY = 120.0
+"""Seconds after the last renewal of a claim for which its process is shown as one at work: four times the length of a
+lease, for clocks that differ."""
 
 
 def _ranges(lake: Lake, query_set: str) -> PurePath:
@@ -91,7 +110,7 @@ def _lock_errors(path: PurePath, name: str) -> Iterator[None]:
         yield
     except HeldError as error:
         held = "it" if error.range == (0, 0) else _span(*error.range)
-        raise BusyError(f"{name}: process {error.holder} is at work on {held}", HINT) from error
+        raise BusyError(f"{name}: process {error.holder} is at work on {held}", error.holder.advice()) from error
     except OSError as error:
         raise LakeError(f"{path}: cannot be locked: {error.strerror}", hint_of(error, WRITABLE)) from error
 
@@ -119,6 +138,17 @@ def attempt(lake: Lake, name: str, wait: float = 0.0) -> Iterator[Path]:
 
 
 @contextmanager
+def scratch(lake: Lake, name: str) -> Iterator[Path]:
+    """Yields a folder as `attempt` does; in a store, where no other process can find it, without the lock."""
+    if isinstance(lake.root, ObjectPath):
+        with _staging(lake, name) as folder:
+            yield folder
+    else:
+        with attempt(lake, name) as folder:
+            yield folder
+
+
+@contextmanager
 def _staging(lake: Lake, name: str) -> Iterator[Path]:
     """Yields a new folder for temporary files, on the disk of the lake if it has one."""
     if isinstance(lake.root, ObjectPath):
@@ -142,26 +172,32 @@ def _staging(lake: Lake, name: str) -> Iterator[Path]:
 
 
 @contextmanager
-def handed_over(lake: Lake, name: str) -> Iterator[PurePath | None]:
+def handed_over(lake: Lake, name: str, far: bool, held: bool = True) -> Iterator[PurePath | None]:
     """Yields a new folder of a lake in an object store for files that tasks on other machines write and read.
 
-    It is removed at the end; folders of earlier attempts of this name are removed first. None for a lake in a folder,
-    whose staging folder all machines see. The caller holds the lock of the name.
+    It is removed at the end; folders of earlier attempts of this name are removed first. None where no task runs on
+    another machine, and for a lake in a folder, whose staging folder all machines see.
 
     Args:
         lake: the lake.
         name: what the attempt is for.
+        far: whether tasks may run on other machines.
+        held: whether the caller holds the lock of this name, by which the maintenance knows that the folder is in use.
     """
-    if not isinstance(lake.root, ObjectPath):
+    if not far or not isinstance(lake.root, ObjectPath):
         yield None
         return
     home = lake.work / safe_name(name)
-    paths.remove(*paths.files_below(home))
-    try:
-        yield home / uuid.uuid4().hex[:12]
-    finally:
-        with suppress(OSError):  # the next attempt removes them
-            paths.remove(*paths.files_below(home))
+    with ExitStack() as stack:
+        if not held:
+            stack.enter_context(hold(lake, name, RANGES_WAIT))
+        paths.remove(*paths.files_below(home))  # nobody else writes there
+        folder = home / uuid.uuid4().hex[:12]
+        try:
+            yield folder
+        finally:
+            with suppress(OSError):  # the next attempt removes them
+                paths.remove(*paths.files_below(folder))
 
 
 @contextmanager

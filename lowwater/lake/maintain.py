@@ -6,24 +6,33 @@ removes leftovers itself. It never changes the order of stream files, whose dige
 
 from __future__ import annotations
 
+import json
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, replace
 from pathlib import PurePath
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 from lowwater.config import Retention
-from lowwater.errors import BusyError
-from lowwater.instants import HOUR
+from lowwater.errors import BusyError, LakeError
+from lowwater.instants import HOUR, SECOND, format_duration
+from lowwater.lake import mending
+from lowwater.lake.commits import LOG, Doubled, changes, doubled
+from lowwater.lake.joins import join_files
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.runs import DONE, FAILED, INCOMPLETE, PROVISIONAL, PUBLISH, ReplayRow, read_replays
-from lowwater.lake.locks import hold, hold_range
-from lowwater.lake.results.pins import all_pins
+from lowwater.lake.locks import WRITABLE, hold, hold_range
+from lowwater.lake.mirrors import pack_logs
+from lowwater.lake.results.pins import pin, pinned, tables_by_owner
+from lowwater.lake.results.published_log import LOST
 from lowwater.lake.results.sums import make_sums
+from lowwater.lake.results.table_state import lost_text, table_state
 from lowwater.lake.tables import (
+    fence_off,
     hours,
     interval_label,
-    join_files,
     lake_errors,
     live_files,
     open_table,
@@ -31,7 +40,17 @@ from lowwater.lake.tables import (
     swap_files,
 )
 from lowwater.storage import paths
-from lowwater.storage.containment import require_folder, require_names
+from lowwater.storage.failures import hint_of
+from lowwater.storage.leases import Fence
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+CLOCKS = 120 * SECOND
+"""Difference between the clock of this machine and that of the lake's store that is said."""
+
+DOUBLED = "doubled"
+"""What is said of a table that has rows twice; it is left alone until it is mended."""
 
 
 @dataclass(frozen=True)
@@ -39,23 +58,26 @@ class UpkeepStep:
     """A step of the maintenance: done, or with `dry_run` due.
 
     Attributes:
-        what: joined, summed, removed streams, removed files, removed staging.
+        what: joined, summed, removed streams, removed files, removed staging, mended; or `DOUBLED`.
         where: path relative to the lake.
         files: number of files.
         bytes: total size of these files.
+        why: why it is done.
     """
 
     what: str
     where: str
     files: int
     bytes: int
+    why: str = ""
 
 
 def maintain(
     lake: Lake,
     retention: Retention,
     dry_run: bool = False,
-    clock: Callable[[], int] = time.time_ns,
+    clock: Callable[[], int] | None = None,
+    mend: bool = False,
 ) -> list[UpkeepStep]:
     """Maintains a lake. It may run beside everything else and be killed at any moment.
 
@@ -63,33 +85,132 @@ def maintain(
         lake: the lake.
         retention: how long files and streams are kept.
         dry_run: whether to report what is due, and change nothing.
-        clock: returns the current time, ns.
+        clock: returns the current time, ns; None for the time of the store.
+        mend: whether to take doubled rows out of tables.
 
     Raises:
         BusyError: if another process maintains the lake.
-        LakeError: if the lake cannot be read or written.
+        LakeError: if the lake cannot be read or written, or doubled rows cannot be mended.
     """
-    with hold(lake, "maintenance"):
+    with hold(lake, "maintenance") as fence:
+        lake = replace(lake, fence=fence)
+        now = store_clock(lake, dry_run) if clock is None else clock()
         replays = read_replays(lake)
         steps = list(_clear_staging(lake, dry_run))
-        if retention.streams is not None:
-            steps += _remove_streams(lake, replays, clock() - retention.streams, dry_run)
-        steps += _join_tables(lake, replays, dry_run)
-        steps += _sum_tables(lake, dry_run)
-        pinned = {lake.table(query) for pins in all_pins(lake) if pins.unfinished for query in pins.tables}
-        for path in _tables(lake):
-            if path in pinned:  # readers are held at a version that grows old, until its set is published wholly
+        sound: dict[PurePath, _Unused] = {}
+        ingested = {lake.packets, *lake.record_tables()}  # whose files may be hours old before their commit
+        for path in lake.all_tables():
+            unused = _look(lake, path, now - retention.versions)
+            if unused is None:
                 continue
-            steps += _vacuum(lake, path, retention.versions, dry_run)
+            if unused.doubled is not None:
+                steps.append(_mend(lake, path, unused.doubled, mend and not dry_run))
+            elif path not in ingested:
+                sound[path] = unused
+        if retention.streams is not None:
+            steps += _remove_streams(lake, replays, now - retention.streams, dry_run)
+        steps += _join_tables(lake, replays, sound, dry_run)
+        steps += _sum_tables(lake, dry_run)
+        if not dry_run:
+            for path in paths.folders(lake.root / "tables"):
+                _tell_lost(path, fence)
+        held: set[PurePath] = set()
+        for query_set, queries in tables_by_owner(lake).items():
+            pins = (
+                pinned(lake, query_set) if dry_run else pin(lake, query_set)
+            )  # before files go that the old ones name
+            if pins is not None and pins.unfinished:
+                held |= {lake.table(query) for query in {*queries, *pins.tables}}
+        for path, unused in sound.items():
+            if path in held:  # readers are at a version that grows old, until its set is published wholly
+                continue
+            steps += _remove_unused(lake, path, unused, retention.versions, dry_run)
+        pack_logs(lake.root)
         return steps
 
 
-def _tables(lake: Lake) -> list[PurePath]:
-    """Lists every Delta table except `packets/`, whose files may be hours old before their commit."""
-    ledgers = [lake.captures, lake.files, lake.malformed, lake.violations, lake.heartbeats, lake.replays, lake.quality]
-    folders = [folder for name in ("tables", "streams", "sums") for folder in paths.folders(lake.root / name)]
-    folders += [folder for query_set in paths.folders(lake.root / "lfta") for folder in paths.folders(query_set)]
-    return [*ledgers, lake.quarantine, *sorted(folders)]
+def _tell_lost(path: PurePath, fence: Fence | None) -> None:
+    """Says in the log of a table in an object store which of its files are gone; on a disk everybody looks."""
+    state = table_state(path)
+    lost = {} if state is None else state.lost_objects()
+    known = [] if state is None else [(each.start, each.end) for each in state.damage]
+    told = [
+        (hour * HOUR, (hour + 1) * HOUR, lost_text(name))
+        for hour, name in sorted(lost.items())
+        if not any(start <= hour * HOUR and (hour + 1) * HOUR <= end for start, end in known)
+    ]
+    if told:
+        swap_files(path, [], lambda _: [], fence=fence, note=lambda _: {LOST: json.dumps(told)})
+
+
+def store_clock(lake: Lake, dry_run: bool = False) -> int:
+    """Returns the time of the disk or store of a lake, ns since the epoch.
+
+    Args:
+        lake: the lake.
+        dry_run: whether nothing is removed by it: the time of this machine then does for a lake that is read only.
+
+    Raises:
+        LakeError: the store does not tell.
+    """
+    try:
+        return paths.clock(lake.locks)
+    except OSError as error:
+        if dry_run:
+            return time.time_ns()
+        raise LakeError(f"{lake.locks}: cannot be written: {error.strerror}", hint_of(error, WRITABLE)) from error
+
+
+def clock_words(lake: Lake) -> str:
+    """Says by how much the clock of this machine differs from that of the lake's store; empty for little."""
+    off = time.time_ns() - store_clock(lake, dry_run=True)
+    if abs(off) < CLOCKS:
+        return ""
+    side = "ahead of" if off > 0 else "behind"
+    return (
+        f"the clock of this machine is {format_duration(abs(off) // SECOND * SECOND)} {side} that of the lake's store: "
+        "what is old is judged by the store's; set the clock"
+    )
+
+
+@dataclass(frozen=True)
+class _Unused:
+    """What a table has that nobody needs, as of its newest version.
+
+    Attributes:
+        files: files that no recent version names, which are old themselves.
+        doubled: what doubled rows of it; None for nothing.
+    """
+
+    files: list[paths.Listed]
+    doubled: Doubled | None
+
+
+def _look(lake: Lake, path: PurePath, before: int) -> _Unused | None:
+    """Looks at the files and the recent commits of a table; None without a table.
+
+    The files are listed first: whoever commits one of them later is in the log that is read then.
+    """
+    if open_table(path) is None:
+        return None
+    with lake_errors(f"{path}: its files cannot be listed"):
+        stored = [each for each in paths.listed(path) if LOG not in each.path.relative_to(path).parts]
+    recent = changes(path, before)
+    table = open_table(path)
+    assert table is not None
+    named = {unquote(row["path"]) for row in live_files(table)}
+    for each in recent:
+        named |= each.added.keys() | set(each.removed)
+    files = [each for each in stored if each.at < before and each.path.relative_to(path).as_posix() not in named]
+    return _Unused(files, doubled(recent))
+
+
+def _mend(lake: Lake, path: PurePath, found: Doubled, mend: bool) -> UpkeepStep:
+    where, count = _relative(lake, path), len(found.void)
+    if not mend:
+        return UpkeepStep(DOUBLED, where, count, 0, found.words())
+    mending.mend(lake, path, found)
+    return UpkeepStep("mended", where, count, 0, f"it {found.words()}".replace("it holds", "it held"))
 
 
 def _clear_staging(lake: Lake, dry_run: bool) -> Iterator[UpkeepStep]:
@@ -98,7 +219,9 @@ def _clear_staging(lake: Lake, dry_run: bool) -> Iterator[UpkeepStep]:
         try:
             with hold(lake, folder.name):
                 files = list(paths.files_below(folder))
-                step = UpkeepStep("removed staging", _relative(lake, folder), len(files), sum(map(_size, files)))
+                step = UpkeepStep(
+                    "removed staging", _relative(lake, folder), len(files), sum(map(_size, files)), "its run ended"
+                )
                 if not dry_run:
                     paths.remove_tree(folder)
         except BusyError:
@@ -120,9 +243,11 @@ def _remove_streams(lake: Lake, replays: list[ReplayRow], before: int, dry_run: 
             continue
         folders = [*paths.folders(lake.root / "lfta" / safe_name(name)), *(lake.stream(row.query) for row in last)]
         try:
-            with hold_range(lake, name, start, end):
+            with hold_range(lake, name, start, end) as fence:
+                held = replace(lake, fence=fence)
+                fence_off(folders, fence)
                 for folder in folders:
-                    yield from _remove_interval(lake, folder, interval_label(start, end), dry_run)
+                    yield from _remove_interval(held, folder, interval_label(start, end), dry_run)
         except BusyError:
             continue
 
@@ -133,15 +258,22 @@ def _remove_interval(lake: Lake, path: PurePath, label: str, dry_run: bool) -> I
     if not rows:
         return
     if not dry_run:
-        swap_files(path, [], lambda table: [row for row in live_files(table) if row["partition.interval"] == label])
+
+        def of_interval(table: DeltaTable) -> list[dict[str, Any]]:
+            return [row for row in live_files(table) if row["partition.interval"] == label]
+
+        swap_files(path, [], of_interval, fence=lake.fence)
         with lake_errors(f"{path}: rows of {label} cannot be removed"):
             for row in rows:
                 paths.remove(path / row["path"])
     size = sum(row["size_bytes"] for row in rows)
-    yield UpkeepStep("removed streams", _relative(lake, path / f"interval={label}"), len(rows), size)
+    why = "the interval was published longer ago than [retention] streams"
+    yield UpkeepStep("removed streams", _relative(lake, path / f"interval={label}"), len(rows), size, why)
 
 
-def _join_tables(lake: Lake, replays: list[ReplayRow], dry_run: bool) -> Iterator[UpkeepStep]:
+def _join_tables(
+    lake: Lake, replays: list[ReplayRow], sound: Collection[PurePath], dry_run: bool
+) -> Iterator[UpkeepStep]:
     """Joins the files of published hours, once no interval of the hour is open. Ledgers join theirs as they grow."""
     unsettled: dict[str, set[int]] = defaultdict(set)
     newest = {(row.query_set, row.query, row.interval_start, row.interval_end): row for row in replays if row.query}
@@ -150,7 +282,9 @@ def _join_tables(lake: Lake, replays: list[ReplayRow], dry_run: bool) -> Iterato
             first, final = hours(row.interval_start, row.interval_end)
             unsettled[safe_name(row.query)] |= set(range(first, final + 1))
     for path in paths.folders(lake.root / "tables"):
-        table = open_table(path)
+        table = open_table(path) if path in sound else None
+        state = table_state(path) if path in sound else None
+        unsettled[path.name] |= set(state.lost()) if state is not None else set()
         files: dict[int, list[int]] = defaultdict(list)
         for live in live_files(table) if table is not None else ():
             files[live["partition._hour"]].append(live["size_bytes"])
@@ -166,28 +300,23 @@ def _join_tables(lake: Lake, replays: list[ReplayRow], dry_run: bool) -> Iterato
 def _sum_tables(lake: Lake, dry_run: bool) -> Iterator[UpkeepStep]:
     """Sums the files that were published since the last maintenance, after they were joined."""
     for path in paths.folders(lake.root / "tables"):
-        files, size = make_sums(path, dry_run)
+        files, size = make_sums(path, dry_run, lake.fence)
         if files:
             yield UpkeepStep("summed", _relative(lake, path), files, size)
 
 
-def _vacuum(lake: Lake, path: PurePath, versions: int, dry_run: bool) -> Iterator[UpkeepStep]:
+def _remove_unused(lake: Lake, path: PurePath, unused: _Unused, versions: int, dry_run: bool) -> Iterator[UpkeepStep]:
     """Removes files that no recent version names: replaced ones, and uncommitted ones of dead runs."""
-    table = open_table(path)
-    if table is None:
+    if not unused.files:
         return
-    retention_hours = -(-versions // HOUR)
-    with lake_errors(f"{path}: old files cannot be removed"):
-        names = table.vacuum(retention_hours, dry_run=True, enforce_retention_duration=False, full=True)
-        require_names(path, names)
-        files = [path / name for name in names]
-        for file in files:
-            require_folder(file.parent)
-        step = UpkeepStep("removed files", _relative(lake, path), len(files), sum(map(_size, files)))
-        if names and not dry_run:
-            table.vacuum(retention_hours, dry_run=False, enforce_retention_duration=False, full=True)
-    if names:
-        yield step
+    if not dry_run:
+        with lake_errors(f"{path}: old files cannot be removed"):
+            if lake.fence is not None:
+                lake.fence.require()
+            paths.remove(*(each.path for each in unused.files))
+    why = f"no version of the last {format_duration(versions)} names them, and the store wrote them before that"
+    size = sum(each.size for each in unused.files)
+    yield UpkeepStep("removed files", _relative(lake, path), len(unused.files), size, why)
 
 
 def _size(path: PurePath) -> int:

@@ -14,8 +14,9 @@ import re
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import sha256
 from pathlib import Path, PurePath
 from types import MappingProxyType
@@ -28,13 +29,12 @@ from pyarrow import fs
 
 from lowwater.errors import LakeError, OwnerError
 from lowwater.instants import HOUR, format_instant
-from lowwater.lake.opened import existing, forget, keep, newest
+from lowwater.lake.opened import address, existing, forget, keep, make_table, newest
+from lowwater.lake.opened import change as apply
 from lowwater.storage import paths
 from lowwater.storage.containment import require_names
 from lowwater.storage.failures import StoreError, store_error
 from lowwater.storage.leases import Fence, LostError
-from lowwater.storage.locks import HeldError, hold_lock
-from lowwater.storage.modest import require_modest
 from lowwater.storage.object_paths import ObjectPath
 
 if TYPE_CHECKING:
@@ -58,14 +58,13 @@ _DISK = re.compile("No space left on device|Disk quota exceeded|File too large|R
 Options = dict[str, Any]
 """Arguments of a method of Delta that commits: `commit_properties` and `post_commithook_properties`."""
 ATTEMPTS = 30
+UNKNOWN = 4
+"""Tries of a commit of which it is not known whether the store wrote it; the client has sent each several times."""
 _CONFLICT = re.compile(r"oncurrent|(Metadata|Protocol) changed|transaction: \d+$")
 """Messages of Delta when other writers were faster; the last one after its own 15 attempts. Delta raises one class
 for this and for disk errors, so only the text tells them apart."""
 MOST_COUNTED = 1 << 48
 """Most rows, and bytes, of one file."""
-MOST_FRAGMENTS = 64
-LARGEST_JOINED = 1 << 32
-"""Most bytes in memory of a file that Delta's library joins with others; it reads row groups."""
 MOST_GROUPED = 1 << 13
 """Most rows of a row group of a ledger."""
 _STORE = re.compile(r"https?://|Generic (S3|GCS|MicrosoftAzure) error|status code: \d\d\d|object store")
@@ -89,7 +88,7 @@ class DataFile:
     path: str
     size: int
     rows: int
-    partition: Mapping[str, str]
+    partition: Mapping[str, str | None]
     smallest: Mapping[str, Any]
     largest: Mapping[str, Any]
     nulls: Mapping[str, int] = field(default_factory=dict)
@@ -208,8 +207,7 @@ def create(
         OwnerError: if another query set owns the table.
         LakeError: if the table cannot be created.
     """
-    from deltalake import CommitProperties, DeltaTable
-    from deltalake.exceptions import DeltaError
+    from deltalake import CommitProperties
 
     properties: dict[str, str | None] = {"delta.enableDeletionVectors": "false", **more}
     if owner is not None:
@@ -219,22 +217,16 @@ def create(
         if table is None:
             paths.make_folders(path)
             require_room(path)
-            try:
-                table = DeltaTable.create(
-                    str(path),
-                    schema,
-                    storage_options=paths.storage_options(path),
-                    mode="error",
-                    partition_by=list(partition),
-                    configuration=properties,
-                    raise_if_key_not_exists=False,
-                    # Delta would create it once more, behind the first commits of the process that was faster.
-                    commit_properties=CommitProperties(max_commit_retries=0),
-                )
-                keep(path, table)
-            except DeltaError:
-                if (table := newest(path)) is None:  # else another process was first
-                    raise
+            table = make_table(
+                path,
+                schema=schema,
+                mode="error",
+                partition_by=list(partition),
+                configuration=properties,
+                raise_if_key_not_exists=False,
+                # Delta would create it once more, behind the first commits of the process that was faster.
+                commit_properties=CommitProperties(max_commit_retries=0),
+            ) or existing(path)
     if table.metadata().partition_columns != list(partition):
         raise _foreign(path)
     if owner is None:
@@ -294,38 +286,68 @@ def open_table(path: PurePath) -> DeltaTable | None:
 
 
 def commit(path: PurePath, change: Callable[[DeltaTable, Options], object], fence: Fence | None = None) -> None:
-    """Commits a change of the newest version, and retries while other writers are faster.
+    """Commits a change of the newest version, and computes it again for a newer one while other writers are faster.
 
-    In an object store the answer to a commit may be lost. So each one has a token, by which it is found in the log.
+    Every commit of a lake comes through here, and is for exactly the version that `change` was given (docs/adr/0151):
+    Delta's own tries on newer versions let two commits remove the same file. It has a token by which it is found in the
+    log. Where it is unknown whether the store wrote it, the same version is written again, until it is known.
 
     Args:
         path: directory of the table.
-        change: makes the change, with the options given for the method of Delta that commits it.
+        change: makes the change, with the options given for the method of Delta that commits it. It may run often.
         fence: lease of the writer; a former holder of it cannot commit any more. None where the kernel has the lock.
 
     Raises:
         LakeError: if the lease is lost, or the commit fails for another reason than other writers, or every time.
     """
+    doubts: list[Exception] = []
+    try:
+        with lake_errors(f"{path}: cannot be written"):
+            require_room(path)
+            _commit(path, change, fence, doubts)
+    except BaseException as error:
+        if fence is not None and (doubts or not isinstance(error, Exception)):
+            fence.doubt()
+        raise
+
+
+def _commit(
+    path: PurePath, change: Callable[[DeltaTable, Options], object], fence: Fence | None, doubts: list[Exception]
+) -> None:
+    """Commits as `commit`; `doubts` gets the errors after which it was not known whether the commit is there."""
     from deltalake.exceptions import CommitFailedError, DeltaError
 
-    token, remote = uuid.uuid4().hex, not isinstance(path, Path)
-    with lake_errors(f"{path}: cannot be written"):
-        require_room(path)
-        for attempt in range(ATTEMPTS):
-            table = existing(path)
-            forget(path)  # until the commit has succeeded
-            before = table.version()
+    token, first = uuid.uuid4().hex, -1
+    for attempt in range(ATTEMPTS):
+        table = existing(path)
+        forget(path)  # until the commit has succeeded
+        first = table.version() if first < 0 else first
+        try:
+            if doubts and _in_log(path, first, token):
+                return  # it came late: what is computed now would be on top of it
+            made = _options(path, table, token, fence)
+            apply(path, table, partial(change, table, made))
+            break
+        except (DeltaError, OSError) as error:
+            conflict = isinstance(error, CommitFailedError) and _CONFLICT.search(str(error))
+            doubtful = not conflict and _is_doubtful(path, error)
+            doubts += [error] * doubtful
             try:
-                change(table, _options(path, table, token if remote else "", fence))
-                keep(path, table)
-                return
-            except (DeltaError, OSError) as error:
-                if remote and _in_log(path, before, token):
+                if _in_log(path, first, token):
                     return
-                conflict = isinstance(error, CommitFailedError) and _CONFLICT.search(str(error))
-                if attempt + 1 == ATTEMPTS or not conflict:
-                    raise
-                time.sleep(random.uniform(0, min(0.01 * 2**attempt, 1.0)))
+            except OSError:
+                doubts.append(error)
+                raise error from None
+            if attempt + 1 == ATTEMPTS or not (conflict or (doubtful and len(doubts) < UNKNOWN)):
+                raise
+            time.sleep(random.uniform(0, min(0.01 * 2**attempt, 1.0)))
+    with suppress(OSError):  # it is committed; the next one opens it again
+        keep(path, table)
+
+
+def _is_doubtful(path: PurePath, error: Exception) -> bool:
+    """Whether a store may have done, or may still do, what failed with an error."""
+    return not isinstance(path, Path) and bool(_STORE.search(str(error))) and not store_error(error).lasting
 
 
 def _options(path: PurePath, table: DeltaTable, token: str, fence: Fence | None) -> Options:
@@ -335,9 +357,20 @@ def _options(path: PurePath, table: DeltaTable, token: str, fence: Fence | None)
     """
     from deltalake import PostCommitHookProperties
 
-    cleans = (table.version() + 1) % CHECKPOINTS == 0
-    hooks = PostCommitHookProperties(cleanup_expired_logs=None if cleans else False)
+    if isinstance(path, ObjectPath):  # its mirror does both
+        hooks = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
+    else:
+        cleans = (table.version() + 1) % CHECKPOINTS == 0 and _clock_agrees(path)
+        hooks = PostCommitHookProperties(cleanup_expired_logs=None if cleans else False)
     return {"commit_properties": _properties(path, table, token, fence), "post_commithook_properties": hooks}
+
+
+def _clock_agrees(path: PurePath) -> bool:
+    """Whether the clock of this machine is that of the store: Delta judges by it which entries of a log are old."""
+    try:
+        return abs(time.time_ns() - paths.clock(path)) < HOUR
+    except OSError:
+        return False
 
 
 def _properties(path: PurePath, table: DeltaTable, token: str, fence: Fence | None) -> CommitProperties:
@@ -349,22 +382,21 @@ def _properties(path: PurePath, table: DeltaTable, token: str, fence: Fence | No
     """
     from deltalake import CommitProperties, Transaction
 
-    if not token:
-        return CommitProperties()
     fences = []
     if fence is not None:
         try:
             fence.require()
         except LostError as error:
-            raise _lost(path, str(error)) from None
+            raise lost(path, str(error)) from None
         for name in fence.names:
             if (table.transaction_version(name) or 0) > fence.number:
-                raise _lost(path, f"a later run has written to {path.name}")
+                raise lost(path, f"a later run has written to {path.name}")
             fences.append(Transaction(name, fence.number))
     return CommitProperties(custom_metadata={_TOKEN: token}, max_commit_retries=0, app_transactions=fences)
 
 
-def _lost(path: PurePath, reason: str) -> LakeError:
+def lost(path: PurePath, reason: str) -> LakeError:
+    """Makes the error of a process that may not write any more."""
     return LakeError(
         f"{path}: not written, since this process is no longer the one at work on it: {reason}",
         "nothing is lost: the other run does the work; look at `lowwater status`, and run what is still missing",
@@ -381,6 +413,16 @@ def _in_log(path: PurePath, before: int, token: str) -> bool:
         except FileNotFoundError:
             return False
         version += 1
+
+
+def fence_off(tables: Iterable[PurePath], fence: Fence | None) -> None:
+    """Writes the number of a lease that was taken over into tables, before anything else is looked at.
+
+    What the former holder still sends, or a store still does for it, then comes too late.
+    """
+    if fence is not None and fence.taken:
+        for path in tables:
+            claim(path, fence)
 
 
 def claim(path: PurePath, fence: Fence) -> None:
@@ -434,7 +476,7 @@ def swap_files(
     old: Callable[[DeltaTable], list[dict[str, Any]]],
     rest: Callable[[list[dict[str, Any]]], Iterable[DataFile]] = lambda _: (),
     fence: Fence | None = None,
-    note: Callable[[DeltaTable], Mapping[str, str]] | None = None,
+    note: Callable[[DeltaTable], Mapping[str, str | int]] | None = None,
     rows_change: bool = True,
 ) -> None:
     """Replaces files by others, in one atomic commit; commits nothing without files and without a note.
@@ -445,7 +487,8 @@ def swap_files(
         old: returns the rows of `live_files` to remove from the version that is changed.
         rest: gets these rows; writes and returns files for the part of their content that stays.
         fence: lease of the writer, as for `commit`.
-        note: returns what the commit says of itself, key -> text, for the version that is changed.
+        note: returns what the commit says of itself, key -> text, for the version that is changed; what is a number is
+            kept by Delta until another commit has the key.
         rows_change: False if the new files have the same rows, which subscribers then are not told.
     """
     from deltalake.transaction import AddAction, RemoveAction
@@ -459,7 +502,10 @@ def swap_files(
             AddAction(file.path, file.size, dict(file.partition), now, rows_change, _statistics(file))
             for file in (*new_files, *rest(old_files))
         ]
-        removed = [RemoveAction(row["path"], rows_change, now, row["size_bytes"], _partition(row)) for row in old_files]
+        removed = [
+            RemoveAction(unquote(row["path"]), rows_change, now, row["size_bytes"], partition_of(row))
+            for row in old_files
+        ]
         if added or removed or note is not None:
             if note is not None:
                 options = {**options, "commit_properties": _noted(options["commit_properties"], note(table))}
@@ -470,14 +516,16 @@ def swap_files(
     commit(path, change, fence)
 
 
-def _noted(properties: CommitProperties, note: Mapping[str, str]) -> CommitProperties:
-    """Returns properties with a note, which holds for one version: Delta itself does not try again on a newer one."""
-    from deltalake import CommitProperties
+def _noted(properties: CommitProperties, note: Mapping[str, str | int]) -> CommitProperties:
+    """Returns properties with a note, which holds for one version."""
+    from deltalake import CommitProperties, Transaction
 
+    texts = {key: value for key, value in note.items() if isinstance(value, str)}
+    numbers = [Transaction(key, value) for key, value in note.items() if isinstance(value, int)]
     return CommitProperties(
-        custom_metadata={**(properties.custom_metadata or {}), **note},
+        custom_metadata={**(properties.custom_metadata or {}), **texts},
         max_commit_retries=0,
-        app_transactions=properties.app_transactions,
+        app_transactions=[*(properties.app_transactions or ()), *numbers],
     )
 
 
@@ -493,7 +541,7 @@ def files_of(table: DeltaTable) -> pa.Table:
     Raises:
         LakeError: the log names a file outside of the folder of the table, or does not say what a file holds.
     """
-    files, folder = pa.table(table.get_add_actions(flatten=True)), table.table_uri.removeprefix("file://").rstrip("/")
+    files, folder = pa.table(table.get_add_actions(flatten=True)), address(table)
     require_names(folder, files.column("path").to_pylist())
     if files.num_rows:
         _require_counts(folder, files)
@@ -522,7 +570,15 @@ def _require_counts(folder: str, files: pa.Table) -> None:
             )
 
 
-def _partition(row: Mapping[str, Any]) -> dict[str, str | None]:
+def _groups(most: int = MOST_GROUPED) -> WriterProperties:
+    """Returns how ledgers are written: Arrow decodes whole row groups, also where one row of a year is wanted."""
+    from deltalake import WriterProperties
+
+    return WriterProperties(compression="SNAPPY", max_row_group_size=most)
+
+
+def partition_of(row: Mapping[str, Any]) -> dict[str, str | None]:
+    """Returns the values of the partition columns of a row of `live_files`."""
     prefix = "partition."
     return {
         name.removeprefix(prefix): None if value is None else str(value)
@@ -596,57 +652,6 @@ def column_values(column: pa.ChunkedArray | pa.Array, pool: dict[int, int]) -> l
     coded = whole.dictionary_encode()
     texts = [*coded.dictionary.to_pylist(), None]
     return [texts[at] for at in coded.indices.fill_null(len(texts) - 1).to_pylist()]
-
-
-def compact(path: PurePath, grouped: int = MOST_GROUPED) -> None:
-    """Joins the small files of a ledger once there are many, since readers open every file; arguments as above."""
-    table = open_table(path)
-    if table is not None and len(table.file_uris()) > MOST_FRAGMENTS * max(1, len(table.partitions())):
-        _join(path, None, _groups(grouped))
-
-
-def join_files(path: PurePath, column: str, values: Sequence[str]) -> bool:
-    """Joins the files of some partitions. Returns False if a writer changed one of them meanwhile."""
-    return _join(path, [(column, "in", list(values))])
-
-
-def _groups(most: int = MOST_GROUPED) -> WriterProperties:
-    """Returns how ledgers are written: Arrow decodes whole row groups, also where one row of a year is wanted."""
-    from deltalake import WriterProperties
-
-    return WriterProperties(compression="SNAPPY", max_row_group_size=most)
-
-
-def _join(path: PurePath, partitions: Any, properties: WriterProperties | None = None) -> bool:
-    from deltalake.exceptions import CommitFailedError
-
-    with lake_errors(f"{path}: its files cannot be joined"), joins_files(path) as alone:
-        if not alone:
-            return False
-        table = existing(path)
-        forget(path)
-        files = files_of(table)
-        for column, _, values in partitions or ():
-            files = files.filter(pc.is_in(files.column(f"partition.{column}").cast(pa.string()), pa.array(values)))
-        require_room(path, pc.sum(files.column("size_bytes")).as_py() or 0)
-        if isinstance(path, Path):  # Delta's library reads them, which bounds nothing
-            for name in files.column("path").to_pylist():
-                require_modest(path / name, path / unquote(name), LARGEST_JOINED)
-        try:
-            table.optimize.compact(partition_filters=partitions, writer_properties=properties)
-        except CommitFailedError:
-            return False  # another writer changed the table meanwhile; it stays as it was
-    return True
-
-
-@contextmanager
-def joins_files(path: PurePath) -> Iterator[bool]:
-    """Yields whether nobody else joins files of the table: Delta lets two joins commit, and rows would be doubled."""
-    try:
-        with hold_lock(path / "_delta_log" / "joining.lock"):
-            yield True
-    except HeldError:
-        yield False
 
 
 def quote(text: str) -> str:

@@ -42,7 +42,7 @@ from lowwater.lake.results.comparing import TableDiff, compare
 from lowwater.lake.results.exploring import ResultTable, Wish, result_table
 from lowwater.lake.results.states import keep_state, state_folder
 from lowwater.lake.results.streams import stream_files, write_stream
-from lowwater.lake.tables import open_table
+from lowwater.lake.tables import fence_off, open_table
 from lowwater.plan.properties.state import hands_over
 from lowwater.plan.properties.unique_keys import unique_key
 from lowwater.plan.text import nearest
@@ -186,6 +186,8 @@ class Trial:
         """Gives the lake what the low and the high stage of the trial have left, as if they had run there."""
         start, end = bounds
         mine, name = self.tried.lake, self.query_set
+        streams = [lake.stream(query.name) for query in self.tried.plan.queries]
+        fence_off([*streams, *lake.run_ledgers()], lake.fence)
         record_heartbeats(lake, name, start, end, _without_set(read_heartbeats(mine, name, start, end)))
         for link in self.tried.plan.links:
             skew = self.tried.config.link(link).skew

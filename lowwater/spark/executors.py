@@ -15,6 +15,7 @@ from pyspark.serializers import CPickleSerializer
 from pyspark.sql import SparkSession
 
 from lowwater.cluster import LostExecutor
+from lowwater.storage import progress
 
 _DRIVER = "driver"
 _NUMBER = re.compile(r"[?&]executorId=([^&]+)")
@@ -26,12 +27,17 @@ class Executors:
     def __init__(self, spark: SparkSession) -> None:
         self._context: Any = spark.sparkContext._jsc.sc()
         self._gone = {each.id() for each in self._all() if not each.isActive()}
+        progress.sign("spark", self._done)
 
     def _all(self) -> list[Any]:
         """Spark's summaries of the executors that it has known, without the driver."""
         summaries = self._context.statusStore().executorList(False)
         every = [summaries.apply(at) for at in range(summaries.size())]
         return [each for each in every if each.id() != _DRIVER]
+
+    def _done(self) -> list[tuple[str, int]]:
+        """Tasks that each executor has ended: a driver that waits for them does nothing else."""
+        return [(each.id(), each.completedTasks()) for each in self._all()]
 
     def cores(self) -> dict[str, int]:
         """Returns machine -> cores of its live executors; empty before the first one has registered."""

@@ -18,6 +18,10 @@ LONG_SESSION_INTERVALS = 50
 """From this number of intervals on the optimising compiler of the JVM pays; Arrow and Python compute the slices."""
 
 
+STARTS = 900.0
+"""Seconds that a session may take to start; a cluster may have to find room for its driver."""
+
+
 class Sessions:
     """The Spark session of a command: an existing one, otherwise one that is started in advance or when needed.
 
@@ -83,7 +87,12 @@ class Sessions:
         with self._stage("session"):
             self.begin()
             assert self._building is not None
-            return self._building.result()
+            try:
+                return self._building.result(STARTS)
+            except TimeoutError:
+                raise LowwaterError(
+                    f"the Spark session has not started within {STARTS:.0f} s", "look at the load of the machine"
+                ) from None
 
     def _build(self, quick: bool) -> SparkSession:
         return build_session(self._app, SessionSettings(self.master, **self._sizes, quick_start=quick))

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from lowwater.errors import LakeError
 from lowwater.storage.containment import require_folder
+from lowwater.storage.holders import Holder, here
 
 PAUSE = 0.02
 """Seconds between two looks at a lock that another process holds."""
@@ -31,12 +32,12 @@ class HeldError(Exception):
     """Somebody else holds a lock.
 
     Args:
-        holder: number of its process.
+        holder: its process.
         first: begin of the range that is held, ns; 0 for a lock without a range.
         end: end of that range, ns, exclusive.
     """
 
-    def __init__(self, holder: str, first: int = 0, end: int = 0) -> None:
+    def __init__(self, holder: Holder, first: int = 0, end: int = 0) -> None:
         super().__init__(holder, first, end)
         self.holder = holder
         self.range = first, end
@@ -102,7 +103,7 @@ def release(handle: int) -> None:
     os.close(handle)
 
 
-def held_ranges(folder: Path) -> dict[Range, str]:
+def held_ranges(folder: Path) -> dict[Range, Holder]:
     """Returns the locked ranges with their processes; removes the files of processes that have ended."""
     ranges = {}
     for path in folder.glob("*_*.lock"):
@@ -154,14 +155,13 @@ def _free(handle: int) -> bool:
 
 
 def _acquire(handle: int) -> bool:
-    """Locks an open file if it is free, and writes the process number into it; returns whether it did."""
+    """Locks an open file if it is free, and writes the process into it; returns whether it did."""
     if not _free(handle):
         return False
     os.ftruncate(handle, 0)
-    os.pwrite(handle, str(os.getpid()).encode(), 0)
+    os.pwrite(handle, here().text().encode(), 0)
     return True
 
 
-def _holder(handle: int) -> str:
-    number = os.pread(handle, 32, 0)
-    return number.decode() if number.isdigit() else "unknown"
+def _holder(handle: int) -> Holder:
+    return Holder.of(os.pread(handle, 512, 0).decode(errors="replace"))

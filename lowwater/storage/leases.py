@@ -2,32 +2,35 @@
 
 Below `lake.locks`. The claims on a thing are one object, changed only by conditional writes, so two holders never see
 different claims. No clock of another machine is believed: a claim is dead once the taker itself has seen it unchanged
-for LENGTH seconds (docs/adr/0072).
+for LENGTH seconds (docs/adr/0072). A claim is renewed as long as its process gets on with its work (docs/adr/0152).
 """
 
 from __future__ import annotations
 
 import json
-import os
 import random
-import socket
 import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 
 from lowwater.documents import json_value
 from lowwater.errors import LakeError
-from lowwater.storage import objects
+from lowwater.storage import objects, progress
 from lowwater.storage.failures import StoreError
 from lowwater.storage.file_locks import HeldError
+from lowwater.storage.holders import Holder, here
 from lowwater.storage.object_paths import ObjectPath
 
 LENGTH = 30.0
 """Seconds for which a claim must stay unchanged before another process takes it over; a holder renews it thrice in
 this time, and writes nothing once it could not renew it for so long."""
+
+PATIENCE = 900.0
+"""Seconds without a sign of work after which a holder no longer renews its claim; the longest wait for a store is far
+shorter."""
 
 PAUSE = 0.5
 """Seconds between two looks at a claim that another process holds."""
@@ -58,6 +61,7 @@ class Claim:
         token: names the claim.
         beat: number of renewals.
         fence: number of the claim; a later one has a larger number.
+        place: machine of the process, see `Holder`.
     """
 
     first: int
@@ -66,6 +70,13 @@ class Claim:
     token: str
     beat: int
     fence: int
+    place: str = ""
+
+    @property
+    def process(self) -> Holder:
+        """The process of the claim."""
+        number, _, where = self.holder.partition(" on ")
+        return Holder(number, where, self.place)
 
 
 @dataclass(frozen=True)
@@ -102,11 +113,13 @@ class Fence:
         names: names of the range, and of ranges that were taken over for it.
         number: number of the lease.
         lease: the lease, which says whether it is still held.
+        taken: whether it was taken over from a holder that did not give it up, and may have requests on their way.
     """
 
     names: tuple[str, ...]
     number: int
     lease: Lease
+    taken: bool = field(default=False, compare=False)
 
     def require(self) -> None:
         """Checks that the lease is still held, as far as its holder knows.
@@ -115,6 +128,11 @@ class Fence:
             LostError: if it is not.
         """
         self.lease.require()
+
+    def doubt(self) -> None:
+        """Says that it is not known whether a request was done, or will be: the lease then lapses instead of being
+        given up, so that the next holder takes it over, and fences off what comes late."""
+        self.lease.doubted = True
 
 
 class Lease:
@@ -125,37 +143,48 @@ class Lease:
         claim: the own claim.
         begun: when the write of the claim began, s of the monotonic clock.
         length: seconds after which others take it over.
+
+    Attributes:
+        doubted: whether a request under it may still be on its way.
     """
 
     def __init__(self, path: ObjectPath, claim: Claim, begun: float, length: float) -> None:
         self.claim = claim
         self._path, self._length = path, length
-        self._renewed, self._lost = begun, False
+        self._renewed, self._lost = begun, ""
+        self.doubted = False
+        self._work = progress.Watch()
         self._over = threading.Event()
-        self._thread = threading.Thread(target=self._renew, name="lowwater-lease", daemon=True)
+        self._thread = threading.Thread(target=self._renew, name=progress.RENEWER, daemon=True)
         self._thread.start()
 
     def require(self) -> None:
         """Checks that the lease is still held; raises LostError otherwise."""
         if self._lost or time.monotonic() - self._renewed > self._length:
-            raise LostError(f"{self._path}: the lease was not renewed for {self._length:g} s, or was taken over")
+            raise LostError(f"{self._path}: {self._lost or f'the lease was not renewed for {self._length:g} s'}")
 
     def release(self) -> None:
         """Gives the lease up. If the store cannot be reached, others take it over when it was silent for LENGTH."""
         self._over.set()
         self._thread.join()
+        if self.doubted:
+            return
         with suppress(OSError, HeldError):
             _change(self._path, lambda claims: claims.without({self.claim.token}))
 
     def _renew(self) -> None:
         while not self._over.wait(self._length / 3 * random.uniform(0.8, 1.0)):
+            if self._work.silence() > PATIENCE:
+                self._lost = f"this process has done nothing for {PATIENCE / 60:g} minutes, so it let its lease go"
+                return
             begun = time.monotonic()
             try:
-                changed = _change(self._path, self._beaten)
+                with objects.patience(self._length / 3):
+                    changed = _change(self._path, self._beaten)
             except (OSError, HeldError):
                 continue  # the next try may succeed in time
             if self.claim.token not in {claim.token for claim in changed.claims}:
-                self._lost = True
+                self._lost = "another process has taken the lease over"
                 return
             self._renewed = begun
 
@@ -194,19 +223,19 @@ def hold(path: ObjectPath, first: int, end: int, wait: float = 0.0, length: floa
             claim, dead = taken
             break
         if watch.lives and time.monotonic() >= deadline:
-            raise HeldError(taken.holder, taken.first, taken.end)
+            raise HeldError(taken.process, taken.first, taken.end)
         time.sleep(min(PAUSE, seconds / 10))
     lease = Lease(path, claim, begun, seconds)
     try:
         names = [f"{path.name}:{first}-{end}", *dead]
-        yield Fence(tuple(dict.fromkeys(names)), claim.fence, lease)
+        yield Fence(tuple(dict.fromkeys(names)), claim.fence, lease, bool(dead))
     finally:
         lease.release()
 
 
-def ranges(path: ObjectPath) -> dict[Range, str]:
+def ranges(path: ObjectPath) -> dict[Range, Holder]:
     """Returns the claimed ranges of a thing with their holders, of whom some may be dead."""
-    return {(claim.first, claim.end): claim.holder for claim in _read(path)[0].claims}
+    return {(claim.first, claim.end): claim.process for claim in _read(path)[0].claims}
 
 
 class _Watch:
@@ -250,7 +279,8 @@ def _claim(path: ObjectPath, first: int, end: int, watch: _Watch) -> tuple[Claim
             return claims
         names = tuple(f"{path.name}:{claim.first}-{claim.end}" for claim in others)
         number = claims.fence + 1
-        own = Claim(first, end, f"{os.getpid()} on {socket.gethostname()}", token, 0, number)
+        mine = here()
+        own = Claim(first, end, f"{mine.process} on {mine.where}", token, 0, number, mine.place)
         return Claims(number, (*claims.without(gone).claims, own))
 
     changed = _change(path, add)
@@ -287,7 +317,7 @@ def _change(path: ObjectPath, change: Callable[[Claims], Claims]) -> Claims:
             if failures == FAILURES or (isinstance(error, StoreError) and error.lasting):
                 raise
         time.sleep(random.uniform(0, min(0.02 * 2**attempt, 1.0)))
-    raise HeldError("many")
+    raise HeldError(Holder("many"))
 
 
 def _read(path: ObjectPath) -> tuple[Claims, objects.Version | None]:

@@ -10,20 +10,34 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-from collections.abc import Iterable, Iterator
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from datetime import datetime
 from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, NamedTuple
 
-from lowwater.storage import objects
+from lowwater.storage import objects, snapshots
 from lowwater.storage.containment import require_folder, require_inside
+from lowwater.storage.failures import LATER, StoreError
 from lowwater.storage.file_cache import file_cache
 from lowwater.storage.modest import require_modest
 from lowwater.storage.object_paths import ObjectPath, parse
+
+if TYPE_CHECKING:
+    from lowwater.storage.leases import Fence
 
 OTHERS = stat.S_IRWXO | stat.S_IWGRP
 """Rights that no new file gives."""
 WHOLE = "_whole"
 """Name of the object that says that all others of a folder are there: a store shows them one by one."""
+
+AT_ONCE = 8
+"""Objects that are read at the same time."""
+
+FENCED = 5
+"""Most tries to write a small file under a lease."""
 
 FileState = tuple[int, int, int] | str
 """Inode, time of change (ns) and size of a file, or version of an object."""
@@ -53,15 +67,10 @@ def lake_path(text: str | PurePath) -> PurePath:
     return path if isinstance(path, ObjectPath) else Path(path).absolute()
 
 
-def storage_options(path: PurePath) -> dict[str, str] | None:
-    """Returns the settings by which Delta reaches a path; None for a local one."""
-    return objects.options(path) if isinstance(path, ObjectPath) else None
-
-
 def is_lake(root: PurePath) -> bool:
     """Whether there is a folder of this name, so that a lake may be in it."""
     if isinstance(root, ObjectPath):
-        return bool(objects.below(root, first=True))
+        return any(_listed(root))
     return Path(root).is_dir()
 
 
@@ -233,6 +242,17 @@ def exists(path: PurePath) -> bool:
     return has_file(path) if isinstance(path, ObjectPath) else Path(path).exists()
 
 
+def read_lately(path: PurePath, most: int = -1) -> bytes:
+    """Reads as `read` does; of an object what it was lately.
+
+    Raises:
+        OSError: if it cannot be read.
+    """
+    if not isinstance(path, ObjectPath):
+        return read(path, most)
+    return snapshots.lately("content", path, lambda: read(path, most))
+
+
 def read(path: PurePath, most: int = -1) -> bytes:
     """Reads a small file, or the first bytes of it.
 
@@ -246,19 +266,28 @@ def read(path: PurePath, most: int = -1) -> bytes:
         return file.read(most)
 
 
-def write(path: PurePath, data: bytes, scratch: Path | None = None) -> None:
+def write(
+    path: PurePath, data: bytes, scratch: Path | None = None, fence: Fence | None = None, new: bool = False
+) -> None:
     """Writes a small file, in the place of another. Readers see the old or the new one.
 
     Args:
         path: the file.
         data: its content.
         scratch: temporary folder on the disk of a local lake; None for the folder of the file.
+        fence: lease of the writer, who replaces nothing that a later holder wrote; None without one.
+        new: whether there is most likely no file of this name.
 
     Raises:
+        LostError: if the lease is lost.
         OSError: if it cannot be written.
     """
     if isinstance(path, ObjectPath):
-        objects.write(path, data)
+        if fence is None:
+            objects.write(path, data)
+        else:
+            _write_fenced(path, data, fence, new)
+        snapshots.look_again(path)
         return
     require_inside(path)
     folder = scratch or Path(path).parent
@@ -267,6 +296,29 @@ def write(path: PurePath, data: bytes, scratch: Path | None = None) -> None:
     waiting = folder / f"{path.name}.{os.getpid()}"
     waiting.write_bytes(data)
     os.replace(waiting, path)
+
+
+def _write_fenced(path: ObjectPath, data: bytes, fence: Fence, new: bool) -> None:
+    """Replaces the version that was there while the lease was held: a later holder has written another one."""
+    if new:
+        fence.require()
+        with suppress(objects.ChangedError):
+            objects.swap(path, data, None)
+            return
+    for _ in range(FENCED):
+        try:
+            before, version = objects.read(path)
+        except FileNotFoundError:
+            before, version = None, None
+        fence.require()
+        if before == data:
+            return
+        try:
+            objects.swap(path, data, version)
+            return
+        except objects.ChangedError:
+            continue  # by a later holder, as `require` then says, or by the own request, whose answer was lost
+    raise StoreError(f"{path}: others write it all the time", LATER)
 
 
 def remove(*paths: PurePath) -> None:
@@ -302,8 +354,18 @@ def children(folder: PurePath) -> list[PurePath]:
 def folders(folder: PurePath) -> list[PurePath]:
     """Lists the folders in a folder by name."""
     if isinstance(folder, ObjectPath):
-        return [*objects.children(folder)[0]]
+        return [*_listed(folder)[0]]
     return [path for path in children(folder) if Path(path).is_dir()]
+
+
+def may_hold(root: PurePath, name: str) -> bool:
+    """Whether a lake may have a folder of this name; in a store one list, which a command makes once, tells."""
+    return not isinstance(root, ObjectPath) or root / name in folders(root)
+
+
+def _listed(folder: ObjectPath) -> tuple[list[ObjectPath], list[ObjectPath]]:
+    """Lists the folders and the objects directly below a prefix, as they were lately."""
+    return snapshots.lately("children", folder, lambda: objects.children(folder))
 
 
 def files_below(folder: PurePath) -> Iterator[PurePath]:
@@ -312,6 +374,59 @@ def files_below(folder: PurePath) -> Iterator[PurePath]:
         yield from objects.below(folder)
     else:
         yield from (path for path in Path(folder).rglob("*") if path.is_file())
+
+
+class Listed(NamedTuple):
+    """A file in a list: its path, size in bytes, and when it was written, ns since the epoch by its disk or store."""
+
+    path: PurePath
+    size: int
+    at: int
+
+
+def listed(folder: PurePath) -> list[Listed]:
+    """Lists the files in a folder and in its folders, in any order."""
+    if isinstance(folder, ObjectPath):
+        found = objects.entries(folder)
+        return [Listed(path, int(entry["size"]), _instant(entry["last_modified"])) for path, entry in found]
+    files = []
+    for path in Path(folder).rglob("*"):
+        with suppress(FileNotFoundError):  # removed meanwhile
+            status = path.lstat()
+            if not stat.S_ISDIR(status.st_mode):
+                files.append(Listed(path, status.st_size, status.st_mtime_ns))
+    return files
+
+
+def _instant(moment: datetime) -> int:
+    return int(moment.timestamp()) * 10**9 + moment.microsecond * 1000
+
+
+def clock(folder: PurePath) -> int:
+    """Returns the time of the disk or store of a folder, ns since the epoch: that of a file that is written for it.
+
+    Raises:
+        OSError: if it cannot be written.
+    """
+    probe = folder / f"clock-{uuid.uuid4().hex[:12]}"
+    write(probe, b"")
+    try:
+        if isinstance(probe, ObjectPath):
+            stored = objects.head(probe)
+            if stored is None:
+                raise FileNotFoundError(2, "what was written is not there")
+            return _instant(stored["last_modified"])
+        return Path(probe).stat().st_mtime_ns
+    finally:
+        remove(probe)
+
+
+def read_all(files: Sequence[PurePath]) -> list[bytes]:
+    """Reads small files; those of a store at the same time."""
+    if len(files) < AT_ONCE or not isinstance(files[0], ObjectPath):
+        return [read(file) for file in files]
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        return list(pool.map(read, files))
 
 
 def matching(folder: PurePath, pattern: str) -> list[PurePath]:

@@ -68,7 +68,7 @@ def one_after_another(function: Callable[[Any], Any], arguments: Iterable[Any]) 
 
 def facts(lake: Lake) -> list[Any]:
     rows = read_captures(lake, ["a"])["a"]
-    told = {"attempt", "ingested_at", "path", "sha256", "bytes", "compression"}
+    told = {"attempt", "ingested_at", "path", "place", "sha256", "bytes", "compression"}
     return [{name: value for name, value in asdict(row).items() if name not in told} for row in rows]
 
 

@@ -52,7 +52,6 @@ def test_nothing_is_committed_without_room(tmp_path: Path, monkeypatch: pytest.M
         lambda: tables.append_rows(lake.captures, rows),
         lambda: tables.replace_rows(lake.captures, rows, "link = 'a'"),
         lambda: tables.swap_files(lake.captures, [], lambda table: [], note=lambda table: {"a": "b"}),
-        lambda: tables._join(lake.captures, None),
         lambda: tables.create(lake.root / "tables" / "new", rows.schema),
     ]
     for change in changes:

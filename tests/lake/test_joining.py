@@ -5,11 +5,17 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier
+from typing import Any
 
 import pyarrow as pa
 import pytest
+from deltalake import DeltaTable, Field, write_deltalake
+from deltalake.transaction import RemoveAction
 
-from lowwater.lake.tables import MOST_FRAGMENTS, append_rows, compact, create, join_files, read_rows
+from lowwater.lake import joins
+from lowwater.lake.datasets import pads
+from lowwater.lake.joins import MOST_FRAGMENTS, compact, join_files
+from lowwater.lake.tables import append_rows, commit, create, live_files, read_rows
 
 SCHEMA = pa.schema([pa.field("part", pa.string(), nullable=False), pa.field("value", pa.int64())])
 
@@ -51,3 +57,91 @@ def test_of_two_that_join_the_same_files_one_does(tmp_path: Path) -> None:
     with ThreadPoolExecutor(2) as pool:
         assert any(pool.map(join, range(2)))
     assert values(path) == list(range(20))
+
+
+def test_a_join_that_was_overtaken_commits_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a `maintain` that was stopped for longer than its lease between the joined file and its commit."""
+    path = tmp_path / "table"
+    create(path, SCHEMA, ["part"])
+    for number in range(4):
+        append_rows(path, row(number))
+    commit_joins = joins.commit_joins
+
+    def stopped(*arguments: Any) -> bool:
+        monkeypatch.setattr(joins, "commit_joins", commit_joins)
+        assert join_files(path, "part", ["a"])
+        append_rows(path, row(9))
+        return commit_joins(*arguments)
+
+    monkeypatch.setattr(joins, "commit_joins", stopped)
+    assert not join_files(path, "part", ["a"])
+    assert values(path) == [0, 1, 2, 3, 9]
+
+
+def test_what_is_appended_meanwhile_does_not_undo_a_join(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "table"
+    create(path, SCHEMA, ["part"])
+    for number in range(4):
+        append_rows(path, row(number))
+    commit_joins = joins.commit_joins
+
+    def beside(*arguments: Any) -> bool:
+        append_rows(path, row(9))
+        return commit_joins(*arguments)
+
+    monkeypatch.setattr(joins, "commit_joins", beside)
+    assert join_files(path, "part", ["a"])
+    assert values(path) == [0, 1, 2, 3, 9] and len(DeltaTable(path).file_uris()) == 2
+
+
+def _appended(table: DeltaTable, options: dict[str, Any]) -> None:
+    write_deltalake(table, row(100), mode="append", **options)
+
+
+def _overwritten(table: DeltaTable, options: dict[str, Any]) -> None:
+    write_deltalake(table, row(100), mode="overwrite", predicate="part = 'a'", **options)
+
+
+def _deleted(table: DeltaTable, options: dict[str, Any]) -> None:
+    table.delete("value = 1", **options)
+
+
+def _widened(table: DeltaTable, options: dict[str, Any]) -> None:
+    table.alter.add_columns([Field("more", "long")], **options)
+
+
+def _swapped(table: DeltaTable, options: dict[str, Any]) -> None:
+    gone = RemoveAction(live_files(table)[0]["path"], False, 0, 1, {"part": "a"})
+    table.create_write_transaction([gone], "append", table.schema(), partition_by=["part"], **options)
+
+
+@pytest.mark.parametrize("change", [_appended, _overwritten, _deleted, _widened, _swapped])
+def test_a_change_is_for_the_version_that_it_saw_or_is_made_again(tmp_path: Path, change: Any) -> None:
+    """Each method of Delta by which a lake commits refuses another version with the options of `commit`."""
+    path = tmp_path / "table"
+    create(path, SCHEMA, ["part"])
+    for number in range(3):
+        append_rows(path, row(number))
+    seen: list[int] = []
+
+    def overtaken(table: DeltaTable, options: dict[str, Any]) -> None:
+        seen.append(table.version())
+        if len(seen) == 1:
+            append_rows(path, row(9))
+        change(table, options)
+
+    commit(path, overtaken)
+    assert seen == [3, 4] and DeltaTable(path).version() == 5
+
+
+@pytest.mark.parametrize("link", ["plain", "pc/以太网", "50% a+b c", "__null"])
+def test_partitions_of_any_name_are_joined(tmp_path: Path, link: str) -> None:
+    path = tmp_path / "table"
+    create(path, SCHEMA, ["part"])
+    for number in range(3):
+        append_rows(path, pa.table({"part": [link, "b"], "value": [number, number + 10]}, schema=SCHEMA))
+    assert join_files(path, "part", [link])
+    assert len(DeltaTable(path).file_uris()) == 4
+    found = read_rows(path, SCHEMA, pads.field("part") == link).sort_by("value")
+    assert found.to_pylist() == [{"part": link, "value": number} for number in range(3)]
+    assert values(path) == [0, 1, 2, 10, 11, 12]

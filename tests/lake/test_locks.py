@@ -15,8 +15,9 @@ import pytest
 from lowwater.errors import BusyError
 from lowwater.instants import HOUR, SECOND, parse_instant
 from lowwater.lake.layout import Lake
-from lowwater.lake.locks import held_ranges, hold, hold_range, run_attempt
+from lowwater.lake.locks import at_work, held_ranges, hold, hold_range, run_attempt
 from lowwater.storage import file_locks
+from lowwater.storage.holders import Holder, here
 from tests.replay.support import ROOT
 
 MINUTE = 60 * SECOND
@@ -55,6 +56,11 @@ for _ in range(60):
 """
 
 
+def _named(process: int) -> str:
+    """A process of this machine, as messages have it."""
+    return f"{process} on {here().where}"
+
+
 @pytest.fixture
 def lake(tmp_path: Path) -> Lake:
     """The folders of a lake; its tables are no matter here."""
@@ -85,7 +91,7 @@ def test_a_range_that_overlaps_names_the_holder_and_its_range(lake: Lake) -> Non
     half = START + 30 * MINUTE
     with holder(lake, "demo", START, START + HOUR) as process:
         told = (
-            f"demo 2026-01-01T00:30:00Z to 2026-01-01T01:30:00Z: process {process.pid} is at work on "
+            f"demo 2026-01-01T00:30:00Z to 2026-01-01T01:30:00Z: process {process.pid} on {here().where} is at work on "
             "2026-01-01T00:00:00Z to 2026-01-01T01:00:00Z"
         )
         with pytest.raises(BusyError, match=told), run_attempt(lake, "demo", half, half + HOUR):
@@ -93,7 +99,8 @@ def test_a_range_that_overlaps_names_the_holder_and_its_range(lake: Lake) -> Non
         for start, end in ((START, START + HOUR), (START - HOUR, START + 1), (half, half + 1), (0, 2 * START)):
             with pytest.raises(BusyError, match=f"process {process.pid} "), hold_range(lake, "demo", start, end):
                 pass
-        assert held_ranges(lake, "demo") == {(START, START + HOUR): str(process.pid)}
+        assert held_ranges(lake, "demo") == {(START, START + HOUR): _named(process.pid)}
+        assert at_work(lake, "demo")[START, START + HOUR].startswith(f"process {process.pid}")
         with hold_range(lake, "other", START, START + HOUR):
             pass
 
@@ -102,9 +109,9 @@ def test_ranges_that_only_touch_are_held_side_by_side(lake: Lake) -> None:
     with holder(lake, "demo", START, START + HOUR) as process:
         before, after = (START - 30 * MINUTE, START), (START + HOUR, START + 3 * HOUR)
         with hold_range(lake, "demo", *before), run_attempt(lake, "demo", *after):
-            mine = str(os.getpid())
+            mine = _named(os.getpid())
             found = held_ranges(lake, "demo")
-            assert found == {before: mine, (START, START + HOUR): str(process.pid), after: mine}
+            assert found == {before: mine, (START, START + HOUR): _named(process.pid), after: mine}
 
 
 def test_a_killed_holder_lets_go_and_leaves_no_file(lake: Lake) -> None:
@@ -124,7 +131,7 @@ def test_locks_of_older_lakes_do_not_disturb(lake: Lake) -> None:
     (lake.locks / "demo_2026-01-01T00_00_00Z.lock").write_text(str(os.getpid()))
     (lake.work / "demo_2026-01-01T00_00_00Z" / "0123").mkdir(parents=True)
     with hold(lake, "demo 2026-01-01T00:00:00Z"), run_attempt(lake, "demo", START, START + HOUR) as (folder, _):
-        assert folder.is_dir() and held_ranges(lake, "demo") == {(START, START + HOUR): str(os.getpid())}
+        assert folder.is_dir() and held_ranges(lake, "demo") == {(START, START + HOUR): _named(os.getpid())}
 
 
 @pytest.mark.slow
@@ -200,3 +207,17 @@ def test_processes_with_random_ranges_never_hold_two_that_overlap(lake: Lake, tm
             held.remove((start, end))
     assert counts["begin"] == counts["end"] > 60 and counts["busy"] > 0, counts
     assert held_ranges(lake, "q") == {}
+
+
+def test_a_process_of_another_machine_is_not_to_be_ended(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each container has a process 2 of its own: the number alone says nothing."""
+    away = Holder("2", "web1, container 0123456789ab", "another start pid:[1]")
+    with hold(lake, "thing"):
+        with pytest.raises(BusyError) as refused, hold(lake, "thing"):
+            pass
+        assert "end that process" in refused.value.hint
+        (lake.locks / "thing.lock").write_text(away.text())
+        said = "process 2 on web1, container 0123456789ab is at work"
+        with pytest.raises(BusyError, match=said) as refused, hold(lake, "thing"):
+            pass
+        assert "end that" not in refused.value.hint and "another machine" in refused.value.hint

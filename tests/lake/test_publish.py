@@ -14,7 +14,8 @@ import pytest
 from lowwater.catalog.expr import Type
 from lowwater.errors import LakeError, LawError, OwnerError
 from lowwater.instants import HOUR
-from lowwater.lake import tables
+from lowwater.lake import joins, tables
+from lowwater.lake.joins import join_files
 from lowwater.lake.layout import Lake, open_lake, result_schema, stream_schema
 from lowwater.lake.ledgers import runs as records
 from lowwater.lake.ledgers.runs import ReplayRow, record_replays
@@ -49,7 +50,22 @@ def run(lake: Lake, start: int, end: int, rows: Any = tuple(ROWS), digest: str =
     put_stream(lake.stream(query), FIELDS, start, end, stream(mine), "set")
     done = publish(lake, "set", query, FIELDS, start, end, digest, audited(lake, start, end, query))
     record_replays(
-        lake, [ReplayRow("set", query, start, end, "publish", "done", time.time_ns(), "", digest, done.rows)]
+        lake,
+        [
+            ReplayRow(
+                "set",
+                query,
+                start,
+                end,
+                "publish",
+                "done",
+                time.time_ns(),
+                "",
+                digest,
+                done.rows,
+                publication=done.number,
+            )
+        ],
     )
     return done
 
@@ -146,7 +162,7 @@ def test_joined_files_keep_what_is_not_of_the_interval(lake: Lake) -> None:
     for start in (BASE, BASE + half):
         run(lake, start, start + half)
     before = table(lake)
-    assert tables.join_files(lake.table("q"), "_hour", [str(BASE // HOUR)])
+    assert join_files(lake.table("q"), "_hour", [str(BASE // HOUR)])
     assert len(tables.live_files(tables.existing(lake.table("q")))) == 1
     assert table(lake) == before
     run(lake, BASE, BASE + half, [("1.1.1.1", 9, 1.0)], "anew")
@@ -270,7 +286,7 @@ def test_heartbeats_are_replaced_by_interval(lake: Lake) -> None:
 
 
 def test_fragmented_ledgers_are_joined(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "MOST_FRAGMENTS", 5)
+    monkeypatch.setattr(joins, "MOST_FRAGMENTS", 5)
     for when in range(12):
         record_replays(lake, [ReplayRow("s", "q", 0, HOUR, "publish", "done", when)])
     found = tables.open_table(lake.replays)

@@ -20,11 +20,12 @@ from lowwater.instants import HOUR
 from lowwater.lake.chains import is_chained
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.runs import DONE, FAILED, HIGH, PUBLISH, ReplayRow, record_replays
-from lowwater.lake.results.states import forget_others, state_folder
+from lowwater.lake.results.states import other_states, state_folder
 from lowwater.replay.interval import statuses
 from lowwater.replay.job import Job
 from lowwater.replay.schedule.backfill import Order, backfill
 from lowwater.replay.schedule.due import DueSelection, due
+from lowwater.storage import paths
 from tests.replay.support import (
     END,
     HOURS,
@@ -361,7 +362,7 @@ def test_an_interval_rests_on_the_publication_before(captures: list[GeneratedCap
     ):
         require()
     other.mkdir()
-    forget_others(other)
+    paths.remove_tree(*other_states(other))
     assert [path.name for path in other.parent.iterdir()] == [other.name]
 
 
@@ -375,5 +376,4 @@ def test_states_of_other_inputs_go_before_1970_too(tmp_path: Path, start: int) -
     )
     for folder in (kept, other, behind):
         folder.mkdir(parents=True)
-    forget_others(kept)
-    assert set(kept.parent.iterdir()) == {kept, behind}
+    assert other_states(kept) == [other]

@@ -23,6 +23,7 @@ from lowwater.lake.results.streams import stream_files
 from lowwater.replay.interval import replay
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
+from lowwater.storage.holders import here
 from tests.replay.support import DEMO, QUERIES, ROOT, START, all_tables, each_query, leftovers, states, table_rows
 
 pytestmark = pytest.mark.slow
@@ -64,7 +65,7 @@ def test_two_runs_of_one_interval(published: Path, lake: Path) -> None:
     error = ended(lake, left)
     assert error["error"] == "BusyError"
     hour = "2026-01-01T00:00:00Z to 2026-01-01T01:00:00Z"
-    assert f"demo {hour}: process {runs[did].pid} is at work on {hour}" in error["message"]
+    assert f"demo {hour}: process {runs[did].pid} on {here().where} is at work on {hour}" in error["message"]
     assert all_tables(lake) == {query: table_rows(published, query, *HOUR_1) for query in DEMO}
     assert {query: streamed(lake, query) for query in DEMO} == {query: streamed(published, query) for query in DEMO}
     assert recorded(lake) == recorded(published)
@@ -83,7 +84,7 @@ def test_a_run_of_another_length_that_overlaps(published: Path, lake: Path) -> N
         while not [*(lake / "_work").glob("demo_*/*")]:
             assert time.monotonic() < deadline and run.poll() is None, said(lake)
             time.sleep(0.02)
-        with pytest.raises(BusyError, match=f"process {run.pid} is at work on 2026-01-01T00:00:00Z to 2026-01-01T01:"):
+        with pytest.raises(BusyError, match=f"process {run.pid} on .* is at work on 2026-01-01T00:"):
             replay(half, START + HOUR // 2, START + HOUR, None, Progress(quiet=True))
         assert run.wait(ENDS) == 0, said(lake)
     finally:

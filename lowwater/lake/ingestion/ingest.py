@@ -18,16 +18,18 @@ from lowwater.config import FILE_NAME, Config, section_of
 from lowwater.errors import ConfigError, LowwaterError, OverlapError
 from lowwater.lake.files.rotation import declared_coverage
 from lowwater.lake.ingestion.batch import Batch, IngestResult
-from lowwater.lake.ingestion.cleaning import clean
+from lowwater.lake.ingestion.cleaning import Tidiness, clean
 from lowwater.lake.ingestion.looking import record
 from lowwater.lake.ingestion.packing import pack
 from lowwater.lake.ingestion.record_options import record_options
 from lowwater.lake.ingestion.replacement import Coverage, LedgerFiles
+from lowwater.lake.joins import compact
 from lowwater.lake.layout import Lake, make_records_table
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.ledgers.shared import shared_notes
 from lowwater.lake.locks import handed_over, hold
-from lowwater.lake.tables import compact
+from lowwater.lake.mirrors import pack_logs
+from lowwater.lake.tables import fence_off
 from lowwater.link_names import FORM, family_of, is_link_name
 from lowwater.storage.captures import capture_path
 
@@ -98,26 +100,32 @@ def ingest(
     family = family_of(link)
     # The lock is held while decoding: a file that the ledger does not name is then the leftover of a dead attempt.
     name = f"ingest of {family}"
-    with hold(lake, name, WAIT) as fence, handed_over(lake, name) as shared:
+    with hold(lake, name, WAIT) as fence, handed_over(lake, name, getattr(runner, "far", False)) as shared:
         lake = replace(lake, fence=fence)
-        ledger = LedgerFiles(lake, link, family)
+        fence_off([lake.packets, lake.records(link), lake.captures, lake.malformed], fence)
+        ledger = LedgerFiles(lake, link, settings)
         if records is not None:
             make_records_table(lake.records(link), records.layout.schema)
-        clean(lake, family, ledger.attempts)  # its room may be needed
+        tidy = Tidiness(lake, family)
+        if not tidy.is_known():
+            clean(lake, family, ledger.attempts)  # its room may be needed
+        tidy.begin()
         coverage = [covers or declared_coverage(settings, path) for path in paths]
-        far = shared if getattr(runner, "far", False) else None
         before = {row.link for file in ledger.all for row in file.rows}
-        batch = Batch(ledger, settings, paths, coverage, growing, clock, covers is not None, records, far)
+        batch = Batch(ledger, settings, paths, coverage, growing, clock, covers is not None, records, shared)
         for tasks in (batch.tasks(runner), batch.rest()):
             for result in runner(pack, tasks):
                 batch.take(result)
                 tell(f"{batch.settled:,} of {len(paths):,} files")
             batch.commit()
-        clean(lake, family, ledger.attempts)
+        if not tidy.stored or batch.leaves_files:
+            clean(lake, family, ledger.attempts)
+        tidy.end()
         for table in (lake.captures, lake.malformed):
             compact(table)
     refused = {paths[number]: error for number, error in batch.refused.items()}
     record(lake, config, link, batch.results.values(), refused)
+    pack_logs(lake.root)
     _tell_shared(lake, batch.results)
     if batch.errors:
         _raise(batch.errors, len(paths))

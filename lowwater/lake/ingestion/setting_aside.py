@@ -12,6 +12,7 @@ from lowwater.config import Config
 from lowwater.errors import ConfigError
 from lowwater.lake.ingestion.looking import look
 from lowwater.lake.layout import Lake
+from lowwater.lake.ledgers.places import key_of, location
 from lowwater.lake.ledgers.seen import (
     ASIDE,
     EMPTY,
@@ -21,8 +22,6 @@ from lowwater.lake.ledgers.seen import (
     REFUSED,
     SeenFile,
     changing,
-    key_of,
-    location,
     put_seen,
     read_seen,
 )
@@ -49,12 +48,12 @@ def set_aside(lake: Lake, config: Config, names: Sequence[str], reason: str, per
         ConfigError: a name fits no file, or only files that are in the lake.
     """
     look(lake, config)
-    with changing(lake):
+    with changing(lake) as held:
         rows = [
             replace(row, state=ASIDE, reason=reason, person=person, unread=False)
             for row in _chosen(lake, names, lambda row: not _is_read(row), "is in the lake, and read")
         ]
-        put_seen(lake, rows)
+        put_seen(held, rows)
     return rows
 
 
@@ -65,15 +64,15 @@ def undo(lake: Lake, config: Config, names: Sequence[str]) -> list[SeenFile]:
         ConfigError: a name fits no file that is set aside.
     """
     look(lake, config)
-    with changing(lake):
+    with changing(lake) as held:
         rows = _chosen(lake, names, lambda row: row.state == ASIDE, "is not set aside")
         # Gone, unless the look finds it: a file that is there is judged as one that was never seen.
-        put_seen(lake, (replace(row, state=GONE, person=None, unread=True) for row in rows))
+        put_seen(held, (replace(row, state=GONE, person=None, unread=True) for row in rows))
     look(lake, config)
-    with changing(lake):  # those in no folder of a link, which no look finds
+    with changing(lake) as held:  # those in no folder of a link, which no look finds
         after = read_seen(lake)
         left = [after[row.path] for row in rows if after[row.path].state == GONE and _is_there(lake, row)]
-        put_seen(lake, (replace(row, state=REFUSED, reason=f"it was set aside: {row.reason}") for row in left))
+        put_seen(held, (replace(row, state=REFUSED, reason=f"it was set aside: {row.reason}") for row in left))
     return rows
 
 

@@ -18,7 +18,9 @@ from numpy.typing import NDArray
 
 from lowwater.config import Link
 from lowwater.documents import stored_object, stored_pair
+from lowwater.errors import LakeError
 from lowwater.instants import SECOND
+from lowwater.lake.commits import MEND
 from lowwater.lake.datasets import pads
 from lowwater.lake.layout import CAPTURES, MALFORMED, Lake
 from lowwater.lake.opened import ValuesByState, cached_value
@@ -114,6 +116,8 @@ class Capture:
     head: str | None = None
     copies: str | None = None
     absent: str | None = None
+    place: str | None = None
+    name: str | None = None
 
     @property
     def file_digest(self) -> str:
@@ -122,7 +126,7 @@ class Capture:
 
     @property
     def copied_to(self) -> dict[str, CopiedFile]:
-        """Other files with the same records that lay beside it, by path."""
+        """Other files with the same records that lay beside it, by the paths of `places.key_of`."""
         return {path: CopiedFile(*facts) for path, facts in stored_object(self.copies or "{}").items()}
 
     @property
@@ -515,7 +519,11 @@ def _family_captures(lake: Lake, family: str, files: Sequence[tuple[str, str]]) 
 
     def read() -> dict[str, Captures]:
         parts = [(name, pads.field("link") == link) for link, name in files]
-        return by_interface(files_dataset(lake.captures, parts, CAPTURES).to_table())
+        rows = files_dataset(lake.captures, parts, CAPTURES).to_table()
+        entries = pc.binary_join_element_wise(rows.column("link"), rows.column("attempt"), "\n")
+        if twice := rows.num_rows - len(pc.unique(entries)):
+            raise LakeError(f"{lake.captures}: {twice:,} captures of link {family!r} are there twice", MEND)
+        return by_interface(rows)
 
     return _READ.get((lake.captures, family), tuple(name for _, name in files), read)  # names of files are unique
 

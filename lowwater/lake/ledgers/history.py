@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 
 from lowwater.instants import HOUR, format_instant
 from lowwater.lake.datasets import pads
+from lowwater.lake.joins import compact
 from lowwater.lake.layout import LATENESS, METRICS, Lake
 from lowwater.lake.ledgers.captures import files_by_link
 from lowwater.lake.ledgers.runs import with_constants
 from lowwater.lake.opened import cached_value
-from lowwater.lake.tables import append_rows, compact, files_dataset, lake_errors, quote, read_rows, replace_rows
+from lowwater.lake.tables import append_rows, files_dataset, lake_errors, quote, read_rows, replace_rows
 
 DAY = 24 * HOUR
 LONG = 400 * DAY
@@ -56,9 +57,9 @@ def record_metrics(lake: Lake, query_set: str, start: int, end: int, rows: pa.Ta
     of_set = (pads.field("query_set") == query_set) & (pads.field("interval_start") == start)
     if read_rows(lake.metrics, METRICS, of_set & (pads.field("interval_end") == end)).num_rows:
         predicate = f"query_set = {quote(query_set)} AND interval_start = {start} AND interval_end = {end}"
-        replace_rows(lake.metrics, table, predicate)
+        replace_rows(lake.metrics, table, predicate, lake.fence)
     else:
-        append_rows(lake.metrics, table)  # touches no file, however large the compacted ones are
+        append_rows(lake.metrics, table, lake.fence)  # touches no file, however large the compacted ones are
     compact(lake.metrics)
 
 
@@ -88,7 +89,7 @@ def record_lateness(lake: Lake, rows: Sequence[LinkLateness]) -> None:
     new = [row for row in rows if _comparable(row) not in stored[row.link]]
     if new:
         records = [{**vars(row), "month": _month(row.interval_start)} for row in new]
-        append_rows(lake.lateness, pa.Table.from_pylist(records, schema=LATENESS))
+        append_rows(lake.lateness, pa.Table.from_pylist(records, schema=LATENESS), lake.fence)
         compact(lake.lateness)
 
 

@@ -15,11 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lowwater.lake.datasets import pads
+from lowwater.lake.joins import compact
 from lowwater.lake.layout import HEARTBEATS, LATER_OUTCOMES, QUALITY, QUARANTINE, REPLAYS, VIOLATIONS, Lake
 from lowwater.lake.tables import (
     append_rows,
     column_values,
-    compact,
     fetch_rows,
     open_table,
     quote,
@@ -51,7 +51,7 @@ def record_violations(lake: Lake, link: str, skew: int, start: int, end: int, ro
         return
     table = with_constants(rows, VIOLATIONS, {"link": link, "skew": skew})
     predicate = f"link = {quote(link)} AND skew = {skew} AND arrival >= {start} AND arrival < {end}"
-    replace_rows(lake.violations, table, predicate)
+    replace_rows(lake.violations, table, predicate, lake.fence)
     compact(lake.violations)
 
 
@@ -83,7 +83,7 @@ def record_heartbeats(lake: Lake, query_set: str, start: int, end: int, rows: pa
     """
     table = with_constants(rows, HEARTBEATS, {"query_set": query_set})
     predicate = f'query_set = {quote(query_set)} AND "start" >= {start} AND "start" < {end}'
-    replace_rows(lake.heartbeats, table, predicate)
+    replace_rows(lake.heartbeats, table, predicate, lake.fence)
     compact(lake.heartbeats)
 
 
@@ -161,6 +161,7 @@ class ReplayRow:
         settings: settings of the run, JSON.
         timings: seconds of the steps, JSON.
         accounting: accounts of links and LFTAs, JSON.
+        publication: number of the publication in the log of the table; None of other stages and older versions.
     """
 
     query_set: str
@@ -176,6 +177,7 @@ class ReplayRow:
     settings: str = field(default="{}")
     timings: str = field(default="{}")
     accounting: str = field(default="{}")
+    publication: int | None = None
 
 
 def record_replays(lake: Lake, rows: list[ReplayRow]) -> None:
@@ -274,10 +276,10 @@ def record_quality(lake: Lake, query_set: str, start: int, end: int, rows: pa.Ta
     predicate = f"query_set = {quote(query_set)} AND interval_start = {start} AND interval_end = {end}"
     failed = with_constants(quarantine, QUARANTINE, constants)
     if failed.num_rows or read_quarantine(lake, query_set, start, end).num_rows:
-        replace_rows(lake.quarantine, failed, predicate)
+        replace_rows(lake.quarantine, failed, predicate, lake.fence)
         compact(lake.quarantine)
     results = with_constants(rows, QUALITY, constants)
-    replace_rows(lake.quality, results, predicate)
+    replace_rows(lake.quality, results, predicate, lake.fence)
     compact(lake.quality)
 
 

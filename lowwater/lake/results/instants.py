@@ -16,12 +16,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lowwater.high.sink.hours import instants
+from lowwater.lake.described import describe
 from lowwater.lake.layout import Lake
-from lowwater.lake.results.streams import describe
 from lowwater.lake.tables import (
     DataFile,
     commit,
-    joins_files,
     lake_errors,
     live_files,
     open_table,
@@ -74,8 +73,7 @@ def fill_instants(lake: Lake, query: str, fields: Sequence[Field], dry_run: bool
         if dry_run:
             waiting = list(_waiting(path, table, fitting))
             return len(waiting), sum(row["size_bytes"] for row in waiting)
-        with joins_files(path) as alone:
-            return _fill(lake, path, fitting) if alone else (0, 0)
+        return _fill(lake, path, fitting)
 
 
 def _fitting(table: DeltaTable, columns: Sequence[InstantColumn]) -> list[InstantColumn]:

@@ -49,9 +49,7 @@ def keep_state(staged: Path, folder: PurePath) -> None:
         ) from None
 
 
-def forget_others(folder: PurePath) -> None:
-    """Removes the states of the same interval from other inputs, once this state is published."""
+def other_states(folder: PurePath) -> list[PurePath]:
+    """Returns the states of the same interval from other inputs, which go once this state is published."""
     span = folder.name.rpartition("-")[0]  # bounds before 1970 have a sign of their own
-    for other in paths.folders(folder.parent):
-        if other.name.startswith(f"{span}-") and other != folder:
-            paths.remove_tree(other)
+    return [each for each in paths.folders(folder.parent) if each.name.startswith(f"{span}-") and each != folder]

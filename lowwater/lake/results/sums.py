@@ -16,11 +16,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lowwater.lake.datasets import pads
+from lowwater.lake.joins import compact
 from lowwater.lake.opened import existing
 from lowwater.lake.results.visible import of_query, plain_type
 from lowwater.lake.tables import (
     append_rows,
-    compact,
     create,
     files_dataset,
     lake_errors,
@@ -29,6 +29,7 @@ from lowwater.lake.tables import (
     replace_rows,
     safe_name,
 )
+from lowwater.storage.leases import Fence
 
 ALL = "0"
 """Stands for the column of the sums of all rows together; no column has this name."""
@@ -86,12 +87,13 @@ def is_key(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_integer(kind))
 
 
-def make_sums(table: PurePath, dry_run: bool = False) -> tuple[int, int]:
+def make_sums(table: PurePath, dry_run: bool = False, fence: Fence | None = None) -> tuple[int, int]:
     """Sums the files of a published table that have no sums yet. Sums of files that are gone go once they are half.
 
     Args:
         table: folder of the published table.
         dry_run: whether to count only.
+        fence: lease of the maintenance.
 
     Returns:
         Number and bytes of the files that were summed, or would be.
@@ -114,7 +116,7 @@ def make_sums(table: PurePath, dry_run: bool = False) -> tuple[int, int]:
         create(path, SUMS, ["column"])
         for at in range(0, len(new), AT_ONCE):
             rows = [sums for row in new[at : at + AT_ONCE] for sums in _sums_of(table, columns, row)]
-            append_rows(path, pa.Table.from_pylist(rows, schema=SUMS), grouped=GROUPED)
+            append_rows(path, pa.Table.from_pylist(rows, schema=SUMS), fence, GROUPED)
         compact(path, GROUPED)
         gone = known - live.keys()
         if len(gone) >= len(live):

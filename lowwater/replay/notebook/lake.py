@@ -15,9 +15,9 @@ from lowwater.config import load_config
 from lowwater.errors import LakeError
 from lowwater.instants import parse_instant
 from lowwater.lake import layout
+from lowwater.lake.described import plain_type
 from lowwater.lake.ledgers.captures import ingested_links
 from lowwater.lake.results.exploring import LAST, result_table
-from lowwater.lake.results.streams import plain_type
 from lowwater.lake.results.visible import SORTED_ROWS, published_rows, sorted_rows
 from lowwater.lake.tables import fetch_rows, lake_errors, open_table, table_dataset
 from lowwater.plan.temporal import END_OF_TIME

@@ -1,0 +1,565 @@
+"""A lake in the simulated world: the real code of leases, commits, joins, streams, publications and cleaning.
+
+`schedule` plays one seed: runs of intervals, ingests, maintenance and readers, with pauses, deaths and faults of the
+store; then the faults end, everything is run once more, and the lake must be as if nothing had happened. While it plays
+each version of each table is looked at.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from dataclasses import dataclass, replace
+from pathlib import PurePath
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import patch
+
+import deltalake
+from deltalake.exceptions import TableNotFoundError
+
+from lowwater.errors import LawError, LowwaterError
+from lowwater.instants import HOUR, SECOND
+from lowwater.lake import joins, opened, tables
+from lowwater.lake import maintain as maintaining
+from lowwater.lake.ingestion import cleaning
+from lowwater.lake.joins import join
+from lowwater.lake.layout import Lake
+from lowwater.lake.locks import hold, hold_range
+from lowwater.lake.results import streams
+from lowwater.lake.results.publish import is_inside, meeting_files
+from lowwater.lake.results.streams import stream_files, write_stream
+from lowwater.lake.tables import (
+    DataFile,
+    append_rows,
+    fence_off,
+    lake_errors,
+    live_files,
+    open_table,
+    replace_rows,
+    swap_files,
+)
+from lowwater.storage import leases, objects, paths, progress, snapshots
+from lowwater.storage.holders import Holder
+from lowwater.storage.object_paths import ObjectPath
+from tests.simulation.delta import SimTable, Tables, data_file, listed, write_rows
+from tests.simulation.world import (
+    Faults,
+    Process,
+    SimThreading,
+    SimTime,
+    SimUuid,
+    Violation,
+    World,
+    drawn,
+    spread,
+)
+
+ROOT = ObjectPath("s3://lakes/sim")
+BASE = 1_800_000_000 * 10**9 // HOUR * HOUR
+LENGTH = HOUR // 2
+INTERVALS, CAPTURES = 3, 2
+ROWS = 2
+OLD = 400 * SECOND
+"""How long files stay that no table names any more; every schedule but its pauses is shorter."""
+BUSY = 150.0
+"""Seconds in which programs begin and faults happen."""
+
+
+@dataclass(frozen=True)
+class Old:
+    """Faults of before, which the simulation must find.
+
+    Attributes:
+        retries: commits are tried again on newer versions, as delta-rs does.
+        unfenced: a lease that was taken over writes its number nowhere.
+        given_up: a lease is given up though a commit may still come.
+        clock: what is old is judged by the clock of the machine.
+    """
+
+    retries: bool = False
+    unfenced: bool = False
+    given_up: bool = False
+    clock: bool = False
+
+
+class Sim:
+    """A world with a lake.
+
+    Args:
+        seed: what everything is drawn from.
+        old: faults of before.
+        story: whether to keep the story.
+    """
+
+    def __init__(self, seed: int, old: Old = Old(), story: bool = False) -> None:
+        self.world = World(seed)
+        self.world.log = [] if story else None
+        self.tables, self.old = Tables(self.world), old
+        self.lake = Lake(ROOT)
+        self.table, self.stream = self.lake.table("q"), self.lake.stream("q")
+        self.inputs = 0
+        self._paths = {
+            self.table: ("_hour",),
+            self.stream: ("interval",),
+            self.lake.packets: ("link", "hour"),
+            self.lake.captures: (),
+            self.lake.replays: (),
+        }
+        for path, partition in self._paths.items():
+            self.tables.make(str(path), partition)
+        self._by_log = {f"{path.key}/_delta_log/": path for path in self._paths}  # type: ignore[attr-defined]
+        self.world.watchers.append(self._look)
+
+    # what must hold
+
+    def _look(self, key: str, data: bytes | None) -> None:
+        """Looks at each commit as the store does it, and at each file that goes."""
+        folder, _, name = key.rpartition("/")
+        path = self._by_log.get(f"{folder}/")
+        if data is not None and path is not None:
+            self._look_at_version(path, int(name.removesuffix(".json")))
+        elif data is None and key.endswith(".parquet"):
+            for path in self._paths:
+                place = f"{path.key}/"  # type: ignore[attr-defined]
+                if key.startswith(place):
+                    version = self.tables.version(str(path))
+                    if key.removeprefix(place) in self.tables.state(str(path), version).files:
+                        raise Violation(f"{key} was removed, and version {version} names it")
+
+    def _look_at_version(self, path: PurePath, version: int) -> None:
+        before, now = (self.tables.state(str(path), each) for each in (version - 1, version))
+        self.world.say(f"{path.name} {version}: {len(before.files)} -> {len(now.files)} files", Process(0))
+        for name in now.files.keys() - before.files.keys():
+            if f"{path.key}/{name}" not in self.world.objects:  # type: ignore[attr-defined]
+                raise Violation(f"{path.name}: version {version} names {name}, which is not there")
+        rows = self.tables.rows_of(str(path), version)
+        twice = {row for row, count in rows.items() if count > 1}
+        if twice:
+            raise Violation(f"{path.name}: version {version} has rows twice: {sorted(twice)[:3]}")
+        if path == self.table:
+            self._look_at_intervals(version, rows)
+        if path == self.lake.captures:
+            captures = Counter(row[0] for row in rows)
+            if max(captures.values(), default=0) > 1:
+                raise Violation(f"captures: version {version} has a file twice: {captures}")
+        if path in (self.lake.captures, self.lake.replays):
+            old = self.tables.rows_of(str(path), version - 1)
+            gone = {row[0] for row in old} - {row[0] for row in rows} if path == self.lake.captures else old - rows
+            if gone:
+                raise Violation(f"{path.name}: version {version} lacks rows of before: {sorted(gone)[:3]}")
+
+    def _look_at_intervals(self, version: int, rows: Counter[Any]) -> None:
+        """Each interval is there wholly, of one publication, and does not go."""
+        for number in range(INTERVALS):
+            found = Counter(row[1] for row in rows if row[0] == number)
+            if len(found) > 1 or set(found.values()) - {ROWS}:
+                raise Violation(f"tables/q: version {version} has interval {number} in parts: {found}")
+        lost = {row[0] for row in self.tables.rows_of(str(self.table), version - 1)} - {row[0] for row in rows}
+        if lost:
+            raise Violation(f"tables/q: version {version} lacks interval {lost}")
+
+    # programs
+
+    def run_interval(self, number: int) -> str:
+        """As `replay.interval`: stream, publication, ledger, under the lease of the interval."""
+        start = BASE + number * LENGTH
+        with hold_range(self.lake, "set", start, start + LENGTH) as fence:
+            lake = replace(self.lake, fence=fence)
+            fence_off([self.stream, self.table, lake.replays], fence)
+            digest = self.inputs
+            done = [row for row in self._ledger(lake.replays) if row[0] == number]
+            last = max(done, key=lambda row: row[2], default=None)
+            if last is not None and last[1] == digest:
+                return "confirmed"
+            rows = [(number, digest, at) for at in range(ROWS)]
+            name = f"{self.world.name()}.parquet"
+            staged = ROOT / "_work" / "run" / name
+            self.tables.put(str(staged.parent), name, rows)
+            write_stream(self.stream, None, start, start + LENGTH, [staged], "set", fence)  # type: ignore[arg-type]
+            self._publish(lake, start, rows)
+            at = max(int(self.world.wall() * 1e9), last[2] + 1 if last else 0)
+            append_rows(lake.replays, [(number, digest, at, self.world.name())], fence)  # type: ignore[arg-type]
+        return "published"
+
+    def _publish(self, lake: Lake, start: int, audited: list[Any]) -> None:
+        """As `publish`: the files of the stream are copied into the table, in one commit."""
+        end, attempt, path = start + LENGTH, self.world.name()[-12:], self.table
+        files = stream_files(self.stream, start, end)
+        if Counter(row for file in files for row in self.tables.rows[file.key].elements()) != Counter(audited):  # type: ignore[attr-defined]
+            raise LawError("the stream has changed since its audit", "run the interval again")
+        added = []
+        for at, file in enumerate(files):
+            hour = str(start // HOUR)
+            target = path / f"_hour={hour}" / f"{attempt}-{at:05d}.parquet"
+            with lake_errors("the rows of the stream cannot be put there"):
+                paths.copy(file, target)
+            held = self.tables.rows[target.key]  # type: ignore[attr-defined]
+            name = target.relative_to(path).as_posix()
+            added.append(data_file(name, len(held), {"_hour": hour}, start, start + ROWS - 1))
+
+        def rest(old: list[dict[str, Any]]) -> list[DataFile]:
+            cut = [row for row in old if not is_inside(row, start, end)]
+            rows = [row for each in cut for row in self._rows(path, each) if not start <= _last(row) < end]
+            hour = str(start // HOUR)
+            return [self._written(path, f"_hour={hour}/rest-", {"_hour": hour}, rows)] if rows else []
+
+        swap_files(
+            path, added, lambda newest: meeting_files(newest, start, end), rest, lake.fence, lambda _: {"n": "1"}
+        )
+
+    def _rows(self, path: PurePath, row: dict[str, Any]) -> list[Any]:
+        """Reads a data file."""
+        key = f"{path.key}/{row['path']}"  # type: ignore[attr-defined]
+        with lake_errors("the table cannot be read"):
+            self.world.request(f"GET {key}", lambda: self.world.get(key))
+        return list(self.tables.rows[key].elements())
+
+    def _written(self, path: PurePath, name: str, partition: dict[str, str], rows: list[Any]) -> DataFile:
+        name = self.tables.put(str(path), f"{name}{self.world.name()[-12:]}.parquet", rows)
+        times = [_last(row) for row in rows] if path == self.table else [0]
+        return data_file(name, len(rows), partition, min(times), max(times))
+
+    def _ledger(self, path: PurePath) -> list[Any]:
+        """Reads a ledger."""
+        table = open_table(path)
+        assert table is not None
+        return [row for each in live_files(table) for row in self._rows(path, each)]
+
+    def ingest(self, capture: int) -> str:
+        """As `ingest`: a file of packets, then its ledger row, under the lease of the link; leftovers before it."""
+        with hold(self.lake, "ingest of L", 60.0) as fence:
+            lake = replace(self.lake, fence=fence)
+            fence_off([lake.packets, lake.captures], fence)
+            known = self._ledger(lake.captures)
+            cleaning._clean_table(lake, lake.packets, "L", {row[1] for row in known})
+            if capture in {row[0] for row in known}:
+                return "known"
+            attempt = self.world.name()[-12:]
+            name = f"link=L/hour=0/00000-{attempt}.parquet"
+            self.tables.put(str(lake.packets), name, [(capture, attempt, at) for at in range(ROWS)])
+            file = data_file(name, ROWS, {"link": "L", "hour": "0"})
+            swap_files(lake.packets, [file], lambda table: [], fence=fence)
+            append_rows(lake.captures, [(capture, attempt)], fence)  # type: ignore[arg-type]
+        return "added"
+
+    def replace_capture(self, capture: int) -> str:
+        """As an ingest of a file that has changed: another attempt in the place of the row."""
+        with hold(self.lake, "ingest of L", 60.0) as fence:
+            lake = replace(self.lake, fence=fence)
+            fence_off([lake.packets, lake.captures], fence)
+            known = self._ledger(lake.captures)
+            if capture not in {row[0] for row in known}:
+                return "unknown"
+            attempt = self.world.name()[-12:]
+            name = f"link=L/hour=0/00000-{attempt}.parquet"
+            self.tables.put(str(lake.packets), name, [(capture, attempt, at) for at in range(ROWS)])
+            swap_files(lake.packets, [data_file(name, ROWS, {"link": "L", "hour": "0"})], lambda table: [], fence=fence)
+            gone: Any = lambda row: row[0] == capture  # noqa: E731
+            replace_rows(lake.captures, [(capture, attempt)], gone, fence)  # type: ignore[arg-type]
+        return "replaced"
+
+    def maintain(self) -> str:
+        """As `maintain`: joins of the published table and of ledgers, and removal of what is old."""
+        with hold(self.lake, "maintenance") as fence:
+            lake = replace(self.lake, fence=fence)
+            before = maintaining.store_clock(lake) - OLD
+            for path in (self.table, self.lake.captures, self.lake.replays, self.stream):
+                unused = maintaining._look(lake, path, before)
+                assert unused is not None
+                if unused.doubled is not None:
+                    raise Violation(f"{path.name} {unused.doubled.words()}")
+                if path != self.stream:
+                    join(path, lambda row: True)
+                list(maintaining._remove_unused(lake, path, unused, OLD, False))
+        return "joined"
+
+    def read(self) -> str:
+        """A reader of the published table, who takes his time."""
+        table = open_table(self.table)
+        assert table is not None
+        rows = Counter(row for each in live_files(table) for row in self._rows(self.table, each))
+        if rows and max(rows.values()) > 1:
+            raise Violation(f"a reader met rows twice: {rows}")
+        return "read"
+
+    # a schedule
+
+    def play(self) -> None:
+        """Plays the schedule of the seed.
+
+        Raises:
+            Violation: the lake is not as it has to be.
+        """
+        world = self.world
+        with self._simulated():
+            try:
+                self._busy()
+                world.run()
+                self._quiet()
+            finally:
+                world.close()
+
+    def _busy(self) -> None:
+        world, draw = self.world, self.world.draw
+        level = draw.choice((0.0, 0.01, 0.05))
+        world.faults = Faults(*(level * draw.random() for _ in range(3)), slow=0.1 * draw.random())
+        world.faults.stopped = draw.choice((0.0, 0.02, 0.05))
+        world.faults.stale = draw.choice((0.0, 0.0, 0.0, 20.0))
+        programs = [
+            *(lambda number=number: self.run_interval(number) for number in _some(world, INTERVALS, 6)),
+            *[self.maintain] * draw.randrange(4),
+            *[self.read] * draw.randrange(2),
+        ]
+        if not world.faults.stale:  # who has a ledger before him that lacks its last rows takes a file for a new one
+            programs += [lambda capture=capture: self.ingest(capture) for capture in _some(world, CAPTURES, 3)]
+            programs += [lambda capture=capture: self.replace_capture(capture) for capture in _some(world, CAPTURES, 2)]
+        begun = [
+            self._start(program, BUSY * draw.random() * draw.random())
+            for program in draw.sample(programs, len(programs))
+        ]
+        for when in spread(world, draw.randrange(3), BUSY):
+            world.at(when, self._changed)
+        for when in spread(world, draw.randrange(6), BUSY):
+            seconds = draw.choice((drawn(world, 0, 5), drawn(world, 20, 100)))
+            process, frozen = draw.choice(begun), draw.random() < 0.3
+            world.at(when, lambda p=process, s=seconds, f=frozen: world.pause(p, s, f))
+        for when in spread(world, draw.randrange(3), BUSY):
+            killed = draw.choice(begun)
+            world.at(when, lambda p=killed: world.kill(p))
+
+    def _changed(self) -> None:
+        self.inputs += 1
+
+    def _start(self, program: Callable[[], str], delay: float) -> Process:
+        process = self.world.start(program, delay=delay)
+        draw = self.world.draw
+        process.wall = draw.choice((0.0, 0.0, drawn(self.world, -3600, 3600), 30 * 86400.0))
+        process.rate = draw.choice((1.0, 1.0, drawn(self.world, 0.98, 1.02)))
+        return process
+
+    def _quiet(self) -> None:
+        """Runs everything once more without faults, and looks at the whole."""
+        world = self.world
+        for process in world.processes:
+            if process.ended is None and not process.dead:
+                raise Violation(f"process {process.number} neither ended nor says why")
+            if isinstance(process.ended, Exception) and not isinstance(process.ended, LowwaterError):
+                raise Violation(
+                    f"process {process.number} ended without a reason: {process.ended!r}"
+                ) from process.ended
+        world.faults = Faults()
+        world.now += 2 * OLD / SECOND  # so that what was left lying is old
+        work = [
+            *(lambda number=number: self.run_interval(number) for number in range(INTERVALS)),
+            *(lambda capture=capture: self.ingest(capture) for capture in range(CAPTURES)),
+            self.maintain,
+            self.read,
+        ]
+        for program in work:
+            process = world.start(program)
+            world.run()
+            if not isinstance(process.ended, str):
+                raise Violation(f"without faults it fails: {process.ended!r}") from process.ended
+        version = self.tables.version(str(self.table))
+        rows = self.tables.rows_of(str(self.table), version)
+        wanted = Counter((number, self.inputs, at) for number in range(INTERVALS) for at in range(ROWS))
+        if rows != wanted:
+            raise Violation(f"tables/q has {sorted(rows.elements())}, and the inputs are of {self.inputs}")
+        packets = self.tables.rows_of(str(self.lake.packets), self.tables.version(str(self.lake.packets)))
+        ledger = self.tables.rows_of(str(self.lake.captures), self.tables.version(str(self.lake.captures)))
+        for capture, attempt in ledger:
+            if [packets[capture, attempt, at] for at in range(ROWS)] != [1] * ROWS:
+                raise Violation(f"packets of capture {capture}, attempt {attempt}: {packets}")
+        if {row[0] for row in ledger} != set(range(CAPTURES)):
+            raise Violation(f"captures has {sorted(ledger)}")
+
+    # the seam
+
+    @contextmanager
+    def _simulated(self) -> Iterator[None]:
+        """Puts the world in the place of store, time, chance, threads and delta-rs."""
+        world, sim_time, tabled = self.world, SimTime(self.world), self.tables
+        uuid, quiet = SimUuid(world), SimpleNamespace(fetch=None, drop=lambda path: None, follow=lambda *_: None)
+
+        def table(path: str, version: int | None = None, storage_options: Any = None) -> SimTable:
+            return SimTable(tabled, path, version, self.old.retries)
+
+        def written(table: SimTable, rows: Any, mode: str, predicate: Any = None, **options: Any) -> None:
+            write_rows(tabled, f"part-{world.name()[-12:]}.parquet", table, rows, mode, predicate, options)
+
+        def joined(path: PurePath, schema: Any, rows: list[dict[str, Any]], grouped: int) -> DataFile:
+            held = [row for each in rows for row in self._rows(path, each)]
+            partition = {
+                name.removeprefix("partition."): value for name, value in rows[0].items() if "partition." in name
+            }
+            place = PurePath(rows[0]["path"]).parent.as_posix()
+            return self._written(path, f"{place}/joined-".removeprefix("./"), partition, held)
+
+        def described(table: PurePath, file: PurePath, partition: dict[str, str]) -> DataFile:
+            return data_file(file.relative_to(table).as_posix(), ROWS, partition)
+
+        replaced: list[tuple[Any, str, Any]] = [
+            (objects, name, getattr(_Objects(self), name))
+            for name in ("read", "write", "swap", "copy", "head", "delete", "below", "walk", "entries", "children")
+        ]
+        replaced += [(module, "time", sim_time) for module in (leases, tables, maintaining)]
+        replaced += [(module, "uuid", uuid) for module in (leases, streams, joins, tables)]
+        replaced += [(module, "random", world.draw) for module in (leases, tables)]
+        replaced += [
+            (leases, "threading", SimThreading(world)),
+            (leases, "progress", _Progress(world)),
+            (leases, "here", lambda: Holder(str(world.me().number), "machine", "place")),
+            (paths, "file_cache", lambda: quiet),
+            (paths, "uuid", uuid),
+            (paths, "read_all", lambda files: [paths.read(file) for file in files]),
+            (opened, "_OPEN", _Opened(world)),
+            (opened, "mirror_of", lambda path: _Mirror(table, path)),
+            (snapshots, "lately", lambda what, place, look: look()),
+            (tables, "apply", lambda path, opened_table, work: work()),
+            (leases, "PAUSE", 2.0),
+            (tables, "files_of", lambda table: SimpleNamespace(to_pylist=lambda: listed(table.current))),
+            (opened, "_open", lambda path, version=None, mirror=None: table(str(path), version)),
+            (opened, "require_modest_commits", lambda *_: None),
+            (opened, "require_plain_table", lambda *_: None),
+            (deltalake, "DeltaTable", table),
+            (deltalake, "write_deltalake", written),
+            (joins, "write_joined", joined),
+            (streams, "describe", described),
+            (streams, "create", lambda *_: None),
+        ]
+        if self.old.unfenced:
+            replaced.append((tables, "claim", lambda *_: None))
+        if self.old.clock:
+            replaced.append((maintaining, "store_clock", lambda _: sim_time.time_ns()))
+        if self.old.given_up:
+            replaced.append((leases.Fence, "doubt", lambda _: None))
+        with ExitStack() as stack:
+            for place, name, value in replaced:
+                stack.enter_context(patch.object(place, name, value))
+            yield
+
+
+class _Objects:
+    """`lowwater.storage.objects` over the simulated store."""
+
+    def __init__(self, sim: Sim) -> None:
+        self._sim, self._world = sim, sim.world
+
+    def read(self, path: ObjectPath, most: int = -1) -> tuple[bytes, str]:
+        found = self._world.request(f"GET {path.key}", lambda: self._world.get(path.key))
+        return found.data, found.tag
+
+    def write(self, path: ObjectPath, data: bytes) -> None:
+        self._world.request(f"PUT {path.key}", lambda: self._world.put(path.key, data), writes=True)
+
+    def swap(self, path: ObjectPath, data: bytes, before: str | None) -> str:
+        def act() -> str:
+            return self._world.put(path.key, data, before, absent=before is None)
+
+        tag: str = self._world.request(f"SWAP {path.key}", act, writes=True)
+        return tag
+
+    def copy(self, source: ObjectPath, target: ObjectPath) -> None:
+        self._sim.tables.copy(source.key, target.key)
+
+    def head(self, path: ObjectPath) -> dict[str, Any] | None:
+        def act() -> dict[str, Any] | None:
+            found = self._world.objects.get(path.key)
+            modified = found and self._world.modified(found)
+            return found and {"e_tag": found.tag, "size": len(found.data), "last_modified": modified}
+
+        found: dict[str, Any] | None = self._world.request(f"HEAD {path.key}", act)
+        return found
+
+    def delete(self, some: list[ObjectPath]) -> None:
+        for path in some:
+            self._world.request(f"DELETE {path.key}", lambda key=path.key: self._world.drop(key), writes=True)
+
+    def entries(self, folder: ObjectPath) -> list[tuple[ObjectPath, dict[str, Any]]]:
+        prefix = f"{folder.key}/"
+        listed = self._world.request(f"LIST {prefix}", lambda: self._world.listed(prefix))
+        return [
+            (_path(key), {"last_modified": self._world.modified(stored), "size": len(stored.data), "e_tag": stored.tag})
+            for key, stored in listed
+        ]
+
+    def walk(self, folder: ObjectPath) -> list[ObjectPath]:
+        return [path for path, _ in self.entries(folder)]
+
+    def below(self, folder: ObjectPath, first: bool = False) -> list[ObjectPath]:
+        return self.walk(folder)[: 1 if first else None]
+
+    def children(self, folder: ObjectPath) -> tuple[list[ObjectPath], list[ObjectPath]]:
+        names = [path.relative_to(folder).parts for path in self.walk(folder)]
+        folders = sorted({parts[0] for parts in names if len(parts) > 1})
+        return [folder / name for name in folders], [folder / parts[0] for parts in names if len(parts) == 1]
+
+
+class _Progress:
+    """`lowwater.storage.progress`: an answer of the store is a sign of work of the process that got it."""
+
+    RENEWER = progress.RENEWER
+
+    def __init__(self, world: World) -> None:
+        class Watch:
+            def silence(self) -> float:
+                return world.now - world.me().worked
+
+        self.Watch = Watch
+
+
+class _Opened:
+    """The open tables of the process whose turn it is."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    @property
+    def tables(self) -> Any:
+        from collections import OrderedDict
+
+        return self._world.me().tables.setdefault("open", OrderedDict())
+
+
+class _Mirror:
+    """A mirror for looks: `SimTable` writes to the store itself, by the same conditional write."""
+
+    def __init__(self, table: Any, path: ObjectPath) -> None:
+        self.lock, self.life, self.folder, self.version = nullcontext(), 0, path, -1
+        self._table = table
+
+    def look(self) -> bool:
+        with suppress(TableNotFoundError):
+            self.version = self._table(str(self.folder)).version()
+        return self.version >= 0
+
+
+def _path(key: str) -> ObjectPath:
+    return ObjectPath("s3:", "lakes", *key.split("/"))
+
+
+def _last(row: Any) -> int:
+    return BASE + row[0] * LENGTH + row[2]
+
+
+def _some(world: World, count: int, most: int) -> list[int]:
+    return [world.draw.randrange(count) for _ in range(1 + world.draw.randrange(most))]
+
+
+def schedule(seed: int, old: Old = Old(), story: bool = False) -> list[str]:
+    """Plays a seed; returns its story, if that is kept.
+
+    Raises:
+        Violation: with the seed and the story.
+    """
+    sim = Sim(seed, old, story)
+    try:
+        sim.play()
+    except Violation as found:
+        found.add_note(f"seed {seed}")
+        for line in sim.world.log or ():
+            found.add_note(line)
+        raise
+    return sim.world.log or []

@@ -1,0 +1,52 @@
+"""Schedules of the simulated world in which the real leases, commits, joins and publications run; see `lake.schedule`.
+
+`make simulate` plays many more.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.breadth import examples
+from tests.simulation.lake import Old, schedule
+from tests.simulation.world import Violation
+
+STORIES: dict[str, tuple[Old, range | tuple[int, ...]]] = {
+    "Delta tries a commit again on a newer version: two joins of the same files both commit": (
+        Old(retries=True),
+        range(8),
+    ),
+    "a lease that was taken over wrote its number nowhere where both had the same range: what the next ingest had"
+    " cleaned away was committed after that": (Old(unfenced=True), (499,)),
+    "a maintenance whose clock is a month ahead removes what a run has not committed yet": (Old(clock=True), (8, 28)),
+}
+"""Faults of before, and seeds that find them."""
+
+
+SEEDS = {
+    1051246: "a commit was on its way when the look at the newest version failed: the lease was given up, the next"
+    " ingest cleaned the file away, and then the commit came",
+}
+"""Seeds that failed once, and what they found."""
+
+
+def test_schedules_leave_the_lake_as_it_has_to_be() -> None:
+    for seed in range(examples(200)):
+        schedule(seed)
+
+
+@pytest.mark.parametrize("story", STORIES)
+def test_faults_of_before_are_found(story: str) -> None:
+    old, seeds = STORIES[story]
+    with pytest.raises(Violation):
+        for seed in seeds:
+            schedule(seed, old)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_seeds_that_failed_once(seed: int) -> None:
+    schedule(seed)
+
+
+def test_a_seed_is_one_schedule() -> None:
+    assert schedule(5, story=True) == schedule(5, story=True) != schedule(6, story=True)

@@ -1,0 +1,148 @@
+"""A lease follows the work of its holder, and what a lost holder writes replaces nothing of a later one."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lowwater.config import Retention
+from lowwater.errors import LakeError
+from lowwater.instants import HOUR
+from lowwater.lake.layout import HEARTBEATS, QUALITY, QUARANTINE, open_lake
+from lowwater.lake.ledgers.runs import record_heartbeats, record_quality
+from lowwater.lake.locks import hold
+from lowwater.lake.maintain import clock_words, maintain
+from lowwater.lake.tables import append_rows, create, fence_off
+from lowwater.storage import leases, objects, paths, progress
+from lowwater.storage.leases import LostError
+from lowwater.storage.object_paths import ObjectPath
+from tests.lake.test_joining import SCHEMA, row
+from tests.storage.servers import Proxy, Rule
+
+DAY = 24 * HOUR
+
+
+@pytest.fixture
+def idle(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Processor time is no sign of work: a test has some."""
+    monkeypatch.setattr(progress, "SHARE", 1e9)
+    monkeypatch.setattr(leases, "PATIENCE", 0.6)
+    yield
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("idle")
+def test_a_process_that_hangs_loses_its_lease_and_one_that_works_keeps_it(root: ObjectPath) -> None:
+    with leases.hold(root / "lock", 0, 1, length=0.9) as fence:
+        for _ in range(15):
+            progress.made()
+            time.sleep(0.1)
+        fence.require()
+        time.sleep(1.5)
+        with pytest.raises(LostError, match="has done nothing for"):
+            fence.require()
+        with leases.hold(root / "lock", 0, 1, wait=9.0, length=0.9) as second:
+            assert second.taken and second.number > fence.number
+
+
+@pytest.mark.usefixtures("idle")
+def test_signs_of_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    watch, tasks = progress.Watch(), [0]
+    monkeypatch.setattr(progress, "_signs", {"spark": lambda: tasks[0]})
+    watch.silence()
+    time.sleep(0.05)
+    assert watch.silence() >= 0.05
+    tasks[0] += 1
+    assert watch.silence() < 0.05
+    time.sleep(0.05)
+    assert watch.silence() >= 0.05
+    monkeypatch.setattr(progress, "SHARE", 0.0)
+    assert watch.silence() < 0.05, "processor time"
+
+
+@pytest.mark.slow
+def test_a_lost_run_writes_neither_pages_nor_ledgers(root: ObjectPath) -> None:
+    lake = open_lake(root)
+    page = lake.reports / "page.html"
+    with leases.hold(root / "lock", 0, 1, length=1.0) as first:
+        paths.write(page, b"first", fence=first)
+        first.lease._over.set()  # as a process that is stopped
+        with leases.hold(root / "lock", 0, 1, length=1.0) as second:
+            assert second.taken
+            held = type(lake)(root, second)
+            fence_off(held.run_ledgers(), second)
+            paths.write(page, b"second", fence=second)
+            first.lease._renewed = time.monotonic()  # it has not noticed
+            lost = type(lake)(root, first)
+            with pytest.raises(LakeError, match="no longer the one at work"):
+                record_heartbeats(lost, "set", 0, HOUR, HEARTBEATS.empty_table().drop_columns(["query_set"]))
+            keys = ["query_set", "interval_start", "interval_end"]
+            rows, failed = QUALITY.empty_table().drop_columns(keys), QUARANTINE.empty_table().drop_columns(keys[:1])
+            with pytest.raises(LakeError, match="no longer the one at work"):
+                record_quality(lost, "set", 0, HOUR, rows, failed)
+            before, real = objects.read(page), objects.read
+            objects_read = iter([(b"first", "an older tag")])
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(objects, "read", lambda path: next(objects_read, None) or real(path))
+                patch.setattr(first.lease, "require", lost_at_last(first.lease))
+                with pytest.raises(LostError):
+                    paths.write(page, b"late", fence=first)
+            assert objects.read(page) == before
+
+
+def lost_at_last(lease: leases.Lease) -> object:
+    """A lease that is held at the first look, and not at the second."""
+    looks: list[int] = []
+
+    def require() -> None:
+        looks.append(1)
+        if len(looks) > 1:
+            raise LostError("it was taken over")
+
+    return require
+
+
+@pytest.mark.slow
+def test_a_commit_that_may_still_come_keeps_its_lease_until_it_lapses(root: ObjectPath, proxy: Proxy) -> None:
+    create(root / "table", SCHEMA, ["part"])
+    with pytest.raises(LakeError), hold(open_lake(root), "thing") as fence:
+        proxy.breaks(Rule("500", "PUT", "table/_delta_log"))
+        append_rows(root / "table", row(1), fence)
+    proxy.breaks()
+    assert fence is not None and fence.lease.doubted
+    with leases.hold(root / "_locks" / "thing.lock", *leases.ALL, length=1.0) as second:
+        assert second.taken
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("off", [-30 * DAY, 30 * DAY])
+def test_a_clock_that_is_a_month_off_removes_nothing_new(
+    root: ObjectPath, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, off: int
+) -> None:
+    real, real_ns = time.time, time.time_ns
+    for place in (root, tmp_path / "lake"):
+        lake = open_lake(place)
+        paths.write(lake.replays / "part-waiting.parquet", b"PAR1")  # of a run that has not committed it
+        monkeypatch.setattr(time, "time_ns", lambda: real_ns() + off)
+        monkeypatch.setattr(time, "time", lambda: real() + off / 1e9)
+        assert maintain(lake, Retention(versions="1h")) == []
+        assert paths.has_file(lake.replays / "part-waiting.parquet")
+        side = "ahead of" if off > 0 else "behind"
+        assert f"{side} that of the lake's store" in clock_words(lake)
+        monkeypatch.setattr(time, "time_ns", real_ns)
+        monkeypatch.setattr(time, "time", real)
+        assert clock_words(lake) == ""
+
+
+def test_a_removal_says_why_and_takes_what_is_old_by_the_disk(tmp_path: Path) -> None:
+    lake = open_lake(tmp_path / "lake")
+    waiting = Path(lake.replays) / "part-waiting.parquet"
+    waiting.write_bytes(b"PAR1")
+    old = time.time() - 7200
+    os.utime(waiting, (old, old))
+    (step,) = maintain(lake, Retention(versions="1h"))
+    assert step.files == 1 and "no version of the last 1h names them" in step.why and not waiting.exists()
