@@ -11,20 +11,22 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 
 import pyarrow as pa
 
+from lowwater.catalog.expr import Expr
 from lowwater.catalog.streams import STREAM_TYPES
 from lowwater.catalog.watchlists import read_watchlist
 from lowwater.errors import LowwaterError, error_of_query
 from lowwater.high.results import HighResult, HighSettings, OperatorCounts
 from lowwater.high.runner import PlanParts, Runner, Source
+from lowwater.high.shares import FINEST, Share, texts
 from lowwater.high.sink.stream_files import StreamFiles
 from lowwater.high.slices.canonical_order import links_of, placed_leaves
 from lowwater.high.slices.part import Part, PartOutcome, StoredLeaf
-from lowwater.high.slices.slice_choice import choose_chain, choose_slices
+from lowwater.high.slices.slice_choice import TimeSlice, choose_chain, choose_slices, rows_of
 from lowwater.high.source.stored_streams import Replay, StoredStream
 from lowwater.high.state_handover import StateHandover
 from lowwater.high.timeline import Timeline
@@ -32,9 +34,13 @@ from lowwater.plan.fragments import by_slices, fragment_plan, waits_for_promises
 from lowwater.plan.operators import Cut, LftaInput, Node, WatchJoin
 from lowwater.plan.properties.record_numbers import NUMBER_COLUMN
 from lowwater.plan.properties.state import hands_over
+from lowwater.plan.shares import Stage, stages_of
 from lowwater.plan.temporal import END_OF_TIME, INT64_MAX
-from lowwater.plan.tree import leaf_name, leaves, walk
+from lowwater.plan.tree import leaf_name, leaves, walk, with_leaves
 from lowwater.storage.paths import make_folders
+
+FEW_SHARES = 4
+"""Rows that the low level divided otherwise are read once for each of so many shares, and exchanged for more."""
 
 Inputs = Mapping[tuple[str, str], list[str]]
 Behind = Mapping[str, tuple[LftaInput | Cut, dict[Source, StoredStream]]]
@@ -77,7 +83,8 @@ class _Run:
         plans, errors = {}, {}
         for name, node in queries.items():
             try:
-                plan = self._sliced(name, node, {}, streams[name])
+                (stage,) = self.stages(node, {})
+                plan = self._sliced(name, stage, {}, streams[name])
             except Exception as error:  # noqa: BLE001 - whatever a query does is its own failure
                 errors[name] = error_of_query(name, error)
                 continue
@@ -94,6 +101,42 @@ class _Run:
         make_folders(stream.folder)
         return stream
 
+    def whole(self, node: Node) -> bool:
+        """Whether the plan of a query is evaluated at once, without parts and stages before it."""
+        return not fragment_plan(node)[0] and len(self.stages(node, {})) == 1
+
+    def stages(self, node: Node, part_feeds: Mapping[str, StoredStream]) -> list[Stage]:
+        """Divides a plan into stages, of which each is evaluated by shares; one stage where the rows are few."""
+        if by_slices(node) and self.settings.shares != 1:
+            feeding = self._feeding(node, part_feeds)
+            if any(self._shares(rows) > 1 for _, rows in self._slices(node, feeding)):
+                return [part for stage in stages_of(node) for part in self._exchanged(stage)]
+        return [Stage("", node, (), False, "")]
+
+    def _exchanged(self, stage: Stage) -> list[Stage]:
+        """Divides a stage as the low level divided its rows; rows that it divided otherwise are exchanged first."""
+        if not stage.keys:
+            return [stage]
+        placed = placed_leaves(stage.node)
+        lftas = [leaf for leaf in leaves(stage.node) if isinstance(leaf, LftaInput)]
+        behind = {leaf.lfta.name: (leaf, self._behind(leaf, {})) for leaf in lftas}
+        rows = {name: sum(feed.rows for feed in group.values()) for name, (_, group) in behind.items()}
+        keys, agreed = stage.keys, set[str]()
+        for name in sorted(rows, key=lambda name: -rows[name]):
+            by = {chunk.by for feed in behind[name][1].values() for chunk in feed.chunks if chunk.by}
+            named = {texts([key[name]])[0]: key for key in keys if name in key}
+            stored = tuple(named[text] for text in next(iter(by)) if text in named) if len(by) == 1 else ()
+            if stored and len(stored) == len(next(iter(by))) and (not agreed or stored == keys):
+                keys, agreed = stored, agreed | {name}
+        apart = [name for name in rows if name not in agreed | placed and any(name in key for key in keys)]
+        moved = {name: f"{name}-exchanged" for name in apart if self._shares(rows[name]) > FEW_SHARES}
+        if not moved:
+            return [replace(stage, keys=keys)]
+        before = [Stage(moved[name], behind[name][0], (), True, "rows are exchanged") for name in moved]
+        cuts = {name: Cut(behind[name][0].query, behind[name][0].fields, moved[name]) for name in moved}
+        keys = tuple({moved.get(leaf, leaf): expr for leaf, expr in key.items()} for key in keys)
+        return [*before, replace(stage, node=with_leaves(stage.node, cuts), keys=keys)]
+
     def query(self, name: str, node: Node) -> HighResult:
         """Runs the parts of one query's plan one after another."""
         began = time.monotonic()
@@ -101,29 +144,49 @@ class _Run:
         parts, top = fragment_plan(node)
         part_feeds: dict[str, StoredStream] = {}
         for part in parts:
-            # A part keeps every row: only rows of its consumers show whether the interval owns them.
-            all_time = (-END_OF_TIME, INT64_MAX)
-            everything = StreamFiles(self.rows / name / part.name, part.node.fields, all_time, END_OF_TIME)
-            make_folders(everything.folder)
-            self._part(name, part.node, part_feeds, everything, result)
+            everything = self._everything(name, part.name, part.node)
+            self._staged(name, part.node, part_feeds, everything, result)
             part_feeds[part.name] = StoredStream.scan(everything.files)
         stream = self._output(name, top)
-        self._part(name, top, part_feeds, stream, result)
+        self._staged(name, top, part_feeds, stream, result)
         _finish(result, stream, began)
         return result
 
-    def _part(
+    def _everything(self, query: str, name: str, node: Node) -> StreamFiles:
+        """Opens the stream of a part or stage. It keeps every row: only rows of its consumers show whether the interval
+        owns them."""
+        stream = StreamFiles(self.rows / query / name, node.fields, (-END_OF_TIME, INT64_MAX), END_OF_TIME)
+        make_folders(stream.folder)
+        return stream
+
+    def _staged(
         self, query: str, node: Node, part_feeds: Mapping[str, StoredStream], stream: StreamFiles, result: HighResult
     ) -> None:
-        if (plan := self._sliced(query, node, part_feeds, stream)) is not None:
-            for error in self._evaluate({query: plan}, {query: result}, self.work / query / "parts").values():
-                raise error
+        """Runs the stages of a plan one after another."""
+        feeds, stages = dict(part_feeds), self.stages(node, part_feeds)
+        for at, stage in enumerate(stages):
+            out = (
+                stream if not stage.name else self._everything(query, f"{stream.folder.name}-{stage.name}", stage.node)
+            )
+            divided = next((keys for later in stages[at + 1 :] if (keys := _keys_of(later, stage.name))), ())
+            plan = self._sliced(query, stage, feeds, out, divided)
+            if plan is not None:
+                for error in self._evaluate({query: plan}, {query: result}, self.work / query / "parts").values():
+                    raise error
+            if stage.name:
+                feeds[stage.name] = StoredStream.scan(out.files)
 
     def _sliced(
-        self, query: str, node: Node, part_feeds: Mapping[str, StoredStream], stream: StreamFiles
+        self,
+        query: str,
+        stage: Stage,
+        part_feeds: Mapping[str, StoredStream],
+        stream: StreamFiles,
+        divided: tuple[Expr, ...] = (),
     ) -> _Plan | None:
-        """Divides a plan into parts; None where there is nothing to do."""
-        behind = {leaf_name(leaf): (leaf, self._behind(leaf, part_feeds)) for leaf in leaves(node)}
+        """Divides a stage into parts, slices of time x shares; None where there is nothing to do."""
+        node = stage.node
+        behind = self._feeding(node, part_feeds)
         feeds = [feed for _, group in behind.values() for feed in group.values()]
         rows, handed = any(feed.rows for feed in feeds), hands_over(node)
         if not rows and not handed:
@@ -133,23 +196,43 @@ class _Run:
         start = carry.start if handed and (carry.start or not rows) else None
         replay = Replay.over(feeds, self.end, self.settings.tick, start)
         timeline = replay.timeline([replay.promised([*group.values()]) for _, group in behind.values()])
-        ends: Counter[int] = Counter()
-        for feed in feeds:
-            ends.update(feed.ends)
-        most = max(1, -(-ends.total() // self.settings.slice_rows))
         chained = not by_slices(node)
-        slices = choose_chain(behind, ends, most) if chained else choose_slices(node, ends, most)
         lists = {(join.file, join.columns): _watch_table(join) for join in walk(node) if isinstance(join, WatchJoin)}
         stored = _stored(node, behind)
         step = None if waits_for_promises(node) else self.settings.tick
         settings = stream.owned, timeline, step, replay.closing, stream.published, carry if chained else None
-        tasks = [
-            Part(node, slice_, stored, lists, stream.folder, f"{number:05d}", *settings)
-            for number, slice_ in enumerate(slices)
-        ]
+        keys = {name: tuple(key[name] for key in stage.keys) for name in behind if _keys_of(stage, name)}
+        tasks = []
+        for number, (slice_, size) in enumerate(self._slices(node, behind)):
+            shares = self._shares(size) if stage.keys or stage.anywhere else 1
+            for at in range(shares):
+                name, share = (
+                    (f"{number:05d}", None) if shares == 1 else (f"{number:05d}-{at:02d}", Share(at, shares, keys))
+                )
+                tasks.append(Part(node, slice_, stored, lists, stream.folder, name, *settings, share, divided))
         python = any(operator.physical().in_python for operator in walk(node))
         promises = {source: feed.promises for _, group in behind.values() for source, feed in group.items()}
-        return _Plan(tasks, ends.total(), python, promises, self.end, stream, replay.closing, timeline)
+        total = sum(feed.rows for feed in feeds)
+        return _Plan(tasks, total, python, promises, self.end, stream, replay.closing, timeline)
+
+    def _slices(self, node: Node, behind: Behind) -> list[tuple[TimeSlice, int]]:
+        """Chooses slices of the time of a plan, each with the number of rows that it reads."""
+        ends: Counter[int] = Counter()
+        for _, group in behind.values():
+            for feed in group.values():
+                ends.update(feed.ends)
+        most = max(1, -(-ends.total() // self.settings.slice_rows))
+        slices = choose_slices(node, ends, most) if by_slices(node) else choose_chain(behind, ends, most)
+        return [(slice_, rows_of(slice_, ends)) for slice_ in slices]
+
+    def _shares(self, rows: int) -> int:
+        """Chooses the number of shares of a slice that reads so many rows, a power of two: few rows are one part."""
+        if self.settings.shares:
+            return self.settings.shares
+        shares = 1
+        while shares < FINEST and rows > shares * self.settings.slice_rows:
+            shares *= 2
+        return shares if rows >= 2 * self.settings.slice_rows else 1
 
     def _evaluate(
         self, plans: Mapping[str, _Plan], results: Mapping[str, HighResult], folder: Path
@@ -169,10 +252,19 @@ class _Run:
             plan.stream.close(plan.closing, plan.timeline)
         return errors
 
+    def _feeding(self, node: Node, part_feeds: Mapping[str, StoredStream]) -> Behind:
+        """Finds the stored streams of the leaves of a plan."""
+        return {leaf_name(leaf): (leaf, self._behind(leaf, part_feeds)) for leaf in leaves(node)}
+
     def _behind(self, leaf: LftaInput | Cut, part_feeds: Mapping[str, StoredStream]) -> dict[Source, StoredStream]:
         if isinstance(leaf, Cut):
             return {(leaf.name, ""): part_feeds[leaf.name]}
         return {(leaf.lfta.name, link): self.feeds[leaf.lfta.name, link] for link in leaf.lfta.links}
+
+
+def _keys_of(stage: Stage, leaf: str) -> tuple[Expr, ...]:
+    """Returns what divides the rows of a leaf of a stage; empty for nothing, or if the leaf is of another stage."""
+    return tuple(key[leaf] for key in stage.keys if leaf in key) if all(leaf in key for key in stage.keys) else ()
 
 
 def _add_counts(outcomes: Sequence[PartOutcome], result: HighResult) -> None:
@@ -265,7 +357,7 @@ def run_high(
         (lfta.name, link): StoredStream.scan(_files(inputs, lfta.name, link)) for lfta in lftas for link in lfta.links
     }
     run = _Run(runner, feeds, start, end, work, rows or work, settings, carries or {}, published)
-    uncut = {name: node for name, node in queries.items() if not fragment_plan(node)[0]}
+    uncut = {name: node for name, node in queries.items() if run.whole(node)}
     with ThreadPoolExecutor(settings.concurrency, thread_name_prefix="lowwater-high") as pool:
         uncut_future = pool.submit(run.run_uncut, uncut)
         cut_futures = {name: pool.submit(run.query, name, node) for name, node in queries.items() if name not in uncut}

@@ -14,12 +14,14 @@ class HighSettings:
 
     Attributes:
         tick: time between ticks, ns of virtual time; rows and punctuation come at multiples of it.
-        slice_rows: approximate number of rows of a slice.
+        slice_rows: approximate number of rows of a part.
+        shares: number of shares of each slice; 0 to choose it by its rows.
         concurrency: number of output queries that run at once.
     """
 
     tick: int = 900_000_000_000
     slice_rows: int = 250_000
+    shares: int = 0
     concurrency: int = 2
 
 

@@ -5,7 +5,7 @@ Beside `plan.operators`. Spark's Python workers load this module for every query
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
 from lowwater.catalog.expr import Column, Expr, rewrite
 from lowwater.errors import LawError
@@ -58,6 +58,17 @@ def substitute(expr: Expr, items: Sequence[Item]) -> Expr:
 def leaves(node: Node) -> list[LftaInput | Cut]:
     """Returns the LFTAs and fragments that a plan reads, without repetition."""
     return [part for part in walk(node) if isinstance(part, LftaInput | Cut)]
+
+
+def with_leaves(root: Node, others: Mapping[str, Node]) -> Node:
+    """Returns a plan with other nodes in place of some leaves, by the names of the leaves."""
+    made: dict[int, Node] = {}
+    for node in walk(root):
+        if isinstance(node, LftaInput | Cut):
+            made[id(node)] = others.get(leaf_name(node), node)
+        else:
+            made[id(node)] = with_inputs(node, [made[id(below)] for below in node.inputs()])
+    return made[id(root)]
 
 
 def leaf_name(node: LftaInput | Cut) -> str:

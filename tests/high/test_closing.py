@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 END = 60 * SECOND
 LINKS = ("main1", "main2")
-SETTINGS = HighSettings(tick=SECOND, slice_rows=10)
+SETTINGS = HighSettings(tick=SECOND, slice_rows=10, shares=1)
 
 
 def grouped() -> Node:

@@ -11,9 +11,10 @@ from pathlib import PurePath
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from lowwater.capture.addresses import published
+from lowwater.catalog.expr import Expr
+from lowwater.high.shares import DividedWriter
 from lowwater.high.slices.instants import first
 from lowwater.instants import HOUR
 from lowwater.plan.operators import Field
@@ -21,6 +22,7 @@ from lowwater.plan.properties.instant_columns import INSTANT, InstantColumn, ins
 from lowwater.plan.properties.schemas import published_schema, result_schema, stream_schema
 from lowwater.storage import paths
 
+ROW_GROUP = 1 << 20
 MOST_OPEN = 64
 """Files that are open at once; rows of more hours in mixed order make several files for an hour."""
 
@@ -69,15 +71,16 @@ class HourFiles:
         folder: folder for the files: of this machine, or of the lake for readers on other machines.
         name: prefix of the file names.
         schema: schema of the rows, with `_last`.
+        keys: what divides the row groups of a file by share; empty for nothing.
 
     Attributes:
         files: path -> number of rows, in the order of creation.
     """
 
-    def __init__(self, folder: PurePath, name: str, schema: pa.Schema) -> None:
+    def __init__(self, folder: PurePath, name: str, schema: pa.Schema, keys: Sequence[Expr] = ()) -> None:
         self.files: dict[PurePath, int] = {}
-        self._folder, self._name, self._schema = folder, name, schema
-        self._open: dict[int, tuple[PurePath, pq.ParquetWriter]] = {}
+        self._folder, self._name, self._schema, self._keys = folder, name, schema, keys
+        self._open: dict[int, tuple[PurePath, DividedWriter]] = {}
 
     def __enter__(self) -> HourFiles:
         return self
@@ -93,16 +96,17 @@ class HourFiles:
         for hour in row_hours.tolist():
             mine = rows if len(row_hours) == 1 else rows.filter(pa.array(hours == hour))
             path, writer = self._writer(hour)
-            writer.write_table(mine)
+            writer.write(mine)
             self.files[path] += mine.num_rows
 
-    def _writer(self, hour: int) -> tuple[PurePath, pq.ParquetWriter]:
+    def _writer(self, hour: int) -> tuple[PurePath, DividedWriter]:
         entry = self._open.pop(hour, None)
         if entry is None:
             if len(self._open) == MOST_OPEN:
                 self._close(next(iter(self._open)))
             path = self._folder / f"{self._name}-{len(self.files):05d}.parquet"
-            entry = path, pq.ParquetWriter(paths.draft(path), self._schema, compression="lz4")
+            draft = paths.draft(path)
+            entry = path, DividedWriter(draft, self._schema, self._keys, ROW_GROUP, compression="lz4")
             self.files[path] = 0
         self._open[hour] = entry
         return entry

@@ -21,7 +21,7 @@ from lowwater.catalog.streams import LAST, TICK
 from lowwater.high.slices import spill
 from lowwater.high.slices.canonical_order import ORDER, of_branch, of_packets, ordered_inputs, with_order
 from lowwater.high.slices.physical.chained_operators import ChainedOperator
-from lowwater.high.slices.physical.group import ROWS, grouped
+from lowwater.high.slices.physical.group import grouped, sub_grouped
 from lowwater.high.slices.physical.python_group import grouped_in_python
 from lowwater.high.slices.physical.row_by_row import evaluated
 from lowwater.high.slices.physical.slice_join import filter_join_rows, has_keys, join_keys, join_rows, watchlist_rows
@@ -46,6 +46,7 @@ from lowwater.plan.operators import (
     Union,
     WatchJoin,
 )
+from lowwater.plan.phases import ROWS, SubGroup, SuperGroup
 from lowwater.plan.properties.schemas import value_schema
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.plan.tree import walk
@@ -161,6 +162,12 @@ class Evaluation:
         admitted = self._filtered(node, node.predicate, below)
         return self._groups(node, admitted, self.counts.point("group", node, "rows_in", "groups", "rows_out"))
 
+    def _sub_group(self, node: SubGroup, below: Blocks) -> Blocks:
+        return sub_grouped(node, in_blocks(self._filtered(node, node.predicate, below)))
+
+    def _super_group(self, node: SuperGroup, below: Blocks) -> Blocks:
+        return self._groups(node, below, self.counts.point("group", node, "rows_in", "groups", "rows_out"))
+
     def _groups(self, node: Group, blocks: Blocks, counts: Counter[str]) -> Blocks:
         group = grouped_in_python if node.physical().in_python else grouped
         for groups in group(node, in_blocks(blocks), self.counts.slice_, self._folder()):
@@ -168,7 +175,7 @@ class Evaluation:
             test = pa.repeat(pa.scalar(True), groups.rows)
             if node.having is not None:
                 test = groups.of_expr(node.having).fill_null(False)
-            counts["rows_in"] += int(groups[ROWS].to_numpy(zero_copy_only=False)[inside].sum())
+            counts["rows_in"] += int(groups[ROWS.suffix].to_numpy(zero_copy_only=False)[inside].sum())
             counts["groups"] += int(inside.sum())
             counts["rows_out"] += int((inside & test.to_numpy(zero_copy_only=False)).sum())
             yield _items(node.items, groups.where(test))
@@ -328,6 +335,8 @@ def _sets(node: Expand, blocks: Blocks) -> Blocks:
 OPERATORS: dict[type[Node], Callable[..., Blocks]] = {
     Map: Evaluation._map,
     Group: Evaluation._group,
+    SubGroup: Evaluation._sub_group,
+    SuperGroup: Evaluation._super_group,
     Running: Evaluation._running,
     Sampling: Evaluation._sampling,
     Join: Evaluation._join,

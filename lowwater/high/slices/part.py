@@ -1,7 +1,7 @@
 """Evaluates one part of a query: reads rows of LFTAs and writes files of result rows.
 
-A part is a slice of the time of the query. `query_runs` describes the parts, and a runner evaluates them, on threads or
-in Spark's workers.
+A part is a slice of the time of the query x a share of its keys. `query_runs` describes the parts, and a runner
+evaluates them, on threads or in Spark's workers.
 """
 
 from __future__ import annotations
@@ -10,13 +10,17 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path, PurePath
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
+from lowwater.catalog.expr import Expr
 from lowwater.catalog.streams import CONTROL, LAST, ROW, TICK
 from lowwater.errors import LowwaterError, error_of_query
+from lowwater.high.shares import EVERYTHING, Bounds, Share, digests, texts
 from lowwater.high.sink.hours import HourFiles, file_columns, file_schema
 from lowwater.high.slices.evaluate import Counts, Evaluation, owned
 from lowwater.high.slices.physical.arrival import ArrivalChain, by_arrival
@@ -33,6 +37,7 @@ from lowwater.plan.properties.state import by_arrival as reads_by_arrival
 from lowwater.plan.temporal import END_OF_TIME, INT64_MAX
 from lowwater.plan.tree import walk
 from lowwater.storage import paths
+from lowwater.storage.paths import lake_path, local
 
 
 @dataclass(frozen=True)
@@ -69,6 +74,8 @@ class Part:
         closing: last tick, ns.
         published: whether rows are written in published types instead of stream types.
         carry: place of the interval in the chain, for a plan with a state; None for independent slices.
+        share: the share of the rows of its leaves that it reads; None for all rows.
+        divided: what divides the rows of its files, for a reader by shares.
     """
 
     node: Node
@@ -83,6 +90,8 @@ class Part:
     closing: int
     published: bool
     carry: StateHandover | None = None
+    share: Share | None = None
+    divided: tuple[Expr, ...] = ()
 
     @property
     def span(self) -> tuple[int, int]:
@@ -170,7 +179,7 @@ def _evaluated(task: Part, chains: ChainState | None) -> PartOutcome:
     first, end = max(task.owned[0], task.span[0]), min(task.owned[1], task.span[1])
     schema = file_schema(task.node.fields, task.published)
     try:
-        with HourFiles(task.folder, task.name, schema) as out:
+        with HourFiles(task.folder, task.name, schema, task.divided) as out:
             for frame in _frames(task, chains, counts, spill, outcome):
                 frame = owned(frame, first, end)
                 if frame.rows:
@@ -208,10 +217,41 @@ def _frames(
 def _rows(task: Part, name: str) -> Iterator[Frame]:
     stored, slice_ = task.stored[name], task.slice_
     names = [f.name for f in stored.fields] + [LAST] + ([TICK] if task.step is not None else [])
-    for link, chunk in stored.chunks:
-        if chunk.low < slice_.end and chunk.high >= slice_.reads[name]:
-            place = link if stored.placed else None
-            yield Frame.of(chunk.ending(names, slice_.reads[name], slice_.end, place, stored.number))
+    first, end = slice_.reads[name], slice_.end
+    wanted = _of_share(
+        task.share, name, [each for each in stored.chunks if each[1].low < end and each[1].high >= first]
+    )
+    for file, chunks in groupby(wanted, key=lambda each: each[1].file):
+        with pq.ParquetFile(local(lake_path(file))) as opened:
+            for link, chunk, rows, bounds in chunks:
+                place = link if stored.placed else None
+                frame = Frame.of(chunk.ending(opened, names, first, end, place, stored.number, rows))
+                if bounds is not None and task.share is not None:
+                    frame = frame.where(bounds.chosen(digests(frame, task.share.keys[name])))
+                yield frame
+
+
+def _of_share(
+    share: Share | None, name: str, chunks: Sequence[tuple[int, Chunk]]
+) -> Iterator[tuple[int, Chunk, slice, Bounds | None]]:
+    """Yields the chunks that have rows of a share, with their rows to read and the digests to choose among these."""
+    everything = slice(None)
+    if share is None:
+        yield from ((link, chunk, everything, None) for link, chunk in chunks)
+    elif name in share.keys:
+        bounds, by = share.bounds, texts(share.keys[name])
+        for link, chunk in chunks:
+            known = chunk.bounds if chunk.by == by else EVERYTHING
+            if bounds.meets(known):
+                yield link, chunk, everything, None if bounds.holds(known) else bounds
+    else:
+        total, before = sum(chunk.size for _, chunk in chunks), 0
+        first, end = (total * number // share.shares for number in (share.number, share.number + 1))
+        for link, chunk in chunks:
+            rows = slice(max(first - before, 0), min(end - before, chunk.size))
+            before += chunk.size
+            if rows.start < rows.stop:
+                yield link, chunk, rows, None
 
 
 def _dated(task: Part, frame: Frame, schema: pa.Schema) -> pa.Table:

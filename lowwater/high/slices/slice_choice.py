@@ -75,6 +75,19 @@ def choose_chain(names: Iterable[str], rows: Counter[int], most: int) -> list[Ti
     return [TimeSlice(start, end, dict.fromkeys(read, start)) for start, end in pairwise(edges)]
 
 
+def rows_of(slice_: TimeSlice, rows: Counter[int]) -> int:
+    """Returns about how many rows a slice reads.
+
+    Args:
+        slice_: the slice.
+        rows: number of rows, by the ROW_COUNT_UNIT of time that holds their `_last`.
+    """
+    first = min(slice_.reads.values(), default=slice_.start)
+    return sum(
+        count for at, count in rows.items() if first < (at + 1) * ROW_COUNT_UNIT and at * ROW_COUNT_UNIT < slice_.end
+    )
+
+
 def _aligned(node: Node, cut: int) -> int:
     """The nearest earlier instant that needs no earlier rows (the begin of an epoch); otherwise the cut."""
     first = min(read_from(node, cut).values())

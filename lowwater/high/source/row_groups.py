@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lowwater.catalog.streams import LAST, ROW
-from lowwater.storage.paths import lake_path, local
+from lowwater.high.shares import EVERYTHING, Bounds
 
 PLACE = "_place"
 """Column with the canonical order of a row: the number of its link in the query, and in the lower LINK_BITS its number
@@ -30,6 +30,9 @@ class Chunk:
         file: path of the file, or its address in the lake.
         low, high: smallest and largest `_last` of its data rows, ns.
         before: number of rows of the stream before this group.
+        size: number of its rows, with punctuation.
+        by: texts of the keys by which the row groups of the file are divided.
+        bounds: digests of its keys.
     """
 
     file: str
@@ -37,23 +40,38 @@ class Chunk:
     low: int
     high: int
     before: int
+    size: int
+    by: tuple[str, ...] = ()
+    bounds: Bounds = EVERYTHING
 
-    def ending(self, names: list[str], first: int, end: int, link: int | None = None, number: str = "") -> pa.Table:
+    def ending(
+        self,
+        stored: pq.ParquetFile,
+        names: list[str],
+        first: int,
+        end: int,
+        link: int | None = None,
+        number: str = "",
+        rows: slice = slice(None),
+    ) -> pa.Table:
         """Reads the data rows with `_last` in [first, end).
 
         Args:
+            stored: the file, open.
             names: names of the columns.
             first, end: bounds, ns.
             link: number of the link, to add the column PLACE; None to leave it out.
             number: column with the number of the record on its link, for PLACE; empty takes the number of the row.
+            rows: the rows of the group that are read.
         """
         columns = [*names, *([number] if number else []), "_kind", LAST]
-        with pq.ParquetFile(local(lake_path(self.file))) as stored:
-            table = stored.read_row_group(self.group, columns=[*dict.fromkeys(columns)])
+        table = stored.read_row_group(self.group, columns=[*dict.fromkeys(columns)])
         if link is not None:
             numbers = table[number] if number else pa.array(np.arange(self.before, self.before + table.num_rows))
             table = table.append_column(PLACE, pc.add(numbers, link << LINK_BITS))
             names = [*names, PLACE]
+        if rows != slice(None):
+            table = table.slice(rows.start, rows.stop - rows.start)
         keep = pc.equal(table["_kind"], ROW)
         if self.low < first or self.high >= end:
             last = table[LAST]

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from lowwater.catalog.streams import CONTROL, LAST, ROW, TICK
 from lowwater.errors import LowwaterError
+from lowwater.high.shares import Index
 from lowwater.high.slices.slice_choice import ROW_COUNT_UNIT
 from lowwater.high.source.row_groups import Chunk
 from lowwater.high.timeline import Instants, Promise, Timeline, grid
@@ -55,15 +56,16 @@ class StoredStream:
         for file in files:
             try:
                 with pq.ParquetFile(local(lake_path(file))) as stored:
+                    index = Index.of(stored)
                     for group in range(stored.num_row_groups):
-                        feed._take(file, group, stored)
+                        feed._take(file, group, stored, index)
             except (OSError, ValueError, KeyError) as error:
                 raise LowwaterError(
                     f"cannot read the stored stream {file}: {error}", "run the low stage again"
                 ) from error
         return feed
 
-    def _take(self, file: str, group: int, stored: pq.ParquetFile) -> None:
+    def _take(self, file: str, group: int, stored: pq.ParquetFile, index: Index) -> None:
         table = stored.read_row_group(group, columns=CONTROL.names)
         if table.num_rows:
             self.latest = max(self.latest, pc.max(table[TICK]).as_py())
@@ -76,7 +78,8 @@ class StoredStream:
             last = rows[LAST].to_numpy()
             ends, counts = np.unique(last // ROW_COUNT_UNIT, return_counts=True)
             self.ends.update(dict(zip(ends.tolist(), counts.tolist(), strict=True)))
-            self.chunks.append(Chunk(file, group, int(last.min()), int(last.max()), self.stored))
+            place = self.stored, table.num_rows, index.by, index.bounds(group)
+            self.chunks.append(Chunk(file, group, int(last.min()), int(last.max()), *place))
             self.rows += rows.num_rows
             self.tick = min(self.tick, pc.min(rows[TICK]).as_py())
         self.stored += table.num_rows

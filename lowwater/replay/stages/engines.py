@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from lowwater.capture.tables.ordered import TaskMap
-from lowwater.catalog.expr import columns_of
+from lowwater.catalog.expr import Expr, columns_of
 from lowwater.catalog.packets import THINNED_BY, stored
 from lowwater.catalog.skews import link_skews
 from lowwater.config import Config
@@ -23,6 +23,7 @@ from lowwater.errors import ConfigError, LowwaterError, error_of_query
 from lowwater.high.query_runs import run_high
 from lowwater.high.results import HighResult, HighSettings
 from lowwater.high.runner import Runner
+from lowwater.high.slices.canonical_order import placed_leaves
 from lowwater.high.state_handover import StateHandover
 from lowwater.instants import SECOND
 from lowwater.lake.copies import CopyRule, HashedLink
@@ -30,12 +31,14 @@ from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.captures import Capture, Captures
 from lowwater.lake.packets import LinkRead, PacketFiles, hashed_link, packet_files
 from lowwater.low import Bounds, LowSettings, Policy
+from lowwater.plan.fragments import by_slices
 from lowwater.plan.operators import Lfta, Node, Source
 from lowwater.plan.properties.granularity import needed_granularity
 from lowwater.plan.properties.ranges import horizon, read_from
 from lowwater.plan.properties.schemas import value_schema
 from lowwater.plan.properties.state import ROW, by_arrival, hands_over
 from lowwater.plan.queryset import Plan, QueryPlan
+from lowwater.plan.shares import low_shares
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.quality.links.packet_scan import LinkScan, scan_link
 from lowwater.reference import Disorder, ReferenceResult, evaluate
@@ -206,6 +209,7 @@ def low_stage(
     grains = {
         name: grain for name, (grain, _) in needed_granularity(*(query.high for query in inputs.plan.queries)).items()
     }
+    keys = _divided(inputs.plan)
     tasks: list[LowTask] = []
     for link, lftas in by_link(tuned_lftas(inputs.plan.lftas, tunings)).items():
         mine = {lfta.name: starts[lfta.name] for lfta in lftas}
@@ -222,13 +226,20 @@ def low_stage(
             delay=link_settings.delay,
             policy=settings.policy.per_link,
         )
-        tasks += low_tasks(read, lftas, bounds, chosen, folder)
+        tasks += low_tasks(read, lftas, bounds, chosen, folder, keys)
     for link, count in links_to_compile(tasks).items():
         say(f"  compiling the kernel of link {link}, once: {count} LFTA{'s' if count > 1 else ''}")
     outcomes = tuple(run_tasks(tasks, runner))
     if settings.policy is Policy.ON_DEMAND:
         outcomes = on_demand(outcomes, inputs.plan.lftas, [query.high for query in inputs.plan.queries])
     return LowResult(outcomes)
+
+
+def _divided(plan: Plan) -> dict[str, tuple[Expr, ...]]:
+    """What divides the rows of each LFTA by share. Rows whose place in the stream counts stay in their order."""
+    placed = {name for query in plan.queries for name in placed_leaves(query.high)}
+    keys = low_shares([query.high for query in plan.queries if by_slices(query.high)])
+    return {name: exprs for name, exprs in keys.items() if name not in placed}
 
 
 def _whole_seconds(inputs: LowInputs, link: str, start: int, arriving: bool) -> int:

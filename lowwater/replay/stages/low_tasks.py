@@ -8,13 +8,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
+from types import MappingProxyType
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
+import pyarrow.compute as pc
 
 from lowwater.capture.tables.ordered import TaskMap
+from lowwater.catalog.expr import Expr
 from lowwater.catalog.packets import FRAME, THINNED_BY
+from lowwater.catalog.streams import LAST, ROW
 from lowwater.errors import LakeError
+from lowwater.high.shares import DividedWriter
 from lowwater.lake.ingestion.division import divide
 from lowwater.lake.packets import DroppedCopies, LinkRead
 from lowwater.lake.tables import safe_name
@@ -26,6 +31,10 @@ from lowwater.replay.packets.predicate import Predicate
 from lowwater.storage import paths
 
 ROW_GROUP = 1 << 17
+SHARED_FROM = 1 << 16
+"""Rows of an epoch from which they are divided by share."""
+SHARED_ROWS = 1 << 19
+"""Rows that are divided by share together: each share is a row group of its own."""
 FRAME_ROWS = 1 << 13
 """Packets of a batch with frames, each up to 64 KiB."""
 
@@ -43,6 +52,7 @@ class LowTask:
         folder: folder for the files: of this machine, or of the lake for tasks on other machines.
         number: number of the chunk.
         thinnings: LFTA -> its sampling of a link that sheds load.
+        keys: LFTA -> what divides its rows by share (`plan.shares`).
     """
 
     link: str
@@ -53,6 +63,7 @@ class LowTask:
     folder: PurePath
     number: int = 0
     thinnings: Mapping[str, PacketSampling] = field(default_factory=dict)
+    keys: Mapping[str, tuple[Expr, ...]] = field(default_factory=dict)
 
     @property
     def weight(self) -> int:
@@ -80,7 +91,12 @@ class LowOutcome:
 
 
 def low_tasks(
-    read: LinkRead, lftas: tuple[Lfta, ...], bounds: Bounds, settings: LowSettings, folder: PurePath
+    read: LinkRead,
+    lftas: tuple[Lfta, ...],
+    bounds: Bounds,
+    settings: LowSettings,
+    folder: PurePath,
+    keys: Mapping[str, tuple[Expr, ...]] = MappingProxyType({}),
 ) -> list[LowTask]:
     """Divides a link into tasks: one for each chunk of about `task_packets`, in order.
 
@@ -90,12 +106,13 @@ def low_tasks(
         bounds: what the pass reads and owns, ns since the epoch.
         settings: settings of the low level for the link.
         folder: folder for the files of the rows.
+        keys: LFTA -> what divides its rows by share.
 
     Raises:
         LakeError: its packets cannot be read.
     """
     return [
-        LowTask(read.link, part, lftas, _chunk_bounds(bounds, part), settings, folder, number)
+        LowTask(read.link, part, lftas, _chunk_bounds(bounds, part), settings, folder, number, keys=keys)
         for number, part in enumerate(divide(read, settings.task_packets))
     ]
 
@@ -151,7 +168,11 @@ def run_low(task: LowTask) -> LowOutcome:
     """
     sinks = {
         lfta.name: StreamWriter(
-            task.folder / safe_name(lfta.name), f"{safe_name(task.link)}-{task.number}", stream_schema(lfta.fields)
+            task.folder / safe_name(lfta.name),
+            f"{safe_name(task.link)}-{task.number}",
+            stream_schema(lfta.fields),
+            task.keys.get(lfta.name, ()),
+            task.bounds.grains.get(lfta.name, 1),
         )
         for lfta in task.lftas
     }
@@ -205,19 +226,33 @@ def count_loads(task: LowTask) -> dict[str, LoadCounter]:
 
 
 class StreamWriter:
-    """Writes a stream to a parquet file, collecting small batches into row groups."""
+    """Writes a stream to a parquet file, collecting small batches into row groups.
 
-    def __init__(self, folder: PurePath, name: str, schema: pa.Schema) -> None:
+    Args:
+        folder, name: where.
+        schema: columns of the stream.
+        keys: what divides its rows by share; empty for nothing.
+        grain: ns between two instants at which slices of its readers may begin.
+    """
+
+    def __init__(
+        self, folder: PurePath, name: str, schema: pa.Schema, keys: Sequence[Expr] = (), grain: int = 1
+    ) -> None:
         self.path = folder / f"{name}.parquet"
-        self._writer = pq.ParquetWriter(paths.draft(self.path), schema, compression="zstd", compression_level=1)
-        self._schema = schema
+        options = {"compression": "zstd", "compression_level": 1}
+        self._writer = DividedWriter(paths.draft(self.path), schema, keys, ROW_GROUP, **options)
+        self._schema, self._keys, self._grain = schema, keys, grain
         self._waiting: list[pa.RecordBatch] = []
         self._rows = 0
+        self._epochs: set[int] = set()
 
     def write(self, batch: pa.RecordBatch) -> None:
         self._waiting.append(batch)
         self._rows += batch.num_rows
-        if self._rows >= ROW_GROUP:
+        if self._keys:
+            lasts = batch.column(LAST).filter(pc.equal(batch.column("_kind"), ROW)).to_numpy()
+            self._epochs.update((np.unique(lasts) // self._grain).tolist())
+        if self._rows >= (SHARED_ROWS if self._shared else ROW_GROUP):
             self._flush()
 
     def close(self) -> None:
@@ -225,10 +260,22 @@ class StreamWriter:
         self._writer.close()
         paths.place(self.path)
 
+    @property
+    def _shared(self) -> bool:
+        """Whether slices of time would have too many of the waiting rows, so that shares divide them."""
+        return 0 < len(self._epochs) * SHARED_FROM <= self._rows
+
     def _flush(self) -> None:
         if self._waiting:
-            self._writer.write_table(pa.Table.from_batches(self._waiting, self._schema), row_group_size=ROW_GROUP)
+            table = pa.Table.from_batches(self._waiting, self._schema)
+            if self._shared:
+                is_row = pc.equal(table["_kind"], ROW)
+                self._writer.write(table.filter(is_row))
+                table = table.filter(pc.invert(is_row))
+            if table.num_rows:
+                self._writer.write(table, divided=False)
         self._waiting, self._rows = [], 0
+        self._epochs.clear()
 
 
 def by_link(lftas: Sequence[Lfta]) -> dict[str, tuple[Lfta, ...]]:

@@ -14,17 +14,15 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lowwater.catalog.functions import Columns, Fold, PartialColumn
-from lowwater.catalog.native.folds import ADD
 from lowwater.catalog.streams import LAST
 from lowwater.high.slices.instants import group_end
 from lowwater.high.slices.keys import codes, normal
+from lowwater.high.slices.row_blocks import BLOCK
 from lowwater.high.slices.spill import divided
-from lowwater.high.slices.values import Frame
+from lowwater.high.slices.values import Frame, concat_frames
 from lowwater.plan.operators import Aggregate, Group
+from lowwater.plan.phases import ROWS, SubGroup, SuperGroup, columns_of
 from lowwater.stream.aggregates import overflow
-
-ROWS = "_rows"
-"""The column with the number of rows in a group."""
 
 
 @dataclass(frozen=True)
@@ -40,9 +38,6 @@ class _State:
     fold: Fold
 
 
-_COUNT = _State(ROWS, ADD)
-
-
 @dataclass(frozen=True)
 class _Aggregate:
     """An aggregate of the operator, with its form in Arrow.
@@ -54,12 +49,6 @@ class _Aggregate:
 
     node: Aggregate
     columns: Columns
-
-    @staticmethod
-    def of(aggregate: Aggregate) -> _Aggregate:
-        native, argument = aggregate.native, aggregate.argument
-        assert native is not None, aggregate.function
-        return _Aggregate(aggregate, native.columns(None if argument is None else argument.type, aggregate.type))
 
     @property
     def states(self) -> list[_State]:
@@ -73,7 +62,7 @@ def grouped(node: Group, blocks: Iterable[Frame], slice_: tuple[int, int], folde
     """Groups the rows of a slice. Yields keys, aggregates, `_last` and the number of rows of the groups.
 
     Args:
-        node: the operator.
+        node: the operator; the second of two phases takes rows of the first.
         blocks: the blocks of rows that pass its predicate.
         slice_: the interval [first, second) in ns; groups with `_last` in it are complete.
         folder: a folder for spill files if memory cannot hold the groups; the caller removes it.
@@ -81,14 +70,15 @@ def grouped(node: Group, blocks: Iterable[Frame], slice_: tuple[int, int], folde
     Raises:
         ValueOverflowError: the sum of a complete group exceeds 64 bits (SEMANTICS O3).
     """
-    aggregates = [_Aggregate.of(aggregate) for aggregate in node.aggregates]
-    states = [_COUNT, *(state for aggregate in aggregates for state in aggregate.states)]
+    aggregates = _aggregates(node)
+    states = _states(aggregates)
     names = [item.name for item in node.keys]
     latest: list[Frame] = []
 
     def parts() -> Iterator[Frame]:
         for frame in blocks:
-            latest[:] = [_merged(_partials(node, frame, aggregates), names, states)]
+            partials = frame if isinstance(node, SuperGroup) else _partials(node, frame, aggregates)
+            latest[:] = [_merged(partials, names, states)]
             yield latest[0]
 
     for part in divided(folder, parts(), names):
@@ -96,10 +86,44 @@ def grouped(node: Group, blocks: Iterable[Frame], slice_: tuple[int, int], folde
         yield _finished(node, aggregates, part if merged else _merged(part, names, states), slice_)
 
 
+def sub_grouped(node: SubGroup, blocks: Iterable[Frame]) -> Iterator[Frame]:
+    """Yields the rows of the first of two phases: keys, partial aggregates and `_last`, one row a group and block.
+
+    Args:
+        node: the operator.
+        blocks: the blocks of rows that pass its predicate.
+    """
+    aggregates = _aggregates(node)
+    states, names = _states(aggregates), [item.name for item in node.keys]
+    waiting: list[Frame] = []
+    for frame in blocks:
+        waiting.append(_merged(_partials(node, frame, aggregates), names, states))
+        if sum(each.rows for each in waiting) > BLOCK:
+            waiting = [_merged(concat_frames(waiting), names, states)]
+            if waiting[0].rows > BLOCK // 2:  # the groups are too many to be held
+                yield _ending(node, waiting.pop())
+    if waiting:
+        yield _ending(node, _merged(concat_frames(waiting), names, states))
+
+
+def _aggregates(node: Group) -> list[_Aggregate]:
+    return [_Aggregate(aggregate, columns_of(aggregate)) for aggregate in node.aggregates]
+
+
+def _states(aggregates: Sequence[_Aggregate]) -> list[_State]:
+    return [_State(ROWS.suffix, ROWS.fold), *(state for aggregate in aggregates for state in aggregate.states)]
+
+
+def _ending(node: Group, groups: Frame) -> Frame:
+    """Adds `_last` to groups."""
+    ends = group_end(node.key_fields, [groups[item.name] for item in node.keys], groups.rows)
+    return Frame(groups.columns | {LAST: pa.array(ends)}, groups.rows)
+
+
 def _finished(node: Group, aggregates: Sequence[_Aggregate], groups: Frame, slice_: tuple[int, int]) -> Frame:
     names = [item.name for item in node.keys]
     ends = group_end(node.key_fields, [groups[name] for name in names], groups.rows)
-    columns = {name: groups[name] for name in names} | {LAST: pa.array(ends), ROWS: groups[ROWS]}
+    columns = {name: groups[name] for name in names} | {LAST: pa.array(ends), ROWS.suffix: groups[ROWS.suffix]}
     inside = (ends >= slice_[0]) & (ends < slice_[1])
     for aggregate in aggregates:
         columns[aggregate.node.name] = _value(node, aggregate, groups, inside)
@@ -109,12 +133,12 @@ def _finished(node: Group, aggregates: Sequence[_Aggregate], groups: Frame, slic
 def _partials(node: Group, frame: Frame, aggregates: Sequence[_Aggregate]) -> Frame:
     """Returns one row per input row: its keys and its partial aggregates."""
     columns = {item.name: normal(frame.of_expr(item.expr)) for item in node.keys}
-    columns[ROWS] = pa.repeat(pa.scalar(1, pa.int64()), frame.rows)
+    ones = columns[ROWS.suffix] = pa.repeat(pa.scalar(1, pa.int64()), frame.rows)
     for aggregate in aggregates:
         argument = aggregate.node.argument
         values = None if argument is None else frame.of_expr(argument)
         for column in aggregate.columns.partials:
-            columns[aggregate.name_of(column)] = columns[ROWS] if column.of is None else column.of(values)
+            columns[aggregate.name_of(column)] = ones if column.of is None else column.of(values)
     return Frame(columns, frame.rows)
 
 

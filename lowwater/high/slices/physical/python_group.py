@@ -17,10 +17,10 @@ from lowwater.errors import LowwaterError
 from lowwater.high.slices.canonical_order import order_of, orders
 from lowwater.high.slices.instants import group_end
 from lowwater.high.slices.keys import codes, normal
-from lowwater.high.slices.physical.group import ROWS
 from lowwater.high.slices.spill import divided
 from lowwater.high.slices.values import Frame
 from lowwater.plan.operators import Aggregate, Group
+from lowwater.plan.phases import ROWS
 from lowwater.stream.aggregates import Accumulator, Aggregates
 from lowwater.stream.values import Value
 
@@ -57,7 +57,7 @@ def grouped_in_python(node: Group, blocks: Iterable[Frame], slice_: tuple[int, i
         values = [
             _results(aggregates, group, is_whole) for group, is_whole in zip(groups, inside.tolist(), strict=True)
         ]
-        columns = first_rows.columns | {LAST: pa.array(ends), ROWS: pa.array(sizes)}
+        columns = first_rows.columns | {LAST: pa.array(ends), ROWS.suffix: pa.array(sizes)}
         for at, aggregate in enumerate(node.aggregates):
             columns[aggregate.name] = pa.array([value[at] for value in values], STREAM_TYPES[aggregate.type])
         yield Frame(columns, first_rows.rows)

@@ -1,0 +1,353 @@
+"""Chooses how a plan is evaluated by shares of its keys: query-aware partitioning (Johnson, Muthukrishnan, Shkapenyuk,
+Spatscheck: Query-aware partitioning for monitoring massive network data streams, SIGMOD 2008).
+
+Rows with equal values of chosen columns are in one share, and no operator brings rows of two shares together. The
+columns are those that all grouping keys and join equalities above a leaf have in common. Where an operator has none,
+its plan is cut there: a stage below it, whose rows are exchanged, and one above. `high.query_runs` runs the stages,
+`replay.stages` lets the low level write its rows by share, and EXPLAIN shows both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from lowwater.catalog.expr import (
+    Binary,
+    Case,
+    Column,
+    Const,
+    Expr,
+    OneOf,
+    Unary,
+    columns_of,
+    rewrite,
+    show,
+    with_children,
+)
+from lowwater.catalog.expr import walk as parts_of
+from lowwater.plan.operators import (
+    Aggregation,
+    Bucket,
+    Cut,
+    Expand,
+    FilterJoin,
+    Group,
+    Item,
+    Join,
+    LftaInput,
+    Map,
+    Node,
+    Union,
+    WatchJoin,
+)
+from lowwater.plan.phases import in_phases, splits
+from lowwater.plan.tree import leaf_name, leaves, walk, with_inputs
+
+Key = Mapping[str, Expr]
+"""Leaf -> an expression over its fields. Rows of two leaves that an operator brings together have equal values."""
+
+_MOST_NODES = 30
+"""Larger expressions divide no rows: each row would be computed twice."""
+_EXACT = (Binary, Case, Column, Const, OneOf, Unary)
+"""Expressions that every process computes alike, and fast: no functions of users."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A plan of which each share of the rows can be evaluated by itself.
+
+    Attributes:
+        name: the name by which a Cut of a later stage reads its rows; empty for the last stage.
+        node: the plan, over LFTAs and Cuts.
+        keys: what divides its rows; all together, or any of them.
+        anywhere: whether no operator brings rows together, so that any rows may be a share.
+        why: why it has these keys, or none.
+    """
+
+    name: str
+    node: Node
+    keys: tuple[Key, ...]
+    anywhere: bool
+    why: str
+
+
+def stages_of(node: Node) -> list[Stage]:
+    """Divides a plan into stages, in the order of their evaluation. The last one gives its rows.
+
+    Args:
+        node: high plan without a state that outlives a slice, or a part of a cut plan.
+    """
+    planner = _Planner()
+    for part in walk(node):
+        planner.take(part)
+    return [*planner.stages, planner.stage(planner.found[id(node)], "")]
+
+
+@dataclass(frozen=True)
+class _Shared:
+    """What holds of the rows of an operator.
+
+    Attributes:
+        node: the operator, after cuts.
+        columns: its columns that are functions of a key -> that key. A column that is not here divides no rows.
+        keys: see `Stage`; None for anywhere.
+        why: see `Stage`.
+    """
+
+    node: Node
+    columns: Mapping[str, Key]
+    keys: tuple[Key, ...] | None
+    why: str = "no operator brings rows together"
+
+    def key(self, expr: Expr | None) -> Key | None:
+        """Returns an expression over the columns as a key; None if it is none."""
+        names = columns_of(expr)
+        if expr is None or not names or not all(name in self.columns for name in names):
+            return None
+        if not all(isinstance(part, _EXACT) for part in parts_of(expr)):
+            return None
+        key = {leaf: _over_leaf(expr, self.columns, leaf) for leaf in self.columns[names[0]]}
+        return key if all(over.size <= _MOST_NODES for over in key.values()) else None
+
+    def through(self, node: Node, items: Iterable[Item], keys: tuple[Key, ...] | None, why: str = "") -> _Shared:
+        """What holds of the rows of an operator that computes items over these rows."""
+        made = ((item.name, self.key(item.expr)) for item in items)
+        columns = {name: key for name, key in made if key is not None}
+        return _Shared(node, columns, keys, why or self.why)
+
+
+def _over_leaf(expr: Expr, columns: Mapping[str, Key], leaf: str) -> Expr:
+    return rewrite(expr, lambda part: columns[part.name][leaf] if isinstance(part, Column) else part)
+
+
+@dataclass
+class _Planner:
+    """Visits operators, inputs first. It needs no recursion: chains of queries are long.
+
+    Attributes:
+        stages: the stages that were cut off.
+        found: identity of an operator -> what holds of it.
+    """
+
+    stages: list[Stage] = field(default_factory=list)
+    found: dict[int, _Shared] = field(default_factory=dict)
+
+    def take(self, node: Node) -> None:
+        """Finds what holds of an operator whose inputs were visited."""
+        below = [self.found[id(each)] for each in node.inputs()]
+        self.found[id(node)] = self._of(with_inputs(node, [each.node for each in below]), below)
+
+    def stage(self, shared: _Shared, name: str) -> Stage:
+        return Stage(name, shared.node, shared.keys or (), shared.keys is None, shared.why)
+
+    def _of(self, node: Node, below: list[_Shared]) -> _Shared:
+        if isinstance(node, LftaInput | Cut):
+            return _leaf(node)
+        if isinstance(node, Group):
+            return self._group(node, *below)
+        if isinstance(node, Join):
+            return self._join(node, below)
+        if isinstance(node, FilterJoin):
+            sides = [
+                _aliased(each, alias) for each, alias in zip(below, (node.left_alias, node.right_alias), strict=True)
+            ]
+            keys = _ties(node.keys, sides)
+            return _met(node, sides, node.keys, keys, node.items, (False, True), "keys")
+        if isinstance(node, Union):
+            return _union(node, below)
+        if isinstance(node, Aggregation):
+            return _Shared(node, {}, (), f"{node.label} of {node.query} takes its rows in order, with one state")
+        return _one_input(node, below[0])
+
+    def _group(self, node: Group, below: _Shared) -> _Shared:
+        items = [item for item, of in zip(node.keys, node.key_fields, strict=True) if of.temporal is None]
+        keyed = [(item, key) for item in items if (key := below.key(item.expr)) is not None]
+        if keyed:
+            named = below.through(node, node.keys, ())
+            why = f"GROUP BY of {node.query}"
+            return named.through(node, node.items, tuple(key for _, key in keyed), why)
+        if not splits(node) or below.keys == ():
+            # Where the rows below are in one place, the groups are as well.
+            why = below.why if below.keys == () else f"an aggregate of {node.query} takes all rows of an epoch in order"
+            return _Shared(node, {}, (), why)
+        first, second = in_phases(node)
+        lower = self._cut(_Shared(first, {}, below.keys, below.why))
+        why = f"GROUP BY of {node.query}, over its sub-aggregates" if items else f"{node.query} has one group an epoch"
+        whole = second.over(lower.node)
+        groups = _Shared(whole, {item.name: lower.columns[item.name] for item in node.keys}, ())
+        keys = tuple(lower.columns[item.name] for item in items)
+        return groups.through(whole, node.items, keys, why)
+
+    def _join(self, node: Join, below: list[_Shared]) -> _Shared:
+        aliases = node.left_alias, node.right_alias
+        ties = node.equalities
+        sides = [_aliased(each, alias) for each, alias in zip(below, aliases, strict=True)]
+        if not (keys := _ties(ties, sides)):
+            # Rows of the sides are exchanged by the equalities, or at least each side is evaluated by its own keys.
+            parts = [self._cut(each) if ties or each.keys else each for each in below]
+            node = node.over(*(part.node for part in parts))
+            sides = [_aliased(each, alias) for each, alias in zip(parts, aliases, strict=True)]
+            keys = _ties(ties, sides)
+        missing = node.kind.keeps_right, node.kind.keeps_left
+        return _met(node, sides, ties, keys, node.items, missing, "equalities")
+
+    def _cut(self, shared: _Shared) -> _Shared:
+        """Makes a stage of what is below an operator."""
+        node = shared.node
+        if isinstance(node, Cut):
+            return shared
+        name = f"{node.query}-stage{len(self.stages) + 1}"
+        self.stages.append(self.stage(shared, name))
+        return _leaf(Cut(node.query, node.fields, name))
+
+
+def _leaf(node: LftaInput | Cut) -> _Shared:
+    name = leaf_name(node)
+    fields = node.lfta.stored if isinstance(node, LftaInput) else node.fields
+    return _Shared(node, {f.name: {name: Column(f.type, f.name)} for f in fields}, None)
+
+
+def _one_input(node: Node, below: _Shared) -> _Shared:
+    if isinstance(node, Map):
+        return below.through(node, node.items, below.keys)
+    if isinstance(node, WatchJoin):
+        ours = _aliased(below, node.alias)
+        listed = {name: key for expr, name in node.keys if (key := ours.key(expr)) is not None}
+        return _Shared(node, {**ours.columns, **listed}, below.keys, below.why).through(node, node.items, below.keys)
+    if isinstance(node, Expand):
+        columns = {name: key for name, key in below.columns.items() if name not in node.keys}
+    elif isinstance(node, Bucket) and not node.rows:
+        columns = {name: key for name, key in below.columns.items() if name != node.name}
+    elif node.hands_on and not isinstance(node, Bucket):
+        columns = {}
+    else:
+        return _Shared(node, {}, (), f"{node.label} of {node.query} counts all rows, one after another")
+    return _Shared(node, columns, below.keys, below.why)
+
+
+def _union(node: Union, branches: Sequence[_Shared]) -> _Shared:
+    columns: dict[str, Key] = {}
+    for at, of in enumerate(node.fields):
+        keys = [branch.columns.get(branch.node.fields[at].name) for branch in branches]
+        if (key := _together(keys)) is not None:
+            columns[of.name] = key
+    divided = [branch.keys for branch in branches if branch.keys is not None]
+    if not divided:
+        return _Shared(node, columns, None)
+    pairs = [_together(keys) for keys in zip(*divided, strict=False)]
+    why = next((branch.why for branch in branches if branch.keys == ()), "")
+    why = why or " and ".join(dict.fromkeys(branch.why for branch in branches if branch.keys))
+    return _Shared(node, columns, tuple(key for key in pairs if key is not None), why)
+
+
+def _together(keys: Iterable[Key | None]) -> Key | None:
+    """Returns one key of several leaves; None if a leaf has two expressions, or a key is missing."""
+    whole: dict[str, Expr] = {}
+    for key in keys:
+        if key is None or any(whole.setdefault(leaf, expr) != expr for leaf, expr in key.items()):
+            return None
+    return whole
+
+
+def _aliased(shared: _Shared, alias: str) -> _Shared:
+    columns = {f"{alias}.{name}": key for name, key in shared.columns.items()}
+    return _Shared(shared.node, columns, shared.keys, shared.why)
+
+
+Ties = Sequence[tuple[Expr, Expr]]
+
+
+def _ties(ties: Ties, sides: Sequence[_Shared]) -> tuple[Key, ...]:
+    """Returns the equalities that are keys of both sides."""
+    pairs = [
+        _together([side.key(expr) for side, expr in zip(sides, tie, strict=True)])
+        for tie in ties
+        if tie[0].type == tie[1].type
+    ]
+    return tuple(pair for pair in pairs if pair is not None)
+
+
+def _met(
+    node: Join | FilterJoin,
+    sides: Sequence[_Shared],
+    ties: Ties,
+    keys: tuple[Key, ...],
+    items: Iterable[Item],
+    missing: tuple[bool, bool],
+    what: str,
+) -> _Shared:
+    """What holds of the rows of a join.
+
+    Args:
+        node: the join.
+        sides: its inputs, with their aliases.
+        ties: its equalities.
+        keys: those of them that divide both sides.
+        items: the items.
+        missing: whether the left side is missing in some rows, and the right one.
+        what: what divides the rows.
+    """
+    why = f"{what} of the join in {node.query}"
+    if not keys:
+        none = "its sides have no equality that divides both" if ties else "its sides meet by time alone"
+        return _Shared(node, {}, (), f"the join of {node.query} is in one place: {none}")
+    columns: dict[str, Key] = {}
+    for item in items:
+        key = _of_pairs(item.expr, sides, ties, missing)
+        if key is not None:
+            columns[item.name] = key
+    return _Shared(node, columns, keys, why)
+
+
+def _of_pairs(expr: Expr, sides: Sequence[_Shared], ties: Ties, missing: tuple[bool, bool]) -> Key | None:
+    """Returns an expression over joined rows as a key of both sides, by the equalities of the join (V1)."""
+    if any(missing):
+        # Only a column in one single equality has the value of the other side where its own is missing.
+        bare = [part.name for tie in ties for part in tie if isinstance(part, Column)]
+        tied = [tie for tie in ties if all(isinstance(part, Column) and bare.count(part.name) == 1 for part in tie)]
+        names = {part.name for tie in tied for part in tie if isinstance(part, Column)}
+        absent = {name for side, gone in zip(sides, missing, strict=True) if gone for name in side.columns}
+        if any(name in absent and name not in names for name in columns_of(expr)):
+            return None
+        ties = tied
+    mine = [_replaced(expr, {tie[1 - at]: tie[at] for tie in ties if tie[0].type == tie[1].type}) for at in (0, 1)]
+    return _together([side.key(over) for side, over in zip(sides, mine, strict=True)])
+
+
+def _replaced(expr: Expr, parts: Mapping[Expr, Expr]) -> Expr:
+    if expr in parts:
+        return parts[expr]
+    return with_children(expr, [_replaced(child, parts) for child in expr.children()])
+
+
+def low_shares(plans: Iterable[Node]) -> dict[str, tuple[Expr, ...]]:
+    """Chooses by what the low level divides the rows of each LFTA: by what most plans of a query set agree on.
+
+    Args:
+        plans: high plans of the output queries.
+
+    Returns:
+        LFTA -> expressions over its fields; an LFTA that no plan divides is missing.
+    """
+    chosen: list[list[Key]] = []
+    asked = [stage for plan in plans for stage in stages_of(plan) if stage.keys]
+    # Plans of several LFTAs first: of one LFTA alone there is always a choice that the others can take.
+    for stage in sorted(asked, key=lambda stage: -len(leaves(stage.node))):
+        lftas = {leaf_name(leaf) for leaf in leaves(stage.node) if isinstance(leaf, LftaInput)}
+        keys: list[Key] = [{leaf: key[leaf] for leaf in key if leaf in lftas} for key in stage.keys]
+        keys = [key for key in keys if key]
+        meeting = [group for group in chosen if keys and {*group[0]} & {*keys[0]}]
+        for group in meeting:
+            keys = [whole for mine in group for key in keys if (whole := _together([mine, key])) is not None]
+        if keys:  # else the plans disagree, and the rows of this one are exchanged
+            chosen = [group for group in chosen if group not in meeting] + [keys]
+    return {leaf: tuple(key[leaf] for key in group) for group in chosen for leaf in group[0]}
+
+
+def shown(key: Key) -> str:
+    """Returns a key as text: the expression that its leaves have in common, else each with its leaf."""
+    texts = {leaf: show(expr) for leaf, expr in key.items()}
+    if len({*texts.values()}) == 1:
+        return next(iter(texts.values()))
+    return " = ".join(f"{text} of {leaf}" for leaf, text in texts.items())

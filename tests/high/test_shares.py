@@ -1,0 +1,226 @@
+"""Parts by key: what divides the rows of a plan, and that no row, count or error depends on the number of shares."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lowwater.catalog.expr import Column, Type
+from lowwater.catalog.streams import ROW
+from lowwater.errors import ValueOverflowError
+from lowwater.high import shares
+from lowwater.high.process import InProcess
+from lowwater.high.query_runs import run_high
+from lowwater.high.results import HighResult, HighSettings
+from lowwater.high.shares import Bounds, DividedWriter, Index, digests
+from lowwater.high.slices.values import Frame
+from lowwater.plan.context import Links
+from lowwater.plan.operators import Aggregate, Expand, Field, JoinKind, LftaInput, Node
+from lowwater.plan.queryset import plan_texts
+from lowwater.plan.shares import low_shares, shown, stages_of
+from lowwater.plan.tree import walk
+from tests.breadth import examples
+from tests.high.plans import COUNT, group, join, sum_of
+from tests.high.streams import FLOWS, SECOND, Row, column, flows, leaf, read_stream, write_stream
+from tests.high.test_slices import KEYS
+from tests.high.test_slices import plans as kinds
+
+SPAN = 300
+QUERIES = """
+DEFINE { query_name 'flows'; } SELECT tb, srcIP, destIP, srcPort, count(*) AS n FROM main1.TCP
+GROUP BY time/3600 AS tb, srcIP, destIP, srcPort;
+DEFINE { query_name 'talkers'; } SELECT tb, srcIP, sum(n) AS n FROM flows GROUP BY tb, srcIP;
+DEFINE { query_name 'nets'; } SELECT tb, port, sum(n) AS n FROM flows GROUP BY tb, srcPort/1024 AS port;
+DEFINE { query_name 'total'; } SELECT tb, sum(n) AS n FROM flows GROUP BY tb;
+DEFINE { query_name 'back'; } SELECT tb, destIP, count(*) AS n FROM main2.TCP GROUP BY time/3600 AS tb, destIP, srcIP;
+DEFINE { query_name 'both'; } SELECT A.tb, A.srcIP, A.n, B.n AS m LEFT_OUTER_JOIN FROM talkers A, back B
+WHERE A.tb = B.tb AND A.srcIP = B.destIP;
+DEFINE { query_name 'lonely'; } SELECT tb, m, count(*) AS n FROM both GROUP BY tb, m;
+DEFINE { query_name 'cubed'; } SELECT tb, srcIP, sum(n) AS n FROM flows GROUP BY tb, CUBE(srcIP, destIP);
+DEFINE { query_name 'near'; } SELECT A.time, A.len INNER_JOIN FROM main1.TCP A, main2.TCP B
+WHERE A.time <= B.time AND B.time <= A.time + 3;
+DEFINE { query_name 'kept'; } SELECT tb, srcIP, count(*) AS n FROM main1.TCP GROUP BY time/60 AS tb, srcIP
+CLOSING_WHEN count(*) = 0;
+"""
+FOUND = {
+    "flows": [("srcIP destIP srcPort", "GROUP BY of flows")],
+    "talkers": [("srcIP", "GROUP BY of talkers")],
+    "nets": [("srcPort/1024", "GROUP BY of nets")],
+    "total": [("srcIP destIP srcPort", "GROUP BY of flows"), ("", "total has one group an epoch")],
+    "back": [("destIP srcIP", "GROUP BY of back")],
+    "both": [("srcIP of flows = destIP of back", "equalities of the join in both")],
+    "lonely": [
+        ("srcIP of flows = destIP of back", "equalities of the join in both"),
+        ("m", "GROUP BY of lonely, over its sub-aggregates"),
+    ],
+    "cubed": [
+        ("srcIP destIP srcPort", "GROUP BY of flows"),
+        ("srcIP destIP _set", "GROUP BY of cubed, over its sub-aggregates"),
+    ],
+    "near": [("", "the join of near is in one place: its sides meet by time alone")],
+    "kept": [("", "running aggregation of kept takes its rows in order, with one state")],
+}
+
+
+def test_the_columns_that_groups_and_joins_share_divide_a_plan() -> None:
+    plan = plan_texts([("q.gsql", QUERIES)], Links(("main1", "main2")))
+    found = {
+        query.name: [(" ".join(map(shown, stage.keys)), stage.why) for stage in stages_of(query.high)]
+        for query in plan.queries
+    }
+    assert found == FOUND
+    chosen = low_shares([query.high for query in plan.queries])
+    # `nets` alone disagrees.
+    assert {name: [shown({name: key}) for key in keys] for name, keys in chosen.items()} == {
+        "flows": ["srcIP"],
+        "back": ["destIP"],
+    }
+    assert [*low_shares([plan.only("flows").queries[0].high]).values()] == [
+        tuple(Column(kind, name) for kind, name in ((Type.IP, "srcIP"), (Type.IP, "destIP"), (Type.INT, "srcPort")))
+    ]
+
+
+def test_what_an_outer_join_leaves_out_divides_nothing() -> None:
+    """The NULL of a side that is not there is in every share; the value that an equality gives is in one."""
+    for kind, name, divided in (
+        (JoinKind.OUTER, "l_k", True),
+        (JoinKind.OUTER, "r_x", False),
+        (JoinKind.LEFT, "r_k", True),
+        (JoinKind.INNER, "l_x", False),
+    ):
+        both = join(kind, leaf("l", FLOWS), leaf("r", FLOWS))
+        node = group(both, [(both.fields[0], column("l_tb")), (Field("g", Type.INT), column(name))], [COUNT])
+        assert len(stages_of(node)) == (1 if divided else 2), (kind, name)
+
+
+def plans() -> dict[str, Node]:
+    """Plans with one stage and with several."""
+    summed = group(leaf("l", FLOWS), [*KEYS, (FLOWS[2], column("ip", Type.IP))], [COUNT, sum_of("x", column("x"))])
+    means = [Aggregate(name, name, column("x"), Type.FLOAT if name == "avg" else Type.INT) for name in ("avg", "max")]
+    time = (FLOWS[0], column("tb"))
+    sets = Expand("q", (*FLOWS, Field("g", Type.INT)), leaf("l", FLOWS), ("k", "ip"), (("k", "ip"), ("k",), ()), "g")
+    cubed = [time, (FLOWS[1], column("k")), (FLOWS[2], column("ip", Type.IP)), (Field("g", Type.INT), column("g"))]
+    other = group(leaf("r", FLOWS), [*KEYS], [sum_of("x", column("x"))])
+    by_address = group(
+        leaf("r", FLOWS),
+        [time, (FLOWS[2], column("ip", Type.IP))],
+        [Aggregate("k", "max", column("x"), Type.INT), sum_of("x", column("x"))],
+    )
+    return {
+        **{name: node for name, node in kinds().items() if name in ("chain", "outer", "windows")},
+        "two keys": group(summed, KEYS, [COUNT]),
+        "total": group(summed, [time], means),
+        "cube": group(sets, cubed, [COUNT, *means]),
+        "joined": join(JoinKind.OUTER, group(leaf("l", FLOWS), KEYS, [sum_of("x", column("x"))]), other),
+        "exchanged": join(JoinKind.LEFT, group(leaf("l", FLOWS), KEYS, [sum_of("x", column("x"))]), by_address),
+    }
+
+
+def run(
+    node: Node,
+    rows: dict[str, list[Row]],
+    folder: Path,
+    chosen: HighSettings,
+    files: dict[str, list[str]] | None = None,
+) -> tuple[list[tuple[Any, ...]], HighResult]:
+    """Rows and result of a plan."""
+    stored = {
+        (name, "main1"): (files or {}).get(name) or write_stream(folder / f"{name}.parquet", FLOWS, each, SPAN * SECOND)
+        for name, each in rows.items()
+    }
+    result = run_high(InProcess(2), {"q": node}, stored, 0, SPAN * SECOND, folder / "work", chosen)["q"]
+    return read_stream(result.files)[0], result
+
+
+def drawn(node: Node, seed: int, count: int = 80) -> dict[str, list[Row]]:
+    names = sorted({each.lfta.name for each in walk(node) if isinstance(each, LftaInput)})
+    return {name: flows(count, SPAN, seed + at) for at, name in enumerate(names)}
+
+
+@pytest.mark.parametrize("name", list(plans()))
+@settings(max_examples=examples(1))
+@given(seed=st.integers(0, 1 << 30))
+def test_rows_and_counts_do_not_depend_on_the_shares(
+    name: str, seed: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    node, chance = plans()[name], Random(seed)
+    rows = drawn(node, seed)
+    found = []
+    for number in (1, chance.choice((2, 3, 5))):
+        chosen = HighSettings(tick=60 * SECOND, slice_rows=chance.choice((60, 1000)), shares=number)
+        shown_rows, result = run(node, rows, tmp_path_factory.mktemp("shares"), chosen)
+        counts: Counter[tuple[str, str, str]] = Counter()
+        for point in result.operators:
+            counts.update({(point.kind, point.query, at): value for at, value in point.counts.items()})
+        found.append((shown_rows, +counts, result.rows, result.punctuation))
+    assert found[0][0] and found[0] == found[1]
+
+
+def divided(file: str, by: str, folder: Path) -> list[str]:
+    """A stream with its rows divided by columns, beside a file that is not divided."""
+    table = pq.read_table(file)
+    data = table.filter(pa.compute.equal(table["_kind"], ROW))
+    made = folder / f"divided-{Path(file).name}"
+    writer = DividedWriter(
+        made, table.schema, [column(name, Type.IP if name == "ip" else Type.INT) for name in by.split()], 16
+    )
+    writer.write(table.filter(pa.compute.not_equal(table["_kind"], ROW)), divided=False)
+    writer.write(data.slice(0, 60))
+    writer.close()
+    rest = folder / f"rest-{Path(file).name}"
+    pq.write_table(data.slice(60), rest)
+    return [str(made), str(rest)]
+
+
+@pytest.mark.parametrize(("name", "by"), [("joined", "k"), ("two keys", "k"), ("two keys", "ip"), ("joined", "x k")])
+def test_rows_do_not_depend_on_how_files_are_divided(
+    name: str, by: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shares, "_FEWEST", 1)
+    node = plans()[name]
+    rows = drawn(node, 5)
+    wanted, _ = run(node, rows, tmp_path / "whole", HighSettings(shares=1))
+    files = {each: divided(str(tmp_path / "whole" / f"{each}.parquet"), by, tmp_path) for each in rows}
+    with pq.ParquetFile(next(iter(files.values()))[0]) as stored:
+        index = Index.of(stored)
+        assert len(index.groups) > 6 and {*index.groups} > {shares.EVERYTHING}
+    for number in (3, 64):
+        assert run(node, rows, tmp_path / str(number), HighSettings(shares=number), files)[0] == wanted
+
+
+def test_shares_are_even_and_equal_values_are_in_one() -> None:
+    values = [None, 0.0, -0.0, float("nan"), -float("nan"), 1.5]
+    frame = Frame({"f": pa.array(values)}, len(values))
+    nothing, zero, minus, nan, other, half = digests(frame, [column("f", Type.FLOAT)]).tolist()
+    assert zero == minus and nan == other and len({nothing, zero, nan, half}) == 4
+    many = Frame({"k": pa.array(range(64_000)), "two": pa.array(range(0, 128_000, 2))}, 64_000)
+    for keys in (["k"], ["two"], ["k", "two"]):
+        found = digests(many, [column(name) for name in keys])
+        sizes = [Bounds.of(number, 64).chosen(found).true_count for number in range(64)]
+        assert sum(sizes) == 64_000 and max(sizes) < 1150
+
+
+def test_the_overflow_of_a_share_is_that_of_the_query(tmp_path: Path) -> None:
+    node = group(leaf("l", FLOWS), KEYS, [sum_of("x", column("x"))])
+    rows = {"l": [((0, key, None, (1 << 62) if key == 3 else 1), 10 * SECOND - 1) for key in (1, 2, 3, 3, 4)]}
+    for number in (1, 5):
+        with pytest.raises(ValueOverflowError, match="query q, column x: the sum of a group does not fit 64 bits"):
+            run(node, rows, tmp_path / str(number), HighSettings(shares=number))
+
+
+def test_few_rows_are_one_part(tmp_path: Path) -> None:
+    node = plans()["two keys"]
+    rows = drawn(node, 3)
+    assert run(node, rows, tmp_path / "one", HighSettings(slice_rows=1000))[1].batches == 1
+    rows = {"l": [((0, *values[1:]), 10 * SECOND - 1) for values, _ in rows["l"]]}
+    assert run(node, rows, tmp_path / "some", HighSettings(slice_rows=20))[1].batches == 4
+    # The file is not divided by these keys: its rows are exchanged once, instead of read 64 times.
+    assert run(node, rows, tmp_path / "most", HighSettings(slice_rows=1))[1].batches == 64 + 64
