@@ -24,7 +24,7 @@ from lowwater.high.results import HighResult, HighSettings, OperatorCounts
 from lowwater.high.runner import PlanParts, Runner, Source
 from lowwater.high.shares import FINEST, Share, texts
 from lowwater.high.sink.stream_files import StreamFiles
-from lowwater.high.slices.canonical_order import links_of, placed_leaves
+from lowwater.high.slices.canonical_order import links_of
 from lowwater.high.slices.part import Part, PartOutcome, StoredLeaf
 from lowwater.high.slices.slice_choice import TimeSlice, choose_chain, choose_slices, rows_of
 from lowwater.high.source.stored_streams import Replay, StoredStream
@@ -32,6 +32,7 @@ from lowwater.high.state_handover import StateHandover
 from lowwater.high.timeline import Timeline
 from lowwater.plan.fragments import by_slices, fragment_plan, waits_for_promises
 from lowwater.plan.operators import Cut, LftaInput, Node, WatchJoin
+from lowwater.plan.properties.places import placed_leaves
 from lowwater.plan.properties.record_numbers import NUMBER_COLUMN
 from lowwater.plan.properties.state import hands_over
 from lowwater.plan.shares import Stage, stages_of

@@ -26,6 +26,7 @@ from lowwater.catalog.expr import (
     with_children,
 )
 from lowwater.catalog.expr import walk as parts_of
+from lowwater.plan.fragments import fragment_plan
 from lowwater.plan.operators import (
     Aggregation,
     Bucket,
@@ -42,6 +43,8 @@ from lowwater.plan.operators import (
     WatchJoin,
 )
 from lowwater.plan.phases import in_phases, splits
+from lowwater.plan.properties.places import placed_leaves
+from lowwater.plan.properties.state import by_arrival
 from lowwater.plan.tree import leaf_name, leaves, walk, with_inputs
 
 Key = Mapping[str, Expr]
@@ -76,12 +79,20 @@ def stages_of(node: Node) -> list[Stage]:
     """Divides a plan into stages, in the order of their evaluation. The last one gives its rows.
 
     Args:
-        node: high plan without a state that outlives a slice, or a part of a cut plan.
+        node: high plan of a query, or a fragment of it.
     """
+    if by_arrival(node):
+        return [Stage("", node, (), False, f"{node.query} takes the records of all its links in order of arrival")]
     planner = _Planner()
     for part in walk(node):
         planner.take(part)
     return [*planner.stages, planner.stage(planner.found[id(node)], "")]
+
+
+def all_stages(plan: Node) -> list[Stage]:
+    """Returns the stages of a query's plan, with those of its fragments."""
+    parts, top = fragment_plan(plan)
+    return [stage for node in (*(part.node for part in parts), top) for stage in stages_of(node)]
 
 
 @dataclass(frozen=True)
@@ -328,13 +339,15 @@ def low_shares(plans: Iterable[Node]) -> dict[str, tuple[Expr, ...]]:
         plans: high plans of the output queries.
 
     Returns:
-        LFTA -> expressions over its fields; an LFTA that no plan divides is missing.
+        LFTA -> expressions over its fields. An LFTA that no plan divides is missing, and one whose rows stay in order.
     """
     chosen: list[list[Key]] = []
-    asked = [stage for plan in plans for stage in stages_of(plan) if stage.keys]
+    plans = list(plans)
+    placed = {name for plan in plans for name in placed_leaves(plan)}
+    asked = [stage for plan in plans for stage in all_stages(plan) if stage.keys]
     # Plans of several LFTAs first: of one LFTA alone there is always a choice that the others can take.
     for stage in sorted(asked, key=lambda stage: -len(leaves(stage.node))):
-        lftas = {leaf_name(leaf) for leaf in leaves(stage.node) if isinstance(leaf, LftaInput)}
+        lftas = {leaf_name(leaf) for leaf in leaves(stage.node) if isinstance(leaf, LftaInput)} - placed
         keys: list[Key] = [{leaf: key[leaf] for leaf in key if leaf in lftas} for key in stage.keys]
         keys = [key for key in keys if key]
         meeting = [group for group in chosen if keys and {*group[0]} & {*keys[0]}]

@@ -110,7 +110,6 @@ LAKES = LastLake(LINKS, _fill)
 def request_of(case: Case, engine: str, folder: Path) -> RunRequest:
     """A run of the queries of a case."""
     choice = case.choice
-    high = {"tick": choice.pace[0], "slice_rows": 40 if choice.few else 4}
     return RunRequest(
         plan=plan_of(case.asked, choice.slots, folder),
         config=config_of(case.world),
@@ -122,7 +121,7 @@ def request_of(case: Case, engine: str, folder: Path) -> RunRequest:
         interval=choice.interval if engine == REFERENCE else choice.long,
         order=choice.order,
         low=low_settings(choice),
-        high=high,
+        high=choice.high,
     )
 
 

@@ -102,7 +102,7 @@ def evaluated(case: RecordCase, engine: str, runner: Runner | None = None) -> Ru
             interval=choice.interval if engine == REFERENCE else choice.long,
             order=choice.order,
             low=low_settings(choice),
-            high={"tick": choice.pace[0], "slice_rows": 40 if choice.few else 4},
+            high=choice.high,
         )
         progress = Progress(quiet=True)
         gathered = run_intervals(request, lake, captures, Path(folder), progress, runner)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from random import Random
 
 from hypothesis import strategies as st
 
@@ -42,6 +43,17 @@ class Choice:
     partitions: int
     few: bool
     kills: tuple[int, ...] = ()
+
+    @property
+    def shares(self) -> int:
+        """Shares of each slice, 0 for as many as its rows ask for. It follows from the rest, so that a number goes on
+        to name the same case."""
+        return Random(repr(self)).choice((0, 0, 1, 2, 3, 5, 64))
+
+    @property
+    def high(self) -> dict[str, int]:
+        """Settings of the high level."""
+        return {"tick": self.pace[0], "slice_rows": 40 if self.few else 4, "shares": self.shares}
 
 
 _KILLS = st.sets(st.integers(0, 7), min_size=1, max_size=3).map(lambda numbers: tuple(sorted(numbers)))

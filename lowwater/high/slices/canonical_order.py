@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from lowwater.catalog.streams import LAST
 from lowwater.high.slices.values import Frame
 from lowwater.high.source.row_groups import LINK_BITS, PLACE
-from lowwater.plan.operators import FilterJoin, LftaInput, Node, Union
+from lowwater.plan.operators import LftaInput, Node, Union
 from lowwater.plan.tree import lftas_of, walk
 from lowwater.stream.operators import order_key
 from lowwater.stream.values import Values
@@ -25,18 +25,6 @@ from lowwater.stream.values import Values
 ORDER = "#"
 """Prefix of the columns that define the order of rows; no field has it."""
 _OWN = (1 << LINK_BITS) - 1
-
-
-def placed_leaves(node: Node, ordered: bool = False) -> set[str]:
-    """The LFTAs below an operator whose rows need the column PLACE."""
-    if isinstance(node, LftaInput):
-        needs_place = node.lfta.arrival or (ordered and not node.lfta.aggregates)
-        return {node.lfta.name} if needs_place else set()
-    passes = ordered and node.facts.passes
-    below_ordered = passes or isinstance(node, FilterJoin) or node.order_dependent
-    return {
-        name for below in node.inputs() for name in placed_leaves(below, below_ordered and below.query == node.query)
-    }
 
 
 def of_packets(node: Node, query: str) -> bool:

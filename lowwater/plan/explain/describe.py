@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from lowwater.plan.explain.gsql import HighText
 from lowwater.plan.explain.low import describe_lftas, describe_prefilters
-from lowwater.plan.explain.model import VERSION, CutInfo, Description, OperatorInfo, QueryInfo, ReadRange
+from lowwater.plan.explain.model import VERSION, CutInfo, Description, OperatorInfo, QueryInfo, ReadRange, SharesInfo
 from lowwater.plan.explain.operators import describe_operator, stream_of
 from lowwater.plan.explain.spell import high, params_of
 from lowwater.plan.fragments import fragment_plan
@@ -21,6 +21,7 @@ from lowwater.plan.properties.ranges import read_from
 from lowwater.plan.properties.state import by_arrival, carried_state
 from lowwater.plan.queryset import Plan, QueryPlan
 from lowwater.plan.rules import Setting
+from lowwater.plan.shares import all_stages, shown
 from lowwater.plan.tree import walk
 
 HOUR = 3_600_000_000_000
@@ -137,6 +138,7 @@ def _query(query: QueryPlan, plan: Plan, borders: _Borders, setting: Setting) ->
         high=HighText(query.name, streams).text(query.high),
         again=tuple(dict.fromkeys(op.reads for op in operators if op.kind == "stream")) if output else (),
         parts=_parts(query.high) if output else (),
+        shares=_shares(query.high) if output else (),
         state=tuple(carried_state(query.high)) if output else (),
         reads=_reads(query) if output else (),
     )
@@ -183,6 +185,11 @@ def _cut(high: Node, operators: Sequence[OperatorInfo], name: str) -> str:
 def _parts(high: Node) -> tuple[CutInfo, ...]:
     parts, _ = fragment_plan(high)
     return tuple(CutInfo(part.node.label, part.node.query, part.reader.label, part.why) for part in parts)
+
+
+def _shares(high: Node) -> tuple[SharesInfo, ...]:
+    stages = all_stages(high)
+    return tuple(SharesInfo(tuple(map(shown, stage.keys)), stage.why, stage.anywhere) for stage in stages)
 
 
 def _reads(query: QueryPlan) -> tuple[ReadRange, ...]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from lowwater.catalog.expr import Expr
 from lowwater.catalog.records import field_name
 from lowwater.gsql.printer import print_expression
 from lowwater.plan.explain import syntax
@@ -14,20 +15,26 @@ from lowwater.plan.explain.gsql import low_text
 from lowwater.plan.explain.model import BitInfo, LftaInfo, PrefilterInfo, SignatureInfo
 from lowwater.plan.explain.model_parts import Named
 from lowwater.plan.explain.operators import columns_info, punctuation_info
-from lowwater.plan.explain.spell import low, spelled
+from lowwater.plan.explain.spell import high, low, spelled
 from lowwater.plan.operators import Aggregate, Lfta, Partial
 from lowwater.plan.prefilter import Prefilter
 from lowwater.plan.properties.granularity import needed_granularity
 from lowwater.plan.queryset import Plan
+from lowwater.plan.shares import low_shares
 
 
 def describe_lftas(plan: Plan) -> tuple[LftaInfo, ...]:
     """Returns the description of every LFTA of the outputs, in order of first use."""
     granularities = needed_granularity(*(query.high for query in plan.queries))
-    return tuple(_lfta(lfta, *granularities[lfta.name], plan.prefilters) for lfta in plan.lftas)
+    shares = low_shares([query.high for query in plan.queries])
+    return tuple(
+        _lfta(lfta, *granularities[lfta.name], plan.prefilters, shares.get(lfta.name, ())) for lfta in plan.lftas
+    )
 
 
-def _lfta(lfta: Lfta, granularity: int, asked_by: str, prefilters: Sequence[Prefilter]) -> LftaInfo:
+def _lfta(
+    lfta: Lfta, granularity: int, asked_by: str, prefilters: Sequence[Prefilter], shares: Sequence[Expr]
+) -> LftaInfo:
     return LftaInfo(
         lfta.name,
         "aggregation" if lfta.aggregates else "selection",
@@ -50,6 +57,7 @@ def _lfta(lfta: Lfta, granularity: int, asked_by: str, prefilters: Sequence[Pref
         signatures=_signatures(lfta, prefilters),
         sample=f"{lfta.sample.rate!r}, seed {lfta.sample.seed}" if lfta.sample else "",
         arrival=_arrival(lfta),
+        shares=tuple(map(high, shares)),
         clock=_clock(lfta),
     )
 

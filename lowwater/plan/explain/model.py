@@ -106,6 +106,21 @@ class CutInfo:
 
 
 @dataclass(frozen=True)
+class SharesInfo:
+    """What divides the rows of an evaluation into parts that run side by side.
+
+    Attributes:
+        keys: expressions: rows with equal values of all of them are in one part; empty for none.
+        reason: what asks for these keys, or why there are none.
+        anywhere: whether any rows may be a part.
+    """
+
+    keys: tuple[str, ...]
+    reason: str
+    anywhere: bool = False
+
+
+@dataclass(frozen=True)
 class QueryInfo:
     """A query of the query set.
 
@@ -123,6 +138,8 @@ class QueryInfo:
         high: the high level as GSQL; empty if an LFTA alone computes the query.
         again: queries with their own description that the evaluation of this output computes again.
         parts: the evaluations that run before the evaluation of the output, in order.
+        shares: what divides a slice of time that has many rows, one step after another; rows are exchanged between two
+            steps.
         state: why intervals of the query run in order; empty if they can run in any order.
         reads: the read ranges of the LFTAs.
     """
@@ -140,6 +157,7 @@ class QueryInfo:
     high: str = ""
     again: tuple[str, ...] = ()
     parts: tuple[CutInfo, ...] = ()
+    shares: tuple[SharesInfo, ...] = ()
     state: tuple[str, ...] = ()
     reads: tuple[ReadRange, ...] = ()
 
@@ -185,6 +203,7 @@ class LftaInfo:
         signatures: signatures of the LFTA in the prefilters of its links.
         sample: rate and seed of packet sampling; empty for all packets.
         arrival: how the LFTA reads by arrival; empty if it reads by timestamp.
+        shares: what divides its rows in its files, where an epoch has many of them; empty for nothing.
         clock: the clock of the records: `packet time`, or the field of other records.
     """
 
@@ -207,6 +226,7 @@ class LftaInfo:
     signatures: tuple[SignatureInfo, ...] = ()
     sample: str = ""
     arrival: str = ""
+    shares: tuple[str, ...] = ()
     clock: str = "packet time"
 
 

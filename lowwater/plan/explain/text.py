@@ -9,7 +9,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from lowwater.plan.explain.model import Description, LftaInfo, OperatorInfo, PrefilterInfo, QueryInfo, SignatureInfo
+from lowwater.plan.explain.model import (
+    Description,
+    LftaInfo,
+    OperatorInfo,
+    PrefilterInfo,
+    QueryInfo,
+    SharesInfo,
+    SignatureInfo,
+)
 from lowwater.plan.explain.model_parts import ColumnInfo, Match, Named, PunctuationInfo, Sliding
 from lowwater.plan.operators import ANY_LINK
 
@@ -75,6 +83,7 @@ def _query(query: QueryInfo) -> Iterator[str]:
     yield f"  split between the levels: {query.cut}"
     if query.output:
         yield from _spark_queries(query)
+        yield from _shares(query.shares)
         yield f"  state between intervals: {'; '.join(query.state) or 'none'}"
         yield "  read range (of an interval that begins on the hour)"
         for read in query.reads:
@@ -89,6 +98,21 @@ def _spark_queries(query: QueryInfo) -> Iterator[str]:
     yield f"  evaluations: {len(query.parts) + 1}, one after another{again}"
     for part in query.parts:
         yield f"    {part.operator} of query {part.of}, stored and then read by the {part.reader}: {part.reason}"
+
+
+def _shares(shares: Sequence[SharesInfo]) -> Iterator[str]:
+    what = "parts of an epoch with many rows"
+    if len(shares) == 1:
+        yield f"  {what}: {_share(shares[0])}"
+        return
+    yield f"  {what}: {len(shares)} steps, with an exchange of rows between them"
+    yield from (f"    {_share(share)}" for share in shares)
+
+
+def _share(share: SharesInfo) -> str:
+    if share.keys:
+        return f"by {', '.join(share.keys)}: {share.reason}"
+    return f"{'any rows' if share.anywhere else 'one'}: {share.reason}"
 
 
 def _range(before: int | None) -> str:
@@ -242,6 +266,8 @@ def _lfta(lfta: LftaInfo) -> Iterator[str]:
         yield f"  sample: {lfta.sample}"
     if lfta.arrival:
         yield f"  reads by arrival: {lfta.arrival}"
+    if lfta.shares:
+        yield f"  rows of an epoch with many are divided by {', '.join(lfta.shares)}"
     if lfta.slots:
         yield f"  group table: {lfta.slots:,} slots, direct-mapped"
         yield f"  flush: {lfta.flush}"

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from lowwater.capture.tables.ordered import TaskMap
-from lowwater.catalog.expr import Expr, columns_of
+from lowwater.catalog.expr import columns_of
 from lowwater.catalog.packets import THINNED_BY, stored
 from lowwater.catalog.skews import link_skews
 from lowwater.config import Config
@@ -23,7 +23,6 @@ from lowwater.errors import ConfigError, LowwaterError, error_of_query
 from lowwater.high.query_runs import run_high
 from lowwater.high.results import HighResult, HighSettings
 from lowwater.high.runner import Runner
-from lowwater.high.slices.canonical_order import placed_leaves
 from lowwater.high.state_handover import StateHandover
 from lowwater.instants import SECOND
 from lowwater.lake.copies import CopyRule, HashedLink
@@ -31,7 +30,6 @@ from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.captures import Capture, Captures
 from lowwater.lake.packets import LinkRead, PacketFiles, hashed_link, packet_files
 from lowwater.low import Bounds, LowSettings, Policy
-from lowwater.plan.fragments import by_slices
 from lowwater.plan.operators import Lfta, Node, Source
 from lowwater.plan.properties.granularity import needed_granularity
 from lowwater.plan.properties.ranges import horizon, read_from
@@ -209,7 +207,7 @@ def low_stage(
     grains = {
         name: grain for name, (grain, _) in needed_granularity(*(query.high for query in inputs.plan.queries)).items()
     }
-    keys = _divided(inputs.plan)
+    keys = low_shares([query.high for query in inputs.plan.queries])
     tasks: list[LowTask] = []
     for link, lftas in by_link(tuned_lftas(inputs.plan.lftas, tunings)).items():
         mine = {lfta.name: starts[lfta.name] for lfta in lftas}
@@ -233,13 +231,6 @@ def low_stage(
     if settings.policy is Policy.ON_DEMAND:
         outcomes = on_demand(outcomes, inputs.plan.lftas, [query.high for query in inputs.plan.queries])
     return LowResult(outcomes)
-
-
-def _divided(plan: Plan) -> dict[str, tuple[Expr, ...]]:
-    """What divides the rows of each LFTA by share. Rows whose place in the stream counts stay in their order."""
-    placed = {name for query in plan.queries for name in placed_leaves(query.high)}
-    keys = low_shares([query.high for query in plan.queries if by_slices(query.high)])
-    return {name: exprs for name, exprs in keys.items() if name not in placed}
 
 
 def _whole_seconds(inputs: LowInputs, link: str, start: int, arriving: bool) -> int:
