@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from itertools import groupby
 from pathlib import Path, PurePath
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from lowwater.catalog.expr import Expr
 from lowwater.catalog.streams import STREAM_TYPES
@@ -23,6 +25,7 @@ from lowwater.errors import LowwaterError, error_of_query
 from lowwater.high.results import HighResult, HighSettings, OperatorCounts
 from lowwater.high.runner import PlanParts, Runner, Source
 from lowwater.high.shares import FINEST, Share, texts
+from lowwater.high.sink.hours import HourFiles, file_schema
 from lowwater.high.sink.stream_files import StreamFiles
 from lowwater.high.slices.canonical_order import links_of
 from lowwater.high.slices.part import Part, PartOutcome, StoredLeaf
@@ -38,10 +41,14 @@ from lowwater.plan.properties.state import hands_over
 from lowwater.plan.shares import Stage, stages_of
 from lowwater.plan.temporal import END_OF_TIME, INT64_MAX
 from lowwater.plan.tree import leaf_name, leaves, walk, with_leaves
-from lowwater.storage.paths import make_folders
+from lowwater.storage import paths
+from lowwater.storage.paths import lake_path, local, make_folders
 
 FEW_SHARES = 4
 """Rows that the low level divided otherwise are read once for each of so many shares, and exchanged for more."""
+
+FEW_ROWS = 1 << 13
+"""Rows of a file on average, below which the shares of a slice are put into one."""
 
 Inputs = Mapping[tuple[str, str], list[str]]
 Behind = Mapping[str, tuple[LftaInput | Cut, dict[Source, StoredStream]]]
@@ -246,9 +253,8 @@ class _Run:
             if isinstance(outcomes, LowwaterError):
                 errors[name] = outcomes
                 continue
-            for outcome in outcomes:
-                for file, rows in outcome.files.items():
-                    plan.stream.take(file, rows)
+            for file, rows in _gathered(plan.parts, outcomes):
+                plan.stream.take(file, rows)
             _add_counts(outcomes, results[name])
             plan.stream.close(plan.closing, plan.timeline)
         return errors
@@ -266,6 +272,21 @@ class _Run:
 def _keys_of(stage: Stage, leaf: str) -> tuple[Expr, ...]:
     """Returns what divides the rows of a leaf of a stage; empty for nothing, or if the leaf is of another stage."""
     return tuple(key[leaf] for key in stage.keys if leaf in key) if all(leaf in key for key in stage.keys) else ()
+
+
+def _gathered(parts: Sequence[Part], outcomes: Sequence[PartOutcome]) -> Iterator[tuple[str, int]]:
+    """Yields the files of parts with their rows; shares of a slice with few rows each leave one file an hour."""
+    for _, members in groupby(zip(parts, outcomes, strict=True), key=lambda member: member[0].slice_.start):
+        slices = list(members)
+        part, files = slices[0][0], {file: rows for _, outcome in slices for file, rows in outcome.files.items()}
+        if part.share is not None and len(files) > 1 and sum(files.values()) < len(files) * FEW_ROWS:
+            schema = file_schema(part.node.fields, part.published)
+            with HourFiles(part.folder, f"{part.name}-shares", schema, part.divided) as out:
+                for file in files:
+                    out.write(pq.read_table(local(lake_path(file)), schema=schema))
+            paths.remove(*map(lake_path, files))
+            files = {str(path): rows for path, rows in out.files.items()}
+        yield from files.items()
 
 
 def _add_counts(outcomes: Sequence[PartOutcome], result: HighResult) -> None:

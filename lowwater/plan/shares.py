@@ -172,16 +172,18 @@ class _Planner:
         return _one_input(node, below[0])
 
     def _group(self, node: Group, below: _Shared) -> _Shared:
+        if below.keys == ():
+            # The rows below are made in one place, or by slices of time; the groups of them need not be.
+            below = self._cut(below)
+            node = node.over(below.node)
         items = [item for item, of in zip(node.keys, node.key_fields, strict=True) if of.temporal is None]
         keyed = [(item, key) for item in items if (key := below.key(item.expr)) is not None]
         if keyed:
             named = below.through(node, node.keys, ())
             why = f"GROUP BY of {node.query}"
             return named.through(node, node.items, tuple(key for _, key in keyed), why)
-        if not splits(node) or below.keys == ():
-            # Where the rows below are in one place, the groups are as well.
-            why = below.why if below.keys == () else f"an aggregate of {node.query} takes all rows of an epoch in order"
-            return _Shared(node, {}, (), why)
+        if not splits(node):
+            return _Shared(node, {}, (), f"an aggregate of {node.query} takes all rows of an epoch in order")
         first, second = in_phases(node)
         lower = self._cut(_Shared(first, {}, below.keys, below.why))
         why = f"GROUP BY of {node.query}, over its sub-aggregates" if items else f"{node.query} has one group an epoch"
@@ -302,7 +304,7 @@ def _met(
     why = f"{what} of the join in {node.query}"
     if not keys:
         none = "its sides have no equality that divides both" if ties else "its sides meet by time alone"
-        return _Shared(node, {}, (), f"the join of {node.query} is in one place: {none}")
+        return _Shared(node, {}, (), f"the join of {node.query} is divided by time only: {none}")
     columns: dict[str, Key] = {}
     for item in items:
         key = _of_pairs(item.expr, sides, ties, missing)

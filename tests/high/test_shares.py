@@ -65,7 +65,7 @@ FOUND = {
         ("srcIP destIP srcPort", "GROUP BY of flows"),
         ("srcIP destIP _set", "GROUP BY of cubed, over its sub-aggregates"),
     ],
-    "near": [("", "the join of near is in one place: its sides meet by time alone")],
+    "near": [("", "the join of near is divided by time only: its sides meet by time alone")],
     "kept": [("", "running aggregation of kept takes its rows in order, with one state")],
 }
 

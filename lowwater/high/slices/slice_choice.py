@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from lowwater.high.source.boundaries import choose_boundaries
-from lowwater.plan.operators import Node
+from lowwater.plan.operators import Join, Node
 from lowwater.plan.properties.ranges import read_from
 from lowwater.plan.temporal import END_OF_TIME
+from lowwater.plan.tree import walk
 
 ROW_COUNT_UNIT = 1_000_000_000
 """Rows are counted per this length of time (ns) before slices are chosen."""
@@ -36,7 +37,8 @@ class TimeSlice:
 
 
 def choose_slices(node: Node, rows: Counter[int], most: int) -> list[TimeSlice]:
-    """Chooses slices with about equal numbers of rows; no slice is shorter than the time it reads before its start.
+    """Chooses slices with about equal numbers of rows; no slice is shorter than the time it reads before its start,
+    unless its rows meet by a band alone: then each slice takes a copy of the rows of the band, and fewer pairs.
 
     Args:
         node: plan without a state that outlives a slice.
@@ -48,10 +50,12 @@ def choose_slices(node: Node, rows: Counter[int], most: int) -> list[TimeSlice]:
     """
     ends = {(at + 1) * ROW_COUNT_UNIT: count for at, count in rows.items()}
     cuts: list[int] = []
+    waiting = [part for part in walk(node) if part.facts.waits]
+    copied = bool(waiting) and all(isinstance(part, Join) and part.by_time_alone for part in waiting)
     before = min(rows, default=0) * ROW_COUNT_UNIT
     for boundary in choose_boundaries(ends, ALL_TIME, ROW_COUNT_UNIT, most)[:-1]:
-        cut = _aligned(node, boundary)
-        if cut > before <= min(read_from(node, cut).values()):
+        cut = boundary if copied else _aligned(node, boundary)
+        if cut > before and (copied or before <= min(read_from(node, cut).values())):
             cuts.append(cut)
             before = cut
     edges = [-ALL_TIME, *cuts, ALL_TIME]

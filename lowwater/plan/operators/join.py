@@ -174,6 +174,11 @@ class Join(
         """GSQL's keyword of the join."""
         return self.kind.value
 
+    @property
+    def by_time_alone(self) -> bool:
+        """Whether rows meet within a band, and by no equality."""
+        return not self.window.equality and not self.equalities
+
     def physical(self) -> Physical:
         """Returns a hash join or band join by slices of time."""
         what = "hash join" if self.window.equality else "band join"
