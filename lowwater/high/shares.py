@@ -27,8 +27,10 @@ FINEST = 64
 """The shares of an index, and the most shares of a part."""
 _BITS = 32
 """Digests of shares have so many bits; the spills of an operator divide by the other ones."""
-_FEWEST = 1 << 13
+FEWEST = 1 << 13
 """Rows of a row group by share, at least: below it, reading row groups costs more than choosing rows."""
+FEWEST_EXCHANGED = 1 << 10
+"""The same where each of many parts leaves rows for all parts of the next stage."""
 _INDEX = b"lowwater.shares"
 _MIX = np.uint64(0xFF51AFD7ED558CCD)
 
@@ -129,17 +131,20 @@ class DividedWriter:
         schema: its columns.
         keys: what divides its rows; empty to divide nothing.
         most: rows of a row group, at most.
+        fewest: rows of a row group by share, at least.
         options: options of the writer.
     """
 
-    def __init__(self, path: Path, schema: pa.Schema, keys: Sequence[Expr], most: int, **options: Any) -> None:
+    def __init__(
+        self, path: Path, schema: pa.Schema, keys: Sequence[Expr], most: int, fewest: int = FEWEST, **options: Any
+    ) -> None:
         self._writer = pq.ParquetWriter(path, schema, **options)
-        self._keys, self._most = keys, most
+        self._keys, self._most, self._fewest = keys, most, fewest
         self._groups: list[Bounds] = []
 
     def write(self, rows: pa.Table, divided: bool = True) -> None:
         """Writes rows; all of them have keys, unless they are not to be divided."""
-        for bounds, part in divide(rows, self._keys if divided else ()):
+        for bounds, part in divide(rows, self._keys if divided else (), self._fewest):
             self._writer.write_table(part, row_group_size=self._most)
             self._groups += [bounds] * -(-part.num_rows // self._most)
 
@@ -152,10 +157,10 @@ class DividedWriter:
         self._writer.close()
 
 
-def divide(rows: pa.Table, keys: Sequence[Expr]) -> Iterator[tuple[Bounds, pa.Table]]:
-    """Yields rows by share; undivided where they are few."""
+def divide(rows: pa.Table, keys: Sequence[Expr], fewest: int) -> Iterator[tuple[Bounds, pa.Table]]:
+    """Yields rows by share, in as many shares as leave so many rows in each."""
     shares = FINEST
-    while shares > 1 and rows.num_rows < shares * _FEWEST:
+    while shares > 1 and rows.num_rows < shares * fewest:
         shares //= 2
     if not keys or shares == 1:
         yield EVERYTHING, rows

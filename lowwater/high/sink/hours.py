@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from lowwater.capture.addresses import published
 from lowwater.catalog.expr import Expr
-from lowwater.high.shares import DividedWriter
+from lowwater.high.shares import FEWEST_EXCHANGED, DividedWriter
 from lowwater.high.slices.instants import first
 from lowwater.instants import HOUR
 from lowwater.plan.operators import Field
@@ -106,7 +106,7 @@ class HourFiles:
                 self._close(next(iter(self._open)))
             path = self._folder / f"{self._name}-{len(self.files):05d}.parquet"
             draft = paths.draft(path)
-            entry = path, DividedWriter(draft, self._schema, self._keys, ROW_GROUP, compression="lz4")
+            entry = path, DividedWriter(draft, self._schema, self._keys, ROW_GROUP, FEWEST_EXCHANGED, compression="lz4")
             self.files[path] = 0
         self._open[hour] = entry
         return entry
