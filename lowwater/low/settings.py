@@ -55,6 +55,7 @@ class LowSettings:
         texts: distinct strings (and 256 times as many characters) that an LFTA numbers. Beyond that, its groups leave
             the table and the numbers start again.
         task_packets: most packets of a link in one task; a link with more is divided into chunks.
+        shared_rows: rows of an epoch, within a chunk, from which they are written by share (`plan.shares`).
     """
 
     skew: int
@@ -69,6 +70,7 @@ class LowSettings:
     flush: Flush = IMMEDIATE
     texts: int = 1 << 18
     task_packets: int = 1 << 22
+    shared_rows: int = 1 << 16
     skews: Skews | None = None
     delay: int = 0
 
@@ -83,6 +85,8 @@ class LowSettings:
             raise ConfigError(f"chunk_rows is {self.chunk_rows}", "give 1 or more")
         if self.few < 0:
             raise ConfigError(f"few is {self.few}", "give 0 or more")
+        if self.shared_rows <= 0:
+            raise ConfigError(f"shared_rows is {self.shared_rows}", "give 1 or more")
         if self.task_packets <= 0:
             raise ConfigError(f"task_packets is {self.task_packets}", "give 1 or more")
         if self.slots is not None and (self.slots <= 0 or self.slots & (self.slots - 1)):

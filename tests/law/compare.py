@@ -136,7 +136,7 @@ def config_of(world: World) -> Config:
 def low_settings(choice: Choice) -> dict[str, Any]:
     """What a choice says of the low level; the kernels are not compiled, which takes seconds for each new set."""
     flush = Flush.parse(choice.flush)
-    sizes = {"chunk_rows": choice.chunk_rows, "task_packets": choice.task_packets}
+    sizes = {name: getattr(choice, name) for name in ("chunk_rows", "task_packets", "shared_rows")}
     return {**sizes, "compiled": False, "adjacent": choice.adjacent, "flush": flush}
 
 

@@ -51,6 +51,11 @@ class Choice:
         return Random(repr(self)).choice((0, 0, 1, 2, 3, 5, 64))
 
     @property
+    def shared_rows(self) -> int:
+        """Rows of an epoch from which the low level writes them by share; it follows from the rest as well."""
+        return Random(repr(self) + "low").choice((1, 5, 1 << 16))
+
+    @property
     def high(self) -> dict[str, int]:
         """Settings of the high level."""
         return {"tick": self.pace[0], "slice_rows": 40 if self.few else 4, "shares": self.shares}

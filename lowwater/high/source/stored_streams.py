@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
@@ -66,23 +67,33 @@ class StoredStream:
         return feed
 
     def _take(self, file: str, group: int, stored: pq.ParquetFile, index: Index) -> None:
-        table = stored.read_row_group(group, columns=CONTROL.names)
-        if table.num_rows:
-            self.latest = max(self.latest, pc.max(table[TICK]).as_py())
+        facts = _RowGroup.of(stored, group)
+        if facts is None:
+            facts = self._read(stored.read_row_group(group, columns=CONTROL.names))
+        self.latest = max(self.latest, facts.latest)
+        if rows := facts.ends.total():
+            self.ends.update(facts.ends)
+            place = self.stored, facts.size, index.by, index.bounds(group)
+            self.chunks.append(Chunk(file, group, facts.low, facts.high, *place))
+            self.rows += rows
+            self.tick = min(self.tick, facts.tick)
+        self.stored += facts.size
+
+    def _read(self, table: pa.Table) -> _RowGroup:
+        """Reads the control columns of a row group, and takes its promises."""
         is_row = pc.equal(table["_kind"], ROW)
         marks = table.filter(pc.invert(is_row))
         columns = [marks[name].to_pylist() for name in (TICK, "_until", "_period", LAST)]
         self.promises += [Promise(*values) for values in zip(*columns, strict=True)]
+        latest = pc.max(table[TICK]).as_py() if table.num_rows else -END_OF_TIME
         rows = table.filter(is_row)
-        if rows.num_rows:
-            last = rows[LAST].to_numpy()
-            ends, counts = np.unique(last // ROW_COUNT_UNIT, return_counts=True)
-            self.ends.update(dict(zip(ends.tolist(), counts.tolist(), strict=True)))
-            place = self.stored, table.num_rows, index.by, index.bounds(group)
-            self.chunks.append(Chunk(file, group, int(last.min()), int(last.max()), *place))
-            self.rows += rows.num_rows
-            self.tick = min(self.tick, pc.min(rows[TICK]).as_py())
-        self.stored += table.num_rows
+        if not rows.num_rows:
+            return _RowGroup(table.num_rows, latest)
+        last = rows[LAST].to_numpy()
+        ends, counts = np.unique(last // ROW_COUNT_UNIT, return_counts=True)
+        counted = Counter(dict(zip(ends.tolist(), counts.tolist(), strict=True)))
+        tick = pc.min(rows[TICK]).as_py()
+        return _RowGroup(table.num_rows, latest, tick, int(last.min()), int(last.max()), counted)
 
     def promised(self, instants: Instants) -> Instants:
         """The highest promise (ns) up to each instant; below every instant where there is none."""
@@ -94,6 +105,43 @@ class StoredStream:
             highest_at[part] = np.maximum(highest_at[part], promise.at(instants[part]))
         highest: Instants = np.maximum.accumulate(highest_at)
         return highest
+
+
+@dataclass(frozen=True)
+class _RowGroup:
+    """What a row group says of its stream.
+
+    Attributes:
+        size: number of its rows, with punctuation.
+        latest: largest tick, ns.
+        tick: least tick of a data row, ns.
+        low, high: smallest and largest `_last` of its data rows, ns.
+        ends: number of data rows, by the ROW_COUNT_UNIT of time that holds their `_last`.
+    """
+
+    size: int
+    latest: int
+    tick: int = END_OF_TIME
+    low: int = END_OF_TIME
+    high: int = -END_OF_TIME
+    ends: Counter[int] = field(default_factory=Counter)
+
+    @classmethod
+    def of(cls, stored: pq.ParquetFile, group: int) -> _RowGroup | None:
+        """Takes it from the metadata of the file: of data rows only, of one epoch. None if it must be read."""
+        facts = stored.metadata.row_group(group)
+        bounds = {}
+        for at, name in enumerate(stored.schema_arrow.names):
+            if name in (LAST, "_kind", TICK):
+                known = facts.column(at).statistics
+                if known is None or not known.has_min_max:
+                    return None
+                bounds[name] = known.min, known.max
+        (low, high), (first, latest) = bounds[LAST], bounds[TICK]
+        second = low // ROW_COUNT_UNIT
+        if bounds["_kind"] != (ROW, ROW) or second != high // ROW_COUNT_UNIT:
+            return None
+        return cls(facts.num_rows, latest, first, low, high, Counter({second: facts.num_rows}))
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from lowwater.catalog.expr import Expr
 from lowwater.catalog.packets import FRAME, THINNED_BY
 from lowwater.catalog.streams import LAST, ROW
 from lowwater.errors import LakeError
-from lowwater.high.shares import DividedWriter
+from lowwater.high.shares import FEWEST, DividedWriter
 from lowwater.lake.ingestion.division import divide
 from lowwater.lake.packets import DroppedCopies, LinkRead
 from lowwater.lake.tables import safe_name
@@ -31,8 +31,6 @@ from lowwater.replay.packets.predicate import Predicate
 from lowwater.storage import paths
 
 ROW_GROUP = 1 << 17
-SHARED_FROM = 1 << 16
-"""Rows of an epoch from which they are divided by share."""
 SHARED_ROWS = 1 << 19
 """Rows that are divided by share together: each share is a row group of its own."""
 FRAME_ROWS = 1 << 13
@@ -173,6 +171,7 @@ def run_low(task: LowTask) -> LowOutcome:
             stream_schema(lfta.fields),
             task.keys.get(lfta.name, ()),
             task.bounds.grains.get(lfta.name, 1),
+            task.settings.shared_rows,
         )
         for lfta in task.lftas
     }
@@ -233,15 +232,23 @@ class StreamWriter:
         schema: columns of the stream.
         keys: what divides its rows by share; empty for nothing.
         grain: ns between two instants at which slices of its readers may begin.
+        shared: rows of so long a time from which they are divided.
     """
 
     def __init__(
-        self, folder: PurePath, name: str, schema: pa.Schema, keys: Sequence[Expr] = (), grain: int = 1
+        self,
+        folder: PurePath,
+        name: str,
+        schema: pa.Schema,
+        keys: Sequence[Expr] = (),
+        grain: int = 1,
+        shared: int = LowSettings.shared_rows,
     ) -> None:
         self.path = folder / f"{name}.parquet"
         options = {"compression": "zstd", "compression_level": 1}
-        self._writer = DividedWriter(paths.draft(self.path), schema, keys, ROW_GROUP, **options)
-        self._schema, self._keys, self._grain = schema, keys, grain
+        fewest = min(FEWEST, -(-shared // 8))
+        self._writer = DividedWriter(paths.draft(self.path), schema, keys, ROW_GROUP, fewest, **options)
+        self._schema, self._keys, self._grain, self._least = schema, keys, grain, shared
         self._waiting: list[pa.RecordBatch] = []
         self._rows = 0
         self._epochs: set[int] = set()
@@ -263,7 +270,7 @@ class StreamWriter:
     @property
     def _shared(self) -> bool:
         """Whether slices of time would have too many of the waiting rows, so that shares divide them."""
-        return 0 < len(self._epochs) * SHARED_FROM <= self._rows
+        return 0 < len(self._epochs) * self._least <= self._rows
 
     def _flush(self) -> None:
         if self._waiting:
