@@ -217,7 +217,8 @@ class _Run:
                 name, share = (
                     (f"{number:05d}", None) if shares == 1 else (f"{number:05d}-{at:02d}", Share(at, shares, keys))
                 )
-                tasks.append(Part(node, slice_, stored, lists, stream.folder, name, *settings, share, divided))
+                read = {leaf: each.narrowed(leaf, slice_, share) for leaf, each in stored.items()}
+                tasks.append(Part(node, slice_, read, lists, stream.folder, name, *settings, share, divided))
         python = any(operator.physical().in_python for operator in walk(node))
         promises = {source: feed.promises for _, group in behind.values() for source, feed in group.items()}
         total = sum(feed.rows for feed in feeds)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path, PurePath
 
@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from lowwater.catalog.expr import Expr
 from lowwater.catalog.streams import CONTROL, LAST, ROW, TICK
 from lowwater.errors import LowwaterError, error_of_query
-from lowwater.high.shares import EVERYTHING, Bounds, Share, digests, texts
+from lowwater.high.shares import Bounds, Share, digests, texts
 from lowwater.high.sink.hours import HourFiles, file_columns, file_schema
 from lowwater.high.slices.evaluate import Counts, Evaluation, owned
 from lowwater.high.slices.physical.arrival import ArrivalChain, by_arrival
@@ -55,6 +55,21 @@ class StoredLeaf:
     chunks: Sequence[tuple[int, Chunk]]
     placed: bool = False
     number: str = ""
+
+    def narrowed(self, name: str, slice_: TimeSlice, share: Share | None) -> StoredLeaf:
+        """Returns what a part reads of the rows, so that its description is short.
+
+        Args:
+            name: name of the leaf.
+            slice_: slice of the part.
+            share: share of the part.
+        """
+        first, end = slice_.reads[name], slice_.end
+        chunks = [each for each in self.chunks if each[1].low < end and each[1].high >= first]
+        if share is not None and name in share.keys:
+            bounds, by = share.bounds, texts(share.keys[name])
+            chunks = [each for each in chunks if bounds.meets(each[1].known(by))]
+        return replace(self, chunks=chunks)
 
 
 @dataclass(frozen=True)
@@ -218,9 +233,7 @@ def _rows(task: Part, name: str) -> Iterator[Frame]:
     stored, slice_ = task.stored[name], task.slice_
     names = [f.name for f in stored.fields] + [LAST] + ([TICK] if task.step is not None else [])
     first, end = slice_.reads[name], slice_.end
-    wanted = _of_share(
-        task.share, name, [each for each in stored.chunks if each[1].low < end and each[1].high >= first]
-    )
+    wanted = _of_share(task.share, name, stored.narrowed(name, slice_, task.share).chunks)
     for file, chunks in groupby(wanted, key=lambda each: each[1].file):
         with pq.ParquetFile(local(lake_path(file))) as opened:
             for link, chunk, rows, bounds in chunks:
@@ -241,9 +254,7 @@ def _of_share(
     elif name in share.keys:
         bounds, by = share.bounds, texts(share.keys[name])
         for link, chunk in chunks:
-            known = chunk.bounds if chunk.by == by else EVERYTHING
-            if bounds.meets(known):
-                yield link, chunk, everything, None if bounds.holds(known) else bounds
+            yield link, chunk, everything, None if bounds.holds(chunk.known(by)) else bounds
     else:
         total, before = sum(chunk.size for _, chunk in chunks), 0
         first, end = (total * number // share.shares for number in (share.number, share.number + 1))
