@@ -85,7 +85,7 @@ def copy_last(lake: Path, hours: range) -> None:
     Their captures are ingested and their digests are their own, so commands find them done. Each table gets one commit.
     """
     from lowwater.lake.layout import HEARTBEATS, LATENESS, METRICS, QUALITY, REPLAYS, open_lake
-    from lowwater.lake.ledgers.runs import LOW, read_replays
+    from lowwater.lake.ledgers.runs import LOW, PUBLISH, read_replays
     from lowwater.lake.results.pins import publishing
     from lowwater.lake.tables import append_rows, read_rows
     from lowwater.replay.job import Job
@@ -94,6 +94,10 @@ def copy_last(lake: Path, hours: range) -> None:
     last, captures = BEGIN + (RUN - 1) * HOUR, job.captures()
     known = job.known_missing(captures)
     templates = [row for row in read_replays(opened, "demo") if row.interval_start == last]
+    names = [query.name for query in job.plan.queries]
+    with publishing(opened, "demo", names) as act:
+        tables = {query.name: opened.table(query.name) for query in job.plan.queries}
+        numbers = {name: copy_published(path, act, hours) for name, path in tables.items()}
     rows = []
     for hour in hours:
         start = BEGIN + hour * HOUR
@@ -102,7 +106,8 @@ def copy_last(lake: Path, hours: range) -> None:
         for row in templates:
             digest = " ".join(digests[name] for name in sorted(digests)) if row.stage == LOW else digests[row.query]
             at = row.finished_at + hour
-            rows.append(replace(row, interval_start=start, interval_end=start + HOUR, digest=digest, finished_at=at))
+            copied = replace(row, interval_start=start, interval_end=start + HOUR, digest=digest, finished_at=at)
+            rows.append(replace(copied, publication=numbers[row.query]) if row.stage == PUBLISH else copied)
     append_rows(opened.replays, pa.Table.from_pylist([asdict(row) for row in rows], schema=REPLAYS))
     for path, schema, column in (
         (opened.heartbeats, HEARTBEATS, "start"),
@@ -113,13 +118,9 @@ def copy_last(lake: Path, hours: range) -> None:
         stored = read_rows(path, schema).to_pylist()
         stored = [row for row in stored if row[column] >= last]
         append_rows(path, pa.Table.from_pylist([moved(row, hour) for hour in hours for row in stored], schema=schema))
-    names = [query.name for query in job.plan.queries]
     folders = [opened.stream(name) for name in names] + [*(lake / "lfta" / "demo").iterdir()]
     for folder in folders:
         copy_files(folder, last, hours)
-    with publishing(opened, "demo", names, BEGIN, BEGIN + hours.stop * HOUR):
-        for query in job.plan.queries:
-            copy_published(opened.table(query.name), query.high.fields, hours)
 
 
 def moved(row: dict[str, Any], hour: int) -> dict[str, Any]:
@@ -147,9 +148,10 @@ def copy_files(folder: PurePath, last: int, hours: range) -> None:
     swap_files(folder, files, lambda _: [])
 
 
-def copy_published(path: PurePath, fields: Any, hours: range) -> None:
-    """Adds the rows of the last hour that ran to a published table, at other hours."""
-    from lowwater.lake.results.published_log import NOTE, last_note, next_publication
+def copy_published(path: PurePath, act: Any, hours: range) -> int:
+    """Adds the rows of the last hour that ran to a published table, at other hours; returns their number."""
+    from lowwater.lake.results.published_log import NOTE, interval_key, next_publication
+    from lowwater.lake.results.table_state import state_at
     from lowwater.lake.tables import live_files, open_table, swap_files
 
     table = open_table(path)
@@ -165,13 +167,17 @@ def copy_published(path: PurePath, fields: Any, hours: range) -> None:
         target.parent.mkdir(exist_ok=True)
         pq.write_table(rows, target)
         files.append(describe(path, target, {"_hour": name}))
-    end = BEGIN + hours.stop * HOUR
+    number = act.number(table.version() + 1)
+    made = {(BEGIN + hour * HOUR, BEGIN + (hour + 1) * HOUR): number for hour in hours}
 
-    def note(newest_table: Any) -> dict[str, str]:
-        before = last_note(path, newest_table.version())
-        return {NOTE: next_publication(before, (), fields, BEGIN + hours.start * HOUR, end).text()}
+    def note(newest_table: Any) -> dict[str, str | int]:
+        state = state_at(path, newest_table)
+        start, end = BEGIN + hours.start * HOUR, BEGIN + hours.stop * HOUR
+        said = next_publication(state.note, (), (), start, end, (), {**state.recent, **made}, state.checkpoint)
+        return {NOTE: said.text(), **{interval_key(*bounds): number for bounds in made}}
 
     swap_files(path, files, lambda _: [], note=note)
+    return int(number)
 
 
 RUN = 7

@@ -255,6 +255,11 @@ def address(table: DeltaTable) -> str:
     return mirrors.address(table.table_uri.removeprefix("file://").rstrip("/"))
 
 
+def log_folder(path: PurePath) -> PurePath:
+    """Returns the folder with the newest checkpoint of an open table; of one in an object store that of its mirror."""
+    return (mirror_of(path).folder if isinstance(path, ObjectPath) else path) / "_delta_log"
+
+
 def keep(path: PurePath, table: DeltaTable) -> None:
     """Caches a table that was just read or committed to."""
     state = mirror_of(path).life if isinstance(path, ObjectPath) else paths.state(_entry(path, table.version()))
@@ -282,8 +287,20 @@ def cached_value(path: PurePath, key: Hashable, compute: Callable[[DeltaTable | 
         compute: the function; gets None if there is no table. Nobody changes its result.
     """
     table = newest(path)
-    version = None if table is None else (str(table.metadata().id), table.version())
-    return _VALUES.get((path, key), version, lambda: compute(table))
+    return _VALUES.get((path, key), _identity(path, table), lambda: compute(table))
+
+
+def identity(path: PurePath) -> object:
+    """Returns what differs once a table has another version, or another history up to the same one; None without a
+    table."""
+    return _identity(path, newest(path))
+
+
+def _identity(path: PurePath, table: DeltaTable | None) -> object:
+    if table is None:
+        return None
+    opened = _OPEN.tables.get(path)  # none where its log is cut
+    return str(table.metadata().id), table.version(), None if opened is None else opened.state
 
 
 def _entry(path: PurePath, version: int) -> PurePath:

@@ -476,7 +476,7 @@ def swap_files(
     old: Callable[[DeltaTable], list[dict[str, Any]]],
     rest: Callable[[list[dict[str, Any]]], Iterable[DataFile]] = lambda _: (),
     fence: Fence | None = None,
-    note: Callable[[DeltaTable], Mapping[str, str]] | None = None,
+    note: Callable[[DeltaTable], Mapping[str, str | int]] | None = None,
     rows_change: bool = True,
 ) -> None:
     """Replaces files by others, in one atomic commit; commits nothing without files and without a note.
@@ -487,7 +487,8 @@ def swap_files(
         old: returns the rows of `live_files` to remove from the version that is changed.
         rest: gets these rows; writes and returns files for the part of their content that stays.
         fence: lease of the writer, as for `commit`.
-        note: returns what the commit says of itself, key -> text, for the version that is changed.
+        note: returns what the commit says of itself, key -> text, for the version that is changed; what is a number is
+            kept by Delta until another commit has the key.
         rows_change: False if the new files have the same rows, which subscribers then are not told.
     """
     from deltalake.transaction import AddAction, RemoveAction
@@ -515,14 +516,16 @@ def swap_files(
     commit(path, change, fence)
 
 
-def _noted(properties: CommitProperties, note: Mapping[str, str]) -> CommitProperties:
+def _noted(properties: CommitProperties, note: Mapping[str, str | int]) -> CommitProperties:
     """Returns properties with a note, which holds for one version."""
-    from deltalake import CommitProperties
+    from deltalake import CommitProperties, Transaction
 
+    texts = {key: value for key, value in note.items() if isinstance(value, str)}
+    numbers = [Transaction(key, value) for key, value in note.items() if isinstance(value, int)]
     return CommitProperties(
-        custom_metadata={**(properties.custom_metadata or {}), **note},
+        custom_metadata={**(properties.custom_metadata or {}), **texts},
         max_commit_retries=0,
-        app_transactions=properties.app_transactions,
+        app_transactions=[*(properties.app_transactions or ()), *numbers],
     )
 
 

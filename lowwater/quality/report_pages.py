@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING
 
 from lowwater.errors import BusyError
 from lowwater.lake.layout import Lake
+from lowwater.lake.ledgers.interval_states import DAMAGED
 from lowwater.lake.ledgers.runs import FAILED, PUBLISH, read_replays
 from lowwater.lake.locks import hold
+from lowwater.lake.results.table_state import all_damages
 from lowwater.lake.tables import interval_label, lake_errors, lost, safe_name
 from lowwater.quality.verdicts import interval_audits
 from lowwater.storage import paths
@@ -122,7 +124,8 @@ def write_index(lake: Lake, scratch: Path, pause: float = 0.0) -> None:
 def _states(lake: Lake) -> dict[tuple[str, int, int], str]:
     """(query set, start, end) -> state of the interval's last publication."""
     rows = [row for row in read_replays(lake) if row.stage == PUBLISH and row.state != FAILED]
-    return {(row.query_set, row.interval_start, row.interval_end): row.state for row in rows}
+    states = {(row.query_set, row.interval_start, row.interval_end): row.state for row in rows}
+    return states | {(query_set, start, end): DAMAGED for query_set, _, start, end in all_damages(lake, rows)}
 
 
 def _write(path: PurePath, data: bytes, scratch: Path, fence: Fence | None = None, new: bool = False) -> None:

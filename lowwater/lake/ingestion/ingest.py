@@ -104,7 +104,7 @@ def ingest(
     with hold(lake, name, WAIT) as fence, handed_over(lake, name) as shared:
         lake = replace(lake, fence=fence)
         fence_off([lake.packets, lake.records(link), lake.captures, lake.malformed], fence)
-        ledger = LedgerFiles(lake, link, family)
+        ledger = LedgerFiles(lake, link, settings)
         if records is not None:
             make_records_table(lake.records(link), records.layout.schema)
         tidy = Tidiness(lake, family)

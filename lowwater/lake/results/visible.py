@@ -18,7 +18,9 @@ from lowwater.errors import LakeError
 from lowwater.instants import HOUR, format_instant
 from lowwater.lake.datasets import pads
 from lowwater.lake.layout import Lake
+from lowwater.lake.ledgers.interval_states import DAMAGED
 from lowwater.lake.ledgers.runs import DONE, FAILED, PUBLISH, ReplayRow, read_replays
+from lowwater.lake.results.table_state import damages
 from lowwater.lake.tables import files_dataset, files_of, lake_errors, open_table
 from lowwater.plan.properties.instant_columns import is_instant
 from lowwater.plan.text import nearest
@@ -150,7 +152,12 @@ def published_rows(
         )
     rows = rows_between(lake, query, begin, until, instants)
     assert rows is not None
-    return replace(rows, notes=(*_absent(spans, begin, until), *_not_done([newest[bounds] for bounds in spans])))
+    damaged = damages(lake, query, query_rows)
+    shown = [
+        replace(newest[bounds], state=DAMAGED, reason=damaged[bounds]) if bounds in damaged else newest[bounds]
+        for bounds in spans
+    ]
+    return replace(rows, notes=(*_absent(spans, begin, until), *_not_done(shown)))
 
 
 def rows_between(lake: Lake, query: str, start: int, end: int, instants: bool = False) -> PublishedRows | None:
