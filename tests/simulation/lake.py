@@ -415,6 +415,7 @@ class Sim:
             (paths, "uuid", uuid),
             (paths, "read_all", lambda files: [paths.read(file) for file in files]),
             (opened, "_OPEN", _Opened(world)),
+            *((opened, f"require_{name}", lambda *_: None) for name in ("modest_log", "modest_commits", "plain_table")),
             (leases, "PAUSE", 2.0),
             (tables, "files_of", lambda table: SimpleNamespace(to_pylist=lambda: listed(table.current))),
             (deltalake, "DeltaTable", table),
@@ -441,7 +442,7 @@ class _Objects:
     def __init__(self, sim: Sim) -> None:
         self._sim, self._world = sim, sim.world
 
-    def read(self, path: ObjectPath) -> tuple[bytes, str]:
+    def read(self, path: ObjectPath, most: int | None = None) -> tuple[bytes, str]:
         found = self._world.request(f"GET {path.key}", lambda: self._world.get(path.key))
         return found.data, found.tag
 
@@ -471,7 +472,7 @@ class _Objects:
         for path in some:
             self._world.request(f"DELETE {path.key}", lambda key=path.key: self._world.drop(key), writes=True)
 
-    def entries(self, folder: ObjectPath) -> list[tuple[ObjectPath, dict[str, Any]]]:
+    def entries(self, folder: ObjectPath, *_: Any) -> list[tuple[ObjectPath, dict[str, Any]]]:
         prefix = f"{folder.key}/"
         listed = self._world.request(f"LIST {prefix}", lambda: self._world.listed(prefix))
         return [
