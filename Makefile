@@ -19,7 +19,7 @@ export PIP_INDEX_URL := $(UV_DEFAULT_INDEX)
 endif
 
 .DELETE_ON_ERROR:
-.PHONY: test-chart test-image help setup docs demo up down test simulate test-fast test-packages lint types fuzz goldens bench bench-high bench-ingest bench-files bench-end experiments endurance wheel lock bill licences audit test-chart release-check digests clean cluster endurance-cluster
+.PHONY: test-chart test-image store-check help setup docs demo up down test simulate test-fast test-packages lint types fuzz goldens bench bench-high bench-ingest bench-files bench-end experiments endurance wheel lock bill licences audit test-chart release-check digests clean cluster endurance-cluster
 
 help:
 	@echo 'setup      create .venv, install the lock, fetch the Delta jars, compile the reader, record Spark'"'"'s classes'
@@ -32,6 +32,7 @@ help:
 	@echo 'test-packages  the wheel in environments of their own: every extra, every Python of the machine (.ci/matrix)'
 	@echo 'test-chart docker/chart by Helm and the schemas of Kubernetes, and by Helm'"'"'s program, which it builds with go'
 	@echo 'test-image each instruction of docker/Dockerfile in a root of its own, without an engine, and trials of what it made'
+	@echo 'store-check  lowwater doctor and the tests of object stores on another S3 server (versitygw), which it builds with go'
 	@echo 'lint       ruff: rules and format'
 	@echo 'types      mypy, strict'
 	@echo 'fuzz       more cases of the law, behind those of var/fuzz/ledger.jsonl; the randomised tests with many examples'
@@ -42,7 +43,7 @@ help:
 	@echo 'bench-ingest  packets/s of ingest beside nfpcapd and tshark, memory, bytes a packet'
 	@echo 'bench-end    captures to audited tables beside nfdump, DuckDB, PySpark and tshark; FULL=--full adds 100 M packets'
 	@echo 'experiments  the papers'"'"' figures, and docs/experiments.md: under 15 minutes; FULL=1 at the papers'"'"' rates, some 15 hours; goes on where it was stopped, and ends with the verdicts'
-	@echo 'endurance  30 days through one backfill and two days through Airflow, with kills, beside a sequential run; 50 publishes to a store that fails, while others read: hours'
+	@echo 'endurance  30 days through one backfill and two days through Airflow, with kills, beside a sequential run; 50 publishes to a store that fails, while others read; 200 seeds of faults, STORE=HOST:PORT on another server: hours'
 	@echo 'cluster    the demo on an S3 server, a Spark master and three workers that share nothing else; one is killed; compared with one process'
 	@echo 'endurance-cluster  200 intervals there, with a kill in each, beside a quiet run, 200 drawn cases of the law, and a driver that is killed: hours; goes on where it was stopped'
 	@echo 'wheel      wheel and source distribution into dist/'
@@ -102,6 +103,17 @@ $(VENV)/.helm: $(VENV)/.packages
 	@rm -rf $(VENV)/helm
 	GOBIN=$(CURDIR)/$(VENV)/helm/bin GOTOOLCHAIN=local go install helm.sh/helm/v3/cmd/helm@$(HELM_VERSION)
 	@touch $@
+
+# An S3 server that another project wrote, in Go: not part of the set-up.
+VERSITYGW_VERSION := v1.8.0
+$(VENV)/.versitygw: $(VENV)/.packages
+	@rm -rf $(VENV)/versitygw
+	GOBIN=$(CURDIR)/$(VENV)/versitygw/bin GOTOOLCHAIN=local go install github.com/versity/versitygw/cmd/versitygw@$(VERSITYGW_VERSION)
+	@touch $@
+
+store-check: $(VENV)/.package $(VENV)/.s3 $(VENV)/.versitygw
+	$(BIN)/python -m tests.storage.gateway
+	LOWWATER_TEST_STORE=versitygw $(BIN)/python -m pytest tests/storage
 
 # Needs root, debootstrap and the registries of Debian and PyPI.
 test-image: $(VENV)/.package
@@ -205,6 +217,7 @@ endurance: setup $(VENV)/.s3
 	$(BIN)/python scripts/endurance.py backfill
 	$(BIN)/python scripts/endurance.py airflow
 	$(BIN)/python -m tests.storage.polling 50
+	$(BIN)/python -m tests.storage.faults 200 $(if $(STORE),--server $(STORE))
 
 cluster: setup $(VENV)/.s3
 	$(BIN)/python scripts/cluster_demo.py

@@ -24,6 +24,7 @@ from lowwater.refused import refusals
 from lowwater.sections import Duration, History, LinkThresholds, Positive, Section, Thresholds, nearest
 from lowwater.storage import paths
 from lowwater.storage.captures import is_address
+from lowwater.storage.failures import hint_of
 from lowwater.storage.object_paths import require_pattern
 
 FILE_NAME = "lowwater.toml"
@@ -516,11 +517,12 @@ def load_config(lake: PurePath | None = None, path: Path | None = None, text: st
     """
     chosen = path or (lake / FILE_NAME if lake else None)
     data: dict[str, Any] = {}
-    if chosen is not None and (text is not None or path is not None or paths.exists(chosen)):
+    if chosen is not None:
         try:
-            data = toml_table(paths.read(chosen, LARGEST_SETTINGS + 1).decode() if text is None else text)
+            data = toml_table(paths.read_lately(chosen, LARGEST_SETTINGS + 1).decode() if text is None else text)
         except OSError as error:
-            raise ConfigError(f"{chosen}: cannot be read: {error.strerror}") from error
+            if path is not None or not isinstance(error, FileNotFoundError | NotADirectoryError):
+                raise ConfigError(f"{chosen}: cannot be read: {error.strerror}", hint_of(error, "")) from error
         except ValueError as error:
             raise ConfigError(f"{chosen}: is not valid TOML: {error}") from error
     variables = override(data, os.environ)

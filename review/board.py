@@ -23,26 +23,30 @@ from lowwater.lake.layout import QUALITY, REPLAYS, Lake, open_lake
 from lowwater.lake.ledgers.captures import Captures, ingested_links, read_captures
 from lowwater.lake.ledgers.interval_states import (
     BLOCKED,
+    DAMAGED,
     HALF,
     MISSING,
+    RUNNING,
     STALE,
     StatusRow,
     gravest,
     set_status,
 )
 from lowwater.lake.ledgers.runs import FAILED, ReplayRow, replay_rows
-from lowwater.lake.locks import held_ranges
-from lowwater.lake.tables import column_values, open_table, read_rows
+from lowwater.lake.locks import at_work
+from lowwater.lake.opened import identity
+from lowwater.lake.results.table_state import table_version
+from lowwater.lake.tables import column_values, read_rows
 from lowwater.quality.verdicts import IntervalAudit, Key, interval_audits
 from lowwater.replay.interval import expected
 from lowwater.replay.job import Job
 from lowwater.replay.schedule.link_queries import jobs
-from lowwater.storage.paths import lake_path, state
+from lowwater.storage.paths import folders, lake_path, state
 
 P = ParamSpec("P")
 T = TypeVar("T")
-RUNNING, HELD, WARNED = "running", "held", "warned"
-"""States beyond `lowwater status`: running now, audited but not published, published with warnings."""
+HELD, WARNED = "held", "warned"
+"""States beyond `lowwater status`: audited but not published, published with warnings."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +77,7 @@ class Interval:
 
 
 GRAVITY = (
-    *(RUNNING, FAILED, BLOCKED, HALF, MISSING, HELD),
+    *(RUNNING, FAILED, BLOCKED, DAMAGED, HALF, MISSING, HELD),
     *(STALE, "rolled back", "incomplete", "provisional", WARNED, "done"),
 )
 """All states, gravest first."""
@@ -172,8 +176,8 @@ class Snapshot:
         part = self._parts.get((start, end))
         if part is None:
             part = self._parts[start, end] = _part(self, start, end)
-        at_work = {name: held_ranges(self.lake, name) for name in self.jobs}
-        return replace(part, intervals=[_running(interval, at_work) for interval in part.intervals])
+        held = {name: at_work(self.lake, name) for name in self.jobs}
+        return replace(part, intervals=[_running(interval, held) for interval in part.intervals])
 
     def only(self, sees: Callable[[str], bool]) -> Snapshot:
         """Returns the snapshot that a user may see: permitted query sets, their intervals and links.
@@ -248,10 +252,9 @@ def _interval(key: Key, rows: Sequence[StatusRow], audit: IntervalAudit | None) 
     return Interval(*key, state, reason, sum(visible) if visible else None, first.intervals)
 
 
-def _running(interval: Interval, at_work: Mapping[str, Mapping[tuple[int, int], str]]) -> Interval:
-    if (interval.start, interval.end) not in at_work[interval.query_set]:
-        return interval
-    return replace(interval, state=RUNNING, reason="a process is at work on it")
+def _running(interval: Interval, held: Mapping[str, Mapping[tuple[int, int], str]]) -> Interval:
+    who = held[interval.query_set].get((interval.start, interval.end))
+    return interval if who is None else replace(interval, state=RUNNING, reason=who)
 
 
 class Board:
@@ -282,10 +285,12 @@ class Board:
             return self._cached[1]
 
     def _versions(self, lake: Lake) -> object:
-        tables = [open_table(path) for path in (lake.captures, lake.files, lake.replays, lake.quality, lake.lateness)]
+        ledgers = (lake.captures, lake.files, lake.replays, lake.quality, lake.lateness)
+        tables: list[object] = [identity(path) for path in ledgers]
+        tables += [table_version(path) for path in folders(lake.root / "tables")]
         files = sorted(self.queries.rglob("*"))
         times = [(str(path), path.stat().st_mtime_ns) for path in files if path.is_file()]
-        return [None if table is None else table.version() for table in tables], state(self.root / FILE_NAME), times
+        return tables, state(self.root / FILE_NAME), times
 
     def _read(self) -> Snapshot:
         lake = open_lake(self.root, make=False)

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from lowwater_expectations import headline
 
 from lowwater.instants import format_instant, spoken_instant
-from lowwater.lake.ledgers.interval_states import BLOCKED, HALF, MISSING, STALE
+from lowwater.lake.ledgers.interval_states import BLOCKED, DAMAGED, HALF, MISSING, RUNNING, STALE
 from lowwater.lake.ledgers.runs import FAILED
 from lowwater.lake.tables import interval_label, safe_name
 from lowwater.quality.verdicts import IntervalAudit, Key
 
-from .board import GRAVITY, HELD, RUNNING, WARNED, Interval, Snapshot
+from .board import GRAVITY, HELD, WARNED, Interval, Snapshot
 
 GOOD = (WARNED, "done")
 WORDS = {
@@ -29,6 +29,7 @@ WORDS = {
     MISSING: "have not run",
     HELD: "passed the audit and were not published",
     STALE: "are published from inputs that have changed",
+    DAMAGED: "are not in the tables as they were published",
     "rolled back": "were rolled back to an earlier version",
     "incomplete": "are published without traffic that is missing",
     "provisional": "are published before all records could have come",
@@ -136,7 +137,7 @@ def _act(state: str, first: Interval, last: Interval) -> tuple[str, str] | None:
         return f"act/approve/{one}", "Approve it"
     if state == FAILED:
         return f"act/run/{one}", "Run it again"
-    if state in (MISSING, HALF, STALE):
+    if state in (MISSING, HALF, STALE, DAMAGED):
         return f"act/backfill/{safe}?start={start}&end={format_instant(last.end)}", "Backfill them"
     return None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -11,9 +10,7 @@ import pytest
 
 from lowwater.config import load_config
 from lowwater.documents import DEEPEST_KEY, LARGEST_SETTINGS, stored_object, toml_table
-from lowwater.errors import ConfigError, LakeError, LowwaterError
-from lowwater.lake.layout import open_lake
-from lowwater.lake.results.pins import all_pins, pinned
+from lowwater.errors import ConfigError, LowwaterError
 from lowwater.lake.results.positions import Position
 from lowwater.lake.results.published_log import read_entry
 from lowwater.storage.leases import Claims
@@ -53,7 +50,6 @@ def test_keys_as_people_write_them_are_read() -> None:
 
 DEEP = "[" * MANY
 READERS: dict[str, Callable[[Path, str], object]] = {
-    "pins": lambda root, text: pinned(open_lake(root), "set"),
     "a commit": lambda root, text: read_entry(root / "tables" / "flows", 3),
     "a position": lambda root, text: Position.parse(text, "here"),
     "a ledger": lambda root, text: stored_object(text),
@@ -77,25 +73,3 @@ def test_a_small_file_of_a_lake_is_refused_by_name(name: str, text: str, tmp_pat
 def test_claims_are_refused_without_recursion(text: str) -> None:
     with pytest.raises((ValueError, KeyError, TypeError)):
         Claims.of(text.encode())
-
-
-@pytest.mark.parametrize("kind", ["folder", "link", "other"])
-def test_what_lies_between_pins_is_not_passed_over(kind: str, tmp_path: Path) -> None:
-    lake = open_lake(tmp_path / "lake")
-    pins = tmp_path / "lake" / "pins"
-    pins.mkdir(exist_ok=True)
-    whole = {"version": 1, "query_set": "set", "tables": {}, "unfinished": [], "at": 0}
-    (pins / "set.json").write_text(json.dumps(whole))
-    (pins / "set.json.123").write_text("{")  # being written
-    assert [each.query_set for each in all_pins(lake)] == ["set"]
-    strange = pins / "more.json"
-    if kind == "folder":
-        strange.mkdir()
-        (strange / "set.json").write_text(json.dumps(whole))
-    elif kind == "link":
-        strange.symlink_to(pins / "gone.json")
-    else:
-        strange = pins / "notes.txt"
-        strange.write_text("notes")
-    with pytest.raises(LakeError, match=f"{strange.name}: is no file of pins"):
-        all_pins(lake)

@@ -17,13 +17,14 @@ PACKAGE = ROOT / "lowwater"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 BELOW_ALL = ["", "errors", "precedence", "caches", "tempfolders", "documents", "hosts", "environment", "instants"]
 BELOW_ALL += [
+    "descriptors",
+    "terminal",
     "storage",
     "refused",
     "link_names",
     "sections",
     "machine_code",
     "config",
-    "terminal",
     "extras",
     "places",
     "cluster",

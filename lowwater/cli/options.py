@@ -217,7 +217,7 @@ def INTERVALS(command: Callable[..., Any]) -> Callable[..., Any]:
             "--only",
             "kinds",
             multiple=True,
-            type=click.Choice(["missing", "failed", "stale"]),
+            type=click.Choice(["missing", "failed", "stale", "damaged"]),
             help="Only intervals in this state; repeats.",
         ),
         click.option(

@@ -14,7 +14,7 @@ from lowwater.errors import LakeError, LowwaterError
 from lowwater.instants import format_instant
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.coverage import tolerated_lines, undeclared_lines
-from lowwater.lake.ledgers.interval_states import BLOCKED, HALF, MISSING, STALE, StatusRow, gravest
+from lowwater.lake.ledgers.interval_states import BLOCKED, DAMAGED, HALF, MISSING, STALE, StatusRow, gravest
 from lowwater.lake.ledgers.outside import outside_lines
 from lowwater.lake.ledgers.runs import (
     DONE,
@@ -27,6 +27,7 @@ from lowwater.lake.ledgers.runs import (
 )
 from lowwater.lake.ledgers.seen import unread_lines
 from lowwater.lake.ledgers.shared import shared_lines
+from lowwater.lake.results.table_state import stray_lines
 from lowwater.quality.report_pages import HELD, INDEX
 from lowwater.quality.verdicts import IntervalAudit, Key, findings, interval_audits
 from lowwater.replay.interval import statuses
@@ -67,7 +68,7 @@ def show_report(root: PurePath, interval: int | None, queries: Path) -> None:
             _tell(list(together), states)
     config = load_config(root)
     lines = outside_lines(lake, config), tolerated_lines(lake, config), undeclared_lines(lake, config)
-    for line in (*chain.from_iterable(lines), *shared_lines(lake), *unread_lines(lake, config)):
+    for line in chain(*lines, shared_lines(lake), unread_lines(lake, config), stray_lines(lake)):
         say(line)
     say(f"all intervals: {lake.reports / INDEX}")
     if counted_rows := [states[key] for key in chosen if key in states]:
@@ -97,7 +98,7 @@ def summary(rows: Sequence[StatusRow]) -> str:
     counts: Counter[str] = Counter()
     for row in rows:
         counts[row.shown] += row.intervals
-    due = sum(counts[state] for state in (MISSING, HALF, STALE))
+    due = sum(counts[state] for state in (MISSING, HALF, STALE, DAMAGED))
     shown = (DONE, PROVISIONAL, INCOMPLETE, ROLLED_BACK, BLOCKED, FAILED)
     numbers = {"due": due} | {name: counts[name] for name in shown}
     rare = (INCOMPLETE, ROLLED_BACK)
@@ -135,7 +136,7 @@ def _tell(keys: Sequence[Key], states: Mapping[Key, StatusRow]) -> None:
 
 def _say_marked(before: str, state_text: str, behind: str = "") -> None:
     """Prints a line with a state in it, in red if the state needs action."""
-    state = styled(state_text, "bold red" if state_text in (BLOCKED, FAILED) else "")
+    state = styled(state_text, "bold red" if state_text in (BLOCKED, DAMAGED, FAILED) else "")
     open_console().print(styled(before) + state + styled(behind), soft_wrap=True)
 
 

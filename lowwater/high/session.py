@@ -19,12 +19,13 @@ from typing import Any
 
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
-from pyspark.java_gateway import launch_gateway
+from pyspark.java_gateway import ensure_callback_server_started, launch_gateway
 from pyspark.sql import SparkSession
 
 import lowwater
 from lowwater import cluster
 from lowwater.caches import written_by_others
+from lowwater.descriptors import require_descriptors, require_selectable
 from lowwater.errors import LowwaterError
 from lowwater.high.jars import delta_jars, fetch_jars, jars_folder
 from lowwater.tempfolders import make_folder, remove_folder
@@ -247,9 +248,17 @@ def _started(app: str, settings: SessionSettings) -> SparkSession:
     except PySparkException as error:
         raise _unstarted(error, jvm.home) from error
     context.setLogLevel(settings.log_level.upper())
+    _listen(context._gateway)
     session = SparkSession.builder.getOrCreate()
     atexit.register(_end, session, alone=_master(settings).startswith("local"))
     return session
+
+
+def _listen(gateway: Any) -> None:
+    """Listens for calls of the JVM now, while few files are open: Spark would begin with its first stream."""
+    start: Callable[[Any], Any] = ensure_callback_server_started
+    start(gateway)
+    require_selectable(gateway.get_callback_server().server_socket.fileno())
 
 
 def _jvm(settings: SessionSettings) -> _Jvm:
@@ -266,6 +275,7 @@ def _jvm(settings: SessionSettings) -> _Jvm:
 
 
 def _launched(settings: SessionSettings) -> _Jvm:
+    require_descriptors()
     _environment()
     home = make_folder(_HOME)
     os.environ.update(_submitted(home))

@@ -10,7 +10,7 @@ from pathlib import PurePath
 from urllib.parse import quote
 
 from lowwater.errors import LakeError
-from lowwater.storage import paths
+from lowwater.storage import paths, snapshots
 
 
 def store_chained(root: PurePath, query_set: str, chained: bool) -> None:
@@ -25,8 +25,9 @@ def store_chained(root: PurePath, query_set: str, chained: bool) -> None:
         LakeError: if the marker cannot be written.
     """
     path = _path(root, query_set)
-    if paths.has_file(path) == chained:
+    if (paths.may_hold(root, path.parent.name) and paths.has_file(path)) == chained:
         return
+    snapshots.look_again(root)
     try:
         if chained:
             paths.write(path, b"")

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
+from zlib import crc32
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -33,12 +34,17 @@ from lowwater.lake.tables import (
 )
 from lowwater.storage import paths
 from lowwater.storage.modest import require_modest
+from lowwater.storage.object_paths import ObjectPath
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-MOST_FRAGMENTS = 64
-"""Files of a partition of a ledger from which it is joined."""
+MOST_FRAGMENTS, FEW = 64, 4
+"""Small files of a partition of a ledger, on a disk and in a store, above which they are joined: readers open each of
+them, which is a request to a store."""
+
+LARGE = 4 << 20
+"""Bytes of a joined file of a ledger in a store; of a larger ledger, joins write again only what is new."""
 
 LARGEST = 100 << 20
 """Bytes of files that one joined file takes up; a larger file stays as it is."""
@@ -66,8 +72,14 @@ def compact(path: PurePath, grouped: int = MOST_GROUPED) -> None:
         grouped: most rows of a row group, which readers decode as a whole.
     """
     table = open_table(path)
-    if table is not None and len(table.file_uris()) > MOST_FRAGMENTS * max(1, len(table.partitions())):
-        join(path, lambda row: True, grouped)
+    if table is None:
+        return
+    most, size = MOST_FRAGMENTS, LARGEST
+    if isinstance(path, ObjectPath):  # ledgers that grow by a file with each interval are not all joined by one
+        most, size = FEW + crc32(path.name.encode()) % 3, LARGE
+    small = [row for row in live_files(table) if row["size_bytes"] < size // 2]
+    if len(small) > most * max(1, len(table.partitions())):
+        join(path, lambda row: row["size_bytes"] < size // 2, grouped)
 
 
 def join_files(path: PurePath, column: str, values: Sequence[str]) -> bool:

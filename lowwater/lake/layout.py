@@ -5,18 +5,22 @@ Read by every module of the lake and by the replay.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import PurePath
 
 import pyarrow as pa
 
 from lowwater.catalog.packets import IDENTITY, READABLE
 from lowwater.errors import LakeError
+from lowwater.lake import mirrors
 from lowwater.lake.tables import create, safe_name
 from lowwater.plan.operators import Field
 from lowwater.plan.properties import schemas
-from lowwater.storage import containment, paths
+from lowwater.storage import containment, paths, snapshots
 from lowwater.storage.leases import Fence
+from lowwater.storage.object_paths import ObjectPath
 
 
 def _required(name: str, kind: pa.DataType) -> pa.Field:
@@ -76,6 +80,8 @@ CAPTURES = pa.schema(
         pa.field("head", _TEXT),  # digest of its first records; NULL where there are few
         pa.field("copies", _TEXT),  # other files with its records: {path: [sha256, bytes, when it was seen]}, JSON
         pa.field("absent", pa.string()),  # [fields that the file lacks, its columns that no field reads], JSON; or NULL
+        pa.field("place", pa.string()),  # `path`, from the folder of the lake where both are on this machine
+        pa.field("name", pa.string()),  # under the folder of the pattern that claimed it; empty where none did
     ]
 )
 """A row for every capture and link (T5, T7). A capture without rows here is not ingested, whatever files exist.
@@ -182,6 +188,7 @@ REPLAYS = pa.schema(
         _required("reason", _TEXT),
         _required("digest", _TEXT),
         pa.field("rows", _INT),
+        pa.field("publication", _INT),  # number of the publication in the log of the table; NULL of other stages
         _required("settings", _TEXT),  # JSON, as the next two
         _required("timings", _TEXT),
         _required("accounting", _TEXT),
@@ -290,6 +297,7 @@ class Lake:
         for folder in (self.root, self.shared):
             if folder is not None:
                 containment.know(folder)
+                mirrors.know(folder)
 
     @property
     def source(self) -> PurePath:
@@ -306,7 +314,7 @@ class Lake:
 
     def record_tables(self) -> list[PurePath]:
         """Paths of the tables with records that are no packets."""
-        return paths.folders(self.source / "records")
+        return paths.folders(self.source / "records") if paths.may_hold(self.source, "records") else []
 
     def table_of(self, link: str, records: bool) -> PurePath:
         """Path of the table with the records of a link: `packets/`, or its own if they are no packets."""
@@ -407,6 +415,7 @@ def make_records_table(path: PurePath, columns: pa.Schema) -> None:
         LakeError: the table cannot be created.
     """
     keys = [*IDENTITY, _required("timestamp", _INT)]
+    snapshots.look_again(path.parent, path.parent.parent)
     create(path, pa.schema([*keys, *columns, _required("link", _TEXT), _required("hour", _INT)]), ["link", "hour"])
 
 
@@ -448,14 +457,60 @@ def open_lake(root: PurePath, make: bool = True, shared: PurePath | None = None)
         ) from error
     for folder in unwritable:
         raise LakeError(f"{folder}: cannot be written: permission denied", "choose a directory that you may write")
-    create(lake.packets, PACKETS, ["link", "hour"])
-    create(lake.captures, CAPTURES, ["link"])
-    create(lake.malformed, MALFORMED, ["link"])
-    create(lake.violations, VIOLATIONS, ["link"])
-    create(lake.heartbeats, HEARTBEATS, ["query_set"])
-    create(lake.replays, REPLAYS, ["query_set"])
-    create(lake.quality, QUALITY, ["query_set"])
-    create(lake.quarantine, QUARANTINE, ["query_set"])
-    create(lake.metrics, METRICS, ["query_set"])
-    create(lake.lateness, LATENESS, ["link", "month"])
+    for path, schema, partition in _missing(lake):
+        create(path, schema, partition)
+    _note_layout(lake)
     return lake
+
+
+_LAYOUT = "_ledgers"
+"""Object of a lake in a store that says by which layout its ledgers were made: opening each to look takes requests."""
+
+
+def _ledgers(lake: Lake) -> list[tuple[PurePath, pa.Schema, list[str]]]:
+    return [
+        (lake.packets, PACKETS, ["link", "hour"]),
+        (lake.captures, CAPTURES, ["link"]),
+        (lake.malformed, MALFORMED, ["link"]),
+        (lake.violations, VIOLATIONS, ["link"]),
+        (lake.heartbeats, HEARTBEATS, ["query_set"]),
+        (lake.replays, REPLAYS, ["query_set"]),
+        (lake.quality, QUALITY, ["query_set"]),
+        (lake.quarantine, QUARANTINE, ["query_set"]),
+        (lake.metrics, METRICS, ["query_set"]),
+        (lake.lateness, LATENESS, ["link", "month"]),
+    ]
+
+
+def _missing(lake: Lake) -> list[tuple[PurePath, pa.Schema, list[str]]]:
+    """Returns the ledgers that are to be made, or may lack columns."""
+    ledgers = _ledgers(lake)
+    if not isinstance(lake.root, ObjectPath):
+        return ledgers
+    if _noted(lake) != _layout(lake):
+        return ledgers
+    there = {folder for parent in {lake.root, lake.source} for folder in paths.folders(parent)}
+    return [ledger for ledger in ledgers if ledger[0] not in there]
+
+
+def _noted(lake: Lake) -> bytes:
+    def look() -> bytes:
+        try:
+            return paths.read(lake.root / _LAYOUT)
+        except FileNotFoundError:
+            return b""
+
+    return snapshots.lately(_LAYOUT, lake.root, look)
+
+
+def _note_layout(lake: Lake) -> None:
+    if isinstance(lake.root, ObjectPath) and _noted(lake) != _layout(lake):
+        with suppress(OSError):  # who may only read a lake looks at each ledger
+            paths.write(lake.root / _LAYOUT, _layout(lake))
+            snapshots.look_again(lake.root)
+
+
+def _layout(lake: Lake) -> bytes:
+    """Identifies the columns of the ledgers, and where they are."""
+    text = "\n".join(f"{path}: {schema} {partition}" for path, schema, partition in _ledgers(lake))
+    return sha256(text.encode()).hexdigest().encode()

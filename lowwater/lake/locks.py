@@ -7,8 +7,9 @@ runs of a query set exclude each other if their intervals overlap, whatever thei
 from __future__ import annotations
 
 import shutil
+import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path, PurePath
 
@@ -27,13 +28,14 @@ WRITABLE = "check that the lake is writable"
 
 
 @contextmanager
-def hold(lake: Lake, name: str, wait: float = 0.0) -> Iterator[Fence | None]:
+def hold(lake: Lake, name: str, wait: float = 0.0, sees: Sequence[PurePath] = ()) -> Iterator[Fence | None]:
     """Holds a named lock of the lake, which is free again once the process is dead.
 
     Args:
         lake: the lake.
         name: name of the locked thing, as in the message.
         wait: seconds to wait for the holder.
+        sees: tables that are looked at again in a store, where its holders change only these; all if empty.
 
     Yields:
         The fence of commits under this lock; None in a folder, where nobody can take it from a living process.
@@ -44,7 +46,7 @@ def hold(lake: Lake, name: str, wait: float = 0.0) -> Iterator[Fence | None]:
     path = lake.locks / f"{safe_name(name)}.lock"
     with ExitStack() as stack:
         with _lock_errors(path, name):
-            fence = stack.enter_context(locks.hold_lock(path, wait))
+            fence = stack.enter_context(locks.hold_lock(path, wait, sees))
         yield fence
 
 
@@ -77,6 +79,24 @@ def held_ranges(lake: Lake, query_set: str) -> dict[tuple[int, int], str]:
     path = _ranges(lake, query_set)
     with _lock_errors(path, path.name):
         return {span: str(holder) for span, holder in locks.held_ranges(path).items()}
+
+
+def at_work(lake: Lake, query_set: str) -> dict[tuple[int, int], str]:
+    """Returns `held_ranges` for those who only show them, in words: none where the locks cannot be read. In an object
+    store the claims of the dead stay, so they count as long as some claim of the set was renewed lately."""
+    try:
+        held = held_ranges(lake, query_set)
+        path = _ranges(lake, query_set)
+        if held and isinstance(path, ObjectPath) and time.time() - paths.written_at(path) > LATELY:
+            return {}
+    except (LakeError, OSError):
+        return {}
+    return {span: f"process {holder} is at work on it" for span, holder in held.items()}
+
+
+LATELY = 120.0
+"""Seconds after the last renewal of a claim for which its process is shown as one at work: four times the length of a
+lease, for clocks that differ."""
 
 
 def _ranges(lake: Lake, query_set: str) -> PurePath:
@@ -116,6 +136,17 @@ def attempt(lake: Lake, name: str, wait: float = 0.0) -> Iterator[Path]:
     """
     with hold(lake, name, wait), _staging(lake, name) as folder:
         yield folder
+
+
+@contextmanager
+def scratch(lake: Lake, name: str) -> Iterator[Path]:
+    """Yields a folder as `attempt` does; in a store, where no other process can find it, without the lock."""
+    if isinstance(lake.root, ObjectPath):
+        with _staging(lake, name) as folder:
+            yield folder
+    else:
+        with attempt(lake, name) as folder:
+            yield folder
 
 
 @contextmanager
@@ -160,7 +191,8 @@ def handed_over(lake: Lake, name: str, held: bool = True) -> Iterator[PurePath |
     with ExitStack() as stack:
         if not held and on_cluster():
             stack.enter_context(hold(lake, name, RANGES_WAIT))
-        paths.remove(*paths.files_below(home))
+        if on_cluster():  # nobody else writes there
+            paths.remove(*paths.files_below(home))
         folder = home / uuid.uuid4().hex[:12]
         try:
             yield folder

@@ -6,6 +6,7 @@ removes leftovers itself. It never changes the order of stream files, whose dige
 
 from __future__ import annotations
 
+import json
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator
@@ -16,15 +17,18 @@ from urllib.parse import unquote
 
 from lowwater.config import Retention
 from lowwater.errors import BusyError, LakeError
-from lowwater.instants import SECOND, format_duration
+from lowwater.instants import HOUR, SECOND, format_duration
 from lowwater.lake import mending
 from lowwater.lake.commits import LOG, Doubled, changes, doubled
 from lowwater.lake.joins import join_files
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.runs import DONE, FAILED, INCOMPLETE, PROVISIONAL, PUBLISH, ReplayRow, read_replays
 from lowwater.lake.locks import WRITABLE, hold, hold_range
-from lowwater.lake.results.pins import all_pins
+from lowwater.lake.mirrors import pack_logs
+from lowwater.lake.results.pins import pin, pinned, tables_by_owner
+from lowwater.lake.results.published_log import LOST
 from lowwater.lake.results.sums import make_sums
+from lowwater.lake.results.table_state import lost_text, table_state
 from lowwater.lake.tables import (
     fence_off,
     hours,
@@ -37,6 +41,7 @@ from lowwater.lake.tables import (
 )
 from lowwater.storage import paths
 from lowwater.storage.failures import hint_of
+from lowwater.storage.leases import Fence
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -106,12 +111,36 @@ def maintain(
             steps += _remove_streams(lake, replays, now - retention.streams, dry_run)
         steps += _join_tables(lake, replays, sound, dry_run)
         steps += _sum_tables(lake, dry_run)
-        pinned = {lake.table(query) for pins in all_pins(lake) if pins.unfinished for query in pins.tables}
+        if not dry_run:
+            for path in paths.folders(lake.root / "tables"):
+                _tell_lost(path, fence)
+        held: set[PurePath] = set()
+        for query_set, queries in tables_by_owner(lake).items():
+            pins = (
+                pinned(lake, query_set) if dry_run else pin(lake, query_set)
+            )  # before files go that the old ones name
+            if pins is not None and pins.unfinished:
+                held |= {lake.table(query) for query in {*queries, *pins.tables}}
         for path, unused in sound.items():
-            if path in pinned:  # readers are held at a version that grows old, until its set is published wholly
+            if path in held:  # readers are at a version that grows old, until its set is published wholly
                 continue
             steps += _remove_unused(lake, path, unused, retention.versions, dry_run)
+        pack_logs(lake.root)
         return steps
+
+
+def _tell_lost(path: PurePath, fence: Fence | None) -> None:
+    """Says in the log of a table in an object store which of its files are gone; on a disk everybody looks."""
+    state = table_state(path)
+    lost = {} if state is None else state.lost_objects()
+    known = [] if state is None else [(each.start, each.end) for each in state.damage]
+    told = [
+        (hour * HOUR, (hour + 1) * HOUR, lost_text(name))
+        for hour, name in sorted(lost.items())
+        if not any(start <= hour * HOUR and (hour + 1) * HOUR <= end for start, end in known)
+    ]
+    if told:
+        swap_files(path, [], lambda _: [], fence=fence, note=lambda _: {LOST: json.dumps(told)})
 
 
 def store_clock(lake: Lake, dry_run: bool = False) -> int:
@@ -254,6 +283,8 @@ def _join_tables(
             unsettled[safe_name(row.query)] |= set(range(first, final + 1))
     for path in paths.folders(lake.root / "tables"):
         table = open_table(path) if path in sound else None
+        state = table_state(path) if path in sound else None
+        unsettled[path.name] |= set(state.lost()) if state is not None else set()
         files: dict[int, list[int]] = defaultdict(list)
         for live in live_files(table) if table is not None else ():
             files[live["partition._hour"]].append(live["size_bytes"])

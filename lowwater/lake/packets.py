@@ -302,7 +302,9 @@ class PacketFiles:
             LakeError: if the lake cannot be read.
         """
         packets = cls.of_table(lake.packets)
-        tables = [cls.of_table(folder) for folder in lake.record_tables()]
+        # A table of records is made before the first capture that is in it.
+        folders = cached_value(lake.captures, "tables of records", lambda _: lake.record_tables())
+        tables = [cls.of_table(folder) for folder in folders]
         if not tables:
             return packets
         return cls(

@@ -16,6 +16,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import sha256
 from pathlib import Path, PurePath
 from types import MappingProxyType
@@ -28,7 +29,8 @@ from pyarrow import fs
 
 from lowwater.errors import LakeError, OwnerError
 from lowwater.instants import HOUR, format_instant
-from lowwater.lake.opened import existing, forget, keep, newest
+from lowwater.lake.opened import address, existing, forget, keep, make_table, newest
+from lowwater.lake.opened import change as apply
 from lowwater.storage import paths
 from lowwater.storage.containment import require_names
 from lowwater.storage.failures import StoreError, store_error
@@ -205,8 +207,7 @@ def create(
         OwnerError: if another query set owns the table.
         LakeError: if the table cannot be created.
     """
-    from deltalake import CommitProperties, DeltaTable
-    from deltalake.exceptions import DeltaError
+    from deltalake import CommitProperties
 
     properties: dict[str, str | None] = {"delta.enableDeletionVectors": "false", **more}
     if owner is not None:
@@ -216,22 +217,16 @@ def create(
         if table is None:
             paths.make_folders(path)
             require_room(path)
-            try:
-                table = DeltaTable.create(
-                    str(path),
-                    schema,
-                    storage_options=paths.storage_options(path),
-                    mode="error",
-                    partition_by=list(partition),
-                    configuration=properties,
-                    raise_if_key_not_exists=False,
-                    # Delta would create it once more, behind the first commits of the process that was faster.
-                    commit_properties=CommitProperties(max_commit_retries=0),
-                )
-                keep(path, table)
-            except DeltaError:
-                if (table := newest(path)) is None:  # else another process was first
-                    raise
+            table = make_table(
+                path,
+                schema=schema,
+                mode="error",
+                partition_by=list(partition),
+                configuration=properties,
+                raise_if_key_not_exists=False,
+                # Delta would create it once more, behind the first commits of the process that was faster.
+                commit_properties=CommitProperties(max_commit_retries=0),
+            ) or existing(path)
     if table.metadata().partition_columns != list(partition):
         raise _foreign(path)
     if owner is None:
@@ -330,7 +325,8 @@ def _commit(
         try:
             if doubts and _in_log(path, first, token):
                 return  # it came late: what is computed now would be on top of it
-            change(table, _options(path, table, token, fence))
+            made = _options(path, table, token, fence)
+            apply(path, table, partial(change, table, made))
             break
         except (DeltaError, OSError) as error:
             conflict = isinstance(error, CommitFailedError) and _CONFLICT.search(str(error))
@@ -361,8 +357,11 @@ def _options(path: PurePath, table: DeltaTable, token: str, fence: Fence | None)
     """
     from deltalake import PostCommitHookProperties
 
-    cleans = (table.version() + 1) % CHECKPOINTS == 0 and _clock_agrees(path)
-    hooks = PostCommitHookProperties(cleanup_expired_logs=None if cleans else False)
+    if isinstance(path, ObjectPath):  # its mirror does both
+        hooks = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
+    else:
+        cleans = (table.version() + 1) % CHECKPOINTS == 0 and _clock_agrees(path)
+        hooks = PostCommitHookProperties(cleanup_expired_logs=None if cleans else False)
     return {"commit_properties": _properties(path, table, token, fence), "post_commithook_properties": hooks}
 
 
@@ -481,7 +480,7 @@ def swap_files(
     old: Callable[[DeltaTable], list[dict[str, Any]]],
     rest: Callable[[list[dict[str, Any]]], Iterable[DataFile]] = lambda _: (),
     fence: Fence | None = None,
-    note: Callable[[DeltaTable], Mapping[str, str]] | None = None,
+    note: Callable[[DeltaTable], Mapping[str, str | int]] | None = None,
     rows_change: bool = True,
 ) -> None:
     """Replaces files by others, in one atomic commit; commits nothing without files and without a note.
@@ -492,7 +491,8 @@ def swap_files(
         old: returns the rows of `live_files` to remove from the version that is changed.
         rest: gets these rows; writes and returns files for the part of their content that stays.
         fence: lease of the writer, as for `commit`.
-        note: returns what the commit says of itself, key -> text, for the version that is changed.
+        note: returns what the commit says of itself, key -> text, for the version that is changed; what is a number is
+            kept by Delta until another commit has the key.
         rows_change: False if the new files have the same rows, which subscribers then are not told.
     """
     from deltalake.transaction import AddAction, RemoveAction
@@ -520,14 +520,16 @@ def swap_files(
     commit(path, change, fence)
 
 
-def _noted(properties: CommitProperties, note: Mapping[str, str]) -> CommitProperties:
+def _noted(properties: CommitProperties, note: Mapping[str, str | int]) -> CommitProperties:
     """Returns properties with a note, which holds for one version."""
-    from deltalake import CommitProperties
+    from deltalake import CommitProperties, Transaction
 
+    texts = {key: value for key, value in note.items() if isinstance(value, str)}
+    numbers = [Transaction(key, value) for key, value in note.items() if isinstance(value, int)]
     return CommitProperties(
-        custom_metadata={**(properties.custom_metadata or {}), **note},
+        custom_metadata={**(properties.custom_metadata or {}), **texts},
         max_commit_retries=0,
-        app_transactions=properties.app_transactions,
+        app_transactions=[*(properties.app_transactions or ()), *numbers],
     )
 
 
@@ -543,18 +545,11 @@ def files_of(table: DeltaTable) -> pa.Table:
     Raises:
         LakeError: the log names a file outside of the folder of the table, or does not say what a file holds.
     """
-    files, folder = pa.table(table.get_add_actions(flatten=True)), table.table_uri.removeprefix("file://").rstrip("/")
+    files, folder = pa.table(table.get_add_actions(flatten=True)), address(table)
     require_names(folder, files.column("path").to_pylist())
     if files.num_rows:
         _require_counts(folder, files)
     return files
-
-
-def _groups(most: int = MOST_GROUPED) -> WriterProperties:
-    """Returns how ledgers are written: Arrow decodes whole row groups, also where one row of a year is wanted."""
-    from deltalake import WriterProperties
-
-    return WriterProperties(compression="SNAPPY", max_row_group_size=most)
 
 
 def _require_counts(folder: str, files: pa.Table) -> None:
@@ -577,6 +572,13 @@ def _require_counts(folder: str, files: pa.Table) -> None:
             raise LakeError(
                 f"{folder}: its log names no {name} of {files.column('path')[at].as_py()[:200]!a}", LOG_HINT
             )
+
+
+def _groups(most: int = MOST_GROUPED) -> WriterProperties:
+    """Returns how ledgers are written: Arrow decodes whole row groups, also where one row of a year is wanted."""
+    from deltalake import WriterProperties
+
+    return WriterProperties(compression="SNAPPY", max_row_group_size=most)
 
 
 def partition_of(row: Mapping[str, Any]) -> dict[str, str | None]:

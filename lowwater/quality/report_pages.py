@@ -8,17 +8,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import suppress
+from hashlib import sha256
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 from lowwater.errors import BusyError
 from lowwater.lake.layout import Lake
+from lowwater.lake.ledgers.interval_states import DAMAGED
 from lowwater.lake.ledgers.runs import FAILED, PUBLISH, read_replays
 from lowwater.lake.locks import hold
+from lowwater.lake.results.table_state import all_damages
 from lowwater.lake.tables import interval_label, lake_errors, lost, safe_name
 from lowwater.quality.verdicts import interval_audits
 from lowwater.storage import paths
 from lowwater.storage.leases import Fence, LostError
+from lowwater.storage.object_paths import ObjectPath
 
 if TYPE_CHECKING:
     from lowwater_expectations import Validation
@@ -26,6 +31,8 @@ if TYPE_CHECKING:
 INDEX = "index.html"
 HELD = "held"
 """State of an interval whose audit has run and which is not published."""
+_WRITTEN: dict[PurePath, float] = {}
+"""Folder of reports in a store -> when this process last wrote its index, or began to, s of the monotonic clock."""
 LOCK_WAIT = 10.0
 """Seconds to wait for the lock of the index."""
 
@@ -56,11 +63,23 @@ def write_pages(lake: Lake, pages: Mapping[str, Validation], scratch: Path) -> N
     from lowwater_expectations import assets, render, render_suites
 
     for address, validation in pages.items():
-        _write(lake.reports / address, render(validation).encode(), scratch, lake.fence)
-    for name, data in assets().items():
-        _write(lake.reports / "assets" / name, data, scratch)
-    for name, text in render_suites().items():
-        _write(lake.reports / "suites" / name, text.encode(), scratch)
+        _write(lake.reports / address, render(validation).encode(), scratch, lake.fence, True)
+    shared = {f"assets/{name}": data for name, data in assets().items()}
+    shared |= {f"suites/{name}": text.encode() for name, text in render_suites().items()}
+    note = lake.reports / "assets" / "version.txt"
+    version = sha256(b"".join(shared[name] for name in sorted(shared))).hexdigest().encode()
+    if isinstance(note, ObjectPath) and _content(note) == version:
+        return  # one request tells that all of them are there
+    for name, data in shared.items():
+        _write(lake.reports / name, data, scratch)
+    if isinstance(note, ObjectPath):
+        _write(note, version, scratch)
+
+
+def _content(path: PurePath) -> bytes | None:
+    with suppress(FileNotFoundError):
+        return paths.read_lately(path)
+    return None
 
 
 def write_index(lake: Lake, scratch: Path, pause: float = 0.0) -> None:
@@ -76,10 +95,15 @@ def write_index(lake: Lake, scratch: Path, pause: float = 0.0) -> None:
     """
     from lowwater_expectations import Report, index
 
-    if pause and time.time() - paths.written_at(lake.reports / INDEX) < pause:
+    if pause and isinstance(lake.root, ObjectPath):
+        # A command that has just begun writes it at its end; to look at it is a request for each interval.
+        if time.monotonic() - _WRITTEN.setdefault(lake.reports, time.monotonic()) < pause:
+            return
+        _WRITTEN[lake.reports] = time.monotonic()
+    elif pause and time.time() - paths.written_at(lake.reports / INDEX) < pause:
         return
     try:
-        with hold(lake, "reports", LOCK_WAIT) as fence:
+        with hold(lake, "reports", LOCK_WAIT, [lake.replays, lake.quality]) as fence:
             states = _states(lake)
             reports = [
                 Report(
@@ -100,13 +124,15 @@ def write_index(lake: Lake, scratch: Path, pause: float = 0.0) -> None:
 def _states(lake: Lake) -> dict[tuple[str, int, int], str]:
     """(query set, start, end) -> state of the interval's last publication."""
     rows = [row for row in read_replays(lake) if row.stage == PUBLISH and row.state != FAILED]
-    return {(row.query_set, row.interval_start, row.interval_end): row.state for row in rows}
+    states = {(row.query_set, row.interval_start, row.interval_end): row.state for row in rows}
+    return states | {(query_set, start, end): DAMAGED for query_set, _, start, end in all_damages(lake, rows)}
 
 
-def _write(path: PurePath, data: bytes, scratch: Path, fence: Fence | None = None) -> None:
+def _write(path: PurePath, data: bytes, scratch: Path, fence: Fence | None = None, new: bool = False) -> None:
     with lake_errors(f"{path}: the data-quality report cannot be written"):
         try:
-            if not paths.has_file(path) or paths.read(path) != data:
-                paths.write(path, data, scratch, fence)
+            # Under a lease it is compared where it is written.
+            if fence is not None or not paths.has_file(path) or paths.read(path) != data:
+                paths.write(path, data, scratch, fence, new)
         except LostError as error:
             raise lost(path, str(error)) from None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
@@ -22,10 +22,10 @@ from lowwater.documents import stored_object
 from lowwater.errors import AuditError, BusyError, LakeError, LowwaterError, OwnerError
 from lowwater.instants import format_instant
 from lowwater.lake.ingestion.tasks import on_threads
-from lowwater.lake.layout import open_lake, result_schema, stream_schema
+from lowwater.lake.layout import Lake, open_lake, result_schema, stream_schema
 from lowwater.lake.ledgers.captures import Captures
 from lowwater.lake.ledgers.coverage import gap_texts
-from lowwater.lake.ledgers.interval_states import StatusInputs, StatusRow, status
+from lowwater.lake.ledgers.interval_states import RUNNING, StatusInputs, StatusRow, status
 from lowwater.lake.ledgers.missing import missing_texts
 from lowwater.lake.ledgers.outside import occupied_intervals
 from lowwater.lake.ledgers.runs import (
@@ -45,15 +45,18 @@ from lowwater.lake.ledgers.runs import (
     record_violations,
 )
 from lowwater.lake.ledgers.timetable import Timetable, timetable
-from lowwater.lake.locks import handed_over, run_attempt
+from lowwater.lake.locks import at_work, handed_over, run_attempt
+from lowwater.lake.mirrors import pack_logs
 from lowwater.lake.packets import PacketFiles
 from lowwater.lake.parts import changes
 from lowwater.lake.results.pins import publishing
 from lowwater.lake.results.publish import check_unchanged, publish
 from lowwater.lake.results.states import keep_state, other_states, state_folder
-from lowwater.lake.results.streams import fingerprint, stream_files, stream_parts, write_stream
+from lowwater.lake.results.streams import fingerprint, stream_bytes, stream_files, stream_parts, write_stream
+from lowwater.lake.results.table_state import damage_of, damages
 from lowwater.lake.tables import check_owner, fence_off
 from lowwater.plan.operators import Lfta
+from lowwater.plan.properties.state import hands_over
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.quality.custom.suites import suite_digest
 from lowwater.quality.outputs.query_measures import WrittenStream
@@ -75,6 +78,8 @@ if TYPE_CHECKING:
     from lowwater.high.spark_tasks import Session
 
 STAGES = (LOW, HIGH, AUDIT, PUBLISH)
+
+AGAIN_OR_LIFT = "roll it back again with `lowwater rollback`, or lift the roll back with --lift"
 
 INDEX_PERIOD = 30.0
 """Seconds between two rewrites of the report index while many intervals run."""
@@ -184,6 +189,7 @@ class _Run:
     report: str = ""
     scans: LinkScans = field(default_factory=LinkScans)  # for the audit
     promises: dict[str, int] = field(default_factory=dict)  # of the low stage: stored, and left out
+    stored: int = 0  # bytes of the rows of LFTAs
     cluster: dict[str, Any] = field(default_factory=dict)  # of the stage: where tasks ran, and lost executors
     latest: int = 0  # time of the newest row of the ledger, ns; 0 as long as it is unknown
     warm: bool = False  # whether a cluster had executors before the low stage
@@ -226,6 +232,7 @@ class _Run:
                         self.scans.begin(inputs.scan, self.job.plan.links)
                     outcome = self._stage(next_stage, inputs, digests, outcome, folder)
                 self._index(stages[-1], folder)
+                pack_logs(lake.root)
                 return replace(outcome, digests=digests, verdict=self.verdict, report=self.report)
             except (BusyError, OwnerError):
                 raise  # says nothing about this interval: another run, or another query set, is at it
@@ -264,17 +271,30 @@ class _Run:
                 return self._publish(digests, outcome)
         self.seconds[stage] = round(time.monotonic() - begin, 3)
         if stage == LOW:
-            account = {"promises": self.promises, **self.cluster}
+            account = {"promises": self.promises, "stored": self.stored, **self.cluster}
             self._record(LOW, "done", "", _joined(digests), sum(rows.values()), account)
         return Outcome(self.start, self.end, stage, outcome.reason, rows, False) if stage != PUBLISH else outcome
 
     def _published(self, digests: dict[str, str]) -> bool:
-        """Whether every query is published from these inputs, and nothing has failed since."""
+        """Whether every query is published from these inputs, its table has the rows, and nothing has failed since.
+
+        Raises:
+            LakeError: the rows of a roll back are damaged: a run would publish what a person has refused.
+        """
         publications = [self._last(query) for query in digests]
         mine = [row for row in self._rows() if row.query in ("", *digests)]
-        return (not mine or mine[-1].state != FAILED) and all(
+        whole = (not mine or mine[-1].state != FAILED) and all(
             last is not None and last.digest == digests[last.query] for last in publications
         )
+        for last in publications:
+            if last is not None and (why := self._damage(last.query)):
+                if last.state == ROLLED_BACK and last.digest == digests[last.query]:
+                    raise LakeError(f"query {last.query}: {ROLLED_BACK}, and damaged since: {why}", AGAIN_OR_LIFT)
+                whole = False
+        return whole
+
+    def _damage(self, query: str) -> str:
+        return damage_of(self.job.lake, self.job.query_set, query, self.start, self.end)
 
     def _last(self, query: str) -> ReplayRow | None:
         return last_published(self.job.lake, self.job.query_set, query, self.start, self.end)
@@ -291,7 +311,8 @@ class _Run:
                 outcome_state, why = ROLLED_BACK, last.reason
             elif last.state != state and not (last.state == DONE and state == PROVISIONAL):
                 accounting = stored_object(last.accounting)
-                self._record(PUBLISH, state, query, digests[query], last.rows, accounting, reason)
+                of_rows = last.rows, accounting, reason, last.publication
+                self._record(PUBLISH, state, query, digests[query], *of_rows)
                 write_index(self.job.lake, folder)
         for row in self._rows():
             if row.stage == AUDIT and row.query in digests:
@@ -324,6 +345,7 @@ class _Run:
             files = [[*map(paths.lake_path, names)] for (name, _), names in result.files.items() if name == lfta.name]
             table = job.lake.lfta(job.query_set, lfta_folder(lfta))
             write_stream(table, stream_schema(lfta.fields), self.start, self.end, files, job.query_set, job.lake.fence)
+            self.stored += stream_bytes(table, self.start, self.end)
             rows[lfta.name] = sum(accounts.counts(lfta.name, link)["rows_out"] for link in lfta.links)
         return rows
 
@@ -359,6 +381,7 @@ class _Run:
                 "operators": [asdict(operator) for operator in result.operators],
                 "fingerprint": fingerprint(stream_files(job.lake.stream(query.name), self.start, self.end)),
                 "seconds": round(result.seconds, 3),
+                "stored": stream_bytes(job.lake.stream(query.name), self.start, self.end),
                 **self.cluster,
             }
             state_files = state_folders(job.plan, folder)[query.name]
@@ -393,27 +416,30 @@ class _Run:
         prints = {name: self._recall(self._require(AUDIT, name, digest)) for name, digest in digests.items()}
         for name, audited in prints.items():  # all of them first, so that one that changed holds back the others
             last = self._last(name)
-            if last is None or last.digest != digests[name]:
+            if last is None or last.digest != digests[name] or self._damage(name):
                 check_unchanged(job.lake, name, self.start, self.end, audited)
         inputs = job.inputs(self.start, self.end, job.captures())
         state, reason = inputs.state(inputs.require())
         rows, committed, names = {}, False, [query.name for query in job.plan.queries]
-        with publishing(job.lake, job.query_set, names, self.start, self.end):
+        with publishing(job.lake, job.query_set, names) as act:
             for query in job.plan.queries:
                 fields, digest = query.high.fields, digests[query.name]
                 audited = prints[query.name]
                 state_path = self._state(query.name, digests)
-                old_states = other_states(state_path)  # a run that lost its lease must not remove those of a later one
+                # A run that lost its lease must not remove those of a later one.
+                old_states = other_states(state_path) if hands_over(query.high) else []
                 publication = publish(
-                    job.lake, job.query_set, query.name, fields, self.start, self.end, digest, audited
+                    job.lake, job.query_set, query.name, fields, self.start, self.end, digest, audited, act
                 )
                 rows[query.name] = publication.rows
                 committed = committed or publication.committed
+                last = self._last(query.name)
                 if publication.committed:
                     self.seconds[PUBLISH] = round(time.monotonic() - begin, 3)
-                    self._record(
-                        PUBLISH, state, query.name, digest, publication.rows, {"inputs": inputs.parts(query)}, reason
-                    )
+                    of_rows = publication.rows, {"inputs": inputs.parts(query)}, reason, publication.number
+                    self._record(PUBLISH, state, query.name, digest, *of_rows)
+                elif last is not None and last.publication != publication.number:
+                    record_replays(job.lake, [replace(last, finished_at=self._now(), publication=publication.number)])
                 for old_state in old_states:
                     paths.remove_tree(old_state)
         return Outcome(self.start, self.end, state, reason, rows, committed)
@@ -466,6 +492,7 @@ class _Run:
         rows: int | None,
         accounting: dict[str, Any] | None = None,
         reason: str = "",
+        publication: int | None = None,
     ) -> ReplayRow:
         """A row of the ledger about a stage of this interval."""
         settings = json.dumps({"heartbeat": str(self.job.config.replay.heartbeat), "tick": self.job.config.replay.tick})
@@ -483,6 +510,7 @@ class _Run:
             settings=settings,
             timings=json.dumps(self.seconds),
             accounting=json.dumps(accounting or {}),
+            publication=publication,
         )
 
 
@@ -516,7 +544,19 @@ def statuses(
             if tell is None:
                 raise
             tell(name, error)
-    return status(open_lake(root, make=False), sets)
+    lake = open_lake(root, make=False)
+    return with_running(lake, status(lake, sets))
+
+
+def with_running(lake: Lake, rows: Sequence[StatusRow]) -> list[StatusRow]:
+    """Returns the states of intervals, of which those are `running` on which a process is at work now."""
+    held = {name: at_work(lake, name) for name in {row.query_set for row in rows}}
+    shown = []
+    for row in rows:
+        spans = held[row.query_set].items()
+        who = next((who for (first, last), who in spans if first < row.end and row.start < last), "")
+        shown.append(replace(row, state=RUNNING, reason=who, lacking=()) if who else row)
+    return shown
 
 
 def expected(job: Job, captures: Mapping[str, Captures]) -> StatusInputs:
@@ -567,6 +607,7 @@ def expected(job: Job, captures: Mapping[str, Captures]) -> StatusInputs:
         missing=missing,
         gaps=gaps,
         unsettled=unsettled,
+        damages=lambda query, rows: damages(job.lake, query, rows),
     )
 
 

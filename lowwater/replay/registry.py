@@ -14,12 +14,14 @@ from lowwater.errors import LowwaterError
 from lowwater.instants import format_instant, spoken_span
 from lowwater.lake.described import plain_type
 from lowwater.lake.layout import Lake, open_lake
+from lowwater.lake.ledgers.interval_states import DAMAGED
 from lowwater.lake.ledgers.runs import FAILED, PUBLISH, ReplayRow, read_replays
-from lowwater.lake.results.pins import pinned
+from lowwater.lake.results.pins import Pins, pinned
 from lowwater.lake.results.positions import consumers_of
-from lowwater.lake.results.published_log import Publication, Range, joined, last_note
+from lowwater.lake.results.published_log import Range, commit_digest, joined
+from lowwater.lake.results.table_state import TableState, damages, table_state
 from lowwater.lake.results.visible import of_query
-from lowwater.lake.tables import OWNER, lake_errors, open_table, safe_name
+from lowwater.lake.tables import lake_errors, open_table, safe_name
 from lowwater.plan.explain.operators import columns_info
 from lowwater.plan.fields import Field
 from lowwater.plan.queryset import QueryPlan
@@ -60,6 +62,7 @@ class Reader:
         until: end of the range that a subscriber has read, ns since the epoch; None for a query.
         behind: number of versions of the table that a subscriber has not read; None for a query.
         seen: when the subscriber was done with the range, ns since the epoch; None for a query.
+        lost: whether the version that a subscriber has read is of another history of the table: it must begin again.
     """
 
     kind: str
@@ -67,6 +70,7 @@ class Reader:
     until: int | None = None
     behind: int | None = None
     seen: int | None = None
+    lost: bool = False
 
 
 @dataclass(frozen=True)
@@ -81,7 +85,8 @@ class StreamInfo:
         links: links whose packets it is made of.
         queries: queries of the set that it is made of, in the order of their evaluation.
         readers: its consumers.
-        published: what is published, ns since the epoch, in order; ranges that touch are one.
+        published: what is published and as it was published, ns since the epoch, in order; ranges that touch are one.
+        damaged: published intervals whose rows the table does not have, as (start, end, why); ns since the epoch.
         last: interval that was published last, ns since the epoch; None without a publication.
         rows: rows of this interval; None without a publication.
         state: state of this publication; empty without one.
@@ -89,6 +94,7 @@ class StreamInfo:
         captured: end of what is captured of its links, all of them, ns since the epoch; None if nothing is.
         version: version of the table; None without one.
         pinned: version that belongs together with the pinned ones of the other tables of its set; None without one.
+        unfinished: whether the newest versions of the tables of its set do not belong together.
         problem: why the query set cannot be planned, so that keys and producers are unknown; else empty.
     """
 
@@ -100,6 +106,7 @@ class StreamInfo:
     queries: tuple[str, ...] = ()
     readers: tuple[Reader, ...] = ()
     published: tuple[Range, ...] = ()
+    damaged: tuple[tuple[int, int, str], ...] = ()
     last: Range | None = None
     rows: int | None = None
     state: str = ""
@@ -107,6 +114,7 @@ class StreamInfo:
     captured: int | None = None
     version: int | None = None
     pinned: int | None = None
+    unfinished: bool = False
     problem: str = ""
 
     @property
@@ -156,15 +164,21 @@ def list_streams(lake: Lake, planned: Sequence[Job], problems: Mapping[str, str]
     """
     replays = read_replays(lake, stage=PUBLISH)
     streams = {}
+    pins: dict[str, Pins | None] = {}
     for job in planned:
         ends = {link: rows.end for link, rows in job.captures().items()}
+        pins[job.query_set] = pinned(lake, job.query_set, [query.name for query in job.plan.queries])
         for query in job.plan.queries:
-            stored = _stored(lake, query.name, replays)
+            stored = _stored(lake, query.name, replays, pins)
             if stored is None or stored.owner == job.query_set:
                 streams[query.name] = _planned(lake, job, query, stored, ends)
     owners = {job.query_set for job in planned} | set(problems)
     for name in _tables(lake, replays):
-        if name not in streams and (stored := _stored(lake, name, replays)) is not None and stored.owner in owners:
+        if (
+            name not in streams
+            and (stored := _stored(lake, name, replays, pins)) is not None
+            and stored.owner in owners
+        ):
             readers = _subscribers(lake, name, stored.version)
             problem = problems.get(stored.owner, "its query set has no such query any more")
             streams[name] = StreamInfo(**{**stored.__dict__, "readers": readers, "problem": problem})
@@ -177,36 +191,48 @@ def _tables(lake: Lake, replays: Sequence[ReplayRow]) -> list[str]:
     return [names.get(path.name, path.name) for path in paths.folders(lake.root / "tables")]
 
 
-def _stored(lake: Lake, name: str, replays: Sequence[ReplayRow]) -> StreamInfo | None:
+def _stored(lake: Lake, name: str, replays: Sequence[ReplayRow], pins: dict[str, Pins | None]) -> StreamInfo | None:
     """Returns what the table and the ledger say of a stream; None without a table."""
     path = lake.table(name)
-    table = open_table(path)
-    if table is None:
+    table, state = open_table(path), table_state(path)
+    if table is None or state is None:
         return None
     with lake_errors(f"{path}: the table cannot be read"):
-        owner = table.metadata().configuration.get(OWNER) or ""
         schema = [(column.name, str(plain_type(column.type))) for column in _arrow(table)]
-        version = table.version()
-    note = last_note(path, version)
-    rows = [row for row in replays if row.query == name and row.query_set == owner]
+    rows = [row for row in replays if row.query == name and row.query_set == state.owner]
     rows = [row for row in rows if row.stage == PUBLISH and row.state != FAILED]
-    promise = note.promise if note else {}
+    damaged = damages(lake, name, rows)
+    promise = state.note.promise if state.note else {}
     columns = [StreamColumn(column, kind, promise=promise.get(column)) for column, kind in schema]
-    published = note.ranges if note else joined((row.interval_start, row.interval_end) for row in rows)
     last = rows[-1] if rows else None
-    pins = pinned(lake, owner) if owner else None
+    if state.owner and state.owner not in pins:
+        pins[state.owner] = pinned(lake, state.owner)
+    together = pins.get(state.owner)
     return StreamInfo(
         name,
-        owner,
+        state.owner,
         tuple(columns),
-        published=published,
-        last=_last_interval(note, last),
+        published=_published(state, rows, damaged),
+        damaged=tuple((*bounds, why) for bounds, why in sorted(damaged.items())),
+        last=_last_interval(state, last),
         rows=last.rows if last else None,
-        state=last.state if last else "",
+        state="" if last is None else DAMAGED if _bounds(last) in damaged else last.state,
         published_at=last.finished_at if last else None,
-        version=version,
-        pinned=pins.tables.get(name) if pins else None,
+        version=state.version,
+        pinned=together.tables.get(name) if together else None,
+        unfinished=bool(together and together.unfinished),
     )
+
+
+def _bounds(row: ReplayRow) -> Range:
+    return row.interval_start, row.interval_end
+
+
+def _published(state: TableState, rows: Sequence[ReplayRow], damaged: Mapping[Range, str]) -> tuple[Range, ...]:
+    """Returns what is published as the ledger says; without a ledger what the table says."""
+    if not rows:
+        return state.note.ranges if state.note else ()
+    return joined(bounds for bounds in map(_bounds, rows) if bounds not in damaged)
 
 
 def _arrow(table: Any) -> Iterable[Any]:
@@ -215,10 +241,10 @@ def _arrow(table: Any) -> Iterable[Any]:
     return [column for column in pa.schema(table.schema().to_arrow()) if of_query(column)]
 
 
-def _last_interval(note: Publication | None, row: ReplayRow | None) -> Range | None:
+def _last_interval(state: TableState, row: ReplayRow | None) -> Range | None:
     if row is not None:
-        return row.interval_start, row.interval_end
-    return (note.start, note.end) if note else None
+        return _bounds(row)
+    return (state.note.start, state.note.end) if state.note else None
 
 
 def _planned(
@@ -271,10 +297,12 @@ def _computed(progress: Any) -> str:
 
 
 def _subscribers(lake: Lake, name: str, version: int | None) -> tuple[Reader, ...]:
-    return tuple(
-        Reader("subscriber", each.name, each.until, max(0, (version or 0) - each.version), each.seen)
-        for each in consumers_of(lake, name)
-    )
+    readers = []
+    for each in consumers_of(lake, name):
+        lost = bool(each.digest) and commit_digest(lake.table(name), each.version) not in (each.digest, "")
+        behind = max(0, (version or 0) - each.version)
+        readers.append(Reader("subscriber", each.name, each.until, behind, each.seen, lost))
+    return tuple(readers)
 
 
 def published_text(info: StreamInfo, spoken: bool = False) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path, PurePath
 from lowwater.documents import stored_object
 from lowwater.errors import LakeError
 from lowwater.instants import format_instant
-from lowwater.lake.layout import open_lake
+from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.runs import (
     PUBLISH,
     ROLLED_BACK,
@@ -28,7 +28,10 @@ from lowwater.lake.locks import run_attempt
 from lowwater.lake.results.comparing import TableDiff, compare
 from lowwater.lake.results.exploring import result_table
 from lowwater.lake.results.pins import publishing
+from lowwater.lake.results.publish import mark
+from lowwater.lake.results.published_log import Act
 from lowwater.lake.results.restoring import restore
+from lowwater.lake.results.table_state import damage_of
 from lowwater.lake.tables import OWNER, check_owner, fence_off
 from lowwater.plan.properties.state import hands_over
 from lowwater.plan.properties.unique_keys import unique_key
@@ -108,20 +111,37 @@ class RollbackTarget:
             inputs = job.inputs(target.start, target.end, job.captures())
             before = result_table(job.lake, query.name).version
             told = {"by": by, "why": why}
-            with publishing(job.lake, job.query_set, names, target.start, target.end):
-                rows = restore(
-                    *(job.lake, job.query_set, query.name, query.high.fields, target.start, target.end, version, told)
+            with publishing(job.lake, job.query_set, names) as act:
+                made = restore(
+                    *(job.lake, job.query_set, query.name, query.high.fields, target.start, target.end, version, told),
+                    act,
                 )
+                target.mark_others(act)
             accounting = {
                 "rolled_back": {"from": before, "to": version, **told},
                 "inputs": inputs.parts(query),
             }
             reason = f"to version {version} by {by}: {why}"
             return replace(
-                last, reason=reason, digest=inputs.digest(query), rows=rows, accounting=json.dumps(accounting)
+                last,
+                reason=reason,
+                digest=inputs.digest(query),
+                rows=made.rows,
+                accounting=json.dumps(accounting),
+                publication=made.number,
             )
 
         return self._record(act).rows or 0
+
+    def mark_others(self, act: Act) -> None:
+        """Says in the other tables of the set that their rows of the interval belong to an act too."""
+        lake, query_set = self.job.lake, self.job.query_set
+        for query in self.job.plan.queries:
+            if query.name != self.query.name:
+                last = last_published(lake, query_set, query.name, self.start, self.end)
+                if last is not None and not damage_of(lake, query_set, query.name, self.start, self.end):
+                    number = mark(lake, query.name, self.start, self.end, act)
+                    record_replays(lake, [replace(last, finished_at=_after(lake, query_set, self), publication=number)])
 
     def lift(self, by: str, why: str) -> None:
         """Lifts a roll back: the interval is stale, and the next backfill runs it again.
@@ -163,10 +183,14 @@ class RollbackTarget:
                     "roll those back: `lowwater status` lists them",
                 )
             row = act(replace(self, job=replace(self.job, lake=lake)), last)
-            rows = read_replays(lake, query_set, (self.start, self.end))
-            latest = max((each.finished_at for each in rows), default=0)
             row = replace(
-                row, stage=PUBLISH, state=ROLLED_BACK, finished_at=max(time.time_ns(), latest + 1), timings="{}"
+                row, stage=PUBLISH, state=ROLLED_BACK, finished_at=_after(lake, query_set, self), timings="{}"
             )
             record_replays(lake, [row])
             return row
+
+
+def _after(lake: Lake, query_set: str, target: RollbackTarget) -> int:
+    """The time of a new row of the ledger, ns: later than all rows of the interval."""
+    rows = read_replays(lake, query_set, (target.start, target.end))
+    return max(time.time_ns(), max((each.finished_at for each in rows), default=0) + 1)

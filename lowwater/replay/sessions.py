@@ -19,6 +19,10 @@ LONG_SESSION_INTERVALS = 50
 """From this number of intervals on the optimising compiler of the JVM pays; Arrow and Python compute the slices."""
 
 
+STARTS = 900.0
+"""Seconds that a session may take to start; a cluster may have to find room for its driver."""
+
+
 def starts_quickly(intervals: int = 1) -> bool:
     """Whether a command over so many intervals should start its session quickly rather than compute fast."""
     return intervals < LONG_SESSION_INTERVALS
@@ -78,7 +82,12 @@ class Sessions:
         with self._progress.stage("session"):
             self.begin()
             assert self._building is not None
-            return self._building.result()
+            try:
+                return self._building.result(STARTS)
+            except TimeoutError:
+                raise LowwaterError(
+                    f"the Spark session has not started within {STARTS:.0f} s", "look at the load of the machine"
+                ) from None
 
     def _build(self, soon: bool) -> Session:
         require(self._app, "spark")

@@ -31,6 +31,11 @@ ANSWER = "check the address of the store (AWS_ENDPOINT_URL) and the network, the
 
 _KINDS = (
     (
+        r"too many open files|os error 24",
+        "this process may open no further file",
+        "raise the limit before the command: ulimit -n 1024",
+    ),
+    (
         r"CredentialsNotLoaded|metadata token|169\.254\.|Missing ?(SecretAccessKey|AccessKeyId)",
         "there are no keys for the object store",
         KEYS,
@@ -77,6 +82,11 @@ _KINDS = (
         RIGHTS,
     ),
     (
+        r"NotImplemented|501 Not",
+        "the object store cannot do it",
+        "`lowwater doctor --lake LAKE` says what a store must do; use another one",
+    ),
+    (
         r"NoSuchBucket|ContainerNotFound|bucket does not exist",
         "there is no such bucket",
         "make the bucket, or name another",
@@ -101,6 +111,10 @@ _KINDS = (
 """Pattern of the texts of stores and their clients, what it means, what to do."""
 
 _PASSING = (LATER, ANSWER)
+_BUSY = re.compile(r"status code: (5\d\d|429|408|409)")
+"""What a store answers while it is busy or disturbed."""
+_SILENT = re.compile(r"timed? ?out|connect|error sending request|dns", re.IGNORECASE)
+"""Texts of requests to which no answer came."""
 
 
 class StoreError(LakeError, OSError):
@@ -110,11 +124,12 @@ class StoreError(LakeError, OSError):
         message: what happened.
         hint: what to do.
         lasting: whether the same request fails again until somebody has done something.
+        answered: whether the store answered at all.
     """
 
-    def __init__(self, message: str, hint: str = "", lasting: bool = False) -> None:
+    def __init__(self, message: str, hint: str = "", lasting: bool = False, answered: bool = True) -> None:
         super().__init__(message, hint)
-        self.lasting = lasting
+        self.lasting, self.answered = lasting, answered
         self.errno, self.strerror = errno.EIO, message
 
 
@@ -128,16 +143,21 @@ def store_error(error: BaseException) -> StoreError:
     if isinstance(error, StoreError):
         return error
     text = str(error)
+    if found := _BUSY.search(text):  # its body may have any word
+        message = "is overloaded" if found[1] in ("503", "429") else "does not answer"
+        return StoreError(f"the object store {message} ({found[1]})", LATER if found[1] in ("503", "429") else ANSWER)
     for pattern, message, hint in _KINDS:
         if re.search(pattern, text, re.IGNORECASE):
-            return StoreError(message + _detail(text), hint, hint not in _PASSING)
+            return StoreError(
+                message + _detail(message, text), hint, hint not in _PASSING, _SILENT.search(text) is None
+            )
     return StoreError(f"the object store failed: {redacted(text.splitlines()[0] if text else repr(error))}", ANSWER)
 
 
 _DONE = {"PUT": "write", "POST": "write", "DELETE": "remove", "GET": "read", "HEAD": "read"}
 
 
-def _detail(text: str) -> str:
+def _detail(message: str, text: str) -> str:
     """Returns what else the text of an error tells of a cause: the region that is right, the two clocks, or what was
     not allowed; empty without any."""
     region = re.search(r"expecting '([a-z0-9-]+)'|<Region>([a-z0-9-]+)</Region>", text)
@@ -147,9 +167,9 @@ def _detail(text: str) -> str:
     if "RequestTimeTooSkewed" in text and clocks[0] and clocks[1]:
         return f": this one says {clocks[0][1]}, the store {clocks[1][1]}"
     asked = re.search(r"\b(PUT|POST|DELETE|GET|HEAD) https?://[^/\s]+/([^?\s]*)(\?list-type)?", text)
-    if asked and re.search(r"AccessDenied|403 Forbidden|NoSuchBucket", text):
-        if "NoSuchBucket" in text:
-            return f": {asked[2].partition('/')[0]}"
+    if asked and message.endswith("no such bucket"):
+        return f": {asked[2].partition('/')[0]}"
+    if asked and message.endswith("not allow it"):
         return f" to {'list' if asked[3] else _DONE[asked[1]]} {asked[2]}"
     removed = re.search(r"DeleteObjects request failed for key ([^:\s]+)", text)
     return f" to remove {removed[1]}" if removed and "AccessDenied" in text else ""

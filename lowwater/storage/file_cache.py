@@ -64,6 +64,12 @@ class FileCache:
             self._note(target)
         return target
 
+    def has(self, path: ObjectPath) -> bool:
+        """Whether there is a whole copy of an object, so that the object is in the store."""
+        target = self.place_of(path)
+        with self._lock:
+            return target in self._used and target.exists()
+
     def keep(self, path: ObjectPath, source: Path) -> None:
         """Moves a file that was uploaded to the place of its copy."""
         target = self.place_of(path)

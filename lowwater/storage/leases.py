@@ -179,7 +179,8 @@ class Lease:
                 return
             begun = time.monotonic()
             try:
-                changed = _change(self._path, self._beaten)
+                with objects.patience(self._length / 3):
+                    changed = _change(self._path, self._beaten)
             except (OSError, HeldError):
                 continue  # the next try may succeed in time
             if self.claim.token not in {claim.token for claim in changed.claims}:

@@ -5,11 +5,11 @@ Between `lake.locks` and the two kinds.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePath
 
-from lowwater.storage import file_locks, leases
+from lowwater.storage import file_locks, leases, snapshots
 from lowwater.storage.file_locks import HeldError, Range
 from lowwater.storage.holders import Holder
 from lowwater.storage.leases import Fence
@@ -22,12 +22,13 @@ __all__ = ["Fence", "HeldError", "Range", "held_ranges", "hold_lock", "hold_rang
 
 
 @contextmanager
-def hold_lock(path: PurePath, wait: float = 0.0) -> Iterator[Fence | None]:
+def hold_lock(path: PurePath, wait: float = 0.0, sees: Sequence[PurePath] = ()) -> Iterator[Fence | None]:
     """Holds a lock.
 
     Args:
         path: file or object of the lock.
         wait: seconds to wait for the holder.
+        sees: tables of a store that are looked at again, since the holder before may have written them; all if empty.
 
     Yields:
         The fence of the lease; None where the kernel has the lock, which nobody can take from a living process.
@@ -38,6 +39,7 @@ def hold_lock(path: PurePath, wait: float = 0.0) -> Iterator[Fence | None]:
     """
     if isinstance(path, ObjectPath):
         with leases.hold(path, *leases.ALL, wait) as fence:
+            snapshots.look_again(*sees)
             yield fence
     else:
         with file_locks.hold_file(Path(path), wait):
@@ -55,6 +57,7 @@ def hold_range(path: PurePath, first: int, end: int) -> Iterator[Fence | None]:
     """
     if isinstance(path, ObjectPath):
         with leases.hold(path, first, end) as fence:
+            snapshots.look_again()
             yield fence
         return
     with _folder_of_ranges(path) as folder:

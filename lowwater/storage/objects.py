@@ -8,21 +8,25 @@ have used it before.
 from __future__ import annotations
 
 import os
+import random
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from datetime import timedelta
-from functools import lru_cache
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from datetime import datetime, timedelta
+from functools import lru_cache, partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
+from lowwater.descriptors import require_descriptors
 from lowwater.storage import progress
 from lowwater.storage.endpoints import require_endpoint
 from lowwater.storage.failures import KEYS, StoreError, store_error
 from lowwater.storage.object_paths import ObjectPath
+from lowwater.terminal import say
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
@@ -33,12 +37,10 @@ PREFIXES = {"s3": ("AWS_",), "gs": ("GOOGLE_",), "az": ("AZURE_",), "abfs": ("AZ
 PIECE = 8 << 20
 """Bytes that are read or sent at a time."""
 
-RETRIES = 8
-"""Times that a failed request is sent again, with pauses that grow."""
+CONNECTIONS = 8
+"""Most connections to a store that wait for the next request."""
 
-READS = 5
-"""Times that reading a file goes on after its connection broke."""
-
+T = TypeVar("T")
 Version = str
 """The entity tag of an object, which differs once its content does."""
 
@@ -135,22 +137,94 @@ def store_errors() -> Iterator[None]:
         raise store_error(error) from None  # its text may show keys
 
 
+def tried(path: ObjectPath, request: Callable[[], T]) -> T:
+    """Sends a request, and again while it fails for the moment: the one policy of tries (docs/object-stores.md).
+
+    Pauses grow to LONGEST_PAUSE. After PATIENCE seconds in all, or FIRST_PATIENCE where the store has never answered
+    this process, the last failure is the error. What is waited for is said every TELL seconds.
+
+    Args:
+        path: what the request is about.
+        request: sends it; it may run often, also after it has succeeded without an answer.
+
+    Raises:
+        OSError: FileNotFoundError, or StoreError.
+        ChangedError: if a condition did not hold.
+    """
+    begun, attempt = time.monotonic(), 0
+    while True:
+        try:
+            with store_errors():
+                answer = request()
+            _ANSWERED.add(path.bucket)
+            return answer
+        except (StoreError, FileNotFoundError, ChangedError) as error:
+            if not isinstance(error, StoreError) or error.answered:
+                _ANSWERED.add(path.bucket)
+            if not isinstance(error, StoreError) or error.lasting:
+                raise
+            spent, most = time.monotonic() - begun, _most(path)
+            pause = random.uniform(0.5, 1.0) * min(LONGEST_PAUSE, 0.1 * 2 ** min(attempt, 10))
+            if spent + pause > most:
+                raise StoreError(f"{error.message}; tried for {spent:.0f} s", error.hint) from None
+            _tell(path, error.message, spent, most)
+            attempt += 1
+            time.sleep(pause)
+
+
+PATIENCE = 300.0
+"""Seconds for which a request is tried, unless LOWWATER_STORE_PATIENCE says otherwise."""
+FIRST_PATIENCE = 20.0
+"""The same for a store that has never answered: its address may be wrong."""
+LONGEST_PAUSE = 10.0
+"""Longest pause between two tries, s."""
+TELL = 10.0
+"""Seconds between two lines about a store that is waited for."""
+_ANSWERED: set[str] = set()
+"""Buckets of stores that have answered this process."""
+_LIMIT: ContextVar[float | None] = ContextVar("limit", default=None)
+_said = [0.0]
+
+
+@contextmanager
+def patience(seconds: float) -> Iterator[None]:
+    """Lets requests of this block be tried for at most so many seconds, for whoever has a time to keep."""
+    before = _LIMIT.set(seconds)
+    try:
+        yield
+    finally:
+        _LIMIT.reset(before)
+
+
+def _most(path: ObjectPath) -> float:
+    most = float(os.environ.get("LOWWATER_STORE_PATIENCE") or PATIENCE)
+    if path.bucket not in _ANSWERED:
+        most = min(most, FIRST_PATIENCE)
+    limit = _LIMIT.get()
+    return most if limit is None else min(most, limit)
+
+
+def _tell(path: ObjectPath, message: str, spent: float, most: float) -> None:
+    """Says that the store is waited for, once in TELL seconds whatever the number of threads."""
+    now = time.monotonic()
+    if spent >= TELL / 2 and now - _said[0] >= TELL:
+        _said[0] = now
+        until = datetime.fromtimestamp(time.time() + most - spent).strftime("%H:%M:%S")
+        say(f"{path}: {message}; tried for {spent:.0f} s, going on until {until}", err=True)
+
+
 def read(path: ObjectPath, most: int = -1) -> tuple[bytes, Version]:
     """Reads a small object, or the first bytes of it, and its version."""
-    with store_errors():
-        import obstore
+    import obstore
 
-        for attempt in range(READS):
-            try:
-                answer = obstore.get(store(path), path.key)
-                if 0 <= most < answer.meta["size"]:
-                    part = obstore.get_range(store(path), path.key, start=0, end=most)
-                    return bytes(part), answer.meta["e_tag"] or ""
-                return bytes(answer.bytes()), answer.meta["e_tag"] or ""
-            except obstore.exceptions.GenericError:  # the connection broke while the content came
-                if attempt + 1 == READS:
-                    raise
-    raise AssertionError
+    def get() -> tuple[bytes, Version]:
+        answer = obstore.get(store(path), path.key)
+        if 0 <= most < answer.meta["size"]:
+            part = obstore.get_range(store(path), path.key, start=0, end=most)
+            return bytes(part), answer.meta["e_tag"] or ""
+        return bytes(answer.bytes()), answer.meta["e_tag"] or ""
+
+    return tried(path, get)
 
 
 def read_range(path: ObjectPath, start: int, size: int, version: Version) -> bytes:
@@ -165,45 +239,42 @@ def read_range(path: ObjectPath, start: int, size: int, version: Version) -> byt
     Raises:
         OSError: if the object was replaced or removed, or the store fails.
     """
-    with store_errors():
-        import obstore
+    import obstore
 
-        for attempt in range(READS):
-            try:
-                options: Any = {"range": (start, start + size), "if_match": version or None}
-                return bytes(obstore.get(store(path), path.key, options=options).bytes())
-            except obstore.exceptions.PreconditionError:
-                raise StoreError("it was replaced while it was read", "run the command again") from None
-            except obstore.exceptions.GenericError:  # the connection broke while the content came
-                if attempt + 1 == READS:
-                    raise
-                time.sleep(0.1 * attempt)
-    raise AssertionError
+    options: Any = {"range": (start, start + size), "if_match": version or None}
+    try:
+        return tried(path, lambda: bytes(obstore.get(store(path), path.key, options=options).bytes()))
+    except ChangedError:
+        raise StoreError("it was replaced while it was read", "run the command again") from None
 
 
 def download(path: ObjectPath, target: Path) -> None:
     """Reads an object into a new file; where its connection breaks, reading goes on from there."""
-    with store_errors():
-        import obstore
+    import obstore
 
-        of, key, done = store(path), path.key, 0
-        answer = obstore.get(of, key)
-        size, failures = answer.meta["size"], 0
-        pieces: Iterator[Any] = iter(answer.stream(min_chunk_size=PIECE))
-        with target.open("wb") as file:
-            while done < size:
-                try:
-                    piece = next(pieces, b"")
-                    if not len(piece):
-                        raise obstore.exceptions.GenericError("the body is cut")
-                    done += file.write(piece)
-                    failures = 0
-                except obstore.exceptions.BaseError:
-                    failures += 1
-                    if failures == READS:
-                        raise
-                    time.sleep(0.1 * failures)
-                    pieces = _pieces(of, key, done, size)
+    size: int | None = None
+    pieces: Iterator[Any] | None = None
+
+    with target.open("wb") as file:
+
+        def piece() -> Any:
+            nonlocal size, pieces
+            try:
+                if size is None:
+                    answer = obstore.get(store(path), path.key)
+                    size, pieces = answer.meta["size"], iter(answer.stream(min_chunk_size=PIECE))
+                elif pieces is None:
+                    pieces = _pieces(store(path), path.key, file.tell(), size)
+                found = next(pieces, b"")
+                if not len(found) and file.tell() < size:
+                    raise obstore.exceptions.GenericError("the body is cut")
+                return found
+            except BaseException:
+                pieces = None
+                raise
+
+        while len(found := tried(path, piece)):
+            file.write(found)
 
 
 def _pieces(of: ObjectStore, key: str, begin: int, size: int) -> Iterator[Any]:
@@ -215,18 +286,16 @@ def _pieces(of: ObjectStore, key: str, begin: int, size: int) -> Iterator[Any]:
 
 def upload(path: ObjectPath, source: Path) -> None:
     """Writes an object from a file, in the place of another."""
-    with store_errors():
-        import obstore
+    import obstore
 
-        obstore.put(store(path), path.key, source, chunk_size=PIECE)
+    tried(path, lambda: obstore.put(store(path), path.key, source, chunk_size=PIECE))
 
 
 def write(path: ObjectPath, data: bytes) -> None:
     """Writes a small object, in the place of another."""
-    with store_errors():
-        import obstore
+    import obstore
 
-        obstore.put(store(path), path.key, data, use_multipart=False)
+    tried(path, lambda: obstore.put(store(path), path.key, data, use_multipart=False))
 
 
 def swap(path: ObjectPath, data: bytes, before: Version | None) -> Version:
@@ -240,47 +309,70 @@ def swap(path: ObjectPath, data: bytes, before: Version | None) -> Version:
     Raises:
         ChangedError: if there is another version.
     """
-    with store_errors():
-        import obstore
+    import obstore
 
-        mode: Any = "create" if before is None else {"e_tag": before}
-        return obstore.put(store(path), path.key, data, mode=mode, use_multipart=False)["e_tag"] or ""
+    mode: Any = "create" if before is None else {"e_tag": before}
+    put = obstore.put
+    return tried(path, lambda: put(store(path), path.key, data, mode=mode, use_multipart=False)["e_tag"] or "")
+
+
+def make(path: ObjectPath, data: bytes) -> Version:
+    """Writes an object whose name is used once, and whose content nobody else writes; returns its version.
+
+    A write whose answer was lost, and a refusal of a store that only was busy with another write of the name, are told
+    from the write of somebody else by the content that is there.
+
+    Raises:
+        ChangedError: if another object has the name.
+    """
+    import obstore
+
+    def put() -> Version:
+        try:
+            return swap(path, data, None)
+        except ChangedError:
+            try:
+                found, version = read(path)
+            except FileNotFoundError:
+                raise obstore.exceptions.GenericError("409 Conflict") from None
+            if found != data:
+                raise
+            return version
+
+    return tried(path, put)
 
 
 def copy(source: ObjectPath, target: ObjectPath) -> None:
     """Copies an object within its bucket; the store does it."""
-    with store_errors():
-        import obstore
+    import obstore
 
-        obstore.copy(store(source), source.key, target.key)
+    tried(target, lambda: obstore.copy(store(source), source.key, target.key))
 
 
 def head(path: ObjectPath) -> dict[str, Any] | None:
     """Returns size, e_tag and last_modified of an object; None without one."""
-    with store_errors():
-        import obstore
+    import obstore
 
+    def ask() -> dict[str, Any]:
         try:
             return dict(obstore.head(store(path), path.key))
         except (obstore.exceptions.PermissionDeniedError, obstore.exceptions.UnauthenticatedError):
             obstore.get(store(path), path.key)  # the answer to a HEAD has no body, which would tell the reason
             raise
-        except FileNotFoundError as error:
-            if "NoSuchBucket" in str(error):
-                raise
-            return None
+
+    try:
+        return tried(path, ask)
+    except FileNotFoundError:
+        return None
 
 
 def delete(paths: Sequence[ObjectPath]) -> None:
     """Removes objects; those that are gone already are no error."""
-    with store_errors():
-        import obstore
+    import obstore
 
-        for path in paths:
-            try:
-                obstore.delete(store(path), path.key)
-            except FileNotFoundError:
-                continue
+    for path in paths:
+        with suppress(FileNotFoundError):
+            tried(path, partial(obstore.delete, store(path), path.key))
 
 
 def below(folder: ObjectPath, first: bool = False) -> list[ObjectPath]:
@@ -295,38 +387,35 @@ def walk(folder: ObjectPath) -> Iterator[ObjectPath]:
 
 def entries(folder: ObjectPath, since: str = "") -> Iterator[tuple[ObjectPath, Mapping[str, Any]]]:
     """Yields the objects below a prefix with their size and last_modified, as `walk`; with `since` those behind it."""
-    with store_errors():
-        import obstore
+    import obstore
 
-        prefix, attempt = f"{folder.key}/" if folder.key else None, 0
-        offset = f"{folder.key}/{since}" if since else None
-        while True:
-            try:
-                for listed in obstore.list(store(folder), prefix=prefix, offset=offset, chunk_size=1000):
-                    for entry in listed:
-                        offset = entry["path"]
-                        yield _of(folder, offset), entry
-                return
-            except obstore.exceptions.GenericError:  # the connection broke while a page came: go on behind it
-                attempt += 1
-                if attempt == READS:
-                    raise
+    prefix, offset = f"{folder.key}/" if folder.key else None, f"{folder.key}/{since}" if since else None
+    pages: Iterator[Any] | None = None
+
+    def page() -> Any:
+        nonlocal pages
+        try:
+            if pages is None:  # after a failure it goes on behind what was listed
+                pages = iter(obstore.list(store(folder), prefix=prefix, offset=offset, chunk_size=1000))
+            return next(pages, None)
+        except BaseException:
+            pages = None
+            raise
+
+    while (listed := tried(folder, page)) is not None:
+        for entry in listed:
+            offset = entry["path"]
+            yield _of(folder, offset), entry
 
 
 def children(folder: ObjectPath) -> tuple[list[ObjectPath], list[ObjectPath]]:
     """Lists the folders and the objects directly below a prefix, by name."""
-    with store_errors():
-        import obstore
+    import obstore
 
-        for attempt in range(READS):
-            try:
-                listed = obstore.list_with_delimiter(store(folder), prefix=f"{folder.key}/" if folder.key else None)
-                break
-            except obstore.exceptions.GenericError:
-                if attempt + 1 == READS:
-                    raise
-        folders = [_of(folder, name) for name in sorted(listed["common_prefixes"])]
-        return folders, [_of(folder, entry["path"]) for entry in sorted(listed["objects"], key=lambda at: at["path"])]
+    prefix = f"{folder.key}/" if folder.key else None
+    listed = tried(folder, lambda: obstore.list_with_delimiter(store(folder), prefix=prefix))
+    folders = [_of(folder, name) for name in sorted(listed["common_prefixes"])]
+    return folders, [_of(folder, entry["path"]) for entry in sorted(listed["objects"], key=lambda at: at["path"])]
 
 
 def _of(path: ObjectPath, key: str) -> ObjectPath:
@@ -342,11 +431,14 @@ def store(path: ObjectPath) -> ObjectStore:
 def _client(bucket: str, chosen: tuple[tuple[str, str], ...]) -> ObjectStore:
     from obstore.store import from_url
 
+    require_descriptors()
     config = dict(chosen)
     client: Any = {"timeout": config.pop("timeout"), "connect_timeout": "5s"}
+    client |= {"pool_max_idle_per_host": str(CONNECTIONS), "pool_idle_timeout": "30s"}
     if config.pop("allow_http", ""):
         client["allow_http"] = True
-    retry: Any = {"max_retries": RETRIES, "retry_timeout": timedelta(minutes=3)}
+    # `tried` sends every request again. The parts of a large file have no other chance.
+    retry: Any = {"max_retries": 2, "retry_timeout": timedelta(seconds=10)}
     settings: Any = config
     return from_url(bucket, config=settings, client_options=client, retry_config=retry)
 

@@ -18,7 +18,7 @@ from datetime import datetime
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, NamedTuple
 
-from lowwater.storage import objects
+from lowwater.storage import objects, snapshots
 from lowwater.storage.containment import require_folder, require_inside
 from lowwater.storage.failures import LATER, StoreError
 from lowwater.storage.file_cache import file_cache
@@ -67,15 +67,10 @@ def lake_path(text: str | PurePath) -> PurePath:
     return path if isinstance(path, ObjectPath) else Path(path).absolute()
 
 
-def storage_options(path: PurePath) -> dict[str, str] | None:
-    """Returns the settings by which Delta reaches a path; None for a local one."""
-    return objects.options(path) if isinstance(path, ObjectPath) else None
-
-
 def is_lake(root: PurePath) -> bool:
     """Whether there is a folder of this name, so that a lake may be in it."""
     if isinstance(root, ObjectPath):
-        return bool(objects.below(root, first=True))
+        return any(_listed(root))
     return Path(root).is_dir()
 
 
@@ -247,6 +242,17 @@ def exists(path: PurePath) -> bool:
     return has_file(path) if isinstance(path, ObjectPath) else Path(path).exists()
 
 
+def read_lately(path: PurePath, most: int = -1) -> bytes:
+    """Reads as `read` does; of an object what it was lately.
+
+    Raises:
+        OSError: if it cannot be read.
+    """
+    if not isinstance(path, ObjectPath):
+        return read(path, most)
+    return snapshots.lately("content", path, lambda: read(path, most))
+
+
 def read(path: PurePath, most: int = -1) -> bytes:
     """Reads a small file, or the first bytes of it.
 
@@ -260,7 +266,9 @@ def read(path: PurePath, most: int = -1) -> bytes:
         return file.read(most)
 
 
-def write(path: PurePath, data: bytes, scratch: Path | None = None, fence: Fence | None = None) -> None:
+def write(
+    path: PurePath, data: bytes, scratch: Path | None = None, fence: Fence | None = None, new: bool = False
+) -> None:
     """Writes a small file, in the place of another. Readers see the old or the new one.
 
     Args:
@@ -268,6 +276,7 @@ def write(path: PurePath, data: bytes, scratch: Path | None = None, fence: Fence
         data: its content.
         scratch: temporary folder on the disk of a local lake; None for the folder of the file.
         fence: lease of the writer, who replaces nothing that a later holder wrote; None without one.
+        new: whether there is most likely no file of this name.
 
     Raises:
         LostError: if the lease is lost.
@@ -277,7 +286,8 @@ def write(path: PurePath, data: bytes, scratch: Path | None = None, fence: Fence
         if fence is None:
             objects.write(path, data)
         else:
-            _write_fenced(path, data, fence)
+            _write_fenced(path, data, fence, new)
+        snapshots.look_again(path)
         return
     require_inside(path)
     folder = scratch or Path(path).parent
@@ -288,8 +298,13 @@ def write(path: PurePath, data: bytes, scratch: Path | None = None, fence: Fence
     os.replace(waiting, path)
 
 
-def _write_fenced(path: ObjectPath, data: bytes, fence: Fence) -> None:
+def _write_fenced(path: ObjectPath, data: bytes, fence: Fence, new: bool) -> None:
     """Replaces the version that was there while the lease was held: a later holder has written another one."""
+    if new:
+        fence.require()
+        with suppress(objects.ChangedError):
+            objects.swap(path, data, None)
+            return
     for _ in range(FENCED):
         try:
             before, version = objects.read(path)
@@ -339,8 +354,18 @@ def children(folder: PurePath) -> list[PurePath]:
 def folders(folder: PurePath) -> list[PurePath]:
     """Lists the folders in a folder by name."""
     if isinstance(folder, ObjectPath):
-        return [*objects.children(folder)[0]]
+        return [*_listed(folder)[0]]
     return [path for path in children(folder) if Path(path).is_dir()]
+
+
+def may_hold(root: PurePath, name: str) -> bool:
+    """Whether a lake may have a folder of this name; in a store one list, which a command makes once, tells."""
+    return not isinstance(root, ObjectPath) or root / name in folders(root)
+
+
+def _listed(folder: ObjectPath) -> tuple[list[ObjectPath], list[ObjectPath]]:
+    """Lists the folders and the objects directly below a prefix, as they were lately."""
+    return snapshots.lately("children", folder, lambda: objects.children(folder))
 
 
 def files_below(folder: PurePath) -> Iterator[PurePath]:

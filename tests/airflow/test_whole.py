@@ -51,7 +51,7 @@ def test_what_is_not_done_is_named(tmp_path: Path) -> None:
         (START + 5 * HOUR, "failed"),
         (START + 7 * HOUR, "missing"),
     ]
-    assert found.versions == {}  # the lake of this test has ledgers only
+    assert found.versions == {"flows": 1}
     assert whole_range(Job.open(root, "q", queries), START, START + 5 * HOUR).lacking == ()
     settings = (root / "lowwater.toml").read_text().replace("[links.main1]\n", '[links.main1]\nskew = "7s"\n')
     (root / "lowwater.toml").write_text(settings)

@@ -7,6 +7,7 @@ import http.client
 import io
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -25,11 +26,12 @@ from lowwater_review import Board, render
 from lowwater.catalog.streams import PUNCTUATION, ROW
 from lowwater.hosts import LOOPBACK, known_names
 from lowwater.instants import HOUR, SECOND, format_instant
-from lowwater.lake.layout import HEARTBEATS, open_lake, result_schema
-from lowwater.lake.ledgers.runs import record_heartbeats
+from lowwater.lake.layout import HEARTBEATS, REPLAYS, open_lake, result_schema
+from lowwater.lake.ledgers.runs import ReplayRow, record_heartbeats, record_replays
 from lowwater.lake.results.publish import publish
 from lowwater.lake.results.streams import fingerprint, stream_files
 from lowwater.lake.results.subscription import subscribe
+from lowwater.lake.tables import replace_rows
 from lowwater.replay.job import Job
 from lowwater.replay.registry import StreamInfo, streams_of
 from lowwater.replay.telemetry.collector import registry_of, serving
@@ -47,8 +49,10 @@ class Desk:
 
     def __init__(self, folder: Path) -> None:
         self.root, self.queries = make(folder, HOURS, frozenset({4}))
-        self.lake = open_lake(self.root)
+        self.lake, self.published = open_lake(self.root), 0
         (self.query,) = Job.open(self.root, "q", self.queries).plan.queries
+        replace_rows(self.lake.replays, REPLAYS.empty_table(), "stage = 'publish'")  # this desk publishes itself
+        shutil.rmtree(str(self.lake.table("flows")))
 
         last = START + (HOURS - 1) * HOUR
         beats = [
@@ -73,7 +77,13 @@ class Desk:
         )
         put_stream(self.lake.stream("flows"), fields, start, start + HOUR, table, "q")
         audited = fingerprint(stream_files(self.lake.stream("flows"), start, start + HOUR))
-        publish(self.lake, "q", "flows", fields, start, start + HOUR, digest or f"{hour} {count}", audited)
+        known, self.published = digest or f"{hour} {count}", self.published + 1
+        done = publish(self.lake, "q", "flows", fields, start, start + HOUR, known, audited)
+        facts = {"digest": known, "rows": done.rows, "publication": done.number}
+        row = ReplayRow(
+            "q", "flows", start, start + HOUR, "publish", "done", start + 2 * HOUR + self.published, **facts
+        )
+        record_replays(self.lake, [row])
 
 
 @pytest.fixture(scope="module")
@@ -178,7 +188,8 @@ def test_metrics_are_what_the_ledgers_say(desk: Desk, tmp_path: Path) -> None:
     assert values[f"lowwater_stream_holes{of_stream}"] == 1
     assert values["lowwater_link_packets[('link', 'main1')]"] == 100 * HOURS
     assert values["lowwater_intervals[('query_set', 'q'), ('state', 'failed')]"] == 1
-    assert values["lowwater_intervals[('query_set', 'q'), ('state', 'done')]"] == HOURS - 1
+    assert values["lowwater_intervals[('query_set', 'q'), ('state', 'done')]"] == 3
+    assert values["lowwater_intervals[('query_set', 'q'), ('state', 'damaged')]"] == 0
     assert values["lowwater_audit_failed[('query_set', 'q'), ('severity', 'critical')]"] >= 1
     assert values["lowwater_last_audit_failed[('query_set', 'q'), ('severity', 'critical')]"] == 0
     assert values["lowwater_subscriber_behind_versions[('stream', 'flows'), ('subscriber', 'billing')]"] >= 1

@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pyarrow as pa
+from deltalake import DeltaTable
 
 from lowwater.config import LONGEST_SKEW
-from lowwater.instants import HOUR
+from lowwater.instants import HOUR, format_instant
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.runs import DONE, PUBLISH, ReplayRow, record_replays
 from lowwater.lake.results.exploring import result_table
-from lowwater.lake.results.pins import pinned, pins_file, publishing
+from lowwater.lake.results.pins import publishing
 from lowwater.lake.results.publish import publish
 from lowwater.lake.results.streams import fingerprint, stream_files
 from lowwater.replay.job import Job
@@ -34,11 +35,10 @@ def _publish(lake: Lake, number: int, hour: int = 0, digest: str = "d") -> None:
     rows = [{**each, "_tick": each["_last"], "_until": each["_last"], "_period": 0} for each in (row, close)]
     put_stream(lake.stream("flows"), fields, begin, end, pa.Table.from_pylist(rows), "flows")
     audited = fingerprint(stream_files(lake.stream("flows"), begin, end))
-    with publishing(lake, "flows", ["flows"], begin, end):
-        publish(lake, "flows", "flows", fields, begin, end, f"{digest}{number}", audited)
-    told = ReplayRow(
-        "flows", "flows", begin, end, PUBLISH, DONE, number + hour * 1000, digest=f"{digest}{number}", rows=1
-    )
+    with publishing(lake, "flows", ["flows"]) as act:
+        made = publish(lake, "flows", "flows", fields, begin, end, f"{digest}{number}", audited, act)
+    facts = {"digest": f"{digest}{number}", "rows": 1, "publication": made.number}
+    told = ReplayRow("flows", "flows", begin, end, PUBLISH, DONE, number + hour * 1000, **facts)
     record_replays(lake, [told])
 
 
@@ -125,21 +125,21 @@ def _begun_again(desk: Desk) -> Said:
     return _made(desk)
 
 
-def _no_pins(desk: Desk) -> None:
-    lake = _twice(desk)
-    Path(pins_file(lake, "flows")).write_text("[]")
-    pinned(lake, "flows")
-
-
-def _pins_again(desk: Desk) -> None:
-    lake = open_lake(desk.lake)
-    Path(pins_file(lake, "flows")).unlink()
-    _publish(lake, 9)
-    assert pinned(lake, "flows") is not None
+def _damaged(desk: Desk) -> Said:
+    """A roll back whose rows another program removes."""
+    assert _rollback(desk, "--to", _newest(desk) - 3).code == 0
+    DeltaTable(str(_twice(desk).table("flows"))).delete(f'"_last" = {START}')
+    span = ("--from", format_instant(START), "--to", format_instant(START + HOUR))
+    return desk.run("replay", "flows", "--lake", desk.lake, "--queries", desk.folder, *span)
 
 
 CASES = [
-    Case("pins that are none", _no_pins, "the next publication of the set makes it again", _pins_again),
+    Case(
+        "a roll back that is damaged",
+        _damaged,
+        "roll it back again with `lowwater rollback`",
+        lambda desk: _rollback(desk, "--to", _newest(desk) - 1),
+    ),
     Case(
         "a roll back to what is there",
         lambda desk: _rollback(desk, "--to", _newest(desk)),
@@ -223,6 +223,7 @@ CASES = [
 
 LEFT: dict[Site, str] = {
     ("lowwater/lake/results/pins.py", "_write"): "a full disk, or a lease that another process took",
+    ("lowwater/lake/results/pins.py", "_stored"): "a disk that fails",
     (
         "lowwater/replay/rollback.py",
         "RollbackTarget._record",

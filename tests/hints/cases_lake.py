@@ -311,7 +311,8 @@ def _written(desk: Desk, fields: tuple[Field, ...] = FIELDS) -> str:
 def _publish(desk: Desk, fields: tuple[Field, ...] = FIELDS, digest: str = "d") -> None:
     lake, audited = _opened(desk), _written(desk, fields)
     done = publish(lake, "set", "q", fields, BASE, BASE + HOUR, digest, audited)
-    record_replays(lake, [ReplayRow("set", "q", BASE, BASE + HOUR, "publish", "done", 1, "", digest, done.rows)])
+    facts = {"digest": digest, "rows": done.rows, "publication": done.number}
+    record_replays(lake, [ReplayRow("set", "q", BASE, BASE + HOUR, "publish", "done", 1, **facts)])
 
 
 def _published(desk: Desk, query: str, *more: object) -> Said:
@@ -531,18 +532,6 @@ def _obstacle(name: str, path: str, hint: str, act: Callable[[Lake], object], fo
     return Case(name, _blocked(path, act, folder), hint, _freed(path, act))
 
 
-def _between_pins(desk: Desk) -> Said:
-    pins = open_lake(desk.lake).root / "pins"
-    Path(pins).mkdir(exist_ok=True)
-    (Path(pins) / "notes.txt").write_text("notes")
-    return desk.run("maintain", "--lake", desk.lake)
-
-
-def _without_notes(desk: Desk) -> Said:
-    (desk.lake / "pins" / "notes.txt").unlink()
-    return desk.run("maintain", "--lake", desk.lake)
-
-
 def _doubled(desk: Desk) -> Said:
     """A person's own OPTIMIZE, twice from one version of a ledger."""
     lake = open_lake(desk.lake)
@@ -664,6 +653,22 @@ def _init(desk: Desk, folder: str) -> Said:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(proposal, "MOST_FILES", 4)
         return desk.run("init", desk.folder / "found" / folder, "--lake", desk.folder / "new")
+
+
+def _missing(desk: Desk, made: bool) -> Said:
+    if not made:
+        desk.settle(ingest=False)
+        desk.settings("[links.main1]", f'[links.main1]\ncaptures = "{desk.folder}/mounted/*.pcap"')
+    else:
+        (desk.folder / "mounted").mkdir()
+        shutil.copy(desk.capture, desk.folder / "mounted" / "a.pcap")
+    return desk.run("ingest", "--lake", desk.lake)
+
+
+def _doctor(desk: Desk, made: bool) -> Said:
+    if made:
+        (desk.folder / "new").mkdir()
+    return desk.run("doctor", "--lake", desk.folder / "new")
 
 
 def _field(desk: Desk, name: str) -> Said:
@@ -833,7 +838,6 @@ CASES = [
         "restore the table",
         _not_hinted,
     ),
-    Case("notes between pins", _between_pins, "remove it: there is one file NAME.json", _without_notes),
     Case("a text in a ledger", _strange_account, "restore the ledger", _restored_ledger),
     Case("no lake", _no_lake, "make one with `lowwater ingest --lake DIR --link NAME FILE...`", _made_lake),
     Case(
@@ -857,6 +861,18 @@ CASES = [
     ),
     Case("captures twice", _captures_twice, "run `lowwater maintain` with --mend", _captures_mended),
     Case("rows twice", _doubled, "run `lowwater maintain` with --mend", _mended),
+    Case(
+        "a folder that is not mounted",
+        lambda desk: _missing(desk, False),
+        "mount or make the folder, or write where the captures lie now",
+        lambda desk: _missing(desk, True),
+    ),
+    Case(
+        "a doctor of no folder",
+        lambda desk: _doctor(desk, False),
+        "name the folder of the lake, or make it",
+        lambda desk: _doctor(desk, True),
+    ),
     Case(
         "a field of a pattern",
         lambda desk: _field(desk, "%Y%Q"),
@@ -904,6 +920,17 @@ LEFT: dict[Site, str] = {
     ): "needs rows with texts: tests/review/test_absurd_requests.py has them",
     ("lowwater/storage/leases.py", "hold"): "no message: lake.locks words it",
     ("lowwater/storage/leases.py", "_read"): "needs an object store: tests/test_documents.py has what is no claim",
+    **{
+        ("lowwater/storage/endpoints.py", name): "needs an address: tests/storage/test_addresses.py"
+        for name in ("_parsed", "_connected", "_require_tls", "_require_plain")
+    },
+    ("lowwater/storage/objects.py", "require_sound"): "needs an address: tests/storage/test_addresses.py",
     ("lowwater/storage/failures.py", "store_error"): "needs an object store: tests/storage meets it",
+    ("lowwater/storage/objects.py", "tried"): "needs an object store: tests/storage meets it",
+    ("lowwater/config.py", "load_config"): "settings in an object store: tests/storage meets it",
+    ("lowwater/descriptors.py", "require_descriptors"): "needs a limit of this process: tests/storage/test_faults.py",
+    ("lowwater/descriptors.py", "require_selectable"): "needs a thousand open files: tests/storage/test_faults.py",
+    ("lowwater/replay/sessions.py", "Sessions.spark"): "a session that does not start within 15 min",
+    ("lowwater/high/source/player.py", "require_listening"): "a thread of Spark's Python side that has died",
 }
 """Where hints are made that no test can follow, each with the reason."""

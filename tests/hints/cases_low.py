@@ -29,6 +29,7 @@ from lowwater.reference import ReferenceResult, evaluate
 from lowwater.reference.observe import IOP, OOP, Experiment
 from lowwater.replay.job import Job
 from tests.hints.desk import Case, Desk, Site
+from tests.lake.support import put_table
 from tests.lftamaker import SECOND, col, count, make, partial, records, run
 from tests.reference.streams import Link, record
 from tests.reference.test_carried import plan
@@ -159,6 +160,7 @@ def _kept(desk: Desk) -> Path:
     inputs = job.inputs(START, START + 300 * SECOND, job.captures())
     (query,) = job.plan.queries
     digest = inputs.digest(query)
+    put_table(job.lake, "sums", "sums", query.high.fields, {(inputs.start, inputs.end): 1})
     published = ReplayRow("sums", "sums", inputs.start, inputs.end, PUBLISH, DONE, 1, "", digest, 1)
     record_replays(job.lake, [published])
     folder = state_folder(job.lake, "sums", "sums", inputs.start, inputs.end, digest)

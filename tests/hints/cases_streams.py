@@ -90,6 +90,17 @@ def _position(desk: Desk, lake: Lake) -> str:
     return _read(desk)[-1].position
 
 
+def _of_another_history(desk: Desk) -> None:
+    lake = _published(desk, 2)
+    shutil.copytree(desk.lake, desk.folder / "backup")
+    put(lake, 1, [3])
+    position = _position(desk, lake)
+    shutil.rmtree(desk.lake)
+    shutil.copytree(desk.folder / "backup", desk.lake)
+    put(lake, 1, [4])
+    _read(desk, position)
+
+
 def _gone(desk: Desk) -> None:
     lake = _published(desk, 2)
     position = _position(desk, lake)
@@ -240,6 +251,7 @@ CASES = [
     Case("a stream that is not published", _no_stream, "`lowwater streams` lists the streams", _listed),
     Case("a table made anew", _anew, "begin again without a position", _again),
     Case("a log that is another", _shorter, "begin again without a position", _again),
+    Case("a log with another history", _of_another_history, "begin again without a position", _again),
     Case("a log that was cleaned up", _gone, "begin again without a position", _again),
     Case("a snapshot that was cleaned up", _gone_within, "begin again without a position", _again),
     Case("files that maintenance removed", _removed, "begin again without a position", _again),
@@ -311,4 +323,4 @@ CASES = [
     Case("a collector that refuses", _silent, "check its address and that it runs", _collected),
 ]
 
-LEFT: dict[Site, str] = {}
+LEFT: dict[Site, str] = {("lowwater/lake/results/published_log.py", "commit_digest"): "a disk that fails"}

@@ -32,11 +32,11 @@ def put(lake: Lake, hour: int, mark: int, dies_after: int | None = None) -> None
         rows = stream([("10.0.0.1", mark, hour * 3600.0 + second) for second in range(20)])
         put_stream(lake.stream(query), FIELDS, begin, end, rows, "set")
         prints[query] = fingerprint(stream_files(lake.stream(query), begin, end))
-    with publishing(lake, "set", QUERIES, begin, end):
+    with publishing(lake, "set", QUERIES) as act:
         for number, query in enumerate(QUERIES):
             if number == dies_after:
                 os.kill(os.getpid(), signal.SIGKILL)
-            publish(lake, "set", query, FIELDS, begin, end, f"{mark}", prints[query])
+            publish(lake, "set", query, FIELDS, begin, end, f"{mark}", prints[query], act)
 
 
 def main(folder: str, mark: int, deaths: float) -> None:

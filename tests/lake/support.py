@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path, PurePath
@@ -14,8 +15,9 @@ from lowwater.catalog.expr import Type
 from lowwater.catalog.streams import PUNCTUATION, ROW
 from lowwater.high.sink.hours import HourFiles, instants
 from lowwater.instants import HOUR, SECOND
-from lowwater.lake.layout import result_schema
+from lowwater.lake.layout import Lake, result_schema, table_schema
 from lowwater.lake.results.streams import write_stream
+from lowwater.lake.tables import DataFile, create, swap_files
 from lowwater.plan.operators import Field
 from lowwater.plan.properties.instant_columns import instant_columns
 from lowwater.plan.properties.schemas import result_schema as plan_schema
@@ -51,6 +53,28 @@ def stream(rows: Iterable[tuple[str | None, int, float]]) -> pa.Table:
     for row in made:
         row |= {"_until": row["_tick"], "_period": 0, "interval": ""}
     return pa.Table.from_pylist(made, schema=result_schema(FIELDS)).drop_columns(["interval"])
+
+
+def put_table(
+    lake: Lake, query_set: str, query: str, fields: tuple[Field, ...], counts: dict[tuple[int, int], int]
+) -> None:
+    """Makes a published table with so many rows of each interval, for ledgers that were made without runs."""
+    path = lake.table(query)
+    assert isinstance(path, Path)
+    create(path, table_schema(fields), ["_hour"], query_set)
+    files, first = [], dict[int, Path]()
+    for (start, _), rows in counts.items():
+        if rows:
+            file = path / f"_hour={start // HOUR}" / f"{start}.parquet"
+            file.parent.mkdir(exist_ok=True)
+            if rows not in first:
+                pq.write_table(pa.table({"_last": pa.array([start] * rows, pa.int64())}), file)
+                first[rows] = file
+            else:
+                os.link(first[rows], file)
+            name, hour = file.relative_to(path).as_posix(), {"_hour": str(start // HOUR)}
+            files.append(DataFile(name, file.stat().st_size, rows, hour, {"_last": start}, {"_last": start}))
+    swap_files(path, files, lambda _: [])
 
 
 def put_stream(path: PurePath, fields: tuple[Field, ...], start: int, end: int, rows: pa.Table, owner: str) -> int:

@@ -25,7 +25,7 @@ from lowwater.lake.packets import PacketFiles
 from lowwater.replay.interval import statuses
 from lowwater.replay.job import Job
 from lowwater.replay.schedule.due import DueSelection, due
-from tests.lake.support import BASE, at, capture
+from tests.lake.support import BASE, at, capture, put_table
 
 QUERY = "DEFINE { query_name n; } SELECT tb, count(*) FROM a.ETH GROUP BY time/60 AS tb\n"
 
@@ -154,6 +154,7 @@ def test_a_capture_that_comes_later_and_lies_outside_takes_done_away(tmp_path: P
         (row,) = (row for row in statuses(root, root) if row.start == at(0))
         return row.state, row.reason
 
+    put_table(lake, "n", "n", job.plan.queries[0].high.fields, {(at(0), at(3600)): 1})
     publish("done")
     assert shown() == ("done", "")
     take(root, capture(tmp_path / "old.pcap", [500, 700]))

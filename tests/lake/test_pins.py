@@ -91,7 +91,7 @@ def test_a_publication_that_commits_nothing_leaves_nothing_unfinished(tmp_path: 
     before = pins_of(lake)
     from lowwater.lake.results.pins import publishing
 
-    with pytest.raises(LakeError), publishing(lake, "set", QUERIES, BASE, BASE + HOUR):
+    with pytest.raises(LakeError), publishing(lake, "set", QUERIES):
         raise LakeError("the disk is full")
     assert pins_of(lake) == before
 
@@ -102,10 +102,9 @@ def test_a_set_of_an_older_version_is_pinned_by_what_all_its_tables_have(tmp_pat
     pins_file(lake, "set").unlink()
     put(lake, 1, 2)
     assert whole(marks(lake, pins_of(lake).tables))
-    pins_file(lake, "set").write_text("[]")
-    with pytest.raises(LakeError, match="it holds no pins") as refused:
-        put(lake, 1, 3)
-    assert "remove the file" in str(refused.value)
+    Path(pins_file(lake, "set")).write_text("[]")
+    put(lake, 1, 3)
+    assert json.loads(Path(pins_file(lake, "set")).read_text())["tables"] == pins_of(lake).tables
 
 
 def test_the_file_is_read_without_lowwater(tmp_path: Path) -> None:

@@ -50,7 +50,22 @@ def run(lake: Lake, start: int, end: int, rows: Any = tuple(ROWS), digest: str =
     put_stream(lake.stream(query), FIELDS, start, end, stream(mine), "set")
     done = publish(lake, "set", query, FIELDS, start, end, digest, audited(lake, start, end, query))
     record_replays(
-        lake, [ReplayRow("set", query, start, end, "publish", "done", time.time_ns(), "", digest, done.rows)]
+        lake,
+        [
+            ReplayRow(
+                "set",
+                query,
+                start,
+                end,
+                "publish",
+                "done",
+                time.time_ns(),
+                "",
+                digest,
+                done.rows,
+                publication=done.number,
+            )
+        ],
     )
     return done
 

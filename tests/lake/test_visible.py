@@ -36,7 +36,8 @@ def run(lake: Lake, hour: int, rows: list[tuple[str | None, int, float]], state:
     audited = fingerprint(stream_files(lake.stream(name), start, end))
     done = publish(lake, "set", name, FIELDS, start, end, "d", audited)
     reason = "" if state == "done" else "link 'a' has not reported"
-    record_replays(lake, [ReplayRow("set", name, start, end, "publish", state, hour, reason, "d", done.rows)])
+    facts = {"reason": reason, "digest": "d", "rows": done.rows, "publication": done.number}
+    record_replays(lake, [ReplayRow("set", name, start, end, "publish", state, hour, **facts)])
 
 
 @pytest.fixture

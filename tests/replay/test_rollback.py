@@ -178,7 +178,7 @@ def test_a_version_before_the_interval_has_nothing_to_bring_back(tmp_path: Path)
         restore(lake, "set", "one", FIELDS, BASE + HOUR, BASE + 2 * HOUR, early, {})
     rows = restore(lake, "set", "one", FIELDS, BASE + HOUR, BASE + 2 * HOUR, early + 1, {})
     numbers = DeltaTable(str(lake.table("one"))).to_pyarrow_table().column("n").to_pylist()
-    assert rows == 20 and sorted(set(numbers)) == [1, 2] and len(numbers) == 40
+    assert rows.rows == 20 and sorted(set(numbers)) == [1, 2] and len(numbers) == 40
 
 
 def test_a_joined_file_gives_only_the_rows_of_the_interval(tmp_path: Path) -> None:
@@ -204,6 +204,40 @@ def test_a_joined_file_gives_only_the_rows_of_the_interval(tmp_path: Path) -> No
     joined = table.version()
     put_half(0, 3)
     put_half(1, 4)
-    assert restore(lake, "set", "one", FIELDS, BASE, BASE + HOUR // 2, joined, {}) == 5
+    assert restore(lake, "set", "one", FIELDS, BASE, BASE + HOUR // 2, joined, {}).rows == 5
     numbers = DeltaTable(str(lake.table("one"))).to_pyarrow_table().column("n").to_pylist()
     assert sorted(numbers) == [1] * 5 + [4] * 5
+
+
+@pytest.mark.spark
+def test_damage_is_said_everywhere_and_made_again_but_not_over_a_roll_back(
+    lake: Path, changed: tuple[Path, int], spark: SparkSession
+) -> None:
+    """Another program deletes rows of a published hour, as of a table that was restored."""
+    right, other = hour(lake, FIRST), hour(lake, SECOND)
+    cut = DeltaTable(str(lake / "tables/talkers"))
+    cut.delete(f'"_last" < {FIRST[1]}')
+    assert shown(lake) == {
+        (0, "talkers"): "damaged",
+        (0, "totals"): "done",
+        (1, "talkers"): shown(lake)[1, "talkers"],
+        (1, "totals"): shown(lake)[1, "totals"],
+    }
+    span = ("--to", "2026-01-01T01:00Z")
+    said = lowwater("plan", "--lake", lake, *span, "--only", "damaged")
+    assert "DELETE by delta-rs" in " ".join(said.out.split())
+    said = lowwater("streams", "--lake", lake)
+    assert "damaged    2026-01-01T00:00:00Z to 2026-01-01T01:00:00Z: version" in said.out
+    assert "is damaged: version" in lowwater("rows", "talkers", "--lake", lake, *span).err
+    counted = 'lowwater_intervals{query_set="talkers",state="damaged"} 1.0'
+    assert counted in lowwater("metrics", "--lake", lake).out
+    (outcome,) = replay_range(lake, spark, *FIRST, query_set="talkers")
+    assert (outcome.state, outcome.committed) == ("done", True)
+    assert (hour(lake, FIRST), hour(lake, SECOND)) == (right, other) and shown(lake)[0, "talkers"] == "done"
+    told = ("--to", changed[1], "--because", "no")
+    assert lowwater("rollback", "talkers", "--lake", lake, *AT, *told).code == 0
+    DeltaTable(str(lake / "tables/talkers")).delete(f'"_last" < {FIRST[1]}')
+    with pytest.raises(LakeError, match="rolled back, and damaged since"):
+        replay_range(lake, spark, *FIRST, query_set="talkers")
+    assert lowwater("rollback", "talkers", "--lake", lake, *AT, *told).code == 0
+    assert shown(lake)[0, "talkers"] == "rolled back"

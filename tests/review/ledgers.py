@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -27,6 +28,7 @@ from lowwater.lake.ledgers.captures import Capture
 from lowwater.lake.ledgers.runs import ReplayRow
 from lowwater.lake.tables import append_rows, interval_label
 from lowwater.replay.job import Job
+from tests.lake.support import put_table
 
 START = parse_instant("2025-01-01T00:00:00Z")
 SKIPPED, MISSING = 97, 7
@@ -107,6 +109,7 @@ def make(
     known = job.captures()
     replays = [row for at in range(hours) for row in _replays(job, known, at, at in failed, hours - at < 800)]
     append_rows(lake.replays, table(replays, REPLAYS))
+    put_table(lake, "q", "flows", job.plan.queries[0].high.fields, _counts(replays))
     _quality(lake, hours, failed)
     append_rows(lake.heartbeats, table(_shed(), HEARTBEATS))
     append_rows(lake.metrics, table(list(_metrics(hours)), METRICS))
@@ -151,6 +154,11 @@ def _replays(job: Job, known: object, at: int, failed: bool, recent: bool) -> li
         )
         rows.append(asdict(row))
     return rows
+
+
+def _counts(replays: list[dict[str, Any]]) -> dict[tuple[int, int], int]:
+    """The rows of each interval that the ledger calls published."""
+    return {(row["interval_start"], row["interval_end"]): row["rows"] for row in replays if row["stage"] == "publish"}
 
 
 def _shed() -> list[dict[str, object]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 from types import SimpleNamespace
@@ -17,6 +17,7 @@ from typing import Any
 from unittest.mock import patch
 
 import deltalake
+from deltalake.exceptions import TableNotFoundError
 
 from lowwater.errors import LawError, LowwaterError
 from lowwater.instants import HOUR, SECOND
@@ -39,7 +40,7 @@ from lowwater.lake.tables import (
     replace_rows,
     swap_files,
 )
-from lowwater.storage import leases, objects, paths, progress
+from lowwater.storage import leases, objects, paths, progress, snapshots
 from lowwater.storage.holders import Holder
 from lowwater.storage.object_paths import ObjectPath
 from tests.simulation.delta import SimTable, Tables, data_file, listed, write_rows
@@ -403,7 +404,7 @@ class Sim:
             (objects, name, getattr(_Objects(self), name))
             for name in ("read", "write", "swap", "copy", "head", "delete", "below", "walk", "entries", "children")
         ]
-        replaced += [(module, "time", sim_time) for module in (leases, tables, opened, maintaining)]
+        replaced += [(module, "time", sim_time) for module in (leases, tables, maintaining)]
         replaced += [(module, "uuid", uuid) for module in (leases, streams, joins, tables)]
         replaced += [(module, "random", world.draw) for module in (leases, tables)]
         replaced += [
@@ -411,13 +412,17 @@ class Sim:
             (leases, "progress", _Progress(world)),
             (leases, "here", lambda: Holder(str(world.me().number), "machine", "place")),
             (paths, "file_cache", lambda: quiet),
-            (paths, "storage_options", lambda _: None),
             (paths, "uuid", uuid),
             (paths, "read_all", lambda files: [paths.read(file) for file in files]),
             (opened, "_OPEN", _Opened(world)),
-            *((opened, f"require_{name}", lambda *_: None) for name in ("modest_log", "modest_commits", "plain_table")),
+            (opened, "mirror_of", lambda path: _Mirror(table, path)),
+            (snapshots, "lately", lambda what, place, look: look()),
+            (tables, "apply", lambda path, opened_table, work: work()),
             (leases, "PAUSE", 2.0),
             (tables, "files_of", lambda table: SimpleNamespace(to_pylist=lambda: listed(table.current))),
+            (opened, "_open", lambda path, version=None, mirror=None: table(str(path), version)),
+            (opened, "require_modest_commits", lambda *_: None),
+            (opened, "require_plain_table", lambda *_: None),
             (deltalake, "DeltaTable", table),
             (deltalake, "write_deltalake", written),
             (joins, "write_joined", joined),
@@ -442,7 +447,7 @@ class _Objects:
     def __init__(self, sim: Sim) -> None:
         self._sim, self._world = sim, sim.world
 
-    def read(self, path: ObjectPath, most: int | None = None) -> tuple[bytes, str]:
+    def read(self, path: ObjectPath, most: int = -1) -> tuple[bytes, str]:
         found = self._world.request(f"GET {path.key}", lambda: self._world.get(path.key))
         return found.data, found.tag
 
@@ -516,6 +521,19 @@ class _Opened:
         from collections import OrderedDict
 
         return self._world.me().tables.setdefault("open", OrderedDict())
+
+
+class _Mirror:
+    """A mirror for looks: `SimTable` writes to the store itself, by the same conditional write."""
+
+    def __init__(self, table: Any, path: ObjectPath) -> None:
+        self.lock, self.life, self.folder, self.version = nullcontext(), 0, path, -1
+        self._table = table
+
+    def look(self) -> bool:
+        with suppress(TableNotFoundError):
+            self.version = self._table(str(self.folder)).version()
+        return self.version >= 0
 
 
 def _path(key: str) -> ObjectPath:

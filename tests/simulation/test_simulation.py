@@ -17,8 +17,8 @@ STORIES: dict[str, tuple[Old, range | tuple[int, ...]]] = {
         range(8),
     ),
     "a lease that was taken over wrote its number nowhere where both had the same range: what the next ingest had"
-    " cleaned away was committed after that": (Old(unfenced=True), (14,)),
-    "a maintenance whose clock is a month ahead removes what a run has not committed yet": (Old(clock=True), (18, 21)),
+    " cleaned away was committed after that": (Old(unfenced=True), (499,)),
+    "a maintenance whose clock is a month ahead removes what a run has not committed yet": (Old(clock=True), (8, 28)),
 }
 """Faults of before, and seeds that find them."""
 

@@ -8,6 +8,7 @@ import os
 import random
 import re
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -23,7 +24,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 BUCKET = "lakes"
 CONTROL = "/__proxy__"
-LATE = 0.05
+LATE, HANG = 0.05, 6.0
 PACKAGES = Path(sys.prefix) / "s3"
 """Packages of the server, as `make` installs them from `requirements.txt` beside this file."""
 
@@ -69,6 +70,9 @@ Answer = tuple[int, dict[str, str], bytes]
 CONDITIONS = ("if-none-match", "if-match")
 ANSWERS = {"500": (500, "InternalError"), "503": (503, "SlowDown"), "403": (403, "AccessDenied")}
 ANSWERS |= {"keys": (403, "InvalidAccessKeyId"), "skewed": (403, "RequestTimeTooSkewed")}
+ANSWERS |= {"429": (429, "TooManyRequests"), "409": (409, "ConditionalRequestConflict")}
+ANSWERS |= {"412": (412, "PreconditionFailed")}
+"""Answers without work: fault -> status and code."""
 
 
 @dataclass(frozen=True)
@@ -76,12 +80,14 @@ class Rule:
     """What happens to some requests.
 
     Attributes:
-        fault: 500, 503, 403, keys, skewed, refused, lost (done, but not answered), cut (half of the body), slow, hang,
-            late (done after LATE seconds).
+        fault: one of ANSWERS; refused (closed without an answer), reset, lost (done, but not answered), cut (half of
+            the body), slow, hang (done, and not answered for HANG seconds), late (done after LATE seconds), twice (done
+            twice, as by a client or a proxy that sends it again), stale (a list as it was when it was asked first).
         method: pattern of the method.
         path: pattern of the path.
         times: most requests that it breaks.
         share: probability with which it breaks one.
+        after: requests that fit and pass before the first one that it breaks.
     """
 
     fault: str
@@ -89,6 +95,50 @@ class Rule:
     path: str = ".*"
     times: int = 1 << 30
     share: float = 1.0
+    after: int = 0
+
+
+ANY = (
+    Rule("stale", "GET", "list-type", share=0.2),
+    Rule("409", "PUT", r"_delta_log/\d+\.json|_locks", share=0.05),
+    Rule("412", "PUT", r"_delta_log/\d+\.json|_locks", share=0.05),
+    Rule("cut", "GET", share=0.05),
+    Rule("slow", "GET", share=0.03),
+    *(Rule(fault, "PUT|DELETE", share=0.04) for fault in ("lost", "twice", "late")),
+    *(Rule(fault, share=0.03) for fault in ("500", "503", "429", "refused", "reset")),
+)
+"""Faults of every kind, as a bad hour of a store and of the network has them."""
+
+
+def kinds_of(method: str, path: str) -> str:
+    """Names the kind of a request: what it does, and to which kind of object of a lake.
+
+    Example:
+        >>> kinds_of("GET", "/lakes/a/_delta_log/00000000000000000007.json"), kinds_of("GET", "/lakes?list-type=2")
+        ('GET commit', 'list')
+    """
+    name, _, query = path.partition("?")
+    if method == "GET" and "list-type" in query:
+        return "list"
+    for kind, pattern in _KINDS:
+        if re.search(pattern, name):
+            return f"{method} {kind}"
+    return f"{method} other"
+
+
+_KINDS = (
+    ("lock", r"/_locks/|joining\.lock"),
+    ("last checkpoint", r"/_delta_log/_last_checkpoint"),
+    ("checkpoint", r"/_delta_log/.*checkpoint.*\.parquet"),
+    ("commit", r"/_delta_log/\d+\.json"),
+    ("log", r"/_delta_log/"),
+    ("data file", r"\.parquet$"),
+    ("pins", r"/pins/"),
+    ("state", r"/state/"),
+    ("page", r"/reports/"),
+    ("settings", r"lowwater\.toml$"),
+)
+"""Kind of an object -> what its key is like."""
 
 
 @dataclass(frozen=True)
@@ -114,9 +164,14 @@ class Proxy:
 
 
 @contextmanager
-def proxied(server: int) -> Iterator[Proxy]:
-    """Runs a proxy before the server of a port."""
-    command = [sys.executable, "-m", "tests.storage.servers", str(server)]
+def proxied(server: int | str, seed: int = 7) -> Iterator[Proxy]:
+    """Runs a proxy before a server.
+
+    Args:
+        server: its port, or HOST:PORT of one that somebody else has started.
+        seed: of what rules with a share choose.
+    """
+    command = [sys.executable, "-m", "tests.storage.servers", str(server), "0", f"seed={seed}"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
         try:
             assert process.stdout is not None
@@ -125,23 +180,29 @@ def proxied(server: int) -> Iterator[Proxy]:
             process.kill()
 
 
-def serve(server: int, port: int = 0, conditions: bool = False) -> None:
-    """Serves as proxy before the server of a port, and prints its own port.
+def serve(server: str, port: int = 0, conditions: bool = False, seed: int = 7) -> None:
+    """Serves as proxy before a server, and prints its own port.
 
     Args:
-        server: port of the server.
+        server: its port, or HOST:PORT.
         port: own port; 0 for any free one.
         conditions: whether the proxy checks conditions of writes, and corrects the status of ranges, for `DISK`.
+        seed: of what rules with a share choose.
     """
-    alone, draw = threading.Lock(), random.Random(7)
+    alone, draw = threading.Lock(), random.Random(seed)
+    host, _, behind = server.rpartition(":")
     rules: list[tuple[Rule, list[int]]] = []
     seen: list[tuple[str, str, str]] = []
+    listed: dict[str, Answer] = {}
 
     def fault_of(method: str, path: str) -> str:
         fault = ""
         for rule, left in rules:
-            fits = left[0] and re.search(rule.method, method) and re.search(rule.path, path)
-            if fits and draw.random() < rule.share:
+            if not left[0] or not re.search(rule.method, method) or not re.search(rule.path, path):
+                continue
+            if left[1]:
+                left[1] -= 1
+            elif draw.random() < rule.share:
                 left[0] -= 1
                 fault = rule.fault
                 break
@@ -156,7 +217,7 @@ def serve(server: int, port: int = 0, conditions: bool = False) -> None:
 
         def setup(self) -> None:
             super().setup()
-            self.target = http.client.HTTPConnection("127.0.0.1", server, timeout=60)
+            self.target = http.client.HTTPConnection(host or "127.0.0.1", int(behind), timeout=60)
 
         def finish(self) -> None:
             self.target.close()
@@ -187,8 +248,14 @@ def serve(server: int, port: int = 0, conditions: bool = False) -> None:
                 text = f"<?xml version='1.0'?><Error><Code>{code}</Code><AWSAccessKeyId>{key}</AWSAccessKeyId></Error>"
                 self.answer(status, {}, text.encode())
                 return
-            if fault == "refused":
+            if fault in ("refused", "reset"):
                 self.close_connection = True
+                if fault == "reset":
+                    self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                    self.connection.close()
+                return
+            if fault == "stale" and self.path in listed:
+                self.answer(*listed[self.path])
                 return
             if fault == "late":
                 time.sleep(LATE)
@@ -201,12 +268,16 @@ def serve(server: int, port: int = 0, conditions: bool = False) -> None:
                         return
                     sent = {name: value for name, value in sent.items() if name.lower() not in CONDITIONS}
                 status, headers, content = self.ask(self.command, self.path, body, sent)
+                if fault == "twice":
+                    status, headers, content = self.ask(self.command, self.path, body, sent)
+                if "list-type" in self.path and status == 200:
+                    listed.setdefault(self.path, (status, headers, content))
                 if conditions and status == 200 and "Content-Range" in headers:
                     status = 206  # as S3 answers; clients take nothing else for a range
             if fault == "lost":
                 self.close_connection = True
             elif fault == "hang":
-                time.sleep(6)
+                time.sleep(HANG)
                 self.close_connection = True
             else:
                 self.answer(status, headers, content, fault)
@@ -222,7 +293,8 @@ def serve(server: int, port: int = 0, conditions: bool = False) -> None:
 
         def control(self, body: bytes) -> None:
             if self.command == "POST":
-                rules[:] = [(Rule(**rule), [rule["times"]]) for rule in json.loads(body)]
+                rules[:] = [(Rule(**rule), [rule["times"], rule["after"]]) for rule in json.loads(body)]
+                listed.clear()
                 self.answer(200, {}, b"")
             else:
                 content = json.dumps(seen).encode()
@@ -262,4 +334,5 @@ def serve(server: int, port: int = 0, conditions: bool = False) -> None:
 
 
 if __name__ == "__main__":
-    serve(*map(int, sys.argv[1:3]), conditions="conditions" in sys.argv)
+    chosen = [int(text.removeprefix("seed=")) for text in sys.argv if text.startswith("seed=")]
+    serve(sys.argv[1], int(sys.argv[2]), "conditions" in sys.argv, *chosen)

@@ -8,7 +8,7 @@ from lowwater.instants import HOUR
 from lowwater.lake.layout import open_lake
 from lowwater.lake.results.exploring import Wish, result_table
 from lowwater.lake.results.instants import fill_instants
-from lowwater.lake.results.pins import all_pins, pinned
+from lowwater.lake.results.pins import pinned
 from lowwater.lake.results.restoring import restore
 from lowwater.lake.results.visible import rows_between
 from lowwater.storage.object_paths import ObjectPath
@@ -28,8 +28,7 @@ def test_pins_and_versions_are_those_of_a_folder(root: ObjectPath) -> None:
     assert first is not None and second is not None and not second.unfinished
     later = {query: version - first.tables[query] for query, version in second.tables.items()}
     assert later == dict.fromkeys(QUERIES, 1)
-    assert [pins.query_set for pins in all_pins(lake)] == ["set"]
-    assert restore(lake, "set", "one", FIELDS, BASE, BASE + HOUR, first.tables["one"], {"by": "ann"}) == 20
+    assert restore(lake, "set", "one", FIELDS, BASE, BASE + HOUR, first.tables["one"], {"by": "ann"}).rows == 20
     table = result_table(lake, "one")
     numbers = {number for batch in table.batches(Wish(0, 1 << 62)) for number in batch.column("n").to_pylist()}
     assert (numbers, table.version) == ({1}, second.tables["one"] + 1)

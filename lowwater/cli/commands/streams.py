@@ -61,6 +61,7 @@ def _show(info: StreamInfo) -> None:
         "  producers": ", ".join(source),
         "  consumers": "; ".join(_readers(info)) or "none known",
         "  published": f"{published_text(info)}{when}",
+        "  damaged": "; ".join(_damaged(*each) for each in info.damaged),
         "  pinned": _pinned(info),
         "  lag": "unknown" if info.lag is None else format_duration(info.lag),
         "  problem": info.problem,
@@ -73,11 +74,16 @@ def _show(info: StreamInfo) -> None:
     console.print(facts)
 
 
+def _damaged(start: int, end: int, why: str) -> str:
+    return f"{format_instant(start)} to {format_instant(end)}: {why}"
+
+
 def _pinned(info: StreamInfo) -> str:
-    """Returns the pinned version where it is not the newest one."""
-    if info.pinned is None or info.pinned == info.version:
+    """Returns the pinned version where it is not the newest one, and why."""
+    if not info.unfinished:
         return ""
-    return f"version {info.pinned}; an interval of the set is published in part: `lowwater status`"
+    version = "no version" if info.pinned is None else f"version {info.pinned}"
+    return f"{version}; an interval of the set is published in part, or damaged: `lowwater status`"
 
 
 def _temporal(info: StreamInfo) -> list[str]:
@@ -96,6 +102,7 @@ def _readers(info: StreamInfo) -> list[str]:
         text = f"{reader.kind} {reader.name}"
         if reader.until is not None and reader.seen is not None:
             behind = f", {reader.behind} versions behind" if reader.behind else ""
+            behind += ", of another history of the table: it must begin again" * reader.lost
             text += f" (up to {format_instant(reader.until)}, at {_second(reader.seen)}{behind})"
         shown.append(text)
     return shown

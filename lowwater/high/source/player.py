@@ -7,13 +7,19 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
+from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from lowwater.errors import LowwaterError
 from lowwater.high.failures import translate
+
+LOOK = 5
+"""Seconds after which it is looked whether a stream can still end."""
 
 FIRST_MTIME = 1_000_000_000
 """Modification time (s) of the first file of a stream."""
@@ -22,6 +28,20 @@ FIRST_MTIME = 1_000_000_000
 def place(file: Path, number: int) -> None:
     """Gives a file its number in the stream: Spark's file source reads files in the order of modification times."""
     os.utime(file, (FIRST_MTIME + number, FIRST_MTIME + number))
+
+
+def require_listening(query: str) -> None:
+    """Checks that the JVM can still call this process, since a stream waits for that without an end.
+
+    Raises:
+        LowwaterError: if nobody listens any more.
+    """
+    server = SparkContext._gateway and SparkContext._gateway.get_callback_server()
+    if server is not None and not server.thread.is_alive():
+        raise LowwaterError(
+            f"query {query}: its stream cannot go on: this process no longer hears the JVM of Spark",
+            "run the command again; nothing of the interval is published",
+        )
 
 
 def play(query: str, name: str, frame: DataFrame, sink: Callable[[DataFrame, int], None], checkpoint: Path) -> None:
@@ -39,7 +59,9 @@ def play(query: str, name: str, frame: DataFrame, sink: Callable[[DataFrame, int
     """
     writer = frame.writeStream.foreachBatch(sink).trigger(availableNow=True).queryName(f"{query}:{name}")
     try:
-        writer.option("checkpointLocation", str(checkpoint)).start().awaitTermination()
+        stream = writer.option("checkpointLocation", str(checkpoint)).start()
+        while not stream.awaitTermination(LOOK):
+            require_listening(query)
     except PySparkException as error:
         raise translate(query, error) from error
 
@@ -72,8 +94,11 @@ def count_up(
     writer = numbers.load().writeStream.foreachBatch(counted).queryName(f"{query}:{name}")
     try:
         stream = writer.option("checkpointLocation", str(checkpoint)).start()
+        looked = time.monotonic()
         while not last.wait(0.02) and stream.isActive:
-            pass
+            if time.monotonic() - looked > LOOK:
+                looked = time.monotonic()
+                require_listening(query)
         if not last.is_set():
             stream.awaitTermination()  # raises its error
         stream.stop()

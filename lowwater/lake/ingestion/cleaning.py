@@ -6,6 +6,7 @@ Runs under the lock of an ingest, after it has read or changed the ledger: no re
 from __future__ import annotations
 
 from collections.abc import Collection
+from contextlib import suppress
 from pathlib import PurePath
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ from lowwater.lake.datasets import pads
 from lowwater.lake.layout import MALFORMED, Lake
 from lowwater.lake.tables import commit, live_files, quote, read_rows, safe_name, swap_files
 from lowwater.storage import paths
+from lowwater.storage.object_paths import ObjectPath
 
 
 def clean(lake: Lake, link: str, attempts: Collection[str]) -> None:
@@ -33,6 +35,41 @@ def clean(lake: Lake, link: str, attempts: Collection[str]) -> None:
     for table in (lake.packets, lake.records(link)):
         _clean_table(lake, table, safe_name(link), attempts)
     _clean_malformed(lake, link, attempts)
+
+
+class Tidiness:
+    """Whether nothing is left of dead attempts of a link: in a store, where to look takes a list of all its files.
+
+    Args:
+        lake: the lake.
+        link: the link, without an interface.
+
+    Attributes:
+        stored: whether that is noted.
+    """
+
+    def __init__(self, lake: Lake, link: str) -> None:
+        self._note = lake.source / "_ingests" / safe_name(link)
+        self.stored = isinstance(self._note, ObjectPath)
+
+    def is_known(self) -> bool:
+        """Whether the last ingest ended well, so that there is nothing to clean."""
+        with suppress(FileNotFoundError):
+            return self.stored and paths.read(self._note) == _TIDY
+        return False
+
+    def begin(self) -> None:
+        """Notes that files may be left from now on."""
+        if self.stored:
+            paths.write(self._note, b"at work")
+
+    def end(self) -> None:
+        """Notes that none are left."""
+        if self.stored:
+            paths.write(self._note, _TIDY)
+
+
+_TIDY = b"nothing is left"
 
 
 def _clean_table(lake: Lake, table: PurePath, name: str, attempts: Collection[str]) -> None:

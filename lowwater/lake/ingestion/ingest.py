@@ -18,7 +18,7 @@ from lowwater.config import FILE_NAME, Config, section_of
 from lowwater.errors import ConfigError, LowwaterError, OverlapError
 from lowwater.lake.files.rotation import declared_coverage
 from lowwater.lake.ingestion.batch import Batch, IngestResult
-from lowwater.lake.ingestion.cleaning import clean
+from lowwater.lake.ingestion.cleaning import Tidiness, clean
 from lowwater.lake.ingestion.looking import record
 from lowwater.lake.ingestion.packing import pack
 from lowwater.lake.ingestion.record_options import record_options
@@ -29,6 +29,7 @@ from lowwater.lake.layout import Lake, make_records_table
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.ledgers.shared import shared_notes
 from lowwater.lake.locks import handed_over, hold
+from lowwater.lake.mirrors import pack_logs
 from lowwater.lake.tables import fence_off
 from lowwater.link_names import FORM, family_of, is_link_name
 from lowwater.storage.captures import capture_path
@@ -103,10 +104,13 @@ def ingest(
     with hold(lake, name, WAIT) as fence, handed_over(lake, name) as shared:
         lake = replace(lake, fence=fence)
         fence_off([lake.packets, lake.records(link), lake.captures, lake.malformed], fence)
-        ledger = LedgerFiles(lake, link, family)
+        ledger = LedgerFiles(lake, link, settings)
         if records is not None:
             make_records_table(lake.records(link), records.layout.schema)
-        clean(lake, family, ledger.attempts)  # its room may be needed
+        tidy = Tidiness(lake, family)
+        if not tidy.is_known():
+            clean(lake, family, ledger.attempts)  # its room may be needed
+        tidy.begin()
         coverage = [covers or declared_coverage(settings, path) for path in paths]
         far = shared if on_cluster() and runner is not on_threads else None
         before = {row.link for file in ledger.all for row in file.rows}
@@ -116,11 +120,14 @@ def ingest(
                 batch.take(result)
                 tell(f"{batch.settled:,} of {len(paths):,} files")
             batch.commit()
-        clean(lake, family, ledger.attempts)
+        if not tidy.stored or batch.leaves_files:
+            clean(lake, family, ledger.attempts)
+        tidy.end()
         for table in (lake.captures, lake.malformed):
             compact(table)
     refused = {paths[number]: error for number, error in batch.refused.items()}
     record(lake, config, link, batch.results.values(), refused)
+    pack_logs(lake.root)
     _tell_shared(lake, batch.results)
     if batch.errors:
         _raise(batch.errors, len(paths))

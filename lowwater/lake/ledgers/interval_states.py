@@ -1,13 +1,13 @@
 """Status of every interval of every query: missing, done, stale and so on (SEMANTICS T6, S1, S4).
 
-Reads the ledgers only; the caller brings the current digests of the inputs, which need the plan.
+Reads the ledgers only; the caller brings the current digests of the inputs, which need the plan, and what tables lack.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from lowwater.instants import format_instant
@@ -26,10 +26,14 @@ from lowwater.lake.ledgers.timetable import Timetable
 from lowwater.plan.temporal import END_OF_TIME
 
 MISSING, STALE, HALF = "missing", "stale", "half published"
+RUNNING = "running"
+"""Shown of an interval on which a process is at work now, whatever its ledger says."""
+DAMAGED = "damaged"
+"""State of an interval whose table does not have the rows that were published."""
 BLOCKED = "cannot start"
 """Status of a due interval that cannot run yet: a link has not reported, or a capture must be ingested again."""
 
-GRAVEST = (FAILED, STALE, HALF, MISSING, ROLLED_BACK, PROVISIONAL, INCOMPLETE, DONE)
+GRAVEST = (FAILED, DAMAGED, STALE, HALF, MISSING, ROLLED_BACK, PROVISIONAL, INCOMPLETE, DONE)
 """States of queries, the most important first: an interval shows the first one among its queries."""
 NEVER = "never run"
 SILENT = "never run; no record lies in these intervals, which run as one"
@@ -55,6 +59,7 @@ class StatusInputs:
         missing: (start, end) -> what is known to be missing now, although its coverage has no gap (T6).
         gaps: (start, end) -> the gaps that its publication lets pass; None to take the reason that it gave.
         unsettled: (start, end) -> which links have not reported to its end and their skew; empty where all have.
+        damages: (query, rows of the ledger) -> intervals whose published rows its table does not have, and why.
     """
 
     name: str
@@ -68,6 +73,7 @@ class StatusInputs:
     missing: Callable[[int, int], Sequence[str]] = lambda start, end: ()
     gaps: Callable[[int, int], Sequence[str]] | None = None
     unsettled: Callable[[int, int], str] = lambda start, end: ""
+    damages: Callable[[str, Sequence[ReplayRow]], Mapping[tuple[int, int], str]] = lambda query, rows: {}
 
 
 @dataclass(frozen=True)
@@ -142,39 +148,63 @@ def set_status(
         runs: further intervals that have run, of which no rows are given since they are not wanted.
     """
     newest: dict[tuple[int, int], dict[tuple[str, str], ReplayRow]] = defaultdict(dict)
+    published: dict[str, list[ReplayRow]] = {query: [] for query in expected.queries}
     for row in replays:
         if row.query in ("", *expected.queries):
             newest[row.interval_start, row.interval_end][row.query, row.stage] = row
+            if row.stage == PUBLISH and row.query:
+                published[row.query].append(row)
+    damaged = {
+        (query, *bounds): why
+        for query, rows in published.items()
+        for bounds, why in expected.damages(query, rows).items()
+    }
     longer = sorted(run for run in newest if run[1] - run[0] > expected.times.length)
     for bounds in expected.times.intervals({*newest, *runs}, start, end):
         if not wanted(*bounds):
             continue
         around = longer[max(0, bisect_right(longer, (bounds[0], END_OF_TIME)) - 1)] if longer else (0, 0)
         if bounds not in newest and around[0] <= bounds[0] and bounds[1] <= around[1]:
-            yield from _of_part(expected, *bounds, around, list(newest[around].values()))
+            yield from _of_part(expected, *bounds, around, list(newest[around].values()), damaged)
         else:
-            yield from _of_interval(expected, *bounds, list(newest.get(bounds, {}).values()))
+            yield from _of_interval(expected, *bounds, list(newest.get(bounds, {}).values()), damaged)
 
 
 def _of_part(
-    expected: StatusInputs, start: int, end: int, run: tuple[int, int], rows: Sequence[ReplayRow]
+    expected: StatusInputs,
+    start: int,
+    end: int,
+    run: tuple[int, int],
+    rows: Sequence[ReplayRow],
+    damaged: Mapping[tuple[str, int, int], str],
 ) -> Iterator[StatusRow]:
     """Yields the states of a part of a stretch that ran as one interval."""
     if not expected.times.is_superseded(run):
         count = expected.times.count(start, end)
-        yield from (replace(row, start=start, end=end, intervals=count) for row in _of_interval(expected, *run, rows))
+        yield from (
+            replace(row, start=start, end=end, intervals=count) for row in _of_interval(expected, *run, rows, damaged)
+        )
         return
     published = {row.query for row in rows if row.stage == PUBLISH and row.state != FAILED}
     why = f"it was published as a part of {format_instant(run[0])} to {format_instant(run[1])}"
-    for row in _of_interval(expected, start, end, ()):
+    for row in _of_interval(expected, start, end, (), {}):
         yield replace(row, state=STALE, reason=why) if row.query in published else row
 
 
-def _of_interval(expected: StatusInputs, start: int, end: int, rows: Sequence[ReplayRow]) -> Iterator[StatusRow]:
+def _of_interval(
+    expected: StatusInputs,
+    start: int,
+    end: int,
+    rows: Sequence[ReplayRow],
+    damaged: Mapping[tuple[str, int, int], str],
+) -> Iterator[StatusRow]:
     count = expected.times.count(start, end)
-    states = {query: _of_query(expected, query, start, end, rows) for query in expected.queries}
-    visible = [query for query, (state, _) in states.items() if state not in (MISSING, STALE, FAILED)]
-    waits = any(state in (MISSING, STALE, FAILED) for state, _ in states.values())
+    states = {
+        query: _of_query(expected, query, start, end, rows, damaged.get((query, start, end), ""))
+        for query in expected.queries
+    }
+    visible = [query for query, (state, _) in states.items() if state not in (MISSING, DAMAGED, STALE, FAILED)]
+    waits = any(state in (MISSING, DAMAGED, STALE, FAILED) for state, _ in states.values())
     lacking = tuple(expected.lacking(start, end)) if waits else ()
     if lacking and count > 1 and expected.times.in_gap(start, end):
         lacking = (*lacking, UNCOVERED)
@@ -184,13 +214,15 @@ def _of_interval(expected: StatusInputs, start: int, end: int, rows: Sequence[Re
             state = HALF
         published = [row for row in rows if row.query == query and row.stage == PUBLISH and row.state != FAILED]
         visible_rows = published[-1].rows if published else None
-        blocked = lacking if state in (MISSING, HALF, STALE, FAILED) else ()
+        blocked = lacking if state in (MISSING, HALF, DAMAGED, STALE, FAILED) else ()
         if reason == NEVER and count > 1 and not lacking:
             reason = SILENT
         yield StatusRow(expected.name, query, start, end, state, reason, visible_rows, blocked, count)
 
 
-def _of_query(expected: StatusInputs, query: str, start: int, end: int, rows: Sequence[ReplayRow]) -> tuple[str, str]:
+def _of_query(
+    expected: StatusInputs, query: str, start: int, end: int, rows: Sequence[ReplayRow], damage: str
+) -> tuple[str, str]:
     query_rows = sorted((row for row in rows if row.query in (query, "")), key=lambda row: row.finished_at)
     if not query_rows:
         return MISSING, NEVER
@@ -201,6 +233,8 @@ def _of_query(expected: StatusInputs, query: str, start: int, end: int, rows: Se
         return FAILED, f"{query_rows[-1].stage}: {cause}{note}"
     if not published:
         return MISSING, f"{query_rows[-1].stage} was the last stage that ran"
+    if damage:
+        return DAMAGED, damage
     if published[-1].state == ROLLED_BACK and not published[-1].digest:
         return STALE, published[-1].reason  # lifted
     if published[-1].digest != expected.digest(query, start, end):

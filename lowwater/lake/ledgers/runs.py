@@ -161,6 +161,7 @@ class ReplayRow:
         settings: settings of the run, JSON.
         timings: seconds of the steps, JSON.
         accounting: accounts of links and LFTAs, JSON.
+        publication: number of the publication in the log of the table; None of other stages and older versions.
     """
 
     query_set: str
@@ -176,6 +177,7 @@ class ReplayRow:
     settings: str = field(default="{}")
     timings: str = field(default="{}")
     accounting: str = field(default="{}")
+    publication: int | None = None
 
 
 def record_replays(lake: Lake, rows: list[ReplayRow]) -> None:

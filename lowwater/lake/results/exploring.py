@@ -21,6 +21,7 @@ from lowwater.instants import HOUR, format_instant, parse_instant
 from lowwater.lake.datasets import pads
 from lowwater.lake.layout import Lake
 from lowwater.lake.opened import at_version, cached_value, existing, newest
+from lowwater.lake.results.published_log import commit_digest
 from lowwater.lake.results.sums import ALL, is_key, read_sums
 from lowwater.lake.results.visible import of_query, plain_type
 from lowwater.lake.tables import files_dataset, files_of, lake_errors
@@ -96,7 +97,7 @@ class ResultTable:
         columns: names and types of the columns of the query.
         span: smallest and largest `_last` of its rows, ns; None without rows.
         path: folder of the table.
-        identity: name that Delta gave the table; another table in its place has another one.
+        identity: name that Delta gave the table, and digest of the commit; another history has another one.
         stored: all columns of the table, as Delta has them.
         files: its files by hour, with their rows and what the log knows of their values.
         watch: is told the number of files that were just read; what it raises ends the reading.
@@ -392,7 +393,8 @@ def _open(path: PurePath, query: str, version: int, latest: int | None) -> Resul
     else:
         files = pa.schema([("path", pa.string()), ("num_records", pa.int64()), (_HOUR, pa.int64())]).empty_table()
     newest = version if latest is None else latest
-    return ResultTable(query, version, newest, columns, span, path, str(table.metadata().id), known, files)
+    identity = f"{table.metadata().id} {commit_digest(path, version)}"
+    return ResultTable(query, version, newest, columns, span, path, identity, known, files)
 
 
 def _numbers(columns: pa.Schema) -> list[str]:

@@ -1,38 +1,36 @@
 """Pins: which versions of the tables of a query set belong together, so that readers see an interval wholly or not.
 
-Each table changes atomically, the tables of a set one after another. A publication says in `pins/<set>.json` first that
-it has begun; once its last table is committed, the newest versions are pinned. While the publication of an interval is
-unfinished, since its process died, the pins stay where they were.
+Each table changes atomically, the tables of a set one after another. Each commit says which publication of the whole
+set it belongs to, so the logs of the tables tell whether their newest versions belong together (docs/adr/0154).
+`pins/<set>.json` has the result for readers without Lowwater. It is written after each publication and by maintenance,
+and made again from the logs whenever it is not there, or older.
 """
 
 from __future__ import annotations
 
 import json
-import re
 import time
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import PurePath
 
 from lowwater.documents import LARGEST_STATE, json_value
 from lowwater.errors import BusyError, LakeError
 from lowwater.lake.layout import Lake
 from lowwater.lake.locks import hold
-from lowwater.lake.results.published_log import Range, joined, last_note, ledger_ranges
-from lowwater.lake.tables import lake_errors, open_table, safe_name
+from lowwater.lake.results.published_log import Act, Range, commit_digest, joined
+from lowwater.lake.results.table_state import TableState, table_state, unfinished
+from lowwater.lake.tables import safe_name
 from lowwater.storage import paths
 from lowwater.storage.leases import Fence, LostError
 
 WAIT = 600.0
 """Most seconds to wait for another publication of the set, which copies files and commits."""
 
-VERSION = 1
-"""Version of the format of the file."""
-
-
-_WAITING = re.compile(r"\.json\.[0-9]+$")
-"""Ends the name of a file that is being written."""
+VERSION = 2
+"""Version of the format of the file; 1 had no digests."""
 
 
 @dataclass(frozen=True)
@@ -41,21 +39,23 @@ class Pins:
 
     Attributes:
         query_set: name of the query set.
-        tables: query -> version of its table; empty as long as no interval was published wholly.
-        unfinished: ranges whose publication began and has not ended, ns since the epoch; no other version is pinned
-            meanwhile.
+        tables: query -> version of its table; empty where no such versions are known.
+        digests: query -> digest of the commit of this version: after a restore another commit may have its number.
+        unfinished: ranges that the newest versions do not have wholly, ns since the epoch; older ones are pinned.
         at: when these versions were pinned, ns since the epoch; 0 for never.
     """
 
     query_set: str
     tables: Mapping[str, int]
+    digests: Mapping[str, str] = field(default_factory=dict)
     unfinished: tuple[Range, ...] = ()
     at: int = 0
 
     def text(self) -> str:
         """The content of the file."""
         values = {"version": VERSION, "query_set": self.query_set, "tables": dict(self.tables)}
-        return json.dumps({**values, "unfinished": self.unfinished, "at": self.at}, indent=1)
+        values |= {"digests": dict(self.digests), "unfinished": self.unfinished, "at": self.at}
+        return json.dumps(values, indent=1)
 
 
 def pins_file(lake: Lake, query_set: str) -> PurePath:
@@ -63,42 +63,79 @@ def pins_file(lake: Lake, query_set: str) -> PurePath:
     return lake.root / "pins" / f"{safe_name(query_set)}.json"
 
 
-def pinned(lake: Lake, query_set: str) -> Pins | None:
-    """Reads the pins of a query set; None if nothing was published since there are pins.
+def pinned(lake: Lake, query_set: str, queries: Iterable[str] = ()) -> Pins | None:
+    """Returns the pins of a query set, as the logs of its tables have them; None where nothing is published.
+
+    Args:
+        lake: the lake.
+        query_set: name of the query set.
+        queries: every output query of the set; without them its tables are those that it owns.
 
     Raises:
-        LakeError: the file cannot be read.
+        LakeError: a table cannot be read.
     """
-    file = pins_file(lake, query_set)
+    return _derived(lake, query_set, queries, _stored(lake, query_set))
+
+
+def _derived(lake: Lake, query_set: str, queries: Iterable[str], stored: Pins | None) -> Pins | None:
+    """Returns the pins as the logs have them, given what the file has."""
+    names = [*queries] or [*(stored.tables if stored else ()), *tables_by_owner(lake).get(query_set, ())]
+    found = {name: table_state(lake.table(name)) for name in dict.fromkeys(names)}
+    states = {name: state for name, state in found.items() if state is not None}
+    if not any(state.pieces or state.names or state.note for state in states.values()):
+        return stored
+    open_ranges = unfinished([*states.values()])
+    if stored is not None and not any(state.pieces for state in states.values()):
+        open_ranges += stored.unfinished  # of an older version of Lowwater, whose commits do not tell
+    if not open_ranges and len(states) == len(found):
+        tables = {name: state.version for name, state in states.items()}
+        digests = {name: state.digest for name, state in states.items()}
+        same = stored is not None and (stored.tables, stored.digests) == (tables, digests)
+        return Pins(query_set, tables, digests, (), stored.at if stored is not None and same else time.time_ns())
+    kept = stored is not None and all(
+        name in states and _is_there(states[name], version, stored.digests.get(name, ""))
+        for name, version in stored.tables.items()
+    )
+    if stored is None or not kept:
+        return Pins(query_set, {}, {}, joined(open_ranges))
+    return Pins(query_set, stored.tables, stored.digests, joined(open_ranges), stored.at)
+
+
+def _is_there(state: TableState, version: int, digest: str) -> bool:
+    """Whether a version is one of the history of a table."""
+    if version > state.version:
+        return False
+    found = commit_digest(state.path, version)
+    return found == digest if digest else bool(found)
+
+
+def _stored(lake: Lake, query_set: str) -> Pins | None:
+    """Reads the file; None without one that holds pins: the logs tell."""
     try:
-        values = json_value(paths.read(file, LARGEST_STATE))
+        values = json_value(paths.read(pins_file(lake, query_set), LARGEST_STATE))
         tables = {str(name): int(version) for name, version in values["tables"].items()}
-        unfinished = tuple((int(start), int(end)) for start, end in values["unfinished"])
-        return Pins(str(values["query_set"]), tables, unfinished, int(values["at"]))
-    except FileNotFoundError:
+        digests = {str(name): str(digest) for name, digest in values.get("digests", {}).items()}
+        ranges = tuple((int(start), int(end)) for start, end in values["unfinished"])
+        return Pins(query_set, tables, digests, ranges, int(values["at"]))
+    except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
         return None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        reason = getattr(error, "strerror", None) or "it holds no pins"
-        hint = "remove the file: the next publication of the set makes it again"
-        raise LakeError(f"{file}: cannot be read: {reason}", hint) from None
+    except OSError as error:
+        file, hint = pins_file(lake, query_set), "check that the lake can be read"
+        raise LakeError(f"{file}: cannot be read: {error.strerror}", hint) from None
 
 
-def all_pins(lake: Lake) -> list[Pins]:
-    """Reads the pins of every query set of a lake.
-
-    Raises:
-        LakeError: a file cannot be read, or something else lies between them.
-    """
-    files = [path for path in paths.children(lake.root / "pins") if not _WAITING.search(path.name)]
-    for path in files:
-        if path.suffix != ".json" or not paths.has_file(path):
-            raise LakeError(f"{path}: is no file of pins", "remove it: there is one file NAME.json for each query set")
-    names = sorted(path.name.removesuffix(".json") for path in files)
-    return [pins for name in names if (pins := pinned(lake, name)) is not None]
+def tables_by_owner(lake: Lake) -> dict[str, list[str]]:
+    """Lists the tables of each query set, by the names of their folders."""
+    owned: dict[str, list[str]] = defaultdict(list)
+    for path in paths.folders(lake.root / "tables"):
+        state = table_state(path)
+        if state is not None and state.owner:
+            owned[state.owner].append(path.name)
+    return owned
 
 
 @contextmanager
-def publishing(lake: Lake, query_set: str, queries: Sequence[str], start: int, end: int) -> Iterator[None]:
+def publishing(lake: Lake, query_set: str, queries: Sequence[str]) -> Iterator[Act]:
     """Publishes an interval into the tables of a set; afterwards their versions are pinned together.
 
     Publications of a set exclude each other here: a version of a table must not hold a part of another interval.
@@ -107,70 +144,42 @@ def publishing(lake: Lake, query_set: str, queries: Sequence[str], start: int, e
         lake: the open lake.
         query_set: owner of the tables.
         queries: every output query of the set.
-        start: first instant of the interval, ns since the epoch.
-        end: end of the interval, ns since the epoch, exclusive.
+
+    Yields:
+        The act, which each commit names.
 
     Raises:
         BusyError: another publication of the set takes too long.
-        LakeError: the pins cannot be read or written.
+        LakeError: a table cannot be read, or the pins cannot be written.
     """
-    with hold(lake, f"publication of {query_set}", WAIT) as fence:
-        before = pinned(lake, query_set) or _first(lake, query_set, queries)
-        found = _versions(lake, queries)
-        _write(lake, replace(before, unfinished=joined([*before.unfinished, (start, end)])), fence)
-        try:
-            yield
-        except BaseException:
-            if _versions(lake, queries) == found:  # nothing was committed, so nothing is unfinished
-                _write(lake, before, fence)
-            raise
-        unfinished = without(before.unfinished, (start, end))
-        pins = replace(before, unfinished=unfinished)
-        if not unfinished:
-            pins = Pins(query_set, _versions(lake, queries), (), time.time_ns())
-        _write(lake, pins, fence)
+    with hold(lake, f"publication of {query_set}", WAIT, [lake.table(query) for query in queries]) as fence:
+        yield Act.begin(len(queries))
+        _write(lake, query_set, queries, fence)
 
 
-def without(ranges: Iterable[Range], cut: Range) -> tuple[Range, ...]:
-    """Returns ranges without another one.
+def pin(lake: Lake, query_set: str, queries: Iterable[str] = ()) -> Pins | None:
+    """Writes the pins of a query set as the logs have them, unless a publication is at work, which does so.
 
-    Example:
-        >>> without([(0, 10), (20, 30)], (5, 25))
-        ((0, 5), (25, 30))
+    Raises:
+        LakeError: a table cannot be read, or the pins cannot be written.
     """
-    rest = [part for start, end in ranges for part in ((start, min(end, cut[0])), (max(start, cut[1]), end))]
-    return tuple((start, end) for start, end in rest if start < end)
+    stored = _stored(lake, query_set)
+    pins = _derived(lake, query_set, queries, stored)
+    if pins is not None and pins != stored:
+        with suppress(BusyError), hold(lake, f"publication of {query_set}") as fence:
+            return _write(lake, query_set, queries, fence)
+    return pins
 
 
-def _first(lake: Lake, query_set: str, queries: Sequence[str]) -> Pins:
-    """Makes the pins of a set that an older version published: what only some of its tables have is unfinished."""
-    published: list[tuple[Range, ...]] = []
-    for query in queries:
-        table = open_table(lake.table(query))
-        note = None if table is None else last_note(lake.table(query), table.version())
-        published.append(joined(note.ranges if note else ledger_ranges(lake, query_set, query)))
-    union = joined(each for ranges in published for each in ranges)
-    unfinished: list[Range] = []
-    for ranges in published:
-        lacking = union
-        for each in ranges:
-            lacking = without(lacking, each)
-        unfinished += lacking
-    tables = {} if unfinished or not union else _versions(lake, queries)
-    return Pins(query_set, tables, joined(unfinished), time.time_ns() if tables else 0)
-
-
-def _versions(lake: Lake, queries: Sequence[str]) -> dict[str, int]:
-    opened = {query: open_table(lake.table(query)) for query in queries}
-    with lake_errors(f"{lake.root / 'tables'}: the tables cannot be read"):
-        return {query: table.version() for query, table in opened.items() if table is not None}
-
-
-def _write(lake: Lake, pins: Pins, fence: Fence | None) -> None:
-    file = pins_file(lake, pins.query_set)
+def _write(lake: Lake, query_set: str, queries: Iterable[str], fence: Fence | None) -> Pins | None:
+    file, stored = pins_file(lake, query_set), _stored(lake, query_set)
+    pins = _derived(lake, query_set, queries, stored)
+    if pins is None or pins == stored:
+        return pins
     try:
         paths.write(file, pins.text().encode(), fence=fence)
     except LostError:
-        raise BusyError(f"{pins.query_set}: another process has taken the publication over", "run it again") from None
+        raise BusyError(f"{query_set}: another process has taken the publication over", "run it again") from None
     except OSError as error:
         raise LakeError(f"{file}: cannot be written: {error.strerror}", "check that the lake is writable") from None
+    return pins

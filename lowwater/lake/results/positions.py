@@ -37,12 +37,15 @@ class Position:
         version: the last version that was read.
         within: while the rows are read that were there at the beginning: end of what was read of them, ns; else None.
         since: first instant that the subscriber asked for, ns since the epoch; None for all.
+        digest: digest of the commit of this version: after a restore another one may have its number. Empty in
+            positions of older versions of Lowwater.
     """
 
     table: str
     version: int
     within: int | None = None
     since: int | None = None
+    digest: str = ""
 
     def text(self) -> str:
         """The position as one line of JSON."""
@@ -67,6 +70,7 @@ class Position:
                 int(values["version"]),
                 None if within is None else int(within),
                 None if since is None else int(since),
+                str(values.get("digest", "")),
             )
         except (ValueError, KeyError, TypeError, AttributeError):
             raise LakeError(
@@ -176,7 +180,9 @@ def hold_keeper(lake: Lake, stream: str, position: str | Path | None, name: str,
     keeper = Keeper(stream, place, known, consumer, name)
     try:
         if name:
-            keeper._fence = keeper._held.enter_context(hold(lake, f"subscriber {name} of {stream}"))
+            keeper._fence = keeper._held.enter_context(
+                hold(lake, f"subscriber {name} of {stream}", sees=[lake.table(stream)])
+            )
         if position is not None:
             keeper._held.enter_context(hold_lock(Path(f"{Path(position).absolute()}.lock")))
     except HeldError as error:
@@ -197,12 +203,14 @@ class Consumer:
         version: version of the table that it has read.
         until: end of the range that it read last, ns since the epoch.
         seen: when it was done with this range, ns since the epoch.
+        digest: digest of the commit of this version; empty if unknown.
     """
 
     name: str
     version: int
     until: int
     seen: int
+    digest: str = ""
 
 
 def consumers_folder(lake: Lake, stream: str) -> PurePath:
@@ -217,8 +225,9 @@ def consumers_of(lake: Lake, stream: str) -> list[Consumer]:
         try:
             entry = json_value(paths.read(path, LARGEST_STATE))
             values = int(entry["version"]), int(entry["until"]), int(entry["seen"])
-            consumers.append(Consumer(path.name.removesuffix(".json"), *values))
-        except (OSError, ValueError, KeyError, TypeError):
+            digest = str(entry.get("position", {}).get("digest", ""))
+            consumers.append(Consumer(path.name.removesuffix(".json"), *values, digest))
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
             continue
     return consumers
 

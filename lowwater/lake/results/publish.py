@@ -7,7 +7,7 @@ copied into the table; their rows are not read or written again (docs/adr/0050).
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from pathlib import PurePath
@@ -25,9 +25,18 @@ from lowwater.lake.described import describe, plain_type
 from lowwater.lake.layout import Lake, table_schema
 from lowwater.lake.ledgers.runs import last_published
 from lowwater.lake.results.instants import TAKEN_OVER
-from lowwater.lake.results.published_log import NOTE, last_note, ledger_ranges, next_publication
+from lowwater.lake.results.published_log import (
+    NOTE,
+    Act,
+    act_of,
+    interval_key,
+    joined,
+    ledger_ranges,
+    next_publication,
+)
 from lowwater.lake.results.streams import fingerprint, stream_files
-from lowwater.lake.tables import DataFile, create, hours, lake_errors, live_files, open_table, swap_files, with_columns
+from lowwater.lake.results.table_state import damage_of, state_at, table_state
+from lowwater.lake.tables import DataFile, create, hours, lake_errors, live_files, swap_files, with_columns
 from lowwater.plan.operators import Field
 from lowwater.plan.properties.schemas import result_schema
 from lowwater.storage import paths
@@ -45,12 +54,14 @@ class PublishResult:
     Attributes:
         query: name of the table.
         rows: number of rows published in the interval.
-        committed: False if the same inputs were published before, so that nothing was written.
+        committed: False if the same inputs were published before, so that no row was written.
+        number: number of the publication that made the visible rows of the interval; None where none has one.
     """
 
     query: str
     rows: int
     committed: bool
+    number: int | None = None
 
 
 def check_unchanged(lake: Lake, query: str, start: int, end: int, audited: str) -> list[PurePath]:
@@ -80,12 +91,20 @@ def check_unchanged(lake: Lake, query: str, start: int, end: int, audited: str) 
 
 
 def publish(
-    lake: Lake, query_set: str, query: str, fields: tuple[Field, ...], start: int, end: int, digest: str, audited: str
+    lake: Lake,
+    query_set: str,
+    query: str,
+    fields: tuple[Field, ...],
+    start: int,
+    end: int,
+    digest: str,
+    audited: str,
+    act: Act | None = None,
 ) -> PublishResult:
     """Publishes the rows of a query whose `_last` is in [start, end), ns.
 
-    If this interval published rows from inputs with the same digest before, nothing is committed. The caller records
-    the publication in `replays`.
+    If this interval published rows from inputs with the same digest before, and the table still has them, the commit
+    only says that they belong to this act too. The caller records the publication in `replays`.
 
     Args:
         lake: the lake.
@@ -96,6 +115,7 @@ def publish(
         end: end of the interval, ns, exclusive.
         digest: digest of the run's inputs (S1).
         audited: fingerprint of the stream that passed the audit.
+        act: the publication of the whole set; None for one of this table alone.
 
     Raises:
         OwnerError: if another query set owns the table (S3).
@@ -104,8 +124,9 @@ def publish(
     """
     path = lake.table(query)
     last = last_published(lake, query_set, query, start, end)
-    if last is not None and last.digest == digest and open_table(path) is not None:
-        return PublishResult(query, last.rows or 0, False)
+    if last is not None and last.digest == digest and not damage_of(lake, query_set, query, start, end):
+        number = last.publication if act is None else mark(lake, query, start, end, act)
+        return PublishResult(query, last.rows or 0, False, number)
     schema = table_schema(fields)
     table = create(path, schema, ["_hour"], query_set, TAKEN_OVER)
     _refuse_changes(path, pa.schema(table.schema().to_arrow()), schema)
@@ -117,17 +138,87 @@ def publish(
         added = [copy_file(path, f"{attempt}-{at:05d}.parquet", file, as_stored) for at, (file, as_stored) in row_files]
 
     def rewrite(old_files: list[dict[str, Any]]) -> list[DataFile]:
-        cut_files = [path / row["path"] for row in old_files if not is_inside(row, start, end)]
-        outside = (pads.field("_last") < start) | (pads.field("_last") >= end)
-        return parts_of(path, cut_files, pa.schema(table.schema().to_arrow()), outside) if cut_files else []
+        cut_files = there(path / row["path"] for row in old_files if not is_inside(row, start, end))
+        return parts_of(path, cut_files, pa.schema(table.schema().to_arrow()), rest_of(start, end)) if cut_files else []
 
-    def note(newest: DeltaTable) -> dict[str, str]:
-        before = last_note(path, newest.version())
-        earlier = ledger_ranges(lake, query_set, query) if before is None and live_files(newest) else ()
-        return {NOTE: next_publication(before, earlier, fields, start, end).text()}
+    notes = Notes(lake, query_set, query, fields, start, end, act or Act.begin(1))
+    swap_files(path, added, lambda newest: meeting_files(newest, start, end), rewrite, lake.fence, notes)
+    return PublishResult(query, sum(file.rows for file in added), True, notes.number)
 
-    swap_files(path, added, lambda newest: meeting_files(newest, start, end), rewrite, lake.fence, note)
-    return PublishResult(query, sum(file.rows for file in added), True)
+
+@dataclass
+class Notes:
+    """What a commit says that publishes an interval, for the version that is changed.
+
+    Attributes:
+        number: number of the publication, once the commit has succeeded.
+    """
+
+    lake: Lake
+    query_set: str
+    query: str
+    fields: Sequence[Field]
+    start: int
+    end: int
+    act: Act
+    number: int = 0
+
+    def __call__(self, newest: DeltaTable) -> dict[str, str | int]:
+        state = state_at(self.lake.table(self.query), newest)
+        self.number = self.act.number(newest.version() + 1)
+        earlier: Sequence[tuple[int, int]] = ()
+        if state.note is None and (state.numbers or state.names):
+            earlier = joined(state.numbers) if state.numbers else ledger_ranges(self.lake, self.query_set, self.query)
+        publication = next_publication(
+            state.note,
+            earlier,
+            self.fields,
+            self.start,
+            self.end,
+            [each for each in state.damage if state.is_published(each.start, each.end)] + state.strays,
+            {**state.recent, (self.start, self.end): self.number},
+            state.checkpoint,
+        )
+        return {NOTE: publication.text(), interval_key(self.start, self.end): self.number}
+
+
+def mark(lake: Lake, query: str, start: int, end: int, act: Act) -> int:
+    """Says in the log of a table that the visible rows of an interval belong to an act too; no row changes.
+
+    The caller knows that they are the published ones.
+
+    Returns:
+        The number of the interval.
+    """
+    path = lake.table(query)
+    state = table_state(path)
+    before = None if state is None else state.number(start, end)
+    if before is not None and act_of(before) == act:
+        return before
+    number = 0
+
+    def note(newest: DeltaTable) -> dict[str, str | int]:
+        nonlocal number
+        number = act.number(newest.version() + 1)
+        return {interval_key(start, end): number}
+
+    swap_files(path, [], lambda _: [], fence=lake.fence, note=note)
+    return number
+
+
+def there(files: Iterable[PurePath]) -> list[PurePath]:
+    """Leaves out files that are gone: the other intervals that had rows in them are damaged too."""
+    return [file for file in files if paths.exists(file)]
+
+
+def rest_of(start: int, end: int) -> pads.Expression:
+    """Returns the condition on rows that stay of files that [start, end), ns, cuts: they are of the hours of the files.
+
+    What another program put into the partition of another hour goes.
+    """
+    first, final = hours(start, end)
+    outside = (pads.field("_last") < start) | (pads.field("_last") >= end)
+    return outside & (pads.field("_last") >= first * HOUR) & (pads.field("_last") < (final + 1) * HOUR)
 
 
 def _row_files(
@@ -190,7 +281,10 @@ def meeting_files(table: DeltaTable, start: int, end: int) -> list[dict[str, Any
     meeting = []
     for row in live_files(table):
         least, most = _bounds(row)
-        if first <= int(row["partition._hour"]) <= final and least < end and most >= start:
+        hour = row.get("partition._hour")
+        # Another program may have put rows there that are not of the hour, or of none.
+        strays = hour is None or least < int(hour) * HOUR or most >= (int(hour) + 1) * HOUR
+        if hour is None or (first <= int(hour) <= final and (strays or (least < end and most >= start))):
             meeting.append(row)
     return meeting
 

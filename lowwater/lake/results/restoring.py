@@ -17,9 +17,18 @@ from lowwater.lake.described import describe
 from lowwater.lake.layout import Lake
 from lowwater.lake.results.exploring import result_table
 from lowwater.lake.results.instants import completed
-from lowwater.lake.results.publish import copy_file, is_inside, meeting_files, parts_of
-from lowwater.lake.results.published_log import NOTE, last_note, ledger_ranges, next_publication
-from lowwater.lake.tables import DataFile, lake_errors, live_files, swap_files
+from lowwater.lake.results.publish import (
+    Notes,
+    PublishResult,
+    copy_file,
+    is_inside,
+    meeting_files,
+    parts_of,
+    rest_of,
+    there,
+)
+from lowwater.lake.results.published_log import Act, last_note
+from lowwater.lake.tables import DataFile, lake_errors, swap_files
 from lowwater.plan.operators import Field
 
 if TYPE_CHECKING:
@@ -38,7 +47,8 @@ def restore(
     end: int,
     version: int,
     told: dict[str, str],
-) -> int:
+    act: Act | None = None,
+) -> PublishResult:
     """Replaces the rows with `_last` in [start, end), ns, by those of an earlier version of the table.
 
     Args:
@@ -50,9 +60,10 @@ def restore(
         end: end of the interval, ns, exclusive.
         version: version of the table whose rows come back.
         told: who did it and why; the commit says it.
+        act: the publication of the whole set; None for one of this table alone.
 
     Returns:
-        Number of rows that are visible now.
+        The rows that are visible now.
 
     Raises:
         LakeError: the version does not have the interval, its files are gone, or the table cannot be written.
@@ -87,16 +98,14 @@ def restore(
         added = [completed(path, file, fields) for file in added]
 
     def rewrite(old_files: list[dict[str, Any]]) -> list[DataFile]:
-        cut_files = [path / row["path"] for row in old_files if not is_inside(row, start, end)]
-        outside = (pads.field("_last") < start) | (pads.field("_last") >= end)
+        cut_files = there(path / row["path"] for row in old_files if not is_inside(row, start, end))
         newest = result_table(lake, query).stored
-        return parts_of(path, cut_files, newest, outside) if cut_files else []
+        return parts_of(path, cut_files, newest, rest_of(start, end)) if cut_files else []
 
-    def notes(newest: DeltaTable) -> dict[str, str]:
-        before = last_note(path, newest.version())
-        ranges = ledger_ranges(lake, query_set, query) if before is None and live_files(newest) else ()
-        publication = next_publication(before, ranges, fields, start, end)
-        return {NOTE: publication.text(), ROLLED_BACK_NOTE: json.dumps({"version": version, **told})}
+    notes = Notes(lake, query_set, query, fields, start, end, act or Act.begin(1))
 
-    swap_files(path, added, lambda newest: meeting_files(newest, start, end), rewrite, lake.fence, notes)
-    return sum(file.rows for file in added)
+    def told_notes(newest: DeltaTable) -> dict[str, str | int]:
+        return {**notes(newest), ROLLED_BACK_NOTE: json.dumps({"version": version, **told})}
+
+    swap_files(path, added, lambda newest: meeting_files(newest, start, end), rewrite, lake.fence, told_notes)
+    return PublishResult(query, sum(file.rows for file in added), True, notes.number)

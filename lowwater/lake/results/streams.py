@@ -10,6 +10,8 @@ from collections.abc import Iterable, Sequence
 from hashlib import file_digest, sha256
 from itertools import groupby
 from pathlib import PurePath
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 import pyarrow as pa
 
@@ -17,6 +19,10 @@ from lowwater.lake.described import describe
 from lowwater.lake.tables import create, interval_label, lake_errors, live_files, open_table, swap_files
 from lowwater.storage import paths
 from lowwater.storage.leases import Fence
+from lowwater.storage.object_paths import ObjectPath
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
 
 
 def write_stream(
@@ -61,14 +67,19 @@ def write_stream(
                 paths.take(source, targets[-1])
         described = [describe(path, target, {"interval": label}) for target in targets]
         # The run has the lock of its interval: files of another attempt are of one that has ended. They are looked for
-        # before the commit, which a run that lost its lease cannot make.
-        others = [old for old in paths.children(folder) if old.suffix == ".parquet" and old not in targets]
-    swap_files(
-        path,
-        described,
-        lambda table: [row for row in live_files(table) if row["partition.interval"] == label],
-        fence=fence,
-    )
+        # before the commit, which a run that lost its lease cannot make. In a store they are work for `maintain`, since
+        # to look for them takes a list for each interval.
+        others: list[PurePath] = []
+        if not isinstance(folder, ObjectPath):
+            others = [old for old in paths.children(folder) if old.suffix == ".parquet" and old not in targets]
+
+    def earlier(table: DeltaTable) -> list[dict[str, Any]]:
+        rows = [row for row in live_files(table) if row["partition.interval"] == label]
+        if isinstance(folder, ObjectPath):
+            others[:] = [path / unquote(row["path"]) for row in rows]
+        return rows
+
+    swap_files(path, described, earlier, fence=fence)
     with lake_errors(f"{folder}: cannot be cleaned"):
         paths.remove(*others)
     return sum(file.rows for file in described)
@@ -80,6 +91,14 @@ def stream_files(path: PurePath, start: int, end: int) -> list[PurePath]:
     label = interval_label(start, end)
     rows = [] if table is None else [row for row in live_files(table) if row["partition.interval"] == label]
     return sorted(path / row["path"] for row in rows)
+
+
+def stream_bytes(path: PurePath, start: int, end: int) -> int:
+    """Returns the size of the files of the interval [start, end), ns, of a stream."""
+    table = open_table(path)
+    label = interval_label(start, end)
+    rows = [] if table is None else [row for row in live_files(table) if row["partition.interval"] == label]
+    return sum(row["size_bytes"] for row in rows)
 
 
 def stream_parts(path: PurePath, start: int, end: int) -> list[list[PurePath]]:

@@ -22,7 +22,8 @@ from lowwater.lake.described import plain_type
 from lowwater.lake.layout import Lake, lake_to_read
 from lowwater.lake.opened import at_version
 from lowwater.lake.results.positions import BEGIN, Keeper, Position, hold_keeper
-from lowwater.lake.results.published_log import LogEntry, last_note, read_entry
+from lowwater.lake.results.published_log import LogEntry, commit_digest, last_note, read_entry
+from lowwater.lake.results.table_state import table_state
 from lowwater.lake.results.visible import of_query
 from lowwater.lake.tables import lake_errors, live_files, open_table
 from lowwater.plan.text import nearest
@@ -165,7 +166,8 @@ class Subscription:
             entry = self._next_entry()
             if entry is None:
                 return None
-            self._at = replace(self._at, version=entry.version)
+            self._require_history(entry.version)
+            self._at = replace(self._at, version=entry.version, digest=entry.digest)
             change = self._change(entry)
             if change is not None:
                 return change
@@ -180,7 +182,8 @@ class Subscription:
 
     def _start(self, table: DeltaTable, since: int | None, history: bool) -> Position:
         within = (BEGIN if since is None else since) if history else None
-        return Position(str(table.metadata().id), table.version(), within, since)
+        version = table.version()
+        return Position(str(table.metadata().id), version, within, since, commit_digest(self._path, version))
 
     def _require(self, table: DeltaTable) -> None:
         """Checks that the position is one of this table."""
@@ -194,6 +197,25 @@ class Subscription:
                 f"{self._at.version}: it is not the same log",
                 AGAIN,
             )
+        self._require_history(table.version())
+
+    def _require_history(self, newest: int) -> None:
+        """Checks that the commit of the position is still the one that was read: a restored log has others."""
+        if not self._at.digest or (found := commit_digest(self._path, self._at.version)) == self._at.digest:
+            return
+        if not found and newest == self._at.version:
+            return  # the entry went with a clean-up of the log, and nothing has come since
+        if not found:
+            raise BehindError(
+                f"stream {self.stream}: version {self._at.version} is no longer in its log, which is at version "
+                f"{newest}",
+                AGAIN,
+            )
+        raise BehindError(
+            f"stream {self.stream}: version {self._at.version} of its log has another commit than that which was read: "
+            "the table was restored",
+            AGAIN,
+        )
 
     def _next_entry(self) -> LogEntry | None:
         """Reads the commit after the position; None if there is none yet."""
@@ -216,11 +238,11 @@ class Subscription:
     def _change(self, entry: LogEntry) -> Change | None:
         publication = entry.publication
         if publication is None:
-            if entry.changes:
+            if entry.changes and not self._is_mended(entry):
                 raise LakeError(
                     f"stream {self.stream}: version {entry.version} changes rows and does not say of which interval: "
                     "another program wrote it, or an older version of Lowwater",
-                    AGAIN,
+                    f"run `lowwater backfill`, which publishes its intervals again, then go on; or {AGAIN}",
                 )
             return None
         start = publication.start if self._at.since is None else max(publication.start, self._at.since)
@@ -241,6 +263,14 @@ class Subscription:
             self._at.text(),
             lambda: self._rows(files, entry.version, start, publication.end),
         )
+
+    def _is_mended(self, entry: LogEntry) -> bool:
+        """Whether all that another program changed was published again since: these changes come later."""
+        state = table_state(self._path)
+        if state is None or state.note is None or state.note.since is None:
+            return False
+        left = {damage.why for damage in state.damage}
+        return not any(damage.why in left for damage in entry.damage)
 
     def _next_part(self) -> Change | None:
         """Returns the next part of the rows that were there when the subscription began: those up to the end of an

@@ -5,7 +5,7 @@ Reads what `publish` writes, in bounded memory: an hour with many rows is divide
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,9 @@ from lowwater.errors import LakeError
 from lowwater.instants import HOUR, format_instant
 from lowwater.lake.datasets import pads
 from lowwater.lake.layout import Lake
+from lowwater.lake.ledgers.interval_states import DAMAGED
 from lowwater.lake.ledgers.runs import DONE, FAILED, PUBLISH, ReplayRow, read_replays
+from lowwater.lake.results.table_state import damages
 from lowwater.lake.tables import files_dataset, files_of, lake_errors, open_table
 from lowwater.plan.properties.instant_columns import is_instant
 from lowwater.plan.text import nearest
@@ -103,17 +105,19 @@ def sorted_rows(
     Raises:
         LakeError: if the table cannot be read.
     """
-    dataset, hours = _files_between(path, table, start, end)
-    schema = _schema(dataset, columns)
+    files = _files_between(table, start, end)
+    schema = _schema(table)
+    read = pa.schema([schema.field(name) for name in (*columns, "_last")])
     keys = [(name, "ascending", "at_end") for name in ("_last", *columns)]
     with lake_errors(f"{path}: the table cannot be read"):
-        for hour in hours:
+        for hour, parts in files.items():  # whoever stops reading has asked a store for no further file
+            dataset = files_dataset(path, _placed(hour, parts), schema)
             begin, until = max(start, hour * HOUR), min(end, (hour + 1) * HOUR)
             for first, last in _parts(dataset, begin, until, most):
                 scan = _scan(dataset, [*columns, "_last"], first, last)
                 if last - first == 1:
                     yield from scan
-                elif (rows := pa.Table.from_batches(scan, schema)).num_rows:
+                elif (rows := pa.Table.from_batches(scan, read)).num_rows:
                     yield from rows.take(pc.sort_indices(rows, sort_keys=keys)).combine_chunks().to_batches(BATCH)
 
 
@@ -148,7 +152,12 @@ def published_rows(
         )
     rows = rows_between(lake, query, begin, until, instants)
     assert rows is not None
-    return replace(rows, notes=(*_absent(spans, begin, until), *_not_done([newest[bounds] for bounds in spans])))
+    damaged = damages(lake, query, query_rows)
+    shown = [
+        replace(newest[bounds], state=DAMAGED, reason=damaged[bounds]) if bounds in damaged else newest[bounds]
+        for bounds in spans
+    ]
+    return replace(rows, notes=(*_absent(spans, begin, until), *_not_done(shown)))
 
 
 def rows_between(lake: Lake, query: str, start: int, end: int, instants: bool = False) -> PublishedRows | None:
@@ -171,8 +180,13 @@ def rows_between(lake: Lake, query: str, start: int, end: int, instants: bool = 
     columns = tuple(field.name for field in arrow if of_query(field))
     times = tuple(field.name for field in arrow if is_instant(field.type)) if instants else ()
     with lake_errors(f"{lake.table(query)}: the table cannot be read"):
-        dataset, _ = _files_between(lake.table(query), table, start, end)
-        rows = dataset.count_rows(filter=_within(start, end))
+        rows = 0
+        for hour, parts in _files_between(table, start, end).items():
+            cut = [file for file in parts if not file.is_inside(start, end)]
+            rows += sum(file.rows for file in parts) - sum(file.rows for file in cut)
+            if cut:
+                dataset = files_dataset(lake.table(query), _placed(hour, cut), _schema(table))
+                rows += dataset.count_rows(filter=_within(start, end))
     return PublishedRows(lake, query, start, end, columns, rows, instants=times)
 
 
@@ -215,27 +229,48 @@ def _within(begin: int, until: int) -> Any:
     return hours & (pads.field("_last") >= begin) & (pads.field("_last") < until)
 
 
-def _files_between(path: PurePath, table: DeltaTable, start: int, end: int) -> tuple[pads.Dataset, list[int]]:
-    """Returns the files of the hours of [start, end), ns, as a dataset, and these hours."""
+@dataclass(frozen=True)
+class _File:
+    """A file of a published table: its name in the log, its rows, and the bounds of their `_last`, ns."""
+
+    name: str
+    rows: int
+    least: int | None
+    most: int | None
+
+    def is_inside(self, start: int, end: int) -> bool:
+        """Whether all rows lie in [start, end), ns, as far as the log says."""
+        return self.least is not None and self.most is not None and start <= self.least and self.most < end
+
+
+def _files_between(table: DeltaTable, start: int, end: int) -> dict[int, list[_File]]:
+    """Returns the files of the hours of [start, end), ns, by hour in order."""
     files = files_of(table)
-    names: list[str] = []
-    hours: list[int] = []
-    if files.num_rows:  # else the log does not name the partition
-        hour = files.column("partition._hour").cast(pa.int64())
-        chosen = pc.and_(pc.greater_equal(hour, start // HOUR), pc.less_equal(hour, (end - 1) // HOUR))
-        names, hours = files.column("path").filter(chosen).to_pylist(), hour.filter(chosen).to_pylist()
-    parts = [(name, pads.field("_hour") == at) for name, at in zip(names, hours, strict=True)]
-    schema = pa.schema([pa.field(field.name, plain_type(field.type)) for field in pa.schema(table.schema().to_arrow())])
-    return files_dataset(path, parts, schema), sorted(set(hours))
+    if not files.num_rows:  # then the log does not name the partition
+        return {}
+    hour = files.column("partition._hour").cast(pa.int64())
+    chosen = files.filter(pc.and_(pc.greater_equal(hour, start // HOUR), pc.less_equal(hour, (end - 1) // HOUR)))
+    none = [None] * chosen.num_rows
+    bounds = (chosen.column(n).to_pylist() if n in chosen.column_names else none for n in ("min._last", "max._last"))
+    names, rows = (chosen.column(name).to_pylist() for name in ("path", "num_records"))
+    hours = chosen.column("partition._hour").cast(pa.int64()).to_pylist()
+    between: dict[int, list[_File]] = {at: [] for at in sorted(set(hours))}
+    for at, name, count, least, most in zip(hours, names, rows, *bounds, strict=True):
+        between[at].append(_File(name, count or 0, None if count is None else least, most))
+    return between
+
+
+def _placed(hour: int, files: Sequence[_File]) -> list[tuple[str, Any]]:
+    return [(file.name, pads.field("_hour") == hour) for file in files]
+
+
+def _schema(table: DeltaTable) -> pa.Schema:
+    return pa.schema([pa.field(field.name, plain_type(field.type)) for field in pa.schema(table.schema().to_arrow())])
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
     """Returns the type of text that rows are given with, for every type of text of Arrow; other types as they are."""
     return pa.string() if pa.types.is_large_string(kind) or pa.types.is_string_view(kind) else kind
-
-
-def _schema(dataset: pads.Dataset, columns: tuple[str, ...]) -> pa.Schema:
-    return pa.schema([dataset.schema.field(name) for name in (*columns, "_last")])
 
 
 def _scan(dataset: pads.Dataset, columns: list[str], begin: int, until: int) -> Iterator[pa.RecordBatch]:

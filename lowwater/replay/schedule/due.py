@@ -15,7 +15,16 @@ from lowwater.config import FILE_NAME, load_config
 from lowwater.documents import stored_object
 from lowwater.errors import ConfigError, LowwaterError
 from lowwater.lake.layout import open_lake
-from lowwater.lake.ledgers.interval_states import HALF, MISSING, NOTHING_MISSING, STALE, StatusRow, gravest, set_status
+from lowwater.lake.ledgers.interval_states import (
+    DAMAGED,
+    HALF,
+    MISSING,
+    NOTHING_MISSING,
+    STALE,
+    StatusRow,
+    gravest,
+    set_status,
+)
 from lowwater.lake.ledgers.runs import (
     AUDIT,
     DONE,
@@ -26,6 +35,7 @@ from lowwater.lake.ledgers.runs import (
     read_replays,
     replayed_sets,
 )
+from lowwater.lake.locks import at_work
 from lowwater.lake.packets import PacketFiles
 from lowwater.plan.properties.state import hands_over
 from lowwater.plan.queryset import QueryPlan
@@ -35,7 +45,7 @@ from lowwater.replay.job import IntervalInputs, Job
 from lowwater.replay.schedule.estimate import NEWEST, Estimate, PacketEstimate, estimate, packet_estimate
 from lowwater.replay.trial_changes import TrialChanges
 
-KINDS = (MISSING, FAILED, STALE)
+KINDS = (MISSING, FAILED, STALE, DAMAGED)
 """Reasons for an interval to be due; a half-published one counts as missing."""
 
 TO_CONFIRM = (PROVISIONAL, INCOMPLETE)
@@ -59,7 +69,7 @@ class Due:
         query_set: name of the query set.
         start: first instant of the interval, ns since the epoch.
         end: end of the interval, ns since the epoch, exclusive.
-        state: missing, failed, stale or half published; provisional or incomplete if it would be done now.
+        state: missing, failed, stale, damaged or half published; provisional or incomplete if it would be done now.
         reasons: reasons, one line each, without duplicates.
         queries: queries that are in a due state.
         packets: number of packets that the run reads; 0 if it only confirms a publication.
@@ -69,6 +79,7 @@ class Due:
         blocked: why the interval cannot start; empty if it can.
         at_edge: whether only the begin or end of captures blocks it, so that `through_end` would run it.
         intervals: number of the intervals: more than one in a stretch.
+        running: which process is at work on it, or on some of it; empty if none is.
     """
 
     query_set: str
@@ -84,6 +95,7 @@ class Due:
     exact: bool = True
     at_edge: bool = False
     intervals: int = 1
+    running: str = ""
 
 
 @dataclass(frozen=True)
@@ -177,11 +189,13 @@ def due(job: Job, selection: DueSelection) -> list[Due]:
     due_intervals: list[Due] = []
     chain = _Chain([query for query in job.plan.queries if hands_over(query.high)])
     guess, files, known = estimate(job, captures, recent), PacketFiles.of(job.lake), job.known_missing(captures)
+    held = at_work(job.lake, job.query_set)
     for (start, end), rows in sorted(groups.items()):
         inputs = job.inputs(start, end, captures, known)
         interval = _due(inputs, chain.rows_then(inputs, rows), guess, files)
         if interval is not None and selection.wants(interval.state):
-            due_intervals.append(interval)
+            running = next((who for (first, last), who in held.items() if first < end and start < last), "")
+            due_intervals.append(replace(interval, running=running) if running else interval)
             chain.runs(inputs, interval)
     return due_intervals
 

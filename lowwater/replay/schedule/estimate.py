@@ -13,8 +13,6 @@ from lowwater.documents import stored_object
 from lowwater.lake.ledgers.captures import Capture, Captures
 from lowwater.lake.ledgers.runs import FAILED, ReplayRow
 from lowwater.lake.packets import PacketFiles
-from lowwater.lake.tables import interval_label, live_files, open_table
-from lowwater.replay.interval import lfta_folder
 from lowwater.replay.job import IntervalInputs, Job
 
 NEWEST = 200
@@ -94,31 +92,22 @@ def estimate(job: Job, captures: Mapping[str, Sequence[Capture]], replays: Itera
         replays: rows of the ledger `replays`, oldest first.
     """
     seconds: dict[tuple[int, int], dict[str, float]] = {}
+    sizes: dict[tuple[int, int], dict[tuple[str, str], int]] = {}
     for row in replays:
         if row.state != FAILED:
+            if (size := stored_object(row.accounting).get("stored")) is not None:
+                sizes.setdefault((row.interval_start, row.interval_end), {})[row.stage, row.query] = size
             spent = seconds.setdefault((row.interval_start, row.interval_end), {})
             spent[row.stage] = float(stored_object(row.timings).get(row.stage, spent.get(row.stage, 0.0)))
-    newest, files, sizes = list(seconds.items())[-NEWEST:], PacketFiles.of(job.lake), _stored_bytes(job)
+    newest, files = list(seconds.items())[-NEWEST:], PacketFiles.of(job.lake)
     runs, stored = [], []
     for interval, spent in newest:
         packets = packet_estimate(files, job.inputs(*interval, captures)).packets
         if sum(spent.values()):
             runs.append((packets, sum(spent.values())))
-        if packets and (size := sizes.get(interval_label(*interval))) is not None:
-            stored.append(size / packets)
+        if packets and interval in sizes:
+            stored.append(sum(sizes[interval].values()) / packets)
     return replace(_fitted_line(runs), stored=median(stored) if stored else None)
-
-
-def _stored_bytes(job: Job) -> dict[str, int]:
-    """Label of an interval -> bytes stored between the stages; removed intervals are missing."""
-    sizes: dict[str, int] = {}
-    lftas = (job.lake.lfta(job.query_set, lfta_folder(lfta)) for lfta in job.plan.lftas)
-    for path in (*lftas, *(job.lake.stream(query.name) for query in job.plan.queries)):
-        table = open_table(path)
-        for row in live_files(table) if table is not None else ():
-            label = row["partition.interval"]
-            sizes[label] = sizes.get(label, 0) + row["size_bytes"]
-    return sizes
 
 
 def _fitted_line(runs: Sequence[tuple[int, float]]) -> Estimate:

@@ -72,8 +72,8 @@ METRICS = (
         "lowwater_intervals",
         "intervals",
         ("query_set", "state"),
-        "Intervals by the state of their last run: done, provisional, incomplete, rolled back, failed, or unpublished; "
-        "a stretch is one.",
+        "Intervals by the state of their last run: done, provisional, incomplete, rolled back, damaged, failed, or "
+        "unpublished; a stretch is one.",
     ),
     Metric(
         "lowwater_audit_failed",

@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,7 @@ from lowwater.instants import SECOND
 from lowwater.lake.layout import OUTCOMES, Lake, open_lake
 from lowwater.lake.ledgers.captures import ingested_links, read_captures
 from lowwater.lake.ledgers.history import read_metrics
+from lowwater.lake.ledgers.interval_states import DAMAGED
 from lowwater.lake.ledgers.runs import (
     FAILED,
     HIGH,
@@ -33,6 +34,7 @@ from lowwater.lake.ledgers.runs import (
     read_replays,
 )
 from lowwater.lake.ledgers.seen import told_files
+from lowwater.lake.results.table_state import all_damages
 from lowwater.replay.job import Job
 from lowwater.replay.registry import StreamInfo, list_streams
 from lowwater.replay.schedule.link_queries import jobs
@@ -108,7 +110,7 @@ class LakeCollector:
             yield from _stream(info)
         replays = read_replays(lake)
         yield from _lftas(lake, replays)
-        yield from _runs(replays)
+        yield from _runs(replays, all_damages(lake, replays))
         yield from _audits(lake)
         yield from _sets(planned, problems)
         yield "lowwater_collected_seconds", (), time.time()
@@ -178,8 +180,9 @@ def _seconds(instant: int | None) -> float | None:
     return None if instant is None else instant / SECOND
 
 
-def _runs(replays: list[ReplayRow]) -> Iterator[Sample]:
-    """Yields what the ledger `replays` says, oldest rows first."""
+def _runs(replays: list[ReplayRow], damaged: Mapping[tuple[str, str, int, int], str]) -> Iterator[Sample]:
+    """Yields what the ledger `replays` says, oldest rows first, and which of its intervals the tables do not have."""
+    harmed = {(query_set, start, end) for query_set, _, start, end in damaged}
     newest: dict[tuple[str, int, int], ReplayRow] = {}
     stages: dict[tuple[str, str], tuple[int, float]] = {}
     finished: dict[str, int] = {}
@@ -196,18 +199,21 @@ def _runs(replays: list[ReplayRow]) -> Iterator[Sample]:
             lost[row.query_set, row.stage] = len(account.get("lost", ()))
             if "tasks" in account:
                 spread[row.query_set] = sum(task["tries"] > 1 for task in account["tasks"])
-    counts = Counter(
-        (row.query_set, row.state if row.stage == PUBLISH or row.state == FAILED else "unpublished")
-        for row in newest.values()
-    )
+    counts = Counter((key[0], _state(row, key in harmed)) for key, row in newest.items())
     for query_set in sorted(finished):
-        for state in ("done", "provisional", "incomplete", "rolled back", "failed", "unpublished"):
+        for state in ("done", "provisional", "incomplete", "rolled back", "damaged", "failed", "unpublished"):
             yield "lowwater_intervals", (query_set, state), counts[query_set, state]
         yield "lowwater_run_finished_seconds", (query_set,), finished[query_set] / SECOND
     for labels, (_, seconds) in sorted(stages.items()):
         yield "lowwater_stage_seconds", labels, seconds
     yield from (("lowwater_executors_lost", labels, count) for labels, count in sorted(lost.items()))
     yield from (("lowwater_tasks_again", (query_set,), again) for query_set, again in sorted(spread.items()))
+
+
+def _state(row: ReplayRow, damaged: bool) -> str:
+    if row.state == FAILED or row.stage != PUBLISH:
+        return row.state if row.state == FAILED else "unpublished"
+    return DAMAGED if damaged else row.state
 
 
 def _audits(lake: Lake) -> Iterator[Sample]:

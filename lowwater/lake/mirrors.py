@@ -1,0 +1,437 @@
+"""Logs of tables in an object store on the disk of this machine: Delta opens and writes these, and asks no store.
+
+Below `opened`. A commit and a checkpoint never change under their names, so what was brought once stays. A log is
+followed by the names of its commits, and no prefix is listed. What Delta writes here becomes a commit by one write of
+the next name, which succeeds only where there is none (docs/adr/0155): it is for exactly the version that it was
+computed from, and every request goes through the one client and its tries.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import threading
+import time
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from itertools import count
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from lowwater.documents import json_value
+from lowwater.lake.logs import LARGEST_COMMITS, LARGEST_HINT
+from lowwater.storage import objects
+from lowwater.storage.containment import require_names
+from lowwater.storage.file_cache import FileCache, file_cache
+from lowwater.storage.object_paths import ObjectPath
+from lowwater.storage.snapshots import LOOK, is_recent, lately, look_again
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+CHECKPOINTS = 5
+"""Commits between two checkpoints: whoever opens a table reads the last one and at most so many commits."""
+
+CLEANINGS = 100
+"""Commits between two clean-ups of a log; each lists it."""
+
+LARGEST_PACKED = 64 << 10
+"""Bytes of a checkpoint from which on it is not packed with others."""
+
+KEPT = 30 * 86400.0
+"""Seconds for which entries of a log stay that no later checkpoint needs, by the clock of the store."""
+
+_LIVES = count()
+_HINT = "_last_checkpoint"
+_UNSEEN = b'{"commitInfo":{}}'
+"""What stands for a commit of which only the checkpoint was read."""
+_ENTRY = re.compile(r"(\d{20})\.(?:json|checkpoint(?:\.\d{10}\.\d{10})?\.parquet)")
+_PARQUET = re.compile(r"[^\s/]+\.parquet")
+
+
+class Mirror:
+    """The log of one table. Threads share it; `lock` is held while it changes.
+
+    Args:
+        path: folder of the table.
+        cache: copies of files of the store.
+
+    Attributes:
+        lock: who holds it is alone with the log.
+        folder: the table on this machine; data files are in it as far as they were read or written.
+        version: the newest known version; -1 without a table.
+        life: differs once another table has replaced this one.
+    """
+
+    def __init__(self, path: ObjectPath, cache: FileCache) -> None:
+        self.lock = threading.RLock()
+        self.folder = cache.place_of(path)
+        self.version, self.life = -1, next(_LIVES)
+        self._path, self._cache = path, cache
+        self._looked_at: float | None = None
+        self._base = 0  # version of the checkpoint from which on the log is here; 0 if all of it is
+        self._checked = 0  # version of the newest checkpoint
+        self._tag = ""  # entity tag of the newest commit
+        self._whole: set[int] = set()  # older versions that can be opened
+
+    def look(self, again: bool = False) -> bool:
+        """Brings what is new of the log; returns whether there is a table.
+
+        Args:
+            again: whether to ask the store however lately that was done.
+
+        Raises:
+            OSError: if the store fails.
+        """
+        with self.lock:
+            now, looked = time.monotonic(), self._looked_at
+            if looked is not None and not again and is_recent(looked, self._path):
+                return self.version >= 0
+            if self.version >= 0 and looked is not None and now - looked >= LOOK and not self._is_same():
+                self._forget()
+            if self.version < 0:
+                self._begin()
+            if self.version >= 0:
+                while self._bring(self.version + 1):
+                    self.version += 1
+            self._looked_at = now
+            return self.version >= 0
+
+    def _is_same(self) -> bool:
+        found = objects.head(self._entry(self.version))
+        return found is not None and (not self._tag or found["e_tag"] == self._tag)
+
+    def _forget(self) -> None:
+        """Forgets a table that was removed, or replaced by another one."""
+        self.life = next(_LIVES)
+        self.version, self._base, self._checked, self._tag, self._whole = -1, 0, 0, "", set()
+        for file in self._log.glob("*"):
+            file.unlink(missing_ok=True)
+
+    def _begin(self) -> None:
+        """Brings the newest checkpoint, or the first commit."""
+        if self._unpack():
+            return
+        if (hint := self._read(_HINT)) is not None:
+            try:
+                version, parts = int(json_value(hint)["version"]), int(json_value(hint).get("parts") or 0)
+            except (ValueError, KeyError, TypeError, AttributeError):
+                version, parts = -1, 0  # it is only a hint
+            if version >= 0 and self._bring_checkpoint(version, parts):
+                self._begun(version)
+                return
+        if self._bring(0):
+            self.version = 0
+            return
+        found = self._entries("")  # the log was cut, and the hint is gone: seldom, so a list is cheap enough
+        for version in sorted({at for at, name in found if "checkpoint" in name}, reverse=True):
+            names = [name for at, name in found if at == version and "checkpoint" in name]
+            if all(map(self._fetch, names)):
+                self._begun(version)
+                return
+
+    def _begun(self, version: int) -> None:
+        self._base = self._checked = self.version = version
+        (self._log / _HINT).write_text(json.dumps({"version": version, "size": 1, **self._parts_of(version)}))
+
+    def _unpack(self) -> bool:
+        """Takes the log from the pack of its lake, where its newest commit is still the one that was packed."""
+        entry = _packed(self._path)
+        if entry is None:
+            return False
+        found = objects.head(self._entry(entry["version"]))
+        if found is None or found["e_tag"] != entry["tag"]:
+            return False
+        for name, data in entry["files"].items():
+            if _ENTRY.fullmatch(name):
+                self._write(name, b64decode(data))
+        if entry["base"]:
+            if not self._bring_checkpoint(entry["base"]):
+                return False
+            self._begun(entry["base"])
+        self.version, self._tag = entry["version"], entry["tag"]
+        return True
+
+    def pack(self) -> dict[str, Any] | None:
+        """Returns what `_unpack` takes; None as long as that would be no help."""
+        with self.lock:
+            base = self._checked
+            names = [f"{at:020d}.json" for at in range(base + 1 if base else 0, self.version + 1)]
+            if self.version < 0 or not self._tag or len(names) > 2 * CHECKPOINTS:
+                return None
+            files = {name: (self._log / name).read_bytes() for name in names}
+            checkpoint = self._log / f"{base:020d}.checkpoint.parquet"
+            if base and checkpoint.exists() and checkpoint.stat().st_size <= LARGEST_PACKED:
+                files[checkpoint.name] = checkpoint.read_bytes()
+            texts = {name: b64encode(data).decode() for name, data in files.items()}
+            return {"version": self.version, "tag": self._tag, "base": base, "files": texts}
+
+    def _parts_of(self, version: int) -> dict[str, int]:
+        parts = len([*self._log.glob(f"{version:020d}.checkpoint.*.*.parquet")])
+        return {"parts": parts} if parts else {}
+
+    def _bring_checkpoint(self, version: int, parts: int = 0) -> bool:
+        names = [f"{version:020d}.checkpoint.parquet"]
+        if parts:
+            names = [f"{version:020d}.checkpoint.{at:010d}.{parts:010d}.parquet" for at in range(1, parts + 1)]
+        return all(map(self._fetch, names))
+
+    def _bring(self, version: int) -> bool:
+        """Brings a commit; whether it exists."""
+        try:
+            data, tag = objects.read(self._entry(version), LARGEST_COMMITS + 1)
+        except FileNotFoundError:
+            return False
+        self._write(f"{version:020d}.json", data)
+        if version >= self.version:
+            self._tag = tag
+        return True
+
+    def _fetch(self, name: str) -> bool:
+        target = self._log / name
+        if not target.exists():
+            part = target.with_name(f"{name}.part")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                objects.download(self._path / "_delta_log" / name, part)
+                os.replace(part, target)
+            except FileNotFoundError:
+                return False
+            finally:
+                part.unlink(missing_ok=True)
+        return True
+
+    def _read(self, name: str) -> bytes | None:
+        try:
+            return objects.read(self._path / "_delta_log" / name, LARGEST_HINT + 1)[0]
+        except FileNotFoundError:
+            return None
+
+    def _write(self, name: str, data: bytes) -> None:
+        self._log.mkdir(parents=True, exist_ok=True)
+        part = self._log / f"{name}.part"
+        part.write_bytes(data)
+        os.replace(part, self._log / name)
+
+    def _entries(self, behind: str) -> list[tuple[int, str]]:
+        """Lists version and name of entries of the log whose names come behind one."""
+        folder = self._path / "_delta_log"
+        names = (path.name for path, _ in objects.entries(folder, behind))
+        return [(int(found[1]), name) for name in names if (found := _ENTRY.fullmatch(name))]
+
+    @property
+    def _log(self) -> Path:
+        return self.folder / "_delta_log"
+
+    def _entry(self, version: int) -> ObjectPath:
+        return self._path / "_delta_log" / f"{version:020d}.json"
+
+    def entry(self, version: int) -> bytes:
+        """Returns the content of a commit.
+
+        Raises:
+            OSError: if there is none, or the store fails.
+        """
+        with suppress(FileNotFoundError):
+            if version <= self.version and (data := (self._log / f"{version:020d}.json").read_bytes()) != _UNSEEN:
+                return data
+        data, _ = objects.read(self._entry(version))
+        if self._base <= version <= self.version:
+            self._write(f"{version:020d}.json", data)
+        return data
+
+    def reach(self, version: int) -> None:
+        """Brings what is needed to open an older version, if it is there."""
+        with self.lock:
+            if not self.look(again=version > self.version) or version >= self._base or version in self._whole:
+                return
+            found = self._entries(f"{max(0, version - 2 * CHECKPOINTS):020d}")
+            before = [at for at, name in found if "checkpoint" in name and at <= version]
+            if not before and version > 2 * CHECKPOINTS:
+                found = self._entries("")
+                before = [at for at, name in found if "checkpoint" in name and at <= version]
+            first = max(before, default=0)
+            for at, name in found:
+                if first <= at <= version and ("checkpoint" in name) == (at == first and bool(before)):
+                    self._fetch(name)
+            self._whole.add(version)
+
+    @contextmanager
+    def changing(self) -> Iterator[None]:
+        """Holds the log while Delta changes it here; what was not put into the store is taken back at the end."""
+        with self.lock:
+            if self.version >= 0 and not self.holds(self.version):
+                # Delta writes only after a commit that it can see; what it did is in the checkpoint.
+                self._write(f"{self.version:020d}.json", _UNSEEN)
+            try:
+                yield
+            finally:
+                for file in self._log.glob("*.json"):
+                    if file.stem.isdigit() and int(file.stem) > self.version:
+                        file.unlink()
+
+    def change(self, work: Callable[[], object]) -> None:
+        """Lets Delta do something here; a data file that it reads and that is not here is brought, and it begins again.
+
+        Raises:
+            Exception: what Delta raises.
+        """
+        brought: set[str] = set()
+        while True:
+            try:
+                work()
+                return
+            except Exception as error:
+                names = {name for name in _PARQUET.findall(str(error)) if "not found" in str(error)} - brought
+                if not names or not self._bring_named(names):
+                    raise
+                brought |= names
+
+    def _bring_named(self, names: set[str]) -> bool:
+        from deltalake import DeltaTable
+
+        live = DeltaTable(str(self.folder), version=self.version).get_add_actions().column("path").to_pylist()
+        found = [unquote(path) for path in live if unquote(path).rpartition("/")[2] in names]
+        for name in found:
+            self._cache.fetch(self._path.joinpath(*name.split("/")))
+        return bool(found)
+
+    def holds(self, version: int) -> bool:
+        """Whether a commit is here."""
+        return (self._log / f"{version:020d}.json").exists()
+
+    def put(self, version: int) -> bool:
+        """Puts a commit that Delta has written here into the store; False if another commit has its number.
+
+        Raises:
+            LakeError: it names a file outside of the table.
+            OSError: if the store fails; then it is unknown whether the commit is there.
+        """
+        file = self._log / f"{version:020d}.json"
+        data = file.read_bytes()
+        actions = [json.loads(line) for line in data.splitlines() if line.strip()]
+        names = [unquote(action["add"]["path"]) for action in actions if "add" in action]
+        require_names(self._path, names)
+        for name in names:
+            target = self._path.joinpath(*name.split("/"))
+            copy = self._cache.place_of(target)
+            if copy.exists() and not self._cache.has(target):  # else it is in the store already
+                objects.upload(target, copy)
+                self._cache.keep(target, copy)
+        self._looked_at = None  # until it is known what became of it
+        try:
+            self._tag = objects.make(self._entry(version), data)
+        except objects.ChangedError:
+            file.unlink()
+            self.look(again=True)
+            return False
+        self.version, self._looked_at = version, time.monotonic()
+        return True
+
+    def keep_up(self, table: DeltaTable) -> None:
+        """Makes a checkpoint after every CHECKPOINTS commits, and cleans the log. A store that fails is left alone: the
+        commit is there, and the next checkpoint does the same."""
+        from deltalake.exceptions import DeltaError
+
+        if self.version - self._checked < CHECKPOINTS:
+            return
+        with suppress(OSError, DeltaError):
+            table.create_checkpoint()
+            name = f"{self.version:020d}.checkpoint.parquet"
+            objects.upload(self._path / "_delta_log" / name, self._log / name)
+            objects.write(self._path / "_delta_log" / _HINT, (self._log / _HINT).read_bytes())
+            before, self._checked = self._checked, self.version
+            if before // CLEANINGS < self.version // CLEANINGS:
+                self._clean()
+
+    def _clean(self) -> None:
+        """Removes old entries that no version of the last KEPT seconds needs."""
+        folder, written = self._path / "_delta_log", {}
+        for path, entry in objects.entries(folder):
+            if found := _ENTRY.fullmatch(path.name):
+                written[path] = int(found[1]), entry["last_modified"].timestamp()
+        limit = max((at for _, at in written.values()), default=0.0) - KEPT
+        whole = [version for path, (version, at) in written.items() if "checkpoint" in path.name and at <= limit]
+        objects.delete([path for path, (version, _) in written.items() if version < max(whole, default=0)])
+
+
+_LAKES: set[ObjectPath] = set()
+_PACK = "_logs"
+"""Object of a lake with the newest checkpoints and commits of its tables: who opens ten of them asks for it once. It
+tells nothing that the logs do not: its commits never change, and a table of which the newest one is another is opened
+without it."""
+
+
+def know(lake: PurePath) -> None:
+    """Notes that a prefix of a store is a lake, whose tables have one pack of logs."""
+    if isinstance(lake, ObjectPath):
+        _LAKES.add(lake)
+
+
+_PACKS: dict[PurePath, dict[str, Any]] = {}
+
+
+def _packed(path: ObjectPath) -> dict[str, Any] | None:
+    lake = next((place for place in path.parents if place in _LAKES), None)
+    return None if lake is None else _read_pack(lake).get(path.relative_to(lake).as_posix())
+
+
+def _read_pack(lake: PurePath) -> dict[str, Any]:
+    def read() -> dict[str, Any]:
+        assert isinstance(lake, ObjectPath)
+        try:
+            logs = json_value(objects.read(lake / _PACK)[0])["logs"]
+            return {str(name): _entry_of(entry) for name, entry in logs.items()}
+        except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
+            return {}
+
+    _PACKS[lake] = lately(_PACK, lake, read)
+    return _PACKS[lake]
+
+
+def _entry_of(values: Mapping[str, Any]) -> dict[str, Any]:
+    files = {str(name): str(data) for name, data in values["files"].items()}
+    return {"version": int(values["version"]), "tag": str(values["tag"]), "base": int(values["base"]), "files": files}
+
+
+def pack_logs(lake: PurePath) -> None:
+    """Puts what this process knows of the logs of a lake into its pack, at the end of what changed them.
+
+    A store that fails is left alone: the pack saves requests only.
+    """
+    if not isinstance(lake, ObjectPath):
+        return
+    own = {path.relative_to(lake).as_posix(): mirror.pack() for path, mirror in _known(lake)}
+    with suppress(OSError):
+        before = _PACKS[lake] if lake in _PACKS else _read_pack(lake)
+        logs = {**before, **{name: entry for name, entry in own.items() if entry is not None}}
+        objects.write(lake / _PACK, json.dumps({"logs": logs}).encode())
+        look_again(lake)
+
+
+def _known(lake: ObjectPath) -> list[tuple[ObjectPath, Mirror]]:
+    mine = os.getpid()
+    return [(path, mirror) for (path, process), mirror in _MIRRORS.items() if process == mine and lake in path.parents]
+
+
+def mirror_of(path: ObjectPath) -> Mirror:
+    """The log of a table on this machine, for this process."""
+    key = path, os.getpid()  # a process that forked has a disk of its own
+    with _MAKING:
+        if key not in _MIRRORS:
+            _MIRRORS[key] = mirror = Mirror(path, file_cache())
+            _ADDRESSES[str(mirror.folder)] = str(path)
+        return _MIRRORS[key]
+
+
+_MAKING = threading.Lock()
+_MIRRORS: dict[tuple[ObjectPath, int], Mirror] = {}
+_ADDRESSES: dict[str, str] = {}
+
+
+def address(folder: str) -> str:
+    """Returns the address of the table whose log is in a folder of this machine; the folder of another table."""
+    return _ADDRESSES.get(folder, folder)

@@ -1,0 +1,538 @@
+"""What a published table has, by its own log, and where that differs from what the ledger `replays` says.
+
+Everything that says what is published asks `damages`: status, plan, runs, streams, metrics and pages. A table and the
+ledger may be restored alone, and other programs may write to a table, so neither is believed without the other
+(SEMANTICS S9, docs/adr/0153). It reads the newest commits, the newest checkpoint and the list of files, however long
+the history is.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cached_property
+from heapq import heappop, heappush
+from io import BytesIO
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, TypeVar
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lowwater.documents import LARGEST_STATE, json_value
+from lowwater.errors import LakeError
+from lowwater.instants import HOUR, format_instant
+from lowwater.lake.layout import Lake
+from lowwater.lake.ledgers.runs import FAILED, PUBLISH, ReplayRow, read_replays
+from lowwater.lake.opened import ValuesByState, cached_value, identity, log_folder
+from lowwater.lake.results.published_log import (
+    LOOKED_AT,
+    Damage,
+    LogEntry,
+    Publication,
+    Range,
+    act_of,
+    interval_numbers,
+    read_entry,
+    version_of,
+)
+from lowwater.lake.tables import OWNER, files_of, lake_errors
+from lowwater.storage import paths
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+T = TypeVar("T")
+
+_CHECKPOINT = re.compile(r"([0-9]{20})\.checkpoint(?:\.[^/]*)?\.parquet")
+_CHECKPOINTS = ValuesByState(64)
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A range of time, ns, and what is newest there: the number of a publication, or the place of a row."""
+
+    start: int
+    end: int
+    number: int
+
+
+@dataclass(frozen=True)
+class HourFile:
+    """Rows of a file of an hour: the smallest and the largest `_last`, ns, and how many; None where unknown."""
+
+    least: int | None
+    most: int | None
+    rows: int | None
+
+
+@dataclass(frozen=True)
+class TableState:
+    """A published table at its newest version.
+
+    Attributes:
+        path: folder of the table.
+        owner: query set that owns it.
+        version: its version.
+        digest: digest of the commit of this version; empty if its entry is gone.
+        note: what its last publication said; None if the newest commits have no note.
+        numbers: interval -> number of its newest publication; None if they cannot be known.
+        checkpoint: version of the checkpoint that has numbers; -1 without one.
+        damage: rows that other programs have changed since they were published.
+        listed: what the log says of its files.
+    """
+
+    path: PurePath
+    owner: str
+    version: int
+    digest: str
+    note: Publication | None
+    numbers: Mapping[Range, int] | None
+    checkpoint: int
+    damage: tuple[Damage, ...]
+    listed: pa.Table = field(repr=False)
+
+    @cached_property
+    def pieces(self) -> Sequence[Piece]:
+        """What is newest at each time."""
+        return visible(self.numbers or {})
+
+    @cached_property
+    def files(self) -> Mapping[int, Sequence[HourFile]]:
+        """The files of each hour."""
+        return _by_hour(self.listed)
+
+    @cached_property
+    def names(self) -> Sequence[str]:
+        """The paths of all files, as in the log."""
+        names: list[str] = self.listed.column("path").to_pylist()
+        return names
+
+    @property
+    def recent(self) -> dict[Range, int]:
+        """The numbers that no checkpoint has."""
+        return {
+            bounds: number for bounds, number in (self.numbers or {}).items() if version_of(number) > self.checkpoint
+        }
+
+    def number(self, start: int, end: int) -> int | None:
+        """The number of the publication that made all rows of [start, end), ns; None without one."""
+        met = self.meeting(start, end)
+        if not met or met[0].start > start or met[-1].end < end or len({piece.number for piece in met}) > 1:
+            return None
+        whole = all(one.end == other.start for one, other in itertools.pairwise(met))
+        return met[0].number if whole else None
+
+    def meeting(self, start: int, end: int) -> Sequence[Piece]:
+        """The pieces that meet [start, end), ns."""
+        first = bisect_right(self.pieces, start, key=lambda piece: piece.end)
+        return self.pieces[first : bisect_left(self.pieces, end, key=lambda piece: piece.start)]
+
+    def is_published(self, start: int, end: int) -> bool:
+        """Whether a part of [start, end), ns, was published."""
+        ranges = self.note.ranges if self.note else ()
+        return bool(self.meeting(start, end)) or any(first < end and start < last for first, last in ranges)
+
+    @property
+    def strays(self) -> list[Damage]:
+        """What other programs have put where nothing was published, and is still there."""
+        others = [each for each in self.damage if not self.is_published(each.start, each.end)]
+        return [each for each in others if any(each.start <= hour * HOUR < each.end for hour in self.files)]
+
+    def lost(self) -> dict[int, str]:
+        """Hour -> a file of it that is not on the disk; an object store is not asked for each file."""
+        if not isinstance(self.path, Path):
+            return {}
+        return _hours_of(name for name in self.names if not paths.exists(self.path / unquote(name)))
+
+    def lost_objects(self) -> dict[int, str]:
+        """The same of a table in an object store, which lists all objects of the table."""
+        if isinstance(self.path, Path):
+            return {}
+        there = {file.relative_to(self.path).as_posix() for file in paths.files_below(self.path)}
+        return _hours_of(name for name in self.names if unquote(name) not in there)
+
+
+def _hours_of(names: Iterable[str]) -> dict[int, str]:
+    found = {name: re.search(r"_hour=(-?[0-9]+)/", name) for name in names}
+    return {int(match[1]): name for name, match in found.items() if match}
+
+
+def lost_text(name: str) -> str:
+    """Says that a file of a table is gone."""
+    return f"a file of the table is not there: {name}"
+
+
+def table_state(path: PurePath) -> TableState | None:
+    """Reads what a published table has; None without a table.
+
+    Raises:
+        LakeError: the table cannot be read.
+    """
+    with lake_errors(f"{path}: the table cannot be read"):
+        return cached_value(path, "state", lambda table: None if table is None else state_at(path, table))
+
+
+def table_version(path: PurePath) -> object:
+    """Returns what differs once something else can be said of a table: its version, its history, files that are gone.
+
+    A table that cannot be read is no error here.
+    """
+    try:
+        state = table_state(path)
+        return identity(path), () if state is None else tuple(state.lost().items())
+    except LakeError as error:
+        return error.message
+
+
+def state_at(path: PurePath, table: DeltaTable) -> TableState:
+    """Reads what an open table has."""
+    version = table.version()
+    note, later = _newest(path, version)
+    numbers, checkpoint = _numbers(path, note, later)
+    # Before the first number or note nothing tells our commits from those of others: older versions wrote none.
+    first = 0 if note else next((at for at, entry in enumerate(later) if entry.numbers), len(later))
+    damage = [*(note.damage if note else ()), *(each for entry in later[first:] for each in entry.damage)]
+    owner = table.metadata().configuration.get(OWNER) or ""
+    digest = later[-1].digest if later else _digest_of(path, version)
+    return TableState(
+        path,
+        owner,
+        version,
+        digest,
+        note,
+        numbers,
+        checkpoint,
+        tuple(damage),
+        files_of(table),
+    )
+
+
+def _digest_of(path: PurePath, version: int) -> str:
+    entry = read_entry(path, version)
+    return "" if entry is None else entry.digest
+
+
+def _newest(path: PurePath, version: int) -> tuple[Publication | None, list[LogEntry]]:
+    """Returns the newest note, and the commits after it, in order."""
+    later: list[LogEntry] = []
+    for at in range(version, max(-1, version - LOOKED_AT), -1):
+        entry = read_entry(path, at)
+        if entry is None:
+            break
+        if entry.publication is not None:
+            return entry.publication, later[::-1]
+        later.append(entry)
+    return None, later[::-1]
+
+
+def _numbers(
+    path: PurePath, note: Publication | None, later: Sequence[LogEntry]
+) -> tuple[dict[Range, int] | None, int]:
+    """Returns the numbers of all intervals, and the version of the checkpoint that has the others."""
+    if note is not None and note.since is None:  # of an older version of Lowwater
+        return {bounds: number for entry in later for bounds, number in entry.numbers.items()}, -1
+    stored = _stored_numbers(log_folder(path), note.since if note is not None and note.since is not None else -1)
+    if note is not None and note.since is not None and note.since >= 0 and (stored is None or stored[0] < note.since):
+        return None, -1
+    at, numbers = stored or (-1, {})
+    known = {**numbers, **(note.recent if note else {})}
+    for bounds, number in numbers.items():
+        known[bounds] = max(number, known[bounds])
+    for entry in later:
+        known |= entry.numbers
+    return known, at
+
+
+def _stored_numbers(log: PurePath, wanted: int) -> tuple[int, dict[Range, int]] | None:
+    """Returns the version of the newest checkpoint and the numbers that it has; None without one that can be read.
+
+    Args:
+        log: folder of the checkpoints.
+        wanted: version from which on there must be one; -1 if there need be none, which then is not searched for.
+    """
+    try:
+        last = json_value(paths.read(log / "_last_checkpoint", LARGEST_STATE))
+        if "parts" not in last and "v2Checkpoint" not in last:
+            version = int(last["version"])
+            return version, _of_checkpoint(log / f"{version:020d}.checkpoint.parquet")
+    except FileNotFoundError:
+        if wanted < 0:
+            return None
+    except (OSError, ValueError, KeyError, TypeError, pa.ArrowInvalid):
+        pass  # the checkpoint that it names may be gone or cut, and others may be there
+    found: dict[int, list[PurePath]] = defaultdict(list)
+    for file in paths.children(log):
+        if match := _CHECKPOINT.fullmatch(file.name):
+            found[int(match[1])].append(file)
+    for version in sorted(found, reverse=True):
+        try:
+            numbers: dict[Range, int] = {}
+            for file in found[version]:
+                numbers |= _of_checkpoint(file)
+            return version, numbers
+        except (OSError, ValueError, pa.ArrowInvalid):
+            continue
+    return None
+
+
+def _of_checkpoint(file: PurePath) -> dict[Range, int]:
+    state = paths.state(file)
+    if state is None:
+        raise FileNotFoundError(2, "there is no such checkpoint")
+    return _CHECKPOINTS.get(file, state, lambda: _read_checkpoint(file))
+
+
+def _read_checkpoint(file: PurePath) -> dict[Range, int]:
+    content = BytesIO(paths.read(file))
+    if "txn" not in pq.read_schema(content).names:
+        return {}
+    rows = pq.read_table(content, columns=["txn"]).column("txn").drop_null().combine_chunks()
+    if not len(rows):
+        return {}
+    names, numbers = rows.field("appId"), rows.field("version")
+    return interval_numbers(zip(names.to_pylist(), numbers.to_pylist(), strict=True))
+
+
+def _by_hour(files: pa.Table) -> dict[int, list[HourFile]]:
+    """Returns what the log says of the files of each hour; a file of no hour is left out."""
+    hours: dict[int, list[HourFile]] = defaultdict(list)
+    if not files.num_rows or "partition._hour" not in files.column_names:
+        return hours
+    nothing = pa.nulls(files.num_rows, pa.int64())
+    columns = [
+        (files.column(name) if name in files.column_names else nothing).to_pylist()
+        for name in ("min._last", "max._last", "num_records")
+    ]
+    parts = files.column("partition._hour").cast(pa.int64()).to_pylist()
+    for hour, least, most, rows in zip(parts, *columns, strict=True):
+        if hour is not None:
+            hours[hour].append(HourFile(least, most, rows))
+    return hours
+
+
+def visible(numbers: Mapping[Range, int]) -> list[Piece]:
+    """Returns what is newest at each time: the largest number of the ranges that have it.
+
+    Example:
+        >>> visible({(0, 10): 1, (4, 6): 2})
+        [Piece(start=0, end=4, number=1), Piece(start=4, end=6, number=2), Piece(start=6, end=10, number=1)]
+    """
+    ranges = sorted((start, end, number) for (start, end), number in numbers.items() if start < end)
+    if all(one[1] <= other[0] for one, other in itertools.pairwise(ranges)):
+        return [Piece(*each) for each in ranges]
+    bounds = sorted({bound for start, end, _ in ranges for bound in (start, end)})
+    pieces: list[Piece] = []
+    begun: list[tuple[int, int]] = []  # (-number, end)
+    at = 0
+    for begin, until in itertools.pairwise(bounds):
+        while at < len(ranges) and ranges[at][0] <= begin:
+            heappush(begun, (-ranges[at][2], ranges[at][1]))
+            at += 1
+        while begun and begun[0][1] <= begin:
+            heappop(begun)
+        if begun:
+            number = -begun[0][0]
+            if pieces and pieces[-1].end == begin and pieces[-1].number == number:
+                pieces[-1] = Piece(pieces[-1].start, until, number)
+            else:
+                pieces.append(Piece(begin, until, number))
+    return pieces
+
+
+def damages(lake: Lake, query: str, rows: Iterable[ReplayRow]) -> dict[Range, str]:
+    """Says of which published intervals the table of a query does not have the rows that were published, and why.
+
+    Args:
+        lake: the lake.
+        query: name of the query.
+        rows: rows of the ledger `replays` of its query set, in any order; all that meet the intervals asked for.
+
+    Returns:
+        Interval -> what differs; intervals as they were published are left out.
+    """
+    published = sorted(
+        (row for row in rows if row.query == query and row.stage == PUBLISH and row.state != FAILED),
+        key=lambda row: row.finished_at,
+    )
+    newest = {(row.interval_start, row.interval_end): at for at, row in enumerate(published)}
+    if not newest:
+        return {}
+    try:
+        state = table_state(lake.table(query))
+    except LakeError as error:
+        return dict.fromkeys(newest, f"{error.message[:200]}: move its folder away, and it is made again")
+    if state is None:
+        return dict.fromkeys(newest, f"the table of {query} is not there")
+    compared = _Compared(query, state, state.lost())
+    pieces = visible(newest)
+    found: dict[Range, str] = {}
+    counted: dict[int, list[Range]] = defaultdict(list)
+    for piece in pieces:
+        row = published[piece.number]
+        bounds = row.interval_start, row.interval_end
+        why: str | None = compared.differs(piece, row)
+        if not why and (piece.start, piece.end) == bounds and row.rows is not None:
+            why = compared.miscounted(piece, row.rows)
+            if why is None:  # the files of its hour do not tell it from its neighbours
+                counted[piece.start // HOUR].append(bounds)
+        if why:
+            found.setdefault(bounds, why)
+    for hour, together in counted.items():
+        if why := compared.miscounted_hour(hour, pieces, published):
+            found |= {bounds: why for bounds in together if bounds not in found}
+    return found
+
+
+@dataclass(frozen=True)
+class _Compared:
+    """A table beside the ledger."""
+
+    query: str
+    state: TableState
+    lost: Mapping[int, str]
+
+    def differs(self, piece: Piece, row: ReplayRow) -> str:
+        """Says what the log tells of a range that a row of the ledger published; empty if it has it."""
+        for each in self.state.damage:
+            if each.start < piece.end and piece.start < each.end:
+                return each.why
+        first, last = piece.start // HOUR, -(-piece.end // HOUR)
+        for hour, name in self.lost.items():
+            if first <= hour < last:
+                return lost_text(name)
+        if self.state.numbers is None or (row.publication is None and not self.state.meeting(piece.start, piece.end)):
+            return self._outside(piece)
+        number = self.state.number(piece.start, piece.end)
+        if number is not None and number == row.publication:
+            return ""
+        others = [version_of(each.number) for each in self.state.meeting(piece.start, piece.end)]
+        if not others:
+            return self._absent()
+        if row.publication is not None and max(others) < version_of(row.publication):
+            return f"{self._absent()}, and has what version {max(others)} published"
+        return (
+            f"the table has what its version {max(others)} published, and the ledger `replays` does not: one of them "
+            "was restored, or a run ended between them"
+        )
+
+    def _outside(self, piece: Piece) -> str:
+        """Whether the note of an older version does not have a range."""
+        note = self.state.note
+        if note is None or any(first <= piece.start and piece.end <= last for first, last in note.ranges):
+            return ""
+        return self._absent()
+
+    def _absent(self) -> str:
+        return f"the table, at version {self.state.version}, does not have what the ledger says was published"
+
+    def miscounted(self, piece: Piece, rows: int) -> str | None:
+        """Says that the files of a range have another number of rows; None if they do not tell."""
+        total, inside = 0, True
+        for hour in range(piece.start // HOUR, -(-piece.end // HOUR)):
+            whole = piece.start <= hour * HOUR and (hour + 1) * HOUR <= piece.end
+            for file in self.state.files.get(hour, ()):
+                if file.rows is None:
+                    return ""
+                if whole:
+                    total += file.rows
+                elif file.least is None or file.most is None:
+                    inside = False
+                elif piece.start <= file.least and file.most < piece.end:
+                    total += file.rows
+                elif file.least < piece.end and piece.start <= file.most:
+                    inside = False
+        return _miscount(total, rows) if inside else None
+
+    def miscounted_hour(self, hour: int, pieces: Sequence[Piece], published: Sequence[ReplayRow]) -> str:
+        """The same of an hour whose files have rows of several intervals."""
+        total = expected = 0
+        for file in self.state.files.get(hour, ()):
+            if file.rows is None:
+                return ""
+            total += file.rows
+        for piece in pieces:
+            if piece.start < (hour + 1) * HOUR and hour * HOUR < piece.end:
+                row = published[piece.number]
+                bounds = row.interval_start, row.interval_end
+                within = hour * HOUR <= piece.start and piece.end <= (hour + 1) * HOUR
+                if (piece.start, piece.end) != bounds or row.rows is None or not within:
+                    return ""
+                expected += row.rows
+        return _miscount(total, expected)
+
+
+def _miscount(total: int, rows: int) -> str:
+    if total == rows:
+        return ""
+    return f"the table has {total:,} row{'' if total == 1 else 's'} of it, {rows:,} were published"
+
+
+def damage_of(lake: Lake, query_set: str, query: str, start: int, end: int) -> str:
+    """Says why the table of a query does not have the published rows of [start, end), ns; empty if it has them."""
+    rows = read_replays(lake, query_set, (start, end))
+    return damages(lake, query, rows).get((start, end), "")
+
+
+def all_damages(lake: Lake, rows: Iterable[ReplayRow]) -> dict[tuple[str, str, int, int], str]:
+    """Says the same of all rows of the ledger: (query set, query, start, end) -> why.
+
+    A table that another query set owns by now says nothing about the set that had it.
+    """
+    grouped: dict[tuple[str, str], list[ReplayRow]] = defaultdict(list)
+    for row in rows:
+        if row.query:
+            grouped[row.query_set, row.query].append(row)
+    found = {}
+    for (query_set, query), together in grouped.items():
+        if _owner(lake.table(query)) in ("", query_set):
+            for bounds, why in damages(lake, query, together).items():
+                found[query_set, query, *bounds] = why
+    return found
+
+
+def stray_lines(lake: Lake) -> list[str]:
+    """Says which rows other programs have put into published tables where nothing is published."""
+    lines = []
+    for path in paths.folders(lake.root / "tables"):
+        with suppress(LakeError):  # of a table that cannot be read the intervals are damaged
+            state = table_state(path)
+            for each in state.strays if state is not None else ():
+                span = f"{format_instant(each.start)} to {format_instant(each.end)}"
+                lines.append(
+                    f"table {path.name} has rows of {span}, where nothing is published: {each.why}; remove them"
+                )
+    return lines
+
+
+def _owner(path: PurePath) -> str:
+    """Returns the query set that owns a table; empty without one, or if it cannot be read."""
+    try:
+        state = table_state(path)
+    except LakeError:
+        return ""
+    return "" if state is None else state.owner
+
+
+def unfinished(states: Sequence[TableState]) -> list[Range]:
+    """Returns the ranges of which the tables of a set do not have the same publication, and those that are damaged."""
+    ranges = [
+        (each.start, each.end) for state in states for each in state.damage if state.is_published(each.start, each.end)
+    ]
+    acts = [{(piece.start, piece.end): piece.number & 0xFFFFFFFF for piece in state.pieces} for state in states]
+    if all(each == acts[0] for each in acts[1:]):
+        return ranges
+    together: dict[tuple[Range, int], int] = defaultdict(int)
+    for each in acts:
+        for item in each.items():
+            together[item] += 1
+    for (bounds, number), count in together.items():
+        if count < min(len(states), act_of(number).tables):
+            ranges.append(bounds)
+    return ranges

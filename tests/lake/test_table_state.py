@@ -1,0 +1,510 @@
+"""What is published follows from the log of the table: restores, other programs and lost files are named as damage."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import time
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, write_deltalake
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lowwater.config import Retention
+from lowwater.errors import BehindError, LakeError
+from lowwater.instants import HOUR
+from lowwater.lake.layout import Lake, open_lake
+from lowwater.lake.ledgers.runs import ReplayRow, read_replays, record_replays
+from lowwater.lake.maintain import maintain
+from lowwater.lake.results.exploring import Wish, result_table
+from lowwater.lake.results.pins import Pins, pin, pinned, pins_file, publishing
+from lowwater.lake.results.publish import publish
+from lowwater.lake.results.streams import fingerprint, stream_files
+from lowwater.lake.results.subscription import subscribe
+from lowwater.lake.results.table_state import damages, stray_lines
+from tests.breadth import examples
+from tests.lake.support import BASE, FIELDS, put_stream, stream
+from tests.lake.test_subscription import View, published
+
+HOURS = 3
+QUERIES = ("q", "r")
+
+
+def put(lake: Lake, hour: int, mark: int, queries: tuple[str, ...] = QUERIES, rows: int = 4) -> None:
+    """A run of an hour that publishes `rows` rows with a mark in each table, as `interval` does."""
+    begin, end = BASE + hour * HOUR, BASE + (hour + 1) * HOUR
+    prints = {}
+    for query in queries:
+        made = [("10.0.0.1", mark, hour * 3600.0 + second) for second in range(rows)]
+        put_stream(lake.stream(query), FIELDS, begin, end, stream(made), "set")
+        prints[query] = fingerprint(stream_files(lake.stream(query), begin, end))
+    with publishing(lake, "set", QUERIES) as act:
+        for query in queries:
+            done = publish(lake, "set", query, FIELDS, begin, end, f"{mark} {rows}", prints[query], act)
+            facts = {"digest": f"{mark} {rows}", "rows": done.rows, "publication": done.number}
+            record_replays(lake, [ReplayRow("set", query, begin, end, "publish", "done", time.time_ns(), **facts)])
+
+
+def damaged(lake: Lake, query: str = "q") -> dict[int, str]:
+    """Hour -> why the table does not have what was published."""
+    found = damages(lake, query, read_replays(lake, "set"))
+    return {(start - BASE) // HOUR: why for (start, _), why in found.items()}
+
+
+def marks(lake: Lake, query: str = "q", version: int | None = None) -> dict[int, list[int]]:
+    rows = DeltaTable(str(lake.table(query)), version=version).to_pyarrow_table().to_pylist()
+    hours: dict[int, list[int]] = {}
+    for row in rows:
+        hours.setdefault((row["_last"] - BASE) // HOUR, []).append(row["n"])
+    return {hour: sorted(numbers) for hour, numbers in sorted(hours.items())}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    lake = open_lake(tmp_path_factory.mktemp("made") / "lake")
+    for hour in range(HOURS):
+        put(lake, hour, hour)
+    return Path(lake.root)
+
+
+@pytest.fixture
+def lake(made: Path, tmp_path: Path) -> Lake:
+    shutil.copytree(made, tmp_path / "lake")
+    return open_lake(tmp_path / "lake")
+
+
+def folder(lake: Lake, query: str = "q") -> Path:
+    return Path(lake.table(query))
+
+
+def opened(lake: Lake, query: str = "q") -> DeltaTable:
+    return DeltaTable(str(lake.table(query)))
+
+
+def foreign_rows(hour: int) -> pa.Table:
+    row = {"addr": "10.9.9.9", "mac": None, "n": 99, "_last": BASE + hour * HOUR + 5, "_hour": BASE // HOUR + hour}
+    return pa.Table.from_pylist([row])
+
+
+def _delete(lake: Lake) -> None:
+    opened(lake).delete(f'"_last" = {BASE + HOUR}')
+
+
+def _update(lake: Lake) -> None:
+    opened(lake).update({"n": "77"}, predicate=f'"_last" = {BASE + HOUR}')
+
+
+def _append(lake: Lake) -> None:
+    write_deltalake(str(lake.table("q")), foreign_rows(1).cast(_schema(lake)), mode="append")
+
+
+def _append_to_another_hour(lake: Lake) -> None:
+    """Rows of hour 2 in the partition of hour 1."""
+    rows = foreign_rows(2).set_column(4, "_hour", pa.array([BASE // HOUR + 1]))
+    write_deltalake(str(lake.table("q")), rows.cast(_schema(lake)), mode="append")
+
+
+def _schema(lake: Lake) -> pa.Schema:
+    return pa.schema(opened(lake).schema().to_arrow())
+
+
+def _remove_file(lake: Lake) -> None:
+    (file,) = folder(lake).glob(f"_hour={BASE // HOUR + 1}/*.parquet")
+    file.unlink()
+
+
+def _restore_old_rows(lake: Lake) -> None:
+    """RESTORE to the version before hour 1 was restated: as many rows, with other values."""
+    before = opened(lake).version()
+    put(lake, 1, 50)
+    opened(lake).restore(before)
+
+
+@pytest.mark.parametrize(
+    "act, said",
+    [
+        (_delete, "DELETE by delta-rs"),
+        (_update, "UPDATE by delta-rs"),
+        (_append, "WRITE by delta-rs"),
+        (_append_to_another_hour, "WRITE by delta-rs"),
+        (_remove_file, "is not there: _hour="),
+        (_restore_old_rows, "RESTORE by delta-rs"),
+    ],
+)
+def test_what_another_program_does_is_named_and_mended(lake: Lake, act: object, said: str) -> None:
+    assert damaged(lake) == damaged(lake, "r") == {}
+    act(lake)  # type: ignore[operator]
+    found = damaged(lake)
+    assert list(found) == [1] and said in found[1]
+    put(lake, 2, 2)  # publishing another hour forgets nothing, and is no reason to publish it twice
+    assert damaged(lake) == found
+    newest = {0: 0, 1: 50 if act is _restore_old_rows else 1, 2: 2}
+    put(lake, 1, newest[1])
+    assert damaged(lake) == {}
+    assert marks(lake) == {hour: [mark] * 4 for hour, mark in newest.items()}
+
+
+def test_a_table_that_is_gone_restored_or_replaced_lacks_what_was_published(lake: Lake, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(folder(lake), other)
+    put(lake, 1, 60)
+    put(lake, 3, 3)
+    shutil.rmtree(folder(lake))
+    assert damaged(lake) == dict.fromkeys(range(4), "the table of q is not there")
+    shutil.copytree(other, folder(lake))
+    found = damaged(lake)
+    assert list(found) == [1, 3] and "does not have what the ledger says" in found[3]
+    put(lake, 0, 70)  # the history goes on, with other commits of the same numbers
+    assert sorted(damaged(lake)) == [1, 3]
+    put(lake, 1, 60)
+    put(lake, 3, 3)
+    assert damaged(lake) == {} and marks(lake) == {0: [70] * 4, 1: [60] * 4, 2: [2] * 4, 3: [3] * 4}
+
+
+def test_a_table_that_cannot_be_read_is_damaged_and_stops_no_other(lake: Lake) -> None:
+    folder(lake).joinpath("_delta_log", f"{1:020d}.json").unlink()
+    found = damaged(lake)
+    assert list(found) == [0, 1, 2] and "move its folder away" in found[0] and damaged(lake, "r") == {}
+    folder(lake).rename(folder(lake).with_name("away"))
+    for hour in range(HOURS):
+        put(lake, hour, hour)
+    assert damaged(lake) == {} and marks(lake) == {hour: [hour] * 4 for hour in range(HOURS)}
+
+
+def test_a_ledger_that_is_restored_alone_knows_less_than_the_table(lake: Lake, tmp_path: Path) -> None:
+    before = tmp_path / "ledger"
+    shutil.copytree(Path(lake.replays), before)
+    put(lake, 1, 60)
+    put(lake, 3, 3)
+    shutil.rmtree(Path(lake.replays))
+    shutil.copytree(before, Path(lake.replays))
+    found = damaged(lake)
+    assert list(found) == [1] and "the ledger `replays` does not: one of them was restored" in found[1]
+    put(lake, 1, 60)
+    assert damaged(lake) == {}
+
+
+def test_joining_files_is_no_damage_whoever_does_it(lake: Lake) -> None:
+    half = HOUR // 2
+    for part in range(2):
+        begin = BASE + 4 * HOUR + part * half
+        put_stream(lake.stream("q"), FIELDS, begin, begin + half, stream([("::1", part, 14400.0 + part * 1800)]), "set")
+        print_ = fingerprint(stream_files(lake.stream("q"), begin, begin + half))
+        done = publish(lake, "set", "q", FIELDS, begin, begin + half, "d", print_)
+        facts = {"digest": "d", "rows": 1, "publication": done.number}
+        record_replays(lake, [ReplayRow("set", "q", begin, begin + half, "publish", "done", part, **facts)])
+    opened(lake).optimize.compact()
+    assert damaged(lake) == {}
+    opened(lake).delete('"n" = 1 AND "_last" > ' + str(BASE + 4 * HOUR))
+    assert list(damaged(lake)) == [4]
+
+
+@pytest.mark.slow
+def test_a_long_log_is_not_read_and_a_cleaned_one_tells(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = opened(lake)
+    table.create_checkpoint()
+    put(lake, 1, 60)
+    read: list[int] = []
+    from lowwater.lake.results import published_log
+    from lowwater.lake.results import table_state as module
+
+    def counted(path: Path, version: int) -> object:
+        read.append(version)
+        return published_log.read_entry(path, version)
+
+    monkeypatch.setattr(module, "read_entry", counted)
+    state = module.state_at(lake.table("q"), opened(lake))
+    assert state.numbers is not None and len(state.numbers) == HOURS
+    assert set(read) == {state.version} and not damaged(lake)
+    opened(lake).create_checkpoint()
+    for entry in sorted(folder(lake).glob("_delta_log/*.json"))[:-1]:
+        entry.unlink()  # as a clean-up of the log
+    assert damaged(lake) == {}
+    hooks = PostCommitHookProperties(cleanup_expired_logs=False)
+    opened(lake).delete(f'"_last" = {BASE}', commit_properties=CommitProperties(), post_commithook_properties=hooks)
+    assert list(damaged(lake)) == [0]
+    opened(lake).create_checkpoint()
+    for entry in sorted(folder(lake).glob("_delta_log/*.json")):
+        if entry.name != f"{opened(lake).version():020d}.json":
+            entry.unlink()
+    assert list(damaged(lake)) == [0]
+
+
+def test_a_lost_file_of_several_intervals_is_mended_one_by_one(tmp_path: Path) -> None:
+    lake, half = open_lake(tmp_path / "lake"), HOUR // 2
+
+    def put_half(part: int) -> None:
+        begin = BASE + part * half
+        put_stream(lake.stream("q"), FIELDS, begin, begin + half, stream([("::1", part, part * 1800.0)]), "set")
+        print_ = fingerprint(stream_files(lake.stream("q"), begin, begin + half))
+        done = publish(lake, "set", "q", FIELDS, begin, begin + half, "d", print_)
+        facts = {"digest": "d", "rows": done.rows, "publication": done.number}
+        row = ReplayRow("set", "q", begin, begin + half, "publish", "done", time.time_ns(), **facts)
+        record_replays(lake, [row])
+
+    put_half(0)
+    put_half(1)
+    opened(lake).optimize.compact()
+    for file in opened(lake).file_uris():
+        Path(file.removeprefix("file://")).unlink()
+    lost = damages(lake, "q", read_replays(lake, "set"))
+    assert len(lost) == 2 and all("is not there" in why for why in lost.values())
+    put_half(0)
+    assert list(damages(lake, "q", read_replays(lake, "set"))) == [(BASE + half, BASE + HOUR)]
+    put_half(1)
+    assert damaged(lake) == {} and marks(lake) == {0: [0, 1]}
+
+
+def test_maintenance_joins_nothing_of_an_hour_with_a_lost_file(lake: Lake) -> None:
+    _append(lake)  # a second file
+    _remove_file_of(lake, 1)
+    steps = maintain(lake, Retention(versions="1h"))
+    assert not [step for step in steps if step.what == "joined" and step.where.startswith("tables")]
+    put(lake, 1, 1)
+    assert damaged(lake) == {}
+
+
+def _remove_file_of(lake: Lake, hour: int) -> None:
+    next(folder(lake).glob(f"_hour={BASE // HOUR + hour}/*.parquet")).unlink()
+
+
+def test_rows_doubled_by_whatever_are_found_by_their_number(lake: Lake) -> None:
+    """Two joins that both commit: the log says that no row changes."""
+    from dataclasses import replace
+
+    from lowwater.lake.results.streams import describe
+    from lowwater.lake.tables import swap_files
+
+    (file,) = folder(lake).glob(f"_hour={BASE // HOUR}/*.parquet")
+    copy = file.with_name("again.parquet")
+    shutil.copyfile(file, copy)
+    described = replace(describe(folder(lake), copy, {}), partition={"_hour": str(BASE // HOUR)})
+    swap_files(lake.table("q"), [described], lambda _: [], rows_change=False)
+    assert damaged(lake) == {0: "the table has 8 rows of it, 4 were published"}
+    put(lake, 0, 0)
+    assert damaged(lake) == {} and marks(lake)[0] == [0] * 4
+
+
+ACTS = st.lists(
+    st.one_of(
+        st.tuples(st.just("put"), st.integers(0, HOURS), st.integers(0, 3), st.integers(0, 2)),
+        st.tuples(st.just("restore"), st.sampled_from(["q", "r", "replays"]), st.integers(0, 5)),
+        st.tuples(st.just("rewind"), st.sampled_from(QUERIES), st.integers(0, 9)),
+        st.tuples(st.just("delete"), st.sampled_from(QUERIES), st.integers(0, HOURS)),
+        st.tuples(st.just("compact"), st.sampled_from(QUERIES)),
+    ),
+    min_size=2,
+    max_size=9,
+)
+
+
+@pytest.mark.slow
+@given(ACTS)
+@settings(max_examples=examples(10), deadline=None)
+def test_nothing_is_called_done_whose_rows_are_not_the_published_ones(
+    tmp_path_factory: pytest.TempPathFactory, acts: list[tuple[object, ...]]
+) -> None:
+    """Whatever was restored or cut, the intervals that are not said to be damaged have the rows of the ledger; once the
+    damaged ones were published again, the tables have all that the ledger says."""
+    base = tmp_path_factory.mktemp("life")
+    lake = open_lake(base / "lake")
+    put(lake, 0, 0)
+    copies: list[Path] = []
+    for act in [*acts, ("end",)]:
+        copies.append(base / f"copy-{len(copies)}")
+        shutil.copytree(Path(lake.root), copies[-1])
+        match act:
+            case ("put", int(hour), int(mark), int(rows)):
+                put(lake, hour, mark, rows=rows)
+            case ("restore", "replays", int(back)):
+                shutil.rmtree(Path(lake.replays))
+                shutil.copytree(copies[-1 - back % len(copies)] / "replays", Path(lake.replays))
+            case ("restore", str(query), int(back)):
+                shutil.rmtree(folder(lake, query))
+                shutil.copytree(copies[-1 - back % len(copies)] / "tables" / query, folder(lake, query))
+            case ("rewind", str(query), int(version)):
+                table = opened(lake, query)
+                if 0 < version < table.version():
+                    table.restore(version)
+            case ("delete", str(query), int(hour)):
+                opened(lake, query).delete(f'"_last" = {BASE + hour * HOUR}')
+            case ("compact", str(query)):
+                opened(lake, query).optimize.compact()
+        for query in QUERIES:
+            _check(lake, query)
+    for query in QUERIES:
+        for hour in damaged(lake, query):
+            mark, rows = _expected(lake, query)[hour]
+            put(lake, hour, mark, rows=rows)
+    for query in QUERIES:
+        assert damaged(lake, query) == {}
+        _check(lake, query)
+
+
+def _expected(lake: Lake, query: str) -> dict[int, tuple[int, int]]:
+    """Hour -> mark and number of rows, as the ledger has them."""
+    newest = {}
+    for row in read_replays(lake, "set"):
+        if row.query == query:
+            mark, rows = map(int, row.digest.split())
+            newest[(row.interval_start - BASE) // HOUR] = mark, rows
+    return newest
+
+
+def _check(lake: Lake, query: str) -> None:
+    bad, found = damaged(lake, query), marks(lake, query)
+    for hour, (mark, rows) in _expected(lake, query).items():
+        assert hour in bad or found.get(hour, []) == [mark] * rows, (hour, bad, found)
+
+
+def test_pins_follow_joins_and_are_made_again_from_the_logs(lake: Lake) -> None:
+    put(lake, 0, 10)
+    half = HOUR // 2  # a second file of an hour, which maintenance joins
+    begin = BASE + 5 * HOUR
+    for part in range(2):
+        with publishing(lake, "set", QUERIES) as act:
+            for query in QUERIES:
+                start = begin + part * half
+                rows = stream([("::1", part, 18000.0 + part * 1800)])
+                put_stream(lake.stream(query), FIELDS, start, start + half, rows, "set")
+                print_ = fingerprint(stream_files(lake.stream(query), start, start + half))
+                done = publish(lake, "set", query, FIELDS, start, start + half, "d", print_, act)
+                facts = {"digest": "d", "rows": 1, "publication": done.number}
+                record_replays(lake, [ReplayRow("set", query, start, start + half, "publish", "done", part, **facts)])
+    before = _file(lake)
+    old = Path(pins_file(lake, "set")).read_bytes()
+    maintain(lake, Retention(versions="1h"))
+    for query in QUERIES:  # as maintenance does once the files are old
+        opened(lake, query).vacuum(0, dry_run=False, enforce_retention_duration=False, full=True)
+    after = _file(lake)
+    assert after["tables"] != before["tables"] and not after["unfinished"]
+    for query, version in after["tables"].items():
+        assert sum(map(len, marks(lake, query, version).values())) == 4 * HOURS + 2
+    Path(pins_file(lake, "set")).write_bytes(old)  # a late write of another process
+    found = pin(lake, "set", QUERIES)
+    newest = {query: opened(lake, query).version() for query in QUERIES}
+    assert found is not None and found.tables == newest == _file(lake)["tables"]
+    Path(pins_file(lake, "set")).unlink()
+    assert _tables(pinned(lake, "set", QUERIES)) == newest
+    opened(lake).delete(f'"_last" = {BASE}')
+    cut = pinned(lake, "set", QUERIES)
+    assert cut is not None and cut.tables == {} and cut.unfinished == ((BASE, BASE + HOUR),)
+
+
+def _file(lake: Lake) -> dict[str, dict[str, int]]:
+    stored: dict[str, dict[str, int]] = json.loads(Path(pins_file(lake, "set")).read_text())
+    return stored
+
+
+def _tables(pins: Pins | None) -> object:
+    return pins and pins.tables
+
+
+def test_pins_of_another_history_are_none(lake: Lake, tmp_path: Path) -> None:
+    shutil.copytree(folder(lake), tmp_path / "q")
+    put(lake, 0, 10)
+    shutil.rmtree(folder(lake))
+    shutil.copytree(tmp_path / "q", folder(lake))
+    lost = pinned(lake, "set", QUERIES)
+    assert lost is not None and lost.tables == {} and lost.unfinished
+    put(lake, 1, 1, queries=("q",))
+    again = pinned(lake, "set", QUERIES)
+    assert again is not None and again.tables == {}, "version numbers are there again, of other commits"
+    put(lake, 0, 10)
+    put(lake, 1, 1)
+    assert _tables(pinned(lake, "set", QUERIES)) == {query: opened(lake, query).version() for query in QUERIES}
+
+
+def test_a_query_whose_rows_stay_belongs_to_the_act_too(lake: Lake) -> None:
+    """Only one query of the set was changed: nothing of the other one is published, and nothing is unfinished."""
+    begin, end, before = BASE, BASE + HOUR, marks(lake, "r")
+    prints = {query: fingerprint(stream_files(lake.stream(query), begin, end)) for query in QUERIES}
+    with publishing(lake, "set", QUERIES) as act:
+        changed = publish(lake, "set", "q", FIELDS, begin, end, "other", prints["q"], act)
+        same = publish(lake, "set", "r", FIELDS, begin, end, "0 4", prints["r"], act)
+    assert (changed.committed, same.committed, marks(lake, "r")) == (True, False, before)
+    found = pinned(lake, "set", QUERIES)
+    assert found is not None and not found.unfinished and found.tables["r"] == opened(lake, "r").version()
+    with subscribe(lake.root, "r", after="", history=False) as changes:
+        assert changes.poll() is None
+
+
+def test_rows_of_others_where_nothing_is_published_are_told(lake: Lake) -> None:
+    write_deltalake(str(lake.table("q")), foreign_rows(9).cast(_schema(lake)), mode="append")
+    (line,) = stray_lines(lake)
+    assert "table q has rows of 2027-01-15T17:00:00Z to 2027-01-15T18:00:00Z" in line and "WRITE by delta-rs" in line
+    put(lake, 0, 5)
+    assert damaged(lake) == {} and stray_lines(lake) == [line]
+    found = pinned(lake, "set", QUERIES)
+    assert found is not None and not found.unfinished
+    opened(lake).delete('"n" = 99')
+    put(lake, 0, 6)
+    assert stray_lines(lake) == [] and damaged(lake) == {}
+
+
+def test_a_subscriber_goes_on_once_a_foreign_change_is_mended(lake: Lake) -> None:
+    view = View()
+    view.drain(lake)
+    _delete(lake)
+    with pytest.raises(LakeError, match="does not say of which interval") as refused:
+        view.drain(lake)
+    assert "`lowwater backfill`" in refused.value.hint
+    put(lake, 2, 2)
+    put(lake, 1, 1)
+    changes = view.drain(lake)
+    assert [(change.start - BASE) // HOUR for change in changes] == [1] and view.rows == published(lake)
+
+
+def test_a_position_of_another_history_is_refused(lake: Lake, tmp_path: Path) -> None:
+    shutil.copytree(Path(lake.root), tmp_path / "backup")
+    put(lake, 1, 60)
+    put(lake, 3, 3)
+    view = View()
+    view.drain(lake)
+    old = json.loads(view.position)
+    with subscribe(lake.root, "q", after=view.position) as living:
+        shutil.rmtree(Path(lake.root))
+        shutil.copytree(tmp_path / "backup", Path(lake.root))
+        for hour in (0, 1, 3):
+            put(lake, hour, 80 + hour)
+        with pytest.raises(BehindError, match="another commit"):
+            living.poll()
+    with pytest.raises(BehindError, match="another commit") as refused:
+        subscribe(lake.root, "q", after=view.position)
+    assert "begin again" in refused.value.hint
+    del old["digest"]  # of an older version of Lowwater: it goes on, and knows the commit from the next change on
+    with subscribe(lake.root, "q", after=json.dumps(old)) as stream:
+        change = stream.poll()
+        assert change is not None and json.loads(change.position)["digest"]
+    view = View()
+    view.drain(lake)
+    assert view.rows == published(lake)
+
+
+def test_values_of_a_table_are_of_its_history(lake: Lake, tmp_path: Path) -> None:
+    """A process that lives on while a table comes back from a backup, and goes on to the same version."""
+    shutil.copytree(folder(lake), tmp_path / "q")
+
+    def shown() -> set[int]:
+        found = result_table(lake, "q")
+        wish = Wish(BASE, BASE + HOUR)
+        return {number for batch in found.batches(wish) for number in batch.column("n").to_pylist()}
+
+    put(lake, 0, 10)
+    before, first = result_table(lake, "q").identity, shown()
+    shutil.rmtree(folder(lake))
+    shutil.copytree(tmp_path / "q", folder(lake))
+    put(lake, 0, 20, queries=("q",))
+    assert (first, shown()) == ({10}, {20})
+    assert result_table(lake, "q").identity != before
+
+
+def test_acts_are_numbered_in_the_order_of_versions() -> None:
+    from lowwater.lake.results.published_log import Act
+
+    numbers = [Act(random.getrandbits(24), 255).number(version) for version in range(100)]
+    assert numbers == sorted(numbers) and numbers[-1] < 1 << 62
