@@ -421,8 +421,12 @@ def fence_off(tables: Iterable[PurePath], fence: Fence | None) -> None:
     What the former holder still sends, or a store still does for it, then comes too late.
     """
     if fence is not None and fence.taken:
-        for path in tables:
-            claim(path, fence)
+        try:
+            for path in tables:
+                claim(path, fence)
+        except BaseException:
+            fence.doubt()  # the next holder does it
+            raise
 
 
 def claim(path: PurePath, fence: Fence) -> None:
