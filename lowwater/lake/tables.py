@@ -137,6 +137,8 @@ def lake_errors(what: str) -> Iterator[None]:
         yield
     except StoreError as error:
         raise LakeError(f"{what}: {error.strerror}", error.hint) from None
+    except LakeError:
+        raise  # it says what is wrong
     except OSError as error:
         if _STORE.search(str(error)):
             raise _of_store(what, error) from None
