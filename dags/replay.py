@@ -31,7 +31,7 @@ here, and its rows stay in `streams/`. **publish**: the interval's rows, and onl
 The note of a run says which interval it is of, and what became of it: done, incomplete, provisional, held, skipped.
 
 Backfill: `airflow backfill create --dag-id replay_{query_set} --from-date ... --to-date ...`, in any order, or "Run
-backfill" in the form of Trigger; `lowwater plan` says before what is missing, failed or stale, and why. Airflow leaves
+backfill" in the form of Trigger; `lowwater plan` says before what is due, and why. Airflow leaves
 out an interval that had a run before, unless it is told otherwise: after a change add `--reprocess-behavior completed
 --dag-run-conf '{{"only": ["stale"]}}'`; in the form choose *All Runs*, and tick *Override parameters on existing runs*
 if *Only* is to hold for them.
@@ -45,8 +45,8 @@ PARAMS = {
     "only": Param(
         None,
         type=["array", "null"],
-        items={"type": "string", "enum": ["missing", "failed", "stale"]},
-        examples=["missing", "failed", "stale"],
+        items={"type": "string", "enum": ["missing", "failed", "stale", "damaged"]},
+        examples=["missing", "failed", "stale", "damaged"],
         title="Only",
         description="Skip an interval unless it is in one of these states; none chosen: run every interval. "
         "No runs matching? They had a run before: choose All Runs and Override parameters on existing runs.",

@@ -110,5 +110,18 @@ class ExpectQueryKeysToBeUnique(QueryRule):
         return f"{count(row['duplicate_keys'], 'key')} ({row['keys']}) in more than one row{_first(row)}"
 
 
+class ExpectQueryPublishedRowsToStand(QueryRule):
+    """What was published of the interval before is still there, and once (SEMANTICS S9)."""
+
+    rule = "The rows that were published before are still there, once"
+    measures = ("damage",)
+
+    def holds(self, row: Row) -> bool:
+        return bool(row["damage"] == "")
+
+    def reason(self, row: Row) -> str:
+        return f"the published rows of the interval were damaged: {row['damage']}"
+
+
 def _first(row: Row) -> str:
     return f"; the first: {row['example']}" if row["example"] else ""

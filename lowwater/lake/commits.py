@@ -18,6 +18,7 @@ from lowwater.documents import json_value
 from lowwater.errors import LakeError
 from lowwater.lake.tables import lake_errors
 from lowwater.storage import paths
+from lowwater.storage.containment import require_names
 
 MENDED = "lowwater.mended"
 """Key of what a commit says that took doubled rows out: the versions that had doubled them, JSON."""
@@ -61,7 +62,7 @@ def changes(path: PurePath, since: int = 0) -> list[Change]:
         since: the instant, ns since the epoch by the clock of the store.
 
     Raises:
-        LakeError: the log cannot be read.
+        LakeError: the log cannot be read, or names a file outside of the table.
     """
     with lake_errors(f"{path}: its log cannot be read"):
         found = sorted((entry.path, entry.at) for entry in paths.listed(path / LOG) if _is_commit(entry.path))
@@ -77,21 +78,24 @@ def _is_commit(file: PurePath) -> bool:
 def _change(file: PurePath, at: int, data: bytes) -> Change:
     added: dict[str, dict[str, Any]] = {}
     removed: list[str] = []
-    rows, info = False, {}
+    rows, info, named = False, {}, list[str]()
     try:
         for line in data.splitlines():
             action = json_value(line) if line.strip() else {}
             if "add" in action:
                 added[unquote(action["add"]["path"])] = action["add"]
+                named.append(action["add"]["path"])
                 rows = rows or bool(action["add"].get("dataChange"))
             elif "remove" in action:
                 removed.append(unquote(action["remove"]["path"]))
+                named.append(action["remove"]["path"])
                 rows = rows or bool(action["remove"].get("dataChange"))
             elif "commitInfo" in action:
                 info = action["commitInfo"]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         hint = "check that the lake can be read and is whole"
         raise LakeError(f"{file}: is no commit of a Delta table", hint) from error
+    require_names(file.parent.parent, named)
     return Change(int(file.stem), at, added, tuple(removed), rows, info)
 
 

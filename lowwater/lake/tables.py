@@ -137,6 +137,8 @@ def lake_errors(what: str) -> Iterator[None]:
         yield
     except StoreError as error:
         raise LakeError(f"{what}: {error.strerror}", error.hint) from None
+    except LakeError:
+        raise  # it says what is wrong
     except OSError as error:
         if _STORE.search(str(error)):
             raise _of_store(what, error) from None
@@ -418,11 +420,13 @@ def _in_log(path: PurePath, before: int, token: str) -> bool:
 def fence_off(tables: Iterable[PurePath], fence: Fence | None) -> None:
     """Writes the number of a lease that was taken over into tables, before anything else is looked at.
 
-    What the former holder still sends, or a store still does for it, then comes too late.
+    What the former holder still sends, or a store still does for it, then comes too late. A holder that fails before
+    the end of this does not give its lease up, so that the next one does it.
     """
     if fence is not None and fence.taken:
         for path in tables:
             claim(path, fence)
+        fence.written()
 
 
 def claim(path: PurePath, fence: Fence) -> None:

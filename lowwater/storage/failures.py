@@ -82,7 +82,7 @@ _KINDS = (
         RIGHTS,
     ),
     (
-        r"NotImplemented|501 Not",
+        r"NotImplemented|501 Not|status code: 501",
         "the object store cannot do it",
         "`lowwater doctor --lake LAKE` says what a store must do; use another one",
     ),
@@ -111,8 +111,8 @@ _KINDS = (
 """Pattern of the texts of stores and their clients, what it means, what to do."""
 
 _PASSING = (LATER, ANSWER)
-_BUSY = re.compile(r"status code: (5\d\d|429|408|409)")
-"""What a store answers while it is busy or disturbed."""
+_BUSY = re.compile(r"status code: ((?!501)5\d\d|429|408|409)")
+"""What a store answers while it is busy or disturbed; 501 is for good."""
 _SILENT = re.compile(r"timed? ?out|connect|error sending request|dns", re.IGNORECASE)
 """Texts of requests to which no answer came."""
 

@@ -2,7 +2,7 @@
 
 Below `lake.locks`. The claims on a thing are one object, changed only by conditional writes, so two holders never see
 different claims. No clock of another machine is believed: a claim is dead once the taker itself has seen it unchanged
-for LENGTH seconds (docs/adr/0072). A claim is renewed as long as its process gets on with its work (docs/adr/0152).
+for LENGTH seconds, and is renewed as long as its process gets on with its work (docs/adr/0152).
 """
 
 from __future__ import annotations
@@ -134,6 +134,10 @@ class Fence:
         given up, so that the next holder takes it over, and fences off what comes late."""
         self.lease.doubted = True
 
+    def written(self) -> None:
+        """Says that the number of the lease is in all tables of its work: the former holder changes them no more."""
+        self.lease.unfenced = False
+
 
 class Lease:
     """A lease that is held, and renewed by a thread of its own.
@@ -143,16 +147,18 @@ class Lease:
         claim: the own claim.
         begun: when the write of the claim began, s of the monotonic clock.
         length: seconds after which others take it over.
+        taken: whether it was taken over, see `Fence`.
 
     Attributes:
         doubted: whether a request under it may still be on its way.
+        unfenced: whether requests of the former holder may still be done, as its number is not in the tables yet.
     """
 
-    def __init__(self, path: ObjectPath, claim: Claim, begun: float, length: float) -> None:
+    def __init__(self, path: ObjectPath, claim: Claim, begun: float, length: float, taken: bool = False) -> None:
         self.claim = claim
         self._path, self._length = path, length
         self._renewed, self._lost = begun, ""
-        self.doubted = False
+        self.doubted, self.unfenced = False, taken
         self._work = progress.Watch()
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._renew, name=progress.RENEWER, daemon=True)
@@ -225,10 +231,13 @@ def hold(path: ObjectPath, first: int, end: int, wait: float = 0.0, length: floa
         if watch.lives and time.monotonic() >= deadline:
             raise HeldError(taken.process, taken.first, taken.end)
         time.sleep(min(PAUSE, seconds / 10))
-    lease = Lease(path, claim, begun, seconds)
+    lease = Lease(path, claim, begun, seconds, bool(dead))
     try:
         names = [f"{path.name}:{first}-{end}", *dead]
         yield Fence(tuple(dict.fromkeys(names)), claim.fence, lease, bool(dead))
+    except BaseException:
+        lease.doubted = lease.doubted or lease.unfenced  # whoever takes it over next writes its number
+        raise
     finally:
         lease.release()
 

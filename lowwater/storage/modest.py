@@ -6,6 +6,7 @@ which decompresses nothing, and the few pages whose values can stand for many ot
 
 from __future__ import annotations
 
+import errno
 import os
 import struct
 from collections.abc import Iterator
@@ -32,6 +33,18 @@ MOST_VALUES = 1 << 24
 """Most texts that are looked at."""
 
 HINT = "another program wrote this file: remove it and make it again, or do not use the lake"
+
+
+class UnreadableError(LakeError, OSError):
+    """A parquet file that is damaged, or takes more memory than is given to it.
+
+    It is an OSError too, for callers to whom any file that cannot be read is one that is not there.
+    """
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message, hint)
+        self.errno, self.strerror = errno.EINVAL, message
+
 
 _HEADER = 1 << 16
 """Most bytes of the header of a page, which may hold statistics."""
@@ -71,7 +84,7 @@ def require_modest(name: object, path: str | os.PathLike[str], whole: int | None
             comes out of a page; None for Arrow's, which goes by row groups.
 
     Raises:
-        LakeError: it takes more; or it cannot be read as a whole.
+        UnreadableError: it takes more; or it cannot be read as a whole.
     """
     try:
         state = os.stat(path)
@@ -89,10 +102,10 @@ def _look(name: str, path: str, whole: int | None, state: object) -> None:
             _require(name, file, path, whole)
     except _Other:
         if whole is not None:
-            raise LakeError(f"{name}: is no parquet file", HINT) from None
+            raise UnreadableError(f"{name}: is no parquet file", HINT) from None
     except (pa.ArrowException, OSError, ValueError, IndexError, struct.error, OverflowError) as error:
         reason = (str(error).splitlines() or [""])[0][:200]
-        raise LakeError(f"{name}: is no readable parquet file: {reason}", HINT) from None
+        raise UnreadableError(f"{name}: is no readable parquet file: {reason}", HINT) from None
 
 
 def _require(name: str, file: BinaryIO, path: str, whole: int | None) -> None:
@@ -104,7 +117,7 @@ def _require(name: str, file: BinaryIO, path: str, whole: int | None) -> None:
     file.seek(-8, os.SEEK_END)
     footer = int.from_bytes(file.read(4), "little")
     if footer > LARGEST_FOOTER:
-        raise LakeError(f"{name}: its footer has {footer:,} bytes, at most {LARGEST_FOOTER:,} are read", HINT)
+        raise UnreadableError(f"{name}: its footer has {footer:,} bytes, at most {LARGEST_FOOTER:,} are read", HINT)
     try:
         metadata = pq.read_metadata(path)
     except (pa.ArrowException, OSError):
@@ -127,7 +140,7 @@ def _require_room(name: str, path: str, chunks: list[tuple[int, pq.ColumnChunkMe
             break
         taken += _exact(path, number, chunk, memory) - memory
     if taken > most:
-        raise LakeError(f"{name}: would take {taken:,} bytes of memory, at most {most:,} are given to it", HINT)
+        raise UnreadableError(f"{name}: would take {taken:,} bytes of memory, at most {most:,} are given to it", HINT)
 
 
 def _memory(name: str, file: BinaryIO, chunk: pq.ColumnChunkMetaData, strict: bool) -> int:
@@ -135,7 +148,7 @@ def _memory(name: str, file: BinaryIO, chunk: pq.ColumnChunkMetaData, strict: bo
     text, longest, memory = chunk.physical_type in _TEXTS, 0, 0
     for page in _pages(file, chunk):
         if page.unpacked > LARGEST_PAGE or page.unpacked < 0 or page.values < 0:
-            raise LakeError(
+            raise UnreadableError(
                 f"{name}: a page of it has {page.unpacked:,} bytes, at most {LARGEST_PAGE:,} are read", HINT
             )
         if strict and chunk.compression not in _OWN:

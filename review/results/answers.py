@@ -62,8 +62,8 @@ class Desk:
         self._tasks: deque[tuple[Hashable, Callable[[], None]]] = deque()
         self._of: Counter[Hashable] = Counter()
 
-    def put(self, who: Hashable, task: Callable[[], None]) -> None:
-        """Takes a task of somebody.
+    def put(self, who: Hashable, task: Callable[[], None]) -> bool:
+        """Takes a task of somebody; returns whether it is begun at once, else it waits for others.
 
         Raises:
             BusyError: too many of all, or of this person, are worked on or wait.
@@ -73,9 +73,11 @@ class Desk:
                 raise BusyError("the server works on other answers, and this one was not begun", "ask again later")
             self._of[who] += 1
             self._tasks.append((who, task))
-            if self._threads < self._at_once:
-                self._threads += 1
-                threading.Thread(target=self._work, name="answers", daemon=True).start()
+            if self._threads == self._at_once:
+                return False
+            self._threads += 1
+            threading.Thread(target=self._work, name="answers", daemon=True).start()
+            return True
 
     def _work(self) -> None:
         while True:
@@ -165,7 +167,8 @@ class Answers:
                 return answer
             answer = Answer()
             task = partial(self._work, key, answer, max(1, files), make)
-            (_LARGE if files > MUCH else _SMALL).put(who, task)
+            if (_LARGE if files > MUCH else _SMALL).put(who, task):
+                answer.begun = True  # its thread may say so late, on a machine with much else to do
             self._kept[key] = answer
             while len(self._kept) > KEPT:
                 self._kept.popitem(last=False)

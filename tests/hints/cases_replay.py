@@ -370,7 +370,7 @@ CASES = [
     Case(
         "a query set with an error",
         lambda desk: _plan(desk, "SELECT tb FROM main1.TPC"),
-        "`lowwater check FILE.gsql`",
+        "`lowwater check FILE.gsql --lake ",
         lambda desk: _plan(desk, FLOWS),
     ),
     Case(

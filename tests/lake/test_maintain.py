@@ -151,7 +151,8 @@ def test_staging_of_dead_runs_goes_and_that_of_living_ones_stays(published: Path
             folder.mkdir(parents=True, exist_ok=True)
             (folder / "rows.parquet").write_bytes(bytes(100))
         found = maintain(opened, FOREVER)
-        assert found == [UpkeepStep("removed staging", f"_work/{name}", 1, 100) for name in (older, dead)]
+        ended = "its run ended"
+        assert found == [UpkeepStep("removed staging", f"_work/{name}", 1, 100, ended) for name in (older, dead)]
         assert leftovers(lake) == [living.parent]
     assert leftovers(lake) == []
     with hold(opened, "maintenance"), pytest.raises(BusyError):

@@ -20,6 +20,7 @@ from lowwater.instants import HOUR
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.runs import ReplayRow, read_replays, record_replays
 from lowwater.lake.maintain import maintain
+from lowwater.lake.mending import doubled_tables
 from lowwater.lake.results.exploring import Wish, result_table
 from lowwater.lake.results.pins import Pins, pin, pinned, pins_file, publishing
 from lowwater.lake.results.publish import publish
@@ -287,6 +288,38 @@ def test_rows_doubled_by_whatever_are_found_by_their_number(lake: Lake) -> None:
     assert damaged(lake) == {0: "the table has 8 rows of it, 4 were published"}
     put(lake, 0, 0)
     assert damaged(lake) == {} and marks(lake)[0] == [0] * 4
+
+
+@pytest.mark.slow
+def test_rows_that_changed_on_top_of_doubled_ones_are_made_again(tmp_path: Path) -> None:
+    """The hint of `maintain --mend` where the log does not say which rows are right: the table is removed."""
+    lake, half = open_lake(tmp_path / "lake"), HOUR // 2
+
+    def put_halves() -> None:
+        for part in range(2):
+            begin, end = BASE + part * half, BASE + (part + 1) * half
+            put_stream(lake.stream("q"), FIELDS, begin, end, stream([("10.0.0.1", part, part * 1800.0)]), "set")
+            audited = fingerprint(stream_files(lake.stream("q"), begin, end))
+            with publishing(lake, "set", ["q"]) as act:
+                done = publish(lake, "set", "q", FIELDS, begin, end, str(part), audited, act)
+            facts = {"digest": str(part), "rows": 1, "publication": done.number}
+            record_replays(lake, [ReplayRow("set", "q", begin, end, "publish", "done", time.time_ns(), **facts)])
+
+    def bad() -> list[int]:
+        return sorted(start - BASE for start, _ in damages(lake, "q", read_replays(lake, "set")))
+
+    put_halves()
+    for each in [opened(lake), opened(lake)]:
+        each.optimize.compact()
+    assert marks(lake) == {0: [0, 0, 1, 1]} and bad() == [0, half]
+    opened(lake).update({"n": "7"})
+    with pytest.raises(LakeError, match="does not say any more") as refused:
+        maintain(lake, Retention(versions="7d"), mend=True)
+    assert f"remove {folder(lake)}" in refused.value.hint and "lowwater backfill" in refused.value.hint
+    shutil.rmtree(folder(lake))
+    assert bad() == [0, half]
+    put_halves()
+    assert bad() == [] and marks(lake) == {0: [0, 1]} and not list(doubled_tables(lake))
 
 
 ACTS = st.lists(

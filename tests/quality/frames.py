@@ -82,6 +82,7 @@ QUERY: dict[str, Any] = {
     "keys": "tb, srcIP",
     "open_ns": 0,
     "columns": "",
+    "damage": "",
     "example": "",
 }
 ROWS: dict[str, Any] = {
@@ -287,6 +288,11 @@ CASES: dict[str, tuple[Case, ...]] = {
             "expect_query_to_be_closed",
             {"open_ns": 600 * SECOND},
             "its last promise is 10min before the interval's end",
+        ),
+        Case(
+            "expect_query_published_rows_to_stand",
+            {"damage": "the table has 8 rows of it, 4 were published"},
+            "the published rows of the interval were damaged: the table has 8 rows of it, 4 were published",
         ),
     ),
     "rows": (

@@ -533,6 +533,7 @@ def test_queries(lake: Lake) -> None:
         "keys": "tb, srcIP",
         "open_ns": 5,
         "columns": "",
+        "damage": "",
         "example": "tb=7, srcIP=NULL, _last=70",
     }
     assert (second["keys"], second["changed"], second["example"]) == ("none", 0, "")

@@ -19,7 +19,7 @@ from lowwater.config import load_config
 from lowwater.instants import HOUR, parse_instant
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import open_lake
-from lowwater.lake.tables import open_table
+from lowwater.lake.tables import fetch_rows, open_table, table_dataset
 from lowwater.plan.properties.instant_columns import is_instant
 from lowwater.replay.interval import Outcome, replay, statuses
 from lowwater.replay.job import Job
@@ -81,9 +81,10 @@ def replay_range(
 
 def table_rows(lake: PurePath, query: str, start: int = START, end: int = END) -> Rows:
     """The rows of a published table whose `_last` is in [start, end), all columns but instants by name, sorted."""
-    table = open_table(lake / "tables" / query)
+    path = lake / "tables" / query
+    table = open_table(path)
     assert table is not None, f"tables/{query} does not exist"
-    stored = table.to_pyarrow_table()
+    stored = fetch_rows(path, table_dataset(path, table)).to_table()
     names = sorted(column.name for column in stored.schema if not is_instant(column.type))
     rows = [tuple(row[name] for name in names) for row in stored.to_pylist()]
     last = names.index("_last")

@@ -20,7 +20,10 @@ from lowwater.instants import HOUR
 from lowwater.lake.chains import is_chained
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.runs import DONE, FAILED, HIGH, PUBLISH, ReplayRow, record_replays
+from lowwater.lake.results import publish as publishes
+from lowwater.lake.results.pins import publishing
 from lowwater.lake.results.states import other_states, state_folder
+from lowwater.lake.results.streams import fingerprint
 from lowwater.replay.interval import statuses
 from lowwater.replay.job import Job
 from lowwater.replay.schedule.backfill import Order, backfill
@@ -167,17 +170,19 @@ def recorded(captures: list[GeneratedCapture], tmp_path: Path) -> Path:
 
 
 def record(lake: Path, *hours: int, digest: str = "") -> None:
-    """Records hours as published, one after another, of the inputs that they have now, or of others."""
+    """Publishes hours without rows, one after another, of the inputs that they have now, or of others."""
     for hour in hours:
         job = Job.open(lake, "chain", QUERIES)
         span = START + hour * HOUR, START + (hour + 1) * HOUR
         inputs = job.inputs(*span, job.captures())
-        for query in job.plan.queries:
-            cached_value = digest or inputs.digest(query)
-            kept = json.dumps({"inputs": inputs.parts(query)})
-            row = ReplayRow("chain", query.name, *span, PUBLISH, DONE, time_ns(), "", cached_value, 1, accounting=kept)
-            record_replays(job.lake, [row])
-            state_folder(job.lake, "chain", query.name, *span, cached_value).mkdir(parents=True, exist_ok=True)
+        with publishing(job.lake, "chain", [query.name for query in job.plan.queries]) as act:
+            for query in job.plan.queries:
+                name, of = query.name, digest or inputs.digest(query)
+                done = publishes.publish(job.lake, "chain", name, query.high.fields, *span, of, fingerprint([]), act)
+                kept = json.dumps({"inputs": inputs.parts(query)})
+                row = ReplayRow("chain", name, *span, PUBLISH, DONE, time_ns(), digest=of, rows=0, accounting=kept)
+                record_replays(job.lake, [replace(row, publication=done.number)])
+                state_folder(job.lake, "chain", name, *span, of).mkdir(parents=True, exist_ok=True)
 
 
 def made_of_others(lake: Path, hour: int) -> None:

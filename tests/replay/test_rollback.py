@@ -230,7 +230,9 @@ def test_damage_is_said_everywhere_and_made_again_but_not_over_a_roll_back(
     counted = 'lowwater_intervals{query_set="talkers",state="damaged"} 1.0'
     assert counted in lowwater("metrics", "--lake", lake).out
     (outcome,) = replay_range(lake, runner, *FIRST, query_set="talkers")
-    assert (outcome.state, outcome.committed) == ("done", True)
+    assert (outcome.state, outcome.verdict, outcome.committed) == ("done", "warned", True)
+    pages = " ".join(each.read_text() for each in (lake / "reports" / "talkers").rglob("*queries*.html"))
+    assert "the published rows of the interval were damaged: version" in pages and "DELETE by delta-rs" in pages
     assert (hour(lake, FIRST), hour(lake, SECOND)) == (right, other) and shown(lake)[0, "talkers"] == "done"
     told = ("--to", changed[1], "--because", "no")
     assert lowwater("rollback", "talkers", "--lake", lake, *AT, *told).code == 0

@@ -477,7 +477,7 @@ class _Objects:
         for path in some:
             self._world.request(f"DELETE {path.key}", lambda key=path.key: self._world.drop(key), writes=True)
 
-    def entries(self, folder: ObjectPath) -> list[tuple[ObjectPath, dict[str, Any]]]:
+    def entries(self, folder: ObjectPath, *_: Any) -> list[tuple[ObjectPath, dict[str, Any]]]:
         prefix = f"{folder.key}/"
         listed = self._world.request(f"LIST {prefix}", lambda: self._world.listed(prefix))
         return [

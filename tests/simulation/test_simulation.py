@@ -24,6 +24,8 @@ STORIES: dict[str, tuple[Old, range | tuple[int, ...]]] = {
 
 
 SEEDS = {
+    1003468: "an ingest that took a lease over failed before it had written its number, and gave the lease up: the"
+    " next one wrote none",
     1051246: "a commit was on its way when the look at the newest version failed: the lease was given up, the next"
     " ingest cleaned the file away, and then the commit came",
 }

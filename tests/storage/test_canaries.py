@@ -181,7 +181,7 @@ def test_no_secret_is_in_a_traceback_of_a_store_that_refuses(
 ) -> None:
     """With LOWWATER_DEBUG, where the errors below are seen too."""
     monkeypatch.setenv("LOWWATER_DEBUG", "1")
-    monkeypatch.setattr(objects, "RETRIES", 0)
+    monkeypatch.setenv("LOWWATER_STORE_PATIENCE", "0.5")
     objects._client.cache_clear()
     proxy.breaks(Rule(fault, times=30))
     for command in (["status", "--lake", root], ["ingest", "--lake", root, "--link", "a", root / "a.pcap"]):

@@ -107,7 +107,10 @@ def lost_at_last(lease: leases.Lease) -> object:
 
 
 @pytest.mark.slow
-def test_a_commit_that_may_still_come_keeps_its_lease_until_it_lapses(root: ObjectPath, proxy: Proxy) -> None:
+def test_a_commit_that_may_still_come_keeps_its_lease_until_it_lapses(
+    root: ObjectPath, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOWWATER_STORE_PATIENCE", "1")
     create(root / "table", SCHEMA, ["part"])
     with pytest.raises(LakeError), hold(open_lake(root), "thing") as fence:
         proxy.breaks(Rule("500", "PUT", "table/_delta_log"))
@@ -116,6 +119,23 @@ def test_a_commit_that_may_still_come_keeps_its_lease_until_it_lapses(root: Obje
     assert fence is not None and fence.lease.doubted
     with leases.hold(root / "_locks" / "thing.lock", *leases.ALL, length=1.0) as second:
         assert second.taken
+
+
+@pytest.mark.slow
+def test_a_lease_that_was_taken_over_is_kept_until_its_number_is_written(root: ObjectPath) -> None:
+    """Also by a holder that fails before it comes to that, as an ingest whose folder for other machines is locked."""
+    lock = root / "lock"
+    with leases.hold(lock, 0, 1, length=0.6) as first:
+        first.lease._over.set()  # as a process that is stopped, whose commit is on its way
+        for _ in range(2):
+            with pytest.raises(LakeError), leases.hold(lock, 0, 1, length=0.6) as second:
+                assert second.taken
+                raise LakeError("before `fence_off`", "")
+        with pytest.raises(LakeError), leases.hold(lock, 0, 1, length=0.6) as third:
+            fence_off([], third)
+            raise LakeError("after it", "")
+        with leases.hold(lock, 0, 1, length=0.6) as fourth:
+            assert third.taken and not fourth.taken, "given up, as the tables have its number"
 
 
 @pytest.mark.slow

@@ -25,7 +25,8 @@ def doctor(prepare: bool, lake: PurePath | None) -> None:
     \b
     With --lake it tries what a lake needs of its object store, or of its folder: it writes, reads, lists and removes
     below LAKE/_doctor, lets writers race for one name, compares clocks and takes times. It says what is missing, and
-    what of Lowwater then does not hold.
+    what of Lowwater then does not hold. Of a lake that is there it names tables that have rows twice, or other ones
+    than were published.
     Example:
       lowwater doctor --lake s3://lakes/office
     """

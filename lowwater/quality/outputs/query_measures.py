@@ -38,6 +38,7 @@ class QueryMeasures:
         stream: result of the checks that hold for every stream.
         shared: rows whose key is not unique.
         keys: number of keys with several rows.
+        damage: why the table does not have what was published of the interval before; empty if it has.
     """
 
     query: str
@@ -48,6 +49,7 @@ class QueryMeasures:
     stream: StreamCheck
     shared: BrokenRows
     keys: int
+    damage: str = ""
 
     @property
     def broken(self) -> Mapping[str, BrokenRows]:
@@ -67,6 +69,7 @@ class QueryMeasures:
             "keys": ", ".join(self.key) if self.key else "none",
             "open_ns": self.stream.open_ns,
             "columns": self.stream.columns,
+            "damage": self.damage,
             "example": next((_row_text(value.rows[0]) for value in self.broken.values() if value.rows), ""),
         }
 

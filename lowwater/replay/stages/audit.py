@@ -20,6 +20,7 @@ from lowwater.instants import format_instant
 from lowwater.lake.layout import QUALITY, QUARANTINE
 from lowwater.lake.ledgers.runs import record_quality
 from lowwater.lake.results.streams import fingerprint, stream_files
+from lowwater.lake.results.table_state import damage_of
 from lowwater.plan.queryset import QueryPlan
 from lowwater.quality.custom.row_checks import RuleResult, check_rows
 from lowwater.quality.measures import AuditScope, Counts, frames, lfta_counts
@@ -158,7 +159,10 @@ def _queries(
     for query in job.plan.queries:
         name, key = query.name, query.key
         keys, broken = shared.get(name, (0, BrokenRows()))
-        measures.append(QueryMeasures(name, query.links, key, written[name], prints[name], checks[name], broken, keys))
+        damage = damage_of(job.lake, job.query_set, name, inputs.start, inputs.end)
+        measures.append(
+            QueryMeasures(name, query.links, key, written[name], prints[name], checks[name], broken, keys, damage)
+        )
     return measures
 
 
