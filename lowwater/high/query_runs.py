@@ -125,8 +125,8 @@ class _Run:
         """Divides a stage as the low level divided its rows; rows that it divided otherwise are exchanged first."""
         if not stage.keys:
             return [stage]
-        placed = placed_leaves(stage.node)
         lftas = [leaf for leaf in leaves(stage.node) if isinstance(leaf, LftaInput)]
+        placed = placed_leaves(stage.node) | {leaf.lfta.name for leaf in lftas if leaf.lfta.placed}
         behind = {leaf.lfta.name: (leaf, self._behind(leaf, {})) for leaf in lftas}
         rows = {name: sum(feed.rows for feed in group.values()) for name, (_, group) in behind.items()}
         keys, agreed = stage.keys, set[str]()
@@ -380,11 +380,18 @@ def run_high(
         (lfta.name, link): StoredStream.scan(_files(inputs, lfta.name, link)) for lfta in lftas for link in lfta.links
     }
     run = _Run(runner, feeds, start, end, work, rows or work, settings, carries or {}, published)
-    uncut = {name: node for name, node in queries.items() if run.whole(node)}
+    outcomes: dict[str, HighResult | LowwaterError] = {}
+    uncut = {}
+    for name, node in queries.items():
+        try:
+            uncut.update({name: node} if run.whole(node) else {})
+        except Exception as error:  # noqa: BLE001 - whatever a query does is its own failure
+            outcomes[name] = error_of_query(name, error)
     with ThreadPoolExecutor(settings.concurrency, thread_name_prefix="lowwater-high") as pool:
         uncut_future = pool.submit(run.run_uncut, uncut)
-        cut_futures = {name: pool.submit(run.query, name, node) for name, node in queries.items() if name not in uncut}
-        outcomes: dict[str, HighResult | LowwaterError] = {**uncut_future.result()}
+        cut = {name: node for name, node in queries.items() if name not in uncut and name not in outcomes}
+        cut_futures = {name: pool.submit(run.query, name, node) for name, node in cut.items()}
+        outcomes |= uncut_future.result()
         for name, future in cut_futures.items():
             try:
                 outcomes[name] = future.result()
