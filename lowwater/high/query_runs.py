@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -24,7 +24,7 @@ from lowwater.catalog.watchlists import read_watchlist
 from lowwater.errors import LowwaterError, error_of_query
 from lowwater.high.results import HighResult, HighSettings, OperatorCounts
 from lowwater.high.runner import PlanParts, Runner, Source
-from lowwater.high.shares import FINEST, Share, texts
+from lowwater.high.shares import FINEST, Share
 from lowwater.high.sink.hours import HourFiles, file_schema
 from lowwater.high.sink.stream_files import StreamFiles
 from lowwater.high.slices.canonical_order import links_of
@@ -38,7 +38,7 @@ from lowwater.plan.operators import Cut, LftaInput, Node, WatchJoin
 from lowwater.plan.properties.places import placed_leaves
 from lowwater.plan.properties.record_numbers import NUMBER_COLUMN
 from lowwater.plan.properties.state import hands_over
-from lowwater.plan.shares import Stage, stages_of
+from lowwater.plan.shares import Stage, stages_of, texts
 from lowwater.plan.temporal import END_OF_TIME, INT64_MAX
 from lowwater.plan.tree import leaf_name, leaves, walk, with_leaves
 from lowwater.storage import paths
@@ -118,7 +118,7 @@ class _Run:
         if by_slices(node) and self.settings.shares != 1:
             feeding = self._feeding(node, part_feeds)
             if any(self._shares(rows) > 1 for _, rows in self._slices(node, feeding)):
-                return [part for stage in stages_of(node) for part in self._exchanged(stage)]
+                return [part for stage in stages_of(node, _stored_by(feeding)) for part in self._exchanged(stage)]
         return [Stage("", node, (), False, "")]
 
     def _exchanged(self, stage: Stage) -> list[Stage]:
@@ -131,10 +131,10 @@ class _Run:
         rows = {name: sum(feed.rows for feed in group.values()) for name, (_, group) in behind.items()}
         keys, agreed = stage.keys, set[str]()
         for name in sorted(rows, key=lambda name: -rows[name]):
-            by = {chunk.by for feed in behind[name][1].values() for chunk in feed.chunks if chunk.by}
             named = {texts([key[name]])[0]: key for key in keys if name in key}
-            stored = tuple(named[text] for text in next(iter(by)) if text in named) if len(by) == 1 else ()
-            if stored and len(stored) == len(next(iter(by))) and (not agreed or stored == keys):
+            by = _by(behind[name][1].values())
+            stored = tuple(named[text] for text in by if text in named)
+            if stored and len(stored) == len(by) and (not agreed or stored == keys):
                 keys, agreed = stored, agreed | {name}
         apart = [name for name in rows if name not in agreed | placed and any(name in key for key in keys)]
         moved = {name: f"{name}-exchanged" for name in apart if self._shares(rows[name]) > FEW_SHARES}
@@ -268,6 +268,18 @@ class _Run:
         if isinstance(leaf, Cut):
             return {(leaf.name, ""): part_feeds[leaf.name]}
         return {(leaf.lfta.name, link): self.feeds[leaf.lfta.name, link] for link in leaf.lfta.links}
+
+
+def _by(feeds: Iterable[StoredStream]) -> tuple[str, ...]:
+    """Returns by what the files of a leaf are divided; empty if by nothing, or by several things."""
+    by = {chunk.by for feed in feeds for chunk in feed.chunks if chunk.by}
+    return next(iter(by)) if len(by) == 1 else ()
+
+
+def _stored_by(behind: Behind) -> dict[str, frozenset[str]]:
+    """Leaf -> by what its files are divided, without leaves whose files are not."""
+    found = {name: frozenset(_by(group.values())) for name, (_, group) in behind.items()}
+    return {name: by for name, by in found.items() if by}
 
 
 def _keys_of(stage: Stage, leaf: str) -> tuple[Expr, ...]:

@@ -19,9 +19,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lowwater.capture.digests import row_digests
-from lowwater.catalog.expr import Expr, columns_of, show
+from lowwater.catalog.expr import Expr, columns_of
 from lowwater.high.slices.keys import normal
 from lowwater.high.slices.values import Frame
+from lowwater.plan.shares import texts
 
 FINEST = 64
 """The shares of an index, and the most shares of a part."""
@@ -35,6 +36,7 @@ _INDEX = b"lowwater.shares"
 _MIX = np.uint64(0xFF51AFD7ED558CCD)
 
 Digests = npt.NDArray[np.uint32]
+Choices = Sequence[tuple[Expr, ...]]
 
 
 def digests(frame: Frame, keys: Sequence[Expr]) -> Digests:
@@ -118,32 +120,31 @@ class Index:
         return self.groups[group] if self.by else EVERYTHING
 
 
-def texts(keys: Sequence[Expr]) -> tuple[str, ...]:
-    """Returns keys as an index names them."""
-    return tuple(f"{show(key)} {key.type.value}" for key in keys)
-
-
 class DividedWriter:
     """A parquet file whose row groups are divided by share where there are many rows.
 
     Args:
         path: the file.
         schema: its columns.
-        keys: what divides its rows; empty to divide nothing.
+        choices: what may divide its rows: the first that divides evenly the first rows that are many, else the last;
+            empty to divide nothing.
         most: rows of a row group, at most.
         fewest: rows of a row group by share, at least.
         options: options of the writer.
     """
 
     def __init__(
-        self, path: Path, schema: pa.Schema, keys: Sequence[Expr], most: int, fewest: int = FEWEST, **options: Any
+        self, path: Path, schema: pa.Schema, choices: Choices, most: int, fewest: int = FEWEST, **options: Any
     ) -> None:
         self._writer = pq.ParquetWriter(path, schema, **options)
-        self._keys, self._most, self._fewest = keys, most, fewest
+        self._choices, self._most, self._fewest = choices, most, fewest
+        self._keys: tuple[Expr, ...] = ()
         self._groups: list[Bounds] = []
 
     def write(self, rows: pa.Table, divided: bool = True) -> None:
         """Writes rows; all of them have keys, unless they are not to be divided."""
+        if divided and self._choices and not self._keys and rows.num_rows >= self._fewest:
+            self._keys = _even(rows, self._choices)
         for bounds, part in divide(rows, self._keys if divided else (), self._fewest):
             self._writer.write_table(part, row_group_size=self._most)
             self._groups += [bounds] * -(-part.num_rows // self._most)
@@ -155,6 +156,15 @@ class DividedWriter:
             index = {"by": texts(self._keys), "groups": groups}
             self._writer.add_key_value_metadata({_INDEX.decode(): json.dumps(index)})
         self._writer.close()
+
+
+def _even(rows: pa.Table, choices: Choices) -> tuple[Expr, ...]:
+    """Returns the first choice by which no share has more than twice its part of the rows; else the last."""
+    for keys in choices[:-1]:
+        numbers = digests(Frame.of(rows.select(columns_of(*keys))), keys) >> np.uint32(_BITS - 6)
+        if np.bincount(numbers).max() * FINEST <= 2 * rows.num_rows:
+            return keys
+    return choices[-1]
 
 
 def divide(rows: pa.Table, keys: Sequence[Expr], fewest: int) -> Iterator[tuple[Bounds, pa.Table]]:

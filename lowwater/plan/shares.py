@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from lowwater.catalog.expr import (
     Binary,
@@ -75,15 +76,17 @@ class Stage:
     why: str
 
 
-def stages_of(node: Node) -> list[Stage]:
+def stages_of(node: Node, stored: Mapping[str, frozenset[str]] = MappingProxyType({})) -> list[Stage]:
     """Divides a plan into stages, in the order of their evaluation. The last one gives its rows.
 
     Args:
         node: high plan of a query, or a fragment of it.
+        stored: LFTA -> texts of the keys by which its files are divided. Groups of other keys are made in two phases,
+            so that only sub-aggregates are exchanged.
     """
     if by_arrival(node):
         return [Stage("", node, (), False, f"{node.query} takes the records of all its links in order of arrival")]
-    planner = _Planner()
+    planner = _Planner(stored)
     for part in walk(node):
         planner.take(part)
     return [*planner.stages, planner.stage(planner.found[id(node)], "")]
@@ -137,10 +140,12 @@ class _Planner:
     """Visits operators, inputs first. It needs no recursion: chains of queries are long.
 
     Attributes:
+        stored: see `stages_of`.
         stages: the stages that were cut off.
         found: identity of an operator -> what holds of it.
     """
 
+    stored: Mapping[str, frozenset[str]]
     stages: list[Stage] = field(default_factory=list)
     found: dict[int, _Shared] = field(default_factory=dict)
 
@@ -178,10 +183,10 @@ class _Planner:
             node = node.over(below.node)
         items = [item for item, of in zip(node.keys, node.key_fields, strict=True) if of.temporal is None]
         keyed = [(item, key) for item in items if (key := below.key(item.expr)) is not None]
-        if keyed:
+        keys = tuple(key for _, key in keyed)
+        if keys and (self._agree(keys) or not splits(node)):
             named = below.through(node, node.keys, ())
-            why = f"GROUP BY of {node.query}"
-            return named.through(node, node.items, tuple(key for _, key in keyed), why)
+            return named.through(node, node.items, keys, f"GROUP BY of {node.query}")
         if not splits(node):
             return _Shared(node, {}, (), f"an aggregate of {node.query} takes all rows of an epoch in order")
         first, second = in_phases(node)
@@ -191,6 +196,12 @@ class _Planner:
         groups = _Shared(whole, {item.name: lower.columns[item.name] for item in node.keys}, ())
         keys = tuple(lower.columns[item.name] for item in items)
         return groups.through(whole, node.items, keys, why)
+
+    def _agree(self, keys: tuple[Key, ...]) -> bool:
+        """Whether the files of all leaves are divided by some of these keys."""
+        return all(
+            self.stored[leaf] <= {*texts([key[leaf] for key in keys])} for leaf in keys[0] if leaf in self.stored
+        )
 
     def _join(self, node: Join, below: list[_Shared]) -> _Shared:
         aliases = node.left_alias, node.right_alias
@@ -334,14 +345,20 @@ def _replaced(expr: Expr, parts: Mapping[Expr, Expr]) -> Expr:
     return with_children(expr, [_replaced(child, parts) for child in expr.children()])
 
 
-def low_shares(plans: Iterable[Node]) -> dict[str, tuple[Expr, ...]]:
+def texts(keys: Iterable[Expr]) -> tuple[str, ...]:
+    """Returns keys as the index of a file names them."""
+    return tuple(f"{show(key)} {key.type.value}" for key in keys)
+
+
+def low_shares(plans: Iterable[Node]) -> dict[str, tuple[tuple[Expr, ...], ...]]:
     """Chooses by what the low level divides the rows of each LFTA: by what most plans of a query set agree on.
 
     Args:
         plans: high plans of the output queries.
 
     Returns:
-        LFTA -> expressions over its fields. An LFTA that no plan divides is missing, and one whose rows stay in order.
+        LFTA -> expressions over its fields, and then more of them, for rows that the first ones divide unevenly. An
+        LFTA that no plan divides is missing, and one whose rows stay in order.
     """
     chosen: list[list[Key]] = []
     plans = list(plans)
@@ -357,7 +374,12 @@ def low_shares(plans: Iterable[Node]) -> dict[str, tuple[Expr, ...]]:
             keys = [whole for mine in group for key in keys if (whole := _together([mine, key])) is not None]
         if keys:  # else the plans disagree, and the rows of this one are exchanged
             chosen = [group for group in chosen if group not in meeting] + [keys]
-    return {leaf: tuple(key[leaf] for key in group) for group in chosen for leaf in group[0]}
+    common = {leaf: tuple(key[leaf] for key in group) for group in chosen for leaf in group[0]}
+    finest = dict(common)
+    for stage in asked:
+        for leaf in {*common} & {*stage.keys[0]}:
+            finest[leaf] = max(finest[leaf], tuple(key[leaf] for key in stage.keys), key=len)
+    return {leaf: tuple(dict.fromkeys((keys, finest[leaf]))) for leaf, keys in common.items()}
 
 
 def shown(key: Key) -> str:

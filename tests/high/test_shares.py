@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lowwater.catalog.expr import Column, Type
+from lowwater.catalog.expr import Column, Type, show
 from lowwater.catalog.streams import ROW
 from lowwater.errors import ValueOverflowError
 from lowwater.high import shares
@@ -79,12 +79,12 @@ def test_the_columns_that_groups_and_joins_share_divide_a_plan() -> None:
     assert found == FOUND
     chosen = low_shares([query.high for query in plan.queries])
     # `nets` alone disagrees.
-    assert {name: [shown({name: key}) for key in keys] for name, keys in chosen.items()} == {
-        "flows": ["srcIP"],
-        "back": ["destIP"],
+    assert {name: [[show(key) for key in keys] for keys in each] for name, each in chosen.items()} == {
+        "flows": [["srcIP"], ["srcIP", "destIP", "srcPort"]],
+        "back": [["destIP"], ["destIP", "srcIP"]],
     }
     assert [*low_shares([plan.only("flows").queries[0].high]).values()] == [
-        tuple(Column(kind, name) for kind, name in ((Type.IP, "srcIP"), (Type.IP, "destIP"), (Type.INT, "srcPort")))
+        (tuple(Column(kind, name) for kind, name in ((Type.IP, "srcIP"), (Type.IP, "destIP"), (Type.INT, "srcPort"))),)
     ]
 
 
@@ -170,7 +170,7 @@ def divided(file: str, by: str, folder: Path) -> list[str]:
     data = table.filter(pa.compute.equal(table["_kind"], ROW))
     made = folder / f"divided-{Path(file).name}"
     writer = DividedWriter(
-        made, table.schema, [column(name, Type.IP if name == "ip" else Type.INT) for name in by.split()], 16, 1
+        made, table.schema, [tuple(column(name, Type.IP if name == "ip" else Type.INT) for name in by.split())], 16, 1
     )
     writer.write(table.filter(pa.compute.not_equal(table["_kind"], ROW)), divided=False)
     writer.write(data.slice(0, 60))
@@ -203,6 +203,20 @@ def test_shares_are_even_and_equal_values_are_in_one() -> None:
         found = digests(many, [column(name) for name in keys])
         sizes = [Bounds.of(number, 64).chosen(found).true_count for number in range(64)]
         assert sum(sizes) == 64_000 and max(sizes) < 1150
+
+
+def test_a_key_of_few_values_divides_no_file(tmp_path: Path) -> None:
+    many = pa.table({"k": pa.array(range(64_000)), "two": pa.array([1, 2] * 32_000)})
+    for first, by in ((("two",), ("two int", "k int")), (("k",), ("k int",))):
+        choices = [tuple(column(name) for name in first), (column("two"), column("k"))]
+        writer = DividedWriter(tmp_path / "f.parquet", many.schema, choices, 1 << 17, 500)
+        writer.write(many)
+        writer.close()
+        with pq.ParquetFile(tmp_path / "f.parquet") as stored:
+            index = Index.of(stored)
+        assert index.by == by and len(index.groups) == 64
+    grouped = plans()["two keys"]
+    assert [len(stages_of(grouped, {"l": frozenset(by)})) for by in (("k int",), ("k int", "x int"))] == [1, 2]
 
 
 def test_the_overflow_of_a_share_is_that_of_the_query(tmp_path: Path) -> None:

@@ -79,7 +79,8 @@ class HourFiles:
 
     def __init__(self, folder: PurePath, name: str, schema: pa.Schema, keys: Sequence[Expr] = ()) -> None:
         self.files: dict[PurePath, int] = {}
-        self._folder, self._name, self._schema, self._keys = folder, name, schema, keys
+        self._folder, self._name, self._schema = folder, name, schema
+        self._choices = [tuple(keys)] if keys else []
         self._open: dict[int, tuple[PurePath, DividedWriter]] = {}
 
     def __enter__(self) -> HourFiles:
@@ -106,7 +107,10 @@ class HourFiles:
                 self._close(next(iter(self._open)))
             path = self._folder / f"{self._name}-{len(self.files):05d}.parquet"
             draft = paths.draft(path)
-            entry = path, DividedWriter(draft, self._schema, self._keys, ROW_GROUP, FEWEST_EXCHANGED, compression="lz4")
+            entry = (
+                path,
+                DividedWriter(draft, self._schema, self._choices, ROW_GROUP, FEWEST_EXCHANGED, compression="lz4"),
+            )
             self.files[path] = 0
         self._open[hour] = entry
         return entry

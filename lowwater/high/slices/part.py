@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from lowwater.catalog.expr import Expr
 from lowwater.catalog.streams import CONTROL, LAST, ROW, TICK
 from lowwater.errors import LowwaterError, error_of_query
-from lowwater.high.shares import Bounds, Share, digests, texts
+from lowwater.high.shares import Bounds, Share, digests
 from lowwater.high.sink.hours import HourFiles, file_columns, file_schema
 from lowwater.high.slices.evaluate import Counts, Evaluation, owned
 from lowwater.high.slices.physical.arrival import ArrivalChain, by_arrival
@@ -34,6 +34,7 @@ from lowwater.high.timeline import Timeline
 from lowwater.plan.operators import Field, Node, Running, Sampling
 from lowwater.plan.properties.schemas import value_schema
 from lowwater.plan.properties.state import by_arrival as reads_by_arrival
+from lowwater.plan.shares import texts
 from lowwater.plan.temporal import END_OF_TIME, INT64_MAX
 from lowwater.plan.tree import walk
 from lowwater.storage import paths

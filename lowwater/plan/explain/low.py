@@ -28,7 +28,7 @@ def describe_lftas(plan: Plan) -> tuple[LftaInfo, ...]:
     granularities = needed_granularity(*(query.high for query in plan.queries))
     shares = low_shares([query.high for query in plan.queries])
     return tuple(
-        _lfta(lfta, *granularities[lfta.name], plan.prefilters, shares.get(lfta.name, ())) for lfta in plan.lftas
+        _lfta(lfta, *granularities[lfta.name], plan.prefilters, shares.get(lfta.name, ((),))[0]) for lfta in plan.lftas
     )
 
 

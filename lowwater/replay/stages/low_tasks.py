@@ -15,11 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lowwater.capture.tables.ordered import TaskMap
-from lowwater.catalog.expr import Expr
 from lowwater.catalog.packets import FRAME, THINNED_BY
 from lowwater.catalog.streams import LAST, ROW
 from lowwater.errors import LakeError
-from lowwater.high.shares import FEWEST, DividedWriter
+from lowwater.high.shares import FEWEST, Choices, DividedWriter
 from lowwater.lake.ingestion.division import divide
 from lowwater.lake.packets import DroppedCopies, LinkRead
 from lowwater.lake.tables import safe_name
@@ -50,7 +49,7 @@ class LowTask:
         folder: folder for the files: of this machine, or of the lake for tasks on other machines.
         number: number of the chunk.
         thinnings: LFTA -> its sampling of a link that sheds load.
-        keys: LFTA -> what divides its rows by share (`plan.shares`).
+        keys: LFTA -> what may divide its rows by share (`plan.shares`).
     """
 
     link: str
@@ -61,7 +60,7 @@ class LowTask:
     folder: PurePath
     number: int = 0
     thinnings: Mapping[str, PacketSampling] = field(default_factory=dict)
-    keys: Mapping[str, tuple[Expr, ...]] = field(default_factory=dict)
+    keys: Mapping[str, Choices] = field(default_factory=dict)
 
     @property
     def weight(self) -> int:
@@ -94,7 +93,7 @@ def low_tasks(
     bounds: Bounds,
     settings: LowSettings,
     folder: PurePath,
-    keys: Mapping[str, tuple[Expr, ...]] = MappingProxyType({}),
+    keys: Mapping[str, Choices] = MappingProxyType({}),
 ) -> list[LowTask]:
     """Divides a link into tasks: one for each chunk of about `task_packets`, in order.
 
@@ -230,7 +229,7 @@ class StreamWriter:
     Args:
         folder, name: where.
         schema: columns of the stream.
-        keys: what divides its rows by share; empty for nothing.
+        keys: what may divide its rows by share; empty for nothing.
         grain: ns between two instants at which slices of its readers may begin.
         shared: rows of so long a time from which they are divided.
     """
@@ -240,7 +239,7 @@ class StreamWriter:
         folder: PurePath,
         name: str,
         schema: pa.Schema,
-        keys: Sequence[Expr] = (),
+        keys: Choices = (),
         grain: int = 1,
         shared: int = LowSettings.shared_rows,
     ) -> None:
