@@ -17,7 +17,7 @@ from lowwater.errors import BusyError
 from lowwater.instants import HOUR
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.runs import DONE, FAILED, INCOMPLETE, PROVISIONAL, PUBLISH, ReplayRow, read_replays
-from lowwater.lake.locks import hold, hold_range
+from lowwater.lake.locks import hold, hold_range, hold_staging
 from lowwater.lake.results.pins import all_pins
 from lowwater.lake.results.sums import make_sums
 from lowwater.lake.tables import (
@@ -96,7 +96,7 @@ def _clear_staging(lake: Lake, dry_run: bool) -> Iterator[UpkeepStep]:
     """Removes the folders under `_work/` whose lock is free: their run is dead."""
     for folder in paths.children(lake.work):
         try:
-            with hold(lake, folder.name):
+            with hold_staging(lake, folder):
                 files = list(paths.files_below(folder))
                 step = UpkeepStep("removed staging", _relative(lake, folder), len(files), sum(map(_size, files)))
                 if not dry_run:

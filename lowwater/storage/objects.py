@@ -11,7 +11,6 @@ import os
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from datetime import timedelta
 from functools import lru_cache
 from itertools import islice
@@ -20,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from lowwater.storage.endpoints import require_endpoint
-from lowwater.storage.failures import KEYS, StoreError, store_error
+from lowwater.storage.failures import KEYS, Door, StoreError, store_error
 from lowwater.storage.object_paths import ObjectPath
 
 if TYPE_CHECKING:
@@ -112,25 +111,23 @@ _KNOWN = {
 """Variables of S3 that both clients know; of others they would only say that they do not."""
 
 
-@contextmanager
-def store_errors() -> Iterator[None]:
+def store_errors() -> Door:
     """Turns errors of the client into OSErrors: FileNotFoundError, or StoreError.
 
     Raises:
         ChangedError: if the condition of a write did not hold.
     """
+    return Door(_told)
+
+
+def _told(error: BaseException) -> BaseException | None:
     from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
 
-    try:
-        yield
-    except (AlreadyExistsError, PreconditionError) as error:
-        raise ChangedError from error
-    except FileNotFoundError as error:
-        if "NoSuchBucket" in str(error):
-            raise store_error(error) from None
-        raise FileNotFoundError(2, "there is no such object") from None
-    except (BaseError, OSError, ValueError) as error:
-        raise store_error(error) from None  # its text may show keys
+    if isinstance(error, (AlreadyExistsError, PreconditionError)):
+        return ChangedError()
+    if isinstance(error, FileNotFoundError) and "NoSuchBucket" not in str(error):
+        return FileNotFoundError(2, "there is no such object")
+    return store_error(error) if isinstance(error, (BaseError, OSError, ValueError)) else None
 
 
 def read(path: ObjectPath, most: int = -1) -> tuple[bytes, Version]:

@@ -335,7 +335,7 @@ CASES = [
     Case(
         "a query set with an error",
         lambda desk: _plan(desk, "SELECT tb FROM main1.TPC"),
-        "`lowwater check FILE.gsql`",
+        "checks a file with the links of the lake",
         lambda desk: _plan(desk, FLOWS),
     ),
     Case(

@@ -195,9 +195,11 @@ def test_no_secret_is_in_a_traceback_of_a_store_that_refuses(
 
 
 def whole_traceback(error: BaseException | None) -> str:
-    """The traceback as programs print it, and the arguments of the errors in it."""
-    text = [] if error is None else traceback.format_exception(error)
+    """What programs that report errors show: the traceback, the variables of each frame, and the errors that this one
+    hides, each with its arguments."""
+    text = []
     while error is not None:
+        text += traceback.TracebackException.from_exception(error, capture_locals=True).format()
         text.append(repr(error.args))
-        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+        error = error.__cause__ or error.__context__
     return "".join(text)

@@ -69,7 +69,10 @@ def pinned(lake: Lake, query_set: str) -> Pins | None:
     Raises:
         LakeError: the file cannot be read.
     """
-    file = pins_file(lake, query_set)
+    return _read(pins_file(lake, query_set))
+
+
+def _read(file: PurePath) -> Pins | None:
     try:
         values = json_value(paths.read(file, LARGEST_STATE))
         tables = {str(name): int(version) for name, version in values["tables"].items()}
@@ -93,8 +96,7 @@ def all_pins(lake: Lake) -> list[Pins]:
     for path in files:
         if path.suffix != ".json" or not paths.has_file(path):
             raise LakeError(f"{path}: is no file of pins", "remove it: there is one file NAME.json for each query set")
-    names = sorted(path.name.removesuffix(".json") for path in files)
-    return [pins for name in names if (pins := pinned(lake, name)) is not None]
+    return [pins for file in sorted(files) if (pins := _read(file)) is not None]
 
 
 @contextmanager
