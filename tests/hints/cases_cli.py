@@ -316,7 +316,7 @@ CASES = [
     ),
     Case(
         "a skew that is none",
-        lambda desk: _ran(desk, "--skew", "main1=9000000h"),
+        lambda desk: _ran(desk, "--skew", "main1=500000h"),
         "write for example --skew main1=1s",
         lambda desk: _ran(desk, "--skew", "main1=1s"),
     ),

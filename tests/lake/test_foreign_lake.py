@@ -257,7 +257,7 @@ def deep(log: Path) -> None:
     logged(str(log.parent), "add", "other.parquet")(Path("/"))
     entry = max(log.glob("*.json"))
     lines = [json.loads(line) for line in entry.read_text().splitlines()]
-    lines[1]["add"]["stats"] = '{"a":' * 100_000 + "1" + "}" * 100_000
+    lines[1]["add"]["stats"] = '{"a":' * 20_000 + "1" + "}" * 20_000
     entry.write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
@@ -286,41 +286,43 @@ def zeros(log: Path) -> None:
             pq.write_table(big, place, compression="zstd", use_dictionary=False, write_statistics=False)
 
 
-BOMBS: dict[str, tuple[str, Callable[[Path], None], str]] = {
-    "commits of the runs": ("replays", commits, "commits behind its last checkpoint"),
-    "commits of the captures": ("captures", long_commits, "makes what is read of the log"),
-    "deep statistics of results": ("tables/flows", deep, "nested too deeply"),
-    "deep statistics of packets": ("packets", deep, "nested too deeply"),
-    "a checkpoint of the runs": ("replays", checkpoint, "bytes of memory"),
-    "a checkpoint that is not there": ("replays", lie, "checkpoint"),
-    "files of the runs": ("replays", zeros, "a page of it has"),
-    "files of results": ("tables/flows", zeros, "a page of it has"),
-    "files of packets": ("packets", zeros, "a page of it has"),
+BOMBS: dict[str, tuple[Callable[[Path], None], str]] = {
+    "many commits": (commits, "commits behind its last checkpoint"),
+    "long commits": (long_commits, "makes what is read of the log"),
+    "deep statistics": (deep, "nested too deeply"),
+    "a checkpoint of one long text": (checkpoint, "bytes of memory"),
+    "a checkpoint that is not there": (lie, "checkpoint"),
+    "files of zeros": (zeros, "a page of it has"),
 }
-"""Table, what is made of it, and what commands say: the bounds are low here, so that what lies above them is small."""
+"""What is made of a table, and what commands say: the bounds are low here, so that what lies above them is small."""
+TABLES = {
+    "replays": {"plan", "status", "maintain", "metrics"},
+    "captures": {"plan", "ingest"},
+    "tables/flows": {"rows"},
+    "packets": {"export"},
+}
+"""Table -> commands that read it, so that they cannot but say it."""
 
 
-@pytest.mark.parametrize("name", some(BOMBS, every=2))
+@pytest.mark.parametrize("table", some(TABLES, every=4))
+@pytest.mark.parametrize("name", BOMBS)
 def test_every_command_ends_with_one_line_of_a_table_that_is_a_bomb(
-    name: str, lake: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, table: str, lake: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(logs, "MOST_COMMITS", 40)
     monkeypatch.setattr(logs, "LARGEST_COMMITS", 1 << 18)
     monkeypatch.setattr(logs, "LARGEST_CHECKPOINT", 1 << 24)
     monkeypatch.setattr(modest, "LARGEST_PAGE", 1 << 22)
-    table, make, text = BOMBS[name]
+    make, text = BOMBS[name]
     make(lake / table / "_delta_log")
     refused = set()
     for command in commands(lake):
         said = clean(*command, code=None)
-        assert said.code in (0, 1, 2, 3) and said.err.count("error:") <= 1 and len(said.err) < 3000, (command, said)
+        assert said.code in (0, 1, 2, 3) and said.err.count("error: /") <= 1 and len(said.err) < 3000, (command, said)
         if text in said.err:
             refused.add(str(command[0]))
             assert said.code == 1 and "hint:" in said.err and table in said.err, said
-    assert refused >= {
-        "replays": {"plan", "status", "maintain", "metrics"},
-        "captures": {"plan", "ingest", "export"},
-    }.get(table, {"rows"} if "tables" in table else {"export"}), refused
+    assert refused >= TABLES[table], refused
     assert all(status < 500 or status == 503 for status in pages(lake).values())
 
 
