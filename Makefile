@@ -19,7 +19,7 @@ export PIP_INDEX_URL := $(UV_DEFAULT_INDEX)
 endif
 
 .DELETE_ON_ERROR:
-.PHONY: test-chart test-image help setup docs demo up down test test-fast test-packages lint types fuzz goldens bench bench-high bench-ingest bench-files bench-end experiments endurance wheel lock bill licences audit test-chart release-check digests clean cluster endurance-cluster
+.PHONY: test-chart test-image store-check help setup docs demo up down test test-fast test-packages lint types fuzz goldens bench bench-high bench-ingest bench-files bench-end experiments endurance wheel lock bill licences audit test-chart release-check digests clean cluster endurance-cluster
 
 help:
 	@echo 'setup      create .venv, install the lock, fetch the Delta jars, compile the reader, record Spark'"'"'s classes'
@@ -32,6 +32,7 @@ help:
 	@echo 'test-packages  the wheel in environments of their own: every extra, every Python of the machine (.ci/matrix)'
 	@echo 'test-chart docker/chart by Helm and the schemas of Kubernetes, and by Helm'"'"'s program, which it builds with go'
 	@echo 'test-image each instruction of docker/Dockerfile in a root of its own, without an engine, and trials of what it made'
+	@echo 'store-check  lowwater doctor and the tests of object stores on another S3 server (versitygw), which it builds with go'
 	@echo 'lint       ruff: rules and format'
 	@echo 'types      mypy, strict'
 	@echo 'fuzz       more cases of the law, behind those of var/fuzz/ledger.jsonl; the randomised tests with many examples'
@@ -101,6 +102,17 @@ $(VENV)/.helm: $(VENV)/.packages
 	@rm -rf $(VENV)/helm
 	GOBIN=$(CURDIR)/$(VENV)/helm/bin GOTOOLCHAIN=local go install helm.sh/helm/v3/cmd/helm@$(HELM_VERSION)
 	@touch $@
+
+# An S3 server that another project wrote, in Go: not part of the set-up.
+VERSITYGW_VERSION := v1.8.0
+$(VENV)/.versitygw: $(VENV)/.packages
+	@rm -rf $(VENV)/versitygw
+	GOBIN=$(CURDIR)/$(VENV)/versitygw/bin GOTOOLCHAIN=local go install github.com/versity/versitygw/cmd/versitygw@$(VERSITYGW_VERSION)
+	@touch $@
+
+store-check: $(VENV)/.package $(VENV)/.s3 $(VENV)/.versitygw
+	$(BIN)/python -m tests.storage.gateway
+	LOWWATER_TEST_STORE=versitygw $(BIN)/python -m pytest tests/storage
 
 # Needs root, debootstrap and the registries of Debian and PyPI.
 test-image: $(VENV)/.package

@@ -25,13 +25,14 @@ from lowwater.lake.ledgers.interval_states import (
     BLOCKED,
     HALF,
     MISSING,
+    RUNNING,
     STALE,
     StatusRow,
     gravest,
     set_status,
 )
 from lowwater.lake.ledgers.runs import FAILED, ReplayRow, replay_rows
-from lowwater.lake.locks import held_ranges
+from lowwater.lake.locks import at_work
 from lowwater.lake.tables import column_values, open_table, read_rows
 from lowwater.quality.verdicts import IntervalAudit, Key, interval_audits
 from lowwater.replay.interval import expected
@@ -41,8 +42,8 @@ from lowwater.storage.paths import lake_path, state
 
 P = ParamSpec("P")
 T = TypeVar("T")
-RUNNING, HELD, WARNED = "running", "held", "warned"
-"""States beyond `lowwater status`: running now, audited but not published, published with warnings."""
+HELD, WARNED = "held", "warned"
+"""States beyond `lowwater status`: audited but not published, published with warnings."""
 
 
 @dataclass(frozen=True)
@@ -172,8 +173,8 @@ class Snapshot:
         part = self._parts.get((start, end))
         if part is None:
             part = self._parts[start, end] = _part(self, start, end)
-        at_work = {name: held_ranges(self.lake, name) for name in self.jobs}
-        return replace(part, intervals=[_running(interval, at_work) for interval in part.intervals])
+        held = {name: at_work(self.lake, name) for name in self.jobs}
+        return replace(part, intervals=[_running(interval, held) for interval in part.intervals])
 
     def only(self, sees: Callable[[str], bool]) -> Snapshot:
         """Returns the snapshot that a user may see: permitted query sets, their intervals and links.
@@ -248,10 +249,9 @@ def _interval(key: Key, rows: Sequence[StatusRow], audit: IntervalAudit | None) 
     return Interval(*key, state, reason, sum(visible) if visible else None, first.intervals)
 
 
-def _running(interval: Interval, at_work: Mapping[str, Mapping[tuple[int, int], str]]) -> Interval:
-    if (interval.start, interval.end) not in at_work[interval.query_set]:
-        return interval
-    return replace(interval, state=RUNNING, reason="a process is at work on it")
+def _running(interval: Interval, held: Mapping[str, Mapping[tuple[int, int], str]]) -> Interval:
+    who = held[interval.query_set].get((interval.start, interval.end))
+    return interval if who is None else replace(interval, state=RUNNING, reason=who)
 
 
 class Board:

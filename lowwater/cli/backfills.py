@@ -18,6 +18,7 @@ from rich.table import Table
 
 from lowwater.errors import LowwaterError
 from lowwater.instants import format_instant
+from lowwater.lake.ledgers.interval_states import RUNNING
 from lowwater.lake.ledgers.outside import outside_lines
 from lowwater.lake.ledgers.seen import unread_lines
 from lowwater.lake.ledgers.timetable import range_words
@@ -105,7 +106,7 @@ def _show_table(work: Sequence[Due], counted: str) -> None:
         cells = (
             range_words(interval.start, interval.end, interval.intervals),
             interval.query_set,
-            interval.state,
+            RUNNING if interval.running else interval.state,
             _packets(interval.packets, interval.exact),
             seconds,
             _why(interval),
@@ -156,6 +157,7 @@ def _why(interval: Due) -> str:
     text = "; ".join(interval.reasons[:SHOWN])
     more = len(interval.reasons) - SHOWN
     text += f"; and {more} more" if more > 0 else ""
+    text = f"{interval.running}; {text}" if interval.running else text
     return f"{text}. Cannot start: {interval.blocked}" if interval.blocked else text
 
 
@@ -182,6 +184,8 @@ def _total(work: Sequence[Due], counted: str) -> str:
     spent += f", about {_bytes(sum(written))} between the stages" if sum(written) else ""
     waiting = _number(work) - _number(startable)
     rest = f"; {waiting:,} cannot start" if waiting else ""
+    running = _number([interval for interval in startable if interval.running])
+    rest += f"; {running:,} of them {'run' if running > 1 else 'runs'} now" if running else ""
     rest += _left_out([interval for interval in work if interval.blocked], counted)
     return f"{_intervals(_number(startable))} to run{_in_runs(startable)}, {packets} {counted}, {spent}{rest}"
 
@@ -217,7 +221,7 @@ def _packets(count: int, exact: bool) -> str:
 
 
 def run_backfill(selection: IntervalSelection, workers: int, order: str) -> bool:
-    """Runs the due intervals and prints their results. Returns whether every interval was published.
+    """Runs the due intervals and prints their results. Returns whether each was published, or runs elsewhere.
 
     Args:
         selection: intervals to run.
@@ -232,7 +236,7 @@ def run_backfill(selection: IntervalSelection, workers: int, order: str) -> bool
     with _watched(work, workers) as watch:
         results = backfill(jobs, work, workers, Order(order), watch)
     _summary(results, _counted(jobs))
-    return sound and all(result.published for result in results)
+    return sound and all(result.published or result.state == RUNNING for result in results)
 
 
 def _summary(results: Sequence[IntervalResult], counted: str) -> None:
@@ -250,7 +254,10 @@ def _watched(work: Sequence[Due], workers: int) -> Iterator[BackfillListener]:
     clock = _Clock(len(work), workers)
     console = open_console(stderr=True)
     if not console.is_terminal:
-        yield BackfillListener(ends=lambda result: say(clock.line(result), err=True))
+        yield BackfillListener(
+            ends=lambda result: say(clock.line(result), err=True),
+            waits=lambda due, why: say(_waits(due, why), err=True),
+        )
         return
     columns = TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
     with Progress(*columns, TextColumn("{task.fields[left]}", markup=False), console=console) as bar:
@@ -268,7 +275,19 @@ def _watched(work: Sequence[Due], workers: int) -> Iterator[BackfillListener]:
                 bar.console.print(line)
             bar.update(task, advance=1, description=", ".join(list(at_work.values())), left=clock.left)
 
-        yield BackfillListener(begins, ends)
+        def leaves(interval: Due) -> None:
+            at_work.pop((interval.query_set, interval.start), None)
+
+        yield BackfillListener(begins, ends, leaves, lambda due, why: bar.console.print(_waits(due, why)))
+
+
+def _waits(due: Sequence[Due], why: str) -> str:
+    """Says which intervals run elsewhere."""
+    several = _number(due) > 1
+    return (
+        f"{_intervals(_number(due))} {'run' if several else 'runs'} elsewhere, and {'are' if several else 'is'} waited "
+        f"for: {why}"
+    )
 
 
 class _Clock:

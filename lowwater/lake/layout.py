@@ -76,6 +76,8 @@ CAPTURES = pa.schema(
         pa.field("head", _TEXT),  # digest of its first records; NULL where there are few
         pa.field("copies", _TEXT),  # other files with its records: {path: [sha256, bytes, when it was seen]}, JSON
         pa.field("absent", pa.string()),  # [fields that the file lacks, its columns that no field reads], JSON; or NULL
+        pa.field("place", pa.string()),  # `path`, from the folder of the lake where both are on this machine
+        pa.field("name", pa.string()),  # under the folder of the pattern that claimed it; empty where none did
     ]
 )
 """A row for every capture and link (T5, T7). A capture without rows here is not ingested, whatever files exist.

@@ -7,6 +7,7 @@ runs of a query set exclude each other if their intervals overlap, whatever thei
 from __future__ import annotations
 
 import shutil
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -101,6 +102,24 @@ def held_ranges(lake: Lake, query_set: str) -> dict[tuple[int, int], str]:
     path = _ranges(lake, query_set)
     with _lock_errors(path, path.name):
         return locks.held_ranges(path)
+
+
+def at_work(lake: Lake, query_set: str) -> dict[tuple[int, int], str]:
+    """Returns `held_ranges` for those who only show them, in words: none where the locks cannot be read. In an object
+    store the claims of the dead stay, so they count as long as some claim of the set was renewed lately."""
+    try:
+        held = held_ranges(lake, query_set)
+        path = _ranges(lake, query_set)
+        if held and isinstance(path, ObjectPath) and time.time() - paths.written_at(path) > LATELY:
+            return {}
+    except (LakeError, OSError):
+        return {}
+    return {span: f"process {holder} is at work on it" for span, holder in held.items()}
+
+
+LATELY = 120.0
+"""Seconds after the last renewal of a claim for which its process is shown as one at work: four times the length of a
+lease, for clocks that differ."""
 
 
 def _ranges(lake: Lake, query_set: str) -> PurePath:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
@@ -22,10 +22,10 @@ from lowwater.documents import stored_object
 from lowwater.errors import AuditError, BusyError, LakeError, LowwaterError, OwnerError
 from lowwater.instants import format_instant
 from lowwater.lake.ingestion.tasks import on_threads
-from lowwater.lake.layout import open_lake, result_schema, stream_schema
+from lowwater.lake.layout import Lake, open_lake, result_schema, stream_schema
 from lowwater.lake.ledgers.captures import Captures
 from lowwater.lake.ledgers.coverage import gap_texts
-from lowwater.lake.ledgers.interval_states import StatusInputs, StatusRow, status
+from lowwater.lake.ledgers.interval_states import RUNNING, StatusInputs, StatusRow, status
 from lowwater.lake.ledgers.missing import missing_texts
 from lowwater.lake.ledgers.outside import occupied_intervals
 from lowwater.lake.ledgers.runs import (
@@ -45,7 +45,7 @@ from lowwater.lake.ledgers.runs import (
     record_violations,
 )
 from lowwater.lake.ledgers.timetable import Timetable, timetable
-from lowwater.lake.locks import handed_over, run_attempt
+from lowwater.lake.locks import at_work, handed_over, run_attempt
 from lowwater.lake.packets import PacketFiles
 from lowwater.lake.parts import changes
 from lowwater.lake.results.pins import publishing
@@ -515,7 +515,19 @@ def statuses(
             if tell is None:
                 raise
             tell(name, error)
-    return status(open_lake(root, make=False), sets)
+    lake = open_lake(root, make=False)
+    return with_running(lake, status(lake, sets))
+
+
+def with_running(lake: Lake, rows: Sequence[StatusRow]) -> list[StatusRow]:
+    """Returns the states of intervals, of which those are `running` on which a process is at work now."""
+    held = {name: at_work(lake, name) for name in {row.query_set for row in rows}}
+    shown = []
+    for row in rows:
+        spans = held[row.query_set].items()
+        who = next((who for (first, last), who in spans if first < row.end and row.start < last), "")
+        shown.append(replace(row, state=RUNNING, reason=who, lacking=()) if who else row)
+    return shown
 
 
 def expected(job: Job, captures: Mapping[str, Captures]) -> StatusInputs:

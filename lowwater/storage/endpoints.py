@@ -6,6 +6,7 @@ Below `objects`. One look for each address of a process.
 
 from __future__ import annotations
 
+import os
 import re
 import socket
 import ssl
@@ -95,15 +96,28 @@ def _connected(name: str, where: str, host: str, port: int) -> socket.socket:
 
 def _require_tls(connection: socket.socket, where: str, host: str) -> None:
     context = ssl.create_default_context()
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # the client judges the certificate
+    if not _knows_issuers():
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # the client may
     try:
         context.wrap_socket(connection, server_hostname=host).close()
+    except ssl.SSLCertVerificationError as error:
+        raise StoreError(
+            f"{where}: the certificate of the store cannot be verified: {error.verify_message}",
+            "name the host as the certificate does, or a file with its issuer: SSL_CERT_FILE",
+            True,
+        ) from None
     except (ssl.SSLError, ConnectionError, TimeoutError):
         raise StoreError(
             f"{where}: the store does not speak TLS at this port",
             "write http:// in its place, or the port at which the store has TLS",
             True,
         ) from None
+
+
+def _knows_issuers() -> bool:
+    """Whether Python judges certificates by the same issuers as the client of the store."""
+    known = ssl.get_default_verify_paths()
+    return not os.environ.get("SSL_CERT_DIR") and bool(known.cafile or known.capath)
 
 
 def _require_plain(connection: socket.socket, where: str, host: str) -> None:

@@ -78,6 +78,11 @@ _KINDS = (
         RIGHTS,
     ),
     (
+        r"NotImplemented|501 Not",
+        "the object store cannot do it",
+        "`lowwater doctor --lake LAKE` says what a store must do; use another one",
+    ),
+    (
         r"NoSuchBucket|ContainerNotFound|bucket does not exist",
         "there is no such bucket",
         "make the bucket, or name another",
@@ -131,7 +136,7 @@ def store_error(error: BaseException) -> StoreError:
     text = str(error)
     for pattern, message, hint in _KINDS:
         if re.search(pattern, text, re.IGNORECASE):
-            return StoreError(message + _detail(text), hint, hint not in _PASSING)
+            return StoreError(message + _detail(message, text), hint, hint not in _PASSING)
     return StoreError(f"the object store failed: {redacted(text.splitlines()[0] if text else repr(error))}", ANSWER)
 
 
@@ -164,7 +169,7 @@ class Door:
 _DONE = {"PUT": "write", "POST": "write", "DELETE": "remove", "GET": "read", "HEAD": "read"}
 
 
-def _detail(text: str) -> str:
+def _detail(message: str, text: str) -> str:
     """Returns what else the text of an error tells of a cause: the region that is right, the two clocks, or what was
     not allowed; empty without any."""
     region = re.search(r"expecting '([a-z0-9-]+)'|<Region>([a-z0-9-]+)</Region>", text)
@@ -174,9 +179,9 @@ def _detail(text: str) -> str:
     if "RequestTimeTooSkewed" in text and clocks[0] and clocks[1]:
         return f": this one says {clocks[0][1]}, the store {clocks[1][1]}"
     asked = re.search(r"\b(PUT|POST|DELETE|GET|HEAD) https?://[^/\s]+/([^?\s]*)(\?list-type)?", text)
-    if asked and re.search(r"AccessDenied|403 Forbidden|NoSuchBucket", text):
-        if "NoSuchBucket" in text:
-            return f": {asked[2].partition('/')[0]}"
+    if asked and message.endswith("no such bucket"):
+        return f": {asked[2].partition('/')[0]}"
+    if asked and message.endswith("not allow it"):
         return f" to {'list' if asked[3] else _DONE[asked[1]]} {asked[2]}"
     removed = re.search(r"DeleteObjects request failed for key ([^:\s]+)", text)
     return f" to remove {removed[1]}" if removed and "AccessDenied" in text else ""

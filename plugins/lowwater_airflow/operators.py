@@ -82,7 +82,8 @@ class FindCaptures(BaseOperator):
         look(lake, config)
         for line in unread_lines(lake, config, hint=False, but=(NEW, GROWING)):
             self.log.warning("%s", line)
-        files = {name: without_aside(lake, paths) for name, paths in pattern_files(config, None, start, end).items()}
+        found = pattern_files(config, None, start, end)
+        files = {name: without_aside(lake, config.link(name), paths) for name, paths in found.items()}
         for name, link in sorted(config.links.items()):
             if name not in files:
                 self.log.info("link %s has no pattern of files: ingest its captures by hand", name)

@@ -635,6 +635,22 @@ def _init(desk: Desk, folder: str) -> Said:
         return desk.run("init", desk.folder / "found" / folder, "--lake", desk.folder / "new")
 
 
+def _missing(desk: Desk, made: bool) -> Said:
+    if not made:
+        desk.settle(ingest=False)
+        desk.settings("[links.main1]", f'[links.main1]\ncaptures = "{desk.folder}/mounted/*.pcap"')
+    else:
+        (desk.folder / "mounted").mkdir()
+        shutil.copy(desk.capture, desk.folder / "mounted" / "a.pcap")
+    return desk.run("ingest", "--lake", desk.lake)
+
+
+def _doctor(desk: Desk, made: bool) -> Said:
+    if made:
+        (desk.folder / "new").mkdir()
+    return desk.run("doctor", "--lake", desk.folder / "new")
+
+
 def _field(desk: Desk, name: str) -> Said:
     desk.settle(ingest=False)
     pattern = f'[links.main1]\ncaptures = "{desk.folder}/{name}.pcap"'
@@ -825,6 +841,18 @@ CASES = [
         lambda desk: _init(desk, "captures"),
     ),
     Case(
+        "a folder that is not mounted",
+        lambda desk: _missing(desk, False),
+        "mount or make the folder, or write where the captures lie now",
+        lambda desk: _missing(desk, True),
+    ),
+    Case(
+        "a doctor of no folder",
+        lambda desk: _doctor(desk, False),
+        "name the folder of the lake, or make it",
+        lambda desk: _doctor(desk, True),
+    ),
+    Case(
         "a field of a pattern",
         lambda desk: _field(desk, "%Y%Q"),
         "% itself is %%; known are %Y",
@@ -866,6 +894,11 @@ LEFT: dict[Site, str] = {
     ): "needs rows with texts: tests/review/test_absurd_requests.py has them",
     ("lowwater/storage/leases.py", "hold"): "no message: lake.locks words it",
     ("lowwater/storage/leases.py", "_read"): "needs an object store: tests/test_documents.py has what is no claim",
+    **{
+        ("lowwater/storage/endpoints.py", name): "needs an address: tests/storage/test_addresses.py"
+        for name in ("_parsed", "_connected", "_require_tls", "_require_plain")
+    },
+    ("lowwater/storage/objects.py", "require_sound"): "needs an address: tests/storage/test_addresses.py",
     ("lowwater/storage/failures.py", "store_error"): "needs an object store: tests/storage meets it",
 }
 """Where hints are made that no test can follow, each with the reason."""

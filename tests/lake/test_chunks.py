@@ -63,7 +63,7 @@ def contents(lake: Lake) -> pa.Table:
 
 def facts(lake: Lake) -> list[Any]:
     rows = read_captures(lake, ["a"])["a"]
-    told = {"attempt", "ingested_at", "path", "sha256", "bytes", "compression"}
+    told = {"attempt", "ingested_at", "path", "place", "sha256", "bytes", "compression"}
     return [{name: value for name, value in asdict(row).items() if name not in told} for row in rows]
 
 

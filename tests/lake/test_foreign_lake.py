@@ -188,6 +188,7 @@ def commands(lake: Path) -> list[list[object]]:
         ["set-aside", "--lake", lake, "x.pcap", "--reason", "x"],
         ["ingest", "--lake", lake, "--link", "main1", capture],
         ["maintain", "--lake", lake],
+        ["doctor", "--lake", lake],
     ]
 
 

@@ -27,6 +27,7 @@ from lowwater.lake.ingestion.arrivals import arrivals
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.captures import Capture, read_captures
+from lowwater.lake.ledgers.places import location
 from lowwater.lake.packets import read_packets
 from tests.breadth import examples
 from tests.capture.tablemaker import BY_NAME, as_csv, flows, write
@@ -117,10 +118,10 @@ def test_a_copy_beside_its_original_is_one_capture_and_is_said(lake: Lake, tmp_p
     assert len(captures(lake)) == 1 and len(rows(lake)) == 3
     assert "which has the same records" in copied.note
     (row,) = captures(lake)
-    assert {row.path, *row.copied_to} == {str(path), str(other)}
+    assert {row.path, *(location(lake, key) for key in row.copied_to)} == {str(path), str(other)}
     before = inputs(lake)
     Path(row.path).unlink()
-    (left,) = row.copied_to
+    left = location(lake, *row.copied_to)
     (done_again,) = ingest(lake, "a", [Path(left)], config)
     assert done_again.state == "replaced" and [row.path for row in captures(lake)] == [left]
     assert inputs(lake) == before and not captures(lake)[0].copies

@@ -15,7 +15,7 @@ import pytest
 from lowwater.errors import BusyError
 from lowwater.instants import HOUR, SECOND, parse_instant
 from lowwater.lake.layout import Lake
-from lowwater.lake.locks import held_ranges, hold, hold_range, run_attempt
+from lowwater.lake.locks import at_work, held_ranges, hold, hold_range, run_attempt
 from lowwater.storage import file_locks
 from tests.replay.support import ROOT
 
@@ -94,6 +94,7 @@ def test_a_range_that_overlaps_names_the_holder_and_its_range(lake: Lake) -> Non
             with pytest.raises(BusyError, match=f"process {process.pid} "), hold_range(lake, "demo", start, end):
                 pass
         assert held_ranges(lake, "demo") == {(START, START + HOUR): str(process.pid)}
+        assert at_work(lake, "demo")[START, START + HOUR].startswith(f"process {process.pid}")
         with hold_range(lake, "other", START, START + HOUR):
             pass
 

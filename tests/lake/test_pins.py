@@ -78,7 +78,7 @@ def test_an_interval_that_died_half_published_holds_the_pins(tmp_path: Path) -> 
     put(lake, 2, 3)
     assert pins_of(lake).tables == before.tables, "the newest versions have a half interval"
     assert marks(lake, before.tables) == {query: {0: {1}} for query in QUERIES}
-    steps = maintain(lake, Retention(versions="1h"), clock=lambda: 1 << 62)
+    steps = maintain(lake, Retention(versions=3600), clock=lambda: 1 << 62)
     assert not [step for step in steps if step.what == "removed files" and step.where.startswith("tables/")]
     put(lake, 1, 4)
     assert marks(lake, pins_of(lake).tables) == {query: {0: {1}, 1: {4}, 2: {3}} for query in QUERIES}

@@ -146,7 +146,7 @@ LEDGER_FILES = st.builds(
 def test_every_file_that_a_new_one_replaces_is_looked_at(
     empty: Lake, files: list[replacement.LedgerFile], new: replacement.LedgerFile
 ) -> None:
-    ledger = replacement.LedgerFiles(empty, "a", "a")
+    ledger = replacement.LedgerFiles(empty, "a", CONFIG.link("a"))
     named = [replacement.LedgerFile((replace(file.row, attempt=f"{number}"),)) for number, file in enumerate(files)]
     for file in named:
         ledger._include(file)

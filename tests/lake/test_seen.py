@@ -29,6 +29,7 @@ from lowwater.lake.ingestion.setting_aside import set_aside, undo
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.interval_states import NOTHING_MISSING, StatusInputs, set_status
 from lowwater.lake.ledgers.missing import KnownMissing, missing_texts
+from lowwater.lake.ledgers.places import key_of, location
 from lowwater.lake.ledgers.runs import PUBLISH, ReplayRow
 from lowwater.lake.ledgers.seen import (
     ASIDE,
@@ -40,8 +41,6 @@ from lowwater.lake.ledgers.seen import (
     READ,
     REFUSED,
     UNCLAIMED,
-    key_of,
-    location,
     read_seen,
     unread_lines,
 )

@@ -6,15 +6,21 @@ import os
 import random
 import signal
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psutil
 import pytest
 
+from lowwater.cli.backfills import IntervalSelection, run_backfill
 from lowwater.instants import HOUR
+from lowwater.lake.locks import hold_range
 from lowwater.replay.job import Job
+from lowwater.replay.schedule import backfill as backfills
 from lowwater.replay.schedule.backfill import BackfillListener, IntervalResult, Order, backfill
 from lowwater.replay.schedule.due import Due, DueSelection, due
 from tests.replay.support import (
@@ -156,3 +162,41 @@ def test_killed_and_started_again(published: Path, lake: Path) -> None:
     assert all_tables(lake) == all_tables(published)
     assert states(lake) == states(published)
     assert leftovers(lake) == []
+
+
+def test_what_runs_elsewhere_is_running_and_then_what_the_other_made_of_it(
+    published: Path,
+    tmp_path: Path,
+    spark: SparkSession,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    lake = copy_lake(published, tmp_path / "lake")
+    write_settings(lake, skews={"control": "2s"})
+    job, second = Job.open(lake, "demo", QUERIES), START + HOUR
+    monkeypatch.setattr(backfills, "PAUSE", 0.05)
+    monkeypatch.setattr(backfills, "PATIENCE", 0.3)
+    selection = IntervalSelection(lake, second, second + HOUR, (), (), False, QUERIES)
+    with hold_range(job.lake, "demo", second, second + HOUR):
+        assert run_backfill(selection, 1, "oldest"), "nothing has failed"
+        said = capsys.readouterr()
+        assert said.out == "running 1\n" and "1 interval runs elsewhere, and is waited for" in said.err
+        assert f"process {os.getpid()}" in said.err and "failed" not in said.out + said.err
+        for command in ("status", "plan"):
+            shown = " ".join(lowwater(command, "--lake", lake, "--queries", QUERIES).out.split())
+            assert "running" in shown and f"process {os.getpid()}" in shown
+        (running,) = (each for each in due(job, DueSelection()) if each.running)
+        assert running.start == second
+    monkeypatch.setattr(backfills, "PATIENCE", 600.0)
+    waited = threading.Event()
+    with ExitStack() as other:
+        other.enter_context(hold_range(job.lake, "demo", second, second + HOUR))
+        watch = BackfillListener(waits=lambda *_: waited.set())
+        with ThreadPoolExecutor(1) as pool:
+            mine = pool.submit(
+                backfill, [job], due(job, DueSelection(START, second + HOUR)), 1, watch=watch, spark=spark
+            )
+            assert waited.wait(ENDS)
+            other.close()
+            assert [each.state for each in mine.result(ENDS)] == ["done", "incomplete"]
+    assert states(lake)[1, "flows"] == "incomplete"

@@ -8,13 +8,26 @@ from collections.abc import Iterator
 import pytest
 
 from lowwater.storage.object_paths import ObjectPath
+from tests.storage import gateway
 from tests.storage.servers import BUCKET, PACKAGES, Proxy, proxied, s3_server
 
-SECRET = "NeverToBeSeen/0123456789abcdefghijklmno"
+SECRET = gateway.SECRET
+
+
+@pytest.fixture
+def moto(server: int) -> int:
+    """The port of the server that takes orders without keys, and can be told which it is to check."""
+    if gateway.CHOSEN:
+        pytest.skip("it tells moto what to check")
+    return server
 
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    if gateway.CHOSEN:
+        with gateway.gateway(tmp_path_factory.mktemp("gateway")) as port:
+            yield port
+        return
     if not PACKAGES.is_dir():
         pytest.skip("the S3 server is not installed: make .venv/.s3")
     with s3_server(tmp_path_factory.mktemp("s3") / "log") as port:

@@ -106,36 +106,32 @@ def test_an_address_that_cannot_be_right_is_an_error_at_once(
 
 
 @pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> ssl.SSLContext:
-    """TLS of a server whose certificate nobody has signed."""
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[ssl.SSLContext, Path]:
+    """TLS of a server whose certificate nobody but itself has signed, and the certificate."""
     folder = tmp_path_factory.mktemp("tls")
-    made = [
-        "openssl",
-        "req",
-        "-x509",
-        "-newkey",
-        "ec",
-        "-pkeyopt",
-        "ec_paramgen_curve:prime256v1",
-        "-nodes",
-        "-days",
-        "2",
-    ]
-    names = ["-keyout", folder / "key", "-out", folder / "cert", "-subj", "/CN=localhost"]
-    subprocess.run([*made, *names], check=True, capture_output=True)
+    made = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost"
+    names = ["-addext", "subjectAltName=DNS:localhost", "-keyout", folder / "key", "-out", folder / "cert"]
+    subprocess.run([*made.split(), *names], check=True, capture_output=True)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(folder / "cert", folder / "key")
-    return context
+    return context, folder / "cert"
 
 
-def test_tls_and_none_are_told_apart(monkeypatch: pytest.MonkeyPatch, certificate: ssl.SSLContext) -> None:
+def test_tls_and_none_are_told_apart(monkeypatch: pytest.MonkeyPatch, certificate: tuple[ssl.SSLContext, Path]) -> None:
     with answering(FORBIDDEN) as port:
         require_endpoint("AWS_ENDPOINT_URL", f"http://127.0.0.1:{port}")
         with pytest.raises(StoreError, match="does not speak TLS at this port") as refused:
             require_endpoint("AWS_ENDPOINT_URL", f"https://127.0.0.1:{port}")
         assert "http://" in refused.value.hint
-    with answering(FORBIDDEN, context=certificate) as port:
+    monkeypatch.delenv("SSL_CERT_DIR", raising=False)
+    with answering(FORBIDDEN, context=certificate[0]) as port:
+        with pytest.raises(StoreError, match="cannot be verified: self-signed certificate") as refused:
+            require_endpoint("AWS_ENDPOINT_URL", f"https://localhost:{port}")
+        assert "SSL_CERT_FILE" in refused.value.hint
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate[1]))
         require_endpoint("AWS_ENDPOINT_URL", f"https://localhost:{port}")
+        with pytest.raises(StoreError, match=r"certificate is not valid for '127\.0\.0\.1'"):
+            require_endpoint("AWS_ENDPOINT_URL", f"https://127.0.0.1:{port}")
         with pytest.raises(StoreError, match=r"the store (speaks TLS|does not answer in HTTP)") as refused:
             require_endpoint("AWS_ENDPOINT_URL", f"http://localhost:{port}")
         assert "https://" in refused.value.hint
@@ -250,8 +246,8 @@ def enforced(server: int) -> Iterator[tuple[str, str]]:
 
 
 @pytest.mark.slow
-def test_a_server_that_checks_keys_and_rights(server: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server}")
+def test_a_server_that_checks_keys_and_rights(moto: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{moto}")
     path = ObjectPath("s3:", BUCKET, "office", "x")
     objects.write(path, b"1")
 
@@ -264,7 +260,7 @@ def test_a_server_that_checks_keys_and_rights(server: int, monkeypatch: pytest.M
         assert time.monotonic() - begun < 5 and error.value.lasting and secret not in str(error.value)
         return error.value.message
 
-    with enforced(server) as (key, secret):
+    with enforced(moto) as (key, secret):
         assert "does not know the ID of the key" in refused("AKIAUNKNOWN", secret, lambda: objects.read(path))
         assert "the secret is not that of the key" in refused(key, "wrong", lambda: objects.read(path))
         written = refused(key, secret, lambda: objects.write(path, b"2"))

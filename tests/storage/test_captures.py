@@ -6,7 +6,7 @@ import gzip
 import json
 import pickle
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,11 +16,14 @@ import pytest
 from lowwater.capture.generate import GeneratedCapture
 from lowwater.capture.reader import read
 from lowwater.errors import CaptureError, ConfigError
+from lowwater.lake.ingestion.arrivals import arrivals
+from lowwater.lake.layout import open_lake
 from lowwater.storage import objects, paths
 from lowwater.storage.captures import LARGEST_READ, ObjectFile, StoredCapture, capture_path, captures_like
 from lowwater.storage.file_cache import file_cache
 from lowwater.storage.object_paths import ObjectPath
 from tests.lake.test_interfaces import pcapng
+from tests.lake.test_places import hourly, rows, settings, take
 from tests.replay.support import START, lowwater
 from tests.storage.servers import Proxy, Rule
 
@@ -247,3 +250,22 @@ def test_the_ledger_of_files_knows_what_lies_in_a_store(root: ObjectPath, tmp_pa
     assert unread_lines(lake, config) == [
         "link 'a': 1 file set aside by me, 2 records, from 2027-01-15T08:00:11Z: a_1.pcap1: a test"
     ]
+
+
+@pytest.mark.slow
+def test_captures_that_moved_within_a_store_are_known(root: ObjectPath, tmp_path: Path) -> None:
+    def put(folder: ObjectPath, hour: int, minutes: Sequence[int]) -> None:
+        path = hourly(tmp_path / "made", hour, minutes)
+        objects.write(folder / path.name, path.read_bytes())
+
+    before, after, lake = root / "taps" / "a", root / "moved" / "b", open_lake(tmp_path / "lake")
+    for hour in range(2):
+        put(before, hour, (1, 2, 3))
+    assert set(take(lake, settings(before)).values()) == {"added"}
+    for path in objects.below(before):
+        objects.copy(path, after / path.name)
+    put(after, 1, (1, 2))
+    assert take(lake, settings(after)) == {"a_2027011508.pcap": "known", "a_2027011509.pcap": "replaced"}
+    assert [row.packets for row in rows(lake)] == [3, 2]
+    (missing,) = arrivals(lake, settings(root / "typo"))["a"].missing
+    assert missing.why == "has no object"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import time
@@ -19,10 +20,11 @@ from deltalake import DeltaTable, write_deltalake
 from lowwater.capture.generate import GeneratedCapture
 from lowwater.errors import BusyError, LakeError
 from lowwater.instants import HOUR
+from lowwater.lake import locks
 from lowwater.lake.layout import REPLAYS, Lake, open_lake
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.ledgers.runs import ReplayRow, last_published, record_replays
-from lowwater.lake.locks import run_attempt
+from lowwater.lake.locks import at_work, run_attempt
 from lowwater.lake.results import publish as publishing
 from lowwater.lake.results.publish import publish
 from lowwater.lake.results.streams import fingerprint, stream_files
@@ -102,6 +104,11 @@ def test_a_run_on_an_interval_of_another_cluster_says_who_is_at_work(
     lake = Lake(root)
     with run_attempt(lake, "set", BASE, BASE + HOUR) as (_, fence):
         assert fence is not None
+        (who,) = at_work(lake, "set").values()
+        assert re.fullmatch(r"process \d+ on .* is at work on it", who)
+        with monkeypatch.context() as later:
+            later.setattr(locks, "LATELY", -60.0)
+            assert at_work(lake, "set") == {}, "its holder may be dead"
         with (
             pytest.raises(BusyError, match=r"process \d+ on .* is at work on 2027"),
             run_attempt(lake, "set", BASE + HOUR // 2, BASE + 2 * HOUR),
@@ -174,12 +181,12 @@ def denied(server: int, *places: ObjectPath) -> Iterator[None]:
 
 @pytest.mark.slow
 def test_a_lake_under_a_policy_that_lets_only_read_is_read(
-    root: ObjectPath, server: int, captures: list[GeneratedCapture]
+    root: ObjectPath, moto: int, captures: list[GeneratedCapture]
 ) -> None:
     first, second = [capture for capture in captures if capture.link == "main1"][:2]
     assert lowwater("ingest", "--lake", root, "--link", "main1", first.path).code == 0
     before = sorted(map(str, paths.files_below(root)))
-    with denied(server, root):
+    with denied(moto, root):
         said = lowwater("status", "--lake", root)
         assert said.code == 0, said.err
         assert len(read_captures(open_lake(root, make=False), ["main1"])["main1"]) == 1
@@ -190,12 +197,12 @@ def test_a_lake_under_a_policy_that_lets_only_read_is_read(
 
 
 @pytest.mark.slow
-def test_a_policy_against_published_tables_leaves_nothing_half_visible(root: ObjectPath, server: int) -> None:
+def test_a_policy_against_published_tables_leaves_nothing_half_visible(root: ObjectPath, moto: int) -> None:
     lake = Lake(root)
     audited = put(lake, 1)
     publish(lake, "set", "q", FIELDS, BASE, BASE + HOUR, "first", audited)
     newer = put(lake, 2)
-    with denied(server, root / "tables"), pytest.raises(LakeError, match="does not allow it"):
+    with denied(moto, root / "tables"), pytest.raises(LakeError, match="does not allow it"):
         publish(lake, "set", "q", FIELDS, BASE, BASE + HOUR, "second", newer)
     table = open_table(lake.table("q"))
     assert table is not None and table.to_pyarrow_table().column("n").to_pylist() == [1] * 5

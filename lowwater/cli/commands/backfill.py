@@ -27,7 +27,8 @@ def backfill(jobs: int, order: str, **selection: Any) -> None:
 
     \b
     An interval that fails does not stop the others; the summary names it and the exit code is 1. Stop it when you like:
-    started again it goes on with what is left, and the tables are the same.
+    started again it goes on with what is left, and the tables are the same. What runs elsewhere is `running`: it is
+    waited for at the end, and is no failure.
     Example:
       lowwater backfill --lake var/lake --from 2026-01-01 --to 2026-02-01 --jobs 2
     """

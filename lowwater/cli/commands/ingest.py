@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
@@ -161,9 +161,16 @@ def _ingest_patterns(lake: PurePath, link: str | None, start: int | None, end: i
     sessions = Sessions("lowwater ingest", progress)
     sound = True
     results: list[IngestResult] = []
+    said: set[str] = set()
     for name, files in arrivals(opened, config, link, start, end).items():
+        for missing in files.missing:
+            sound = False
+            said.add(missing.folder)
+            say(f"error: {missing.error(name)}", err=True)
         counts = (len(files.unchanged), "known"), (files.aside, "set aside")
         ingested = ", ".join(f"{count:,} {what}" for count, what in counts if count)
+        if not files.new and files.missing and not ingested:
+            continue
         if not files.new:
             progress.say(f"{name}: no new file" + (f", {ingested}" if ingested else f" of {files.pattern}"))
             continue
@@ -177,18 +184,18 @@ def _ingest_patterns(lake: PurePath, link: str | None, start: int | None, end: i
             say(f"error: {error}", err=True)
     if results:
         _show(results, opened, config, whole=False)
-    tell_unread(opened, config)
+    tell_unread(opened, config, said)
     _tell_idle_keys(opened, config, *([link] if link is not None else sorted(config.links)))
     return sound
 
 
-def tell_unread(lake: Lake, config: Config) -> None:
-    """Looks into the folders of the links, and says what lies there and is not read."""
+def tell_unread(lake: Lake, config: Config, said: Collection[str] = ()) -> None:
+    """Looks into the folders of the links, and says what lies there and is not read; not of folders that were told."""
     from lowwater.lake.ingestion.looking import look
     from lowwater.lake.ledgers.seen import unread_lines
 
     look(lake, config)
-    for line in unread_lines(lake, config):
+    for line in unread_lines(lake, config, said=said):
         say(line, err=True)
 
 
@@ -200,7 +207,7 @@ def _tell_idle_keys(lake: Lake, config: Config, *links: str) -> None:
 
     for link in links:
         if config.link(link).covers:
-            paths = [capture_path(file.row.path) for file in LedgerFiles(lake, link, link.partition("/")[0]).all]
+            paths = [capture_path(file.row.path) for file in LedgerFiles(lake, link, config.link(link)).all]
             for line in idle_keys(link, config.link(link), paths):
                 say(f"note: {line}", err=True)
 

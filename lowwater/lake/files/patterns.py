@@ -45,6 +45,13 @@ FIELDS = {
 _WHOLE = {"F": "%Y-%m-%d", "T": "%H:%M:%S", "R": "%H:%M"}
 _PIECE = re.compile(r"%E?\d?[A-Za-z]|%.?|\[!?\]?[^\]]*\]|[*?]|[^%*?\[]+|\[")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_YEAR = re.compile(r"(?<!\d)(?:19|20)\d\d")
+_MONTH_WORD = re.compile(
+    r"(?<![a-z])(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?"
+    r"|nov(?:ember)?|dec(?:ember)?)(?![a-z])",
+    re.IGNORECASE,
+)
+_NUMBER = re.compile(r"\d{1,2}")
 
 
 @dataclass(frozen=True)
@@ -249,3 +256,19 @@ def _nanoseconds(moment: datetime) -> int:
     """Converts a moment to ns since the epoch; of an hour that occurs twice in its time zone, the first counts."""
     since = moment.astimezone(UTC) - _EPOCH
     return (since.days * 86400 + since.seconds) * SECOND + since.microseconds * 1000
+
+
+def dated_parts(parts: list[str]) -> int:
+    """Returns how many of the last folders of a fixed path are named by a date, with a year or a month in words."""
+    count = next(
+        (at for at, part in enumerate(reversed(parts)) if not date_shape(part) or date_shape(part) == part), len(parts)
+    )
+    trailing = parts[len(parts) - count :]
+    return count if any(_YEAR.search(part) or _MONTH_WORD.search(part) for part in trailing) else 0
+
+
+def date_shape(part: str) -> str:
+    """Returns a name with its year, month and numbers taken out; the name itself where it holds no date."""
+    if not (_YEAR.search(part) or _MONTH_WORD.search(part) or _NUMBER.fullmatch(part)):
+        return part
+    return re.sub(r"\d+", "#", _MONTH_WORD.sub("@", part))

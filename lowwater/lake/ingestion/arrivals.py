@@ -6,24 +6,52 @@ names, sizes and times decide.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 from lowwater.capture.content.retention import ContentOptions
 from lowwater.capture.tables.reader import TableOptions
-from lowwater.config import FILE_NAME, Config, Link
+from lowwater.config import FILE_NAME, Config, Link, section_of
 from lowwater.errors import ConfigError
 from lowwater.lake.files.rotation import declared_coverage, files_of
 from lowwater.lake.ingestion.record_options import record_options
-from lowwater.lake.ingestion.replacement import LedgerFile, LedgerFiles, lies_there
+from lowwater.lake.ingestion.replacement import LedgerFile, LedgerFiles
 from lowwater.lake.layout import Lake
-from lowwater.lake.ledgers.seen import ASIDE, key_of, told_files
+from lowwater.lake.ledgers.places import FolderNames, location
+from lowwater.lake.ledgers.seen import ASIDE, READ, SeenFile, read_seen, told_files
 from lowwater.plan.temporal import END_OF_TIME
-from lowwater.storage.captures import capture_path
+from lowwater.storage.captures import is_address
+from lowwater.storage.paths import is_lake, lake_path
 
 SETTLED = 2_000_000_000
 """Least time (ns) from the last write of a file to its ingest, since file system clocks are coarse."""
+
+
+@dataclass(frozen=True)
+class MissingFolder:
+    """A folder of a pattern that cannot be read.
+
+    Attributes:
+        pattern: the pattern.
+        folder: its folder.
+        why: what is wrong with it.
+    """
+
+    pattern: str
+    folder: str
+    why: str
+
+    def error(self, link: str) -> ConfigError:
+        """Makes the error that names link, folder and setting."""
+        return ConfigError(
+            f"link {link!r}: the folder {self.folder} {self.why}, so that no file of it is found: captures = "
+            f"{self.pattern!r} in {section_of(link)}",
+            f"mount or make the folder, or write where the captures lie now in {FILE_NAME}: files that were ingested "
+            "are known by their names there",
+        )
 
 
 @dataclass(frozen=True)
@@ -35,12 +63,14 @@ class Arrivals:
         new: files to ingest, in order.
         unchanged: files that are in the lake as they are.
         aside: number of files that somebody set aside.
+        missing: folders of the patterns that are not there.
     """
 
     pattern: str
     new: tuple[Path, ...]
     unchanged: tuple[Path, ...]
     aside: int = 0
+    missing: tuple[MissingFolder, ...] = ()
 
 
 def arrivals(
@@ -88,33 +118,61 @@ def pattern_files(
     }
 
 
-def without_aside(lake: Lake, files: Sequence[Path]) -> list[Path]:
-    """Leaves out the files that somebody set aside, as long as they have the size that they had then."""
-    aside = {path: row.size for path, row in told_files(lake).items() if row.state == ASIDE}
+def without_aside(lake: Lake, settings: Link, files: Sequence[Path]) -> list[Path]:
+    """Leaves out the files of a link that somebody set aside, as long as they have the size that they had then."""
+    aside = _by_place(lake, settings, (row for row in told_files(lake).values() if row.state == ASIDE))
     if not aside:
         return list(files)
-    return [path for path in files if (key := key_of(lake, path)) not in aside or path.stat().st_size != aside[key]]
+    return [path for path in files if (row := aside.get(_place(path))) is None or path.stat().st_size != row.size]
+
+
+def _place(path: Path) -> str:
+    return str(path.absolute())
+
+
+def _by_place(lake: Lake, settings: Link, rows: Iterable[SeenFile]) -> dict[str, SeenFile]:
+    """Returns rows of the ledger of files by where their files lie now, by the patterns of a link."""
+    names, placed = FolderNames(settings), [(location(lake, row.path), row) for row in rows]
+    known = {place for place, _ in placed}
+    return {names.moved(place, None, known.__contains__) or place: row for place, row in placed}
+
+
+def missing_folders(settings: Link) -> list[MissingFolder]:
+    """Returns the folders of the patterns of a link that are not there, or cannot be read."""
+    missing = []
+    for pattern, folder in FolderNames(settings).folders:
+        if is_address(folder):
+            # A prefix without an object is one that nobody has written to, or that is mistyped.
+            try:
+                why = "" if is_lake(lake_path(folder)) else "has no object"
+            except OSError as error:
+                why = f"cannot be listed: {error.strerror}"
+        else:
+            try:
+                os.scandir(folder or "/").close()
+                why = ""
+            except FileNotFoundError:
+                why = "is not there"
+            except OSError as error:
+                why = f"cannot be read: {error.strerror}"
+        if why:
+            missing.append(MissingFolder(pattern, folder, why))
+    return missing
 
 
 def _of_link(lake: Lake, config: Config, name: str, found: Sequence[Path]) -> Arrivals:
     settings = config.link(name)
-    files = without_aside(lake, found)
-    ledger_files = {
-        capture_path(ledger_file.row.path).absolute(): ledger_file
-        for ledger_file in LedgerFiles(lake, name, name.partition("/")[0]).all
-    }
-    for ledger_file in [file for file in ledger_files.values() if file.copies and lies_there(file)]:
-        for path, copy in ledger_file.row.copied_to.items():
-            rows = (replace(row, path=path, bytes=copy.bytes, ingested_at=copy.seen_at) for row in ledger_file.rows)
-            ledger_files.setdefault(capture_path(path).absolute(), LedgerFile(tuple(rows)))
-    options = record_options(config, name) or ContentOptions.of(settings)
-    unchanged = {path for path in files if _unchanged(path, ledger_files.get(path.absolute()), settings, options)}
+    files = without_aside(lake, settings, found)
+    aside = {location(lake, row.path) for row in told_files(lake).values() if row.state == ASIDE}
+    known = _Known(lake, name, settings, record_options(config, name) or ContentOptions.of(settings))
+    unchanged = {path for path in files if known.unchanged(path)}
     assert settings.captures is not None
     return Arrivals(
         ", ".join(settings.captures),
         tuple(_without(files, unchanged)),
         tuple(path for path in files if path in unchanged),
         len(found) - len(files),
+        tuple(each for each in missing_folders(settings) if each.folder not in aside),
     )
 
 
@@ -122,15 +180,63 @@ def _without(files: Iterable[Path], unchanged: set[Path]) -> list[Path]:
     return [path for path in files if path not in unchanged]
 
 
-def _unchanged(
-    path: Path, ledger_file: LedgerFile | None, settings: Link, options: ContentOptions | TableOptions
-) -> bool:
-    """Whether the lake has a file as it is now, decoded as the settings want it."""
-    if ledger_file is None or ledger_file.row.growing or not ledger_file.fits(settings, options):
-        return False
-    try:
-        status = path.stat()
-    except OSError:
-        return False  # the ingest says what is wrong
-    same = status.st_size == ledger_file.row.bytes and status.st_mtime_ns < ledger_file.row.ingested_at - SETTLED
-    return same and ledger_file.declaring(declared_coverage(settings, path)) == ledger_file.row.declared
+class _Known:
+    """The files of a link that the lake has.
+
+    Args:
+        lake: the lake.
+        link: name of the link.
+        settings: its settings.
+        options: how its files are decoded.
+    """
+
+    def __init__(self, lake: Lake, link: str, settings: Link, options: ContentOptions | TableOptions) -> None:
+        self._lake, self._settings, self._options = lake, settings, options
+        self._ledger = LedgerFiles(lake, link, settings)
+        self._copies: dict[str, LedgerFile] = {}
+        for file in self._ledger.all:
+            if file.copies and self._ledger.where(file) is not None:
+                for key, copy in file.row.copied_to.items():
+                    rows = (replace(row, bytes=copy.bytes, ingested_at=copy.seen_at) for row in file.rows)
+                    self._copies.setdefault(location(lake, key), LedgerFile(tuple(rows)))
+
+    def unchanged(self, path: Path) -> bool:
+        """Whether the lake has a file as it is now, decoded as the settings want it."""
+        copy = self._copies.get(_place(path))
+        try:
+            status = path.stat()
+        except OSError:
+            return False  # the ingest says what is wrong
+        if copy is not None and self._is(path, status, copy):
+            return True
+        return any(self._is(path, status, file) for file in self._ledger.at(path))
+
+    def _is(self, path: Path, status: os.stat_result, file: LedgerFile) -> bool:
+        return (
+            not file.row.growing
+            and status.st_size == file.row.bytes
+            and file.fits(self._settings, self._options)
+            and file.declaring(declared_coverage(self._settings, path)) == file.row.declared
+            and (self._is_older(path, status, file) or self._was_seen(path, status, file))
+        )
+
+    def _is_older(self, path: Path, status: os.stat_result, file: LedgerFile) -> bool:
+        """Whether nothing was written since the ingest to a file that has not been moved. Files of two recorders may
+        have one name and one length."""
+        return status.st_mtime_ns < file.row.ingested_at - SETTLED and not self._ledger.has_moved(path, file)
+
+    def _was_seen(self, path: Path, status: os.stat_result, file: LedgerFile) -> bool:
+        """Whether the ledger of files saw it as it is now, here or where it was moved from, as this capture."""
+        seen = self._read.get(_place(path))
+        return (
+            seen is not None
+            and seen.capture == file.row.capture
+            and (seen.size, seen.written) == (status.st_size, status.st_mtime_ns)
+            and seen.written < seen.seen_at - SETTLED
+        )
+
+    @cached_property
+    def _read(self) -> dict[str, SeenFile]:
+        return _by_place(
+            self._lake, self._settings, (row for row in read_seen(self._lake).values() if row.state == READ)
+        )

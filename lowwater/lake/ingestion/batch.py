@@ -31,8 +31,6 @@ from lowwater.lake.ingestion.replacement import (
     Coverage,
     LedgerFile,
     LedgerFiles,
-    is_path_of,
-    lies_there,
     span,
     version_of,
 )
@@ -41,6 +39,7 @@ from lowwater.lake.ingestion.tasks import Runner, on_threads
 from lowwater.lake.ledgers.absent import absent_words
 from lowwater.lake.ledgers.captures import Capture, malformed_rows
 from lowwater.lake.ledgers.outside import attempt_paths, strays
+from lowwater.lake.ledgers.places import key_of
 from lowwater.lake.packets import PacketFiles
 from lowwater.lake.tables import DataFile, append_rows, swap_files
 from lowwater.storage.paths import locals_of
@@ -377,7 +376,7 @@ class Batch:
         by_hand = self._by_hand or (old.row.by_hand if declared_now is None else keeps_declared)
         if self._by_hand:
             declared = declared_now
-        elif is_path_of(file_survey.path, old):
+        elif self._ledger.is_of(file_survey.path, old):
             declared = old.declaring(declared_now)
         else:
             declared = old.row.declared if keeps_declared else declared_now or old.row.declared
@@ -385,11 +384,13 @@ class Batch:
         here, growing = old, self._is_growing(number, file_survey)
         if old.row.file_digest != file_survey.sha256:
             note = f"one capture with {old.row.path}, which has the same records"
-            here = old.with_copy(file_survey.path, file_survey.sha256, file_survey.bytes, time.time_ns())
+            here = old.with_copy(
+                key_of(self._ledger.lake, file_survey.path), file_survey.sha256, file_survey.bytes, time.time_ns()
+            )
             growing = bool(old.row.growing)
-        elif not is_path_of(file_survey.path, old) and not lies_there(old):
+        elif self._ledger.has_moved(file_survey.path, old):
             note = f"it was {old.row.path}"
-            here = old.at(file_survey.path)
+            here = self._ledger.here(old, file_survey.path)
         rotated = self._is_rotated(number) if declared == declared_now and not by_hand else old.row.rotated
         new = here.covering(declared, growing, by_hand, rotated and not by_hand)
         covers_same = (
@@ -470,7 +471,7 @@ class Batch:
                 part, damage = joined.summary, pa.concat_tables([damage.filter(pc.invert(marks)), joined.damage])
             count = len({each.interface.name for each in of_link})
             rows.append(_row(link, survey.path, work, facts, part, count, self._content_of(number), self._ledger.link))
-        bare = LedgerFile(tuple(sorted(rows, key=lambda row: row.link)))
+        bare = self._ledger.here(LedgerFile(tuple(sorted(rows, key=lambda row: row.link))), survey.path)
         rotated = not self._by_hand and self._is_rotated(number)
         file, note_kept = bare.covering(self._coverage[number], work.growing, self._by_hand, rotated), ""
         by_hand = None if self._by_hand else self._ledger.declared_by_hand(file, self._settings, facts.unpacked)

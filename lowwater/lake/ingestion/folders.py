@@ -13,19 +13,11 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 from lowwater.config import Config
-from lowwater.lake.files.patterns import wildcard
+from lowwater.lake.files.patterns import date_shape, dated_parts, wildcard
 from lowwater.storage.captures import is_address, objects_beside
 
 MOST_FOLDERS = 20_000
 """Most folders of a pattern that are listed; a loop of symbolic links has no end."""
-
-_YEAR = re.compile(r"(?<!\d)(?:19|20)\d\d")
-_MONTH = re.compile(
-    r"(?<![a-z])(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?"
-    r"|nov(?:ember)?|dec(?:ember)?)(?![a-z])",
-    re.IGNORECASE,
-)
-_NUMBER = re.compile(r"\d{1,2}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +160,7 @@ def _folders(found: Listing, pattern: str) -> Iterator[str]:
     """Yields the folders that a pattern reaches, from its fixed part on, and those of other dates beside that."""
     parts = [wildcard(part) for part in os.path.abspath(pattern).split("/")[:-1]]
     fixed = next((at for at, part in enumerate(parts) if glob.has_magic(part)), len(parts))
-    dated = _dated(parts[1:fixed])
+    dated = dated_parts(parts[1:fixed])
     level = ["/".join(parts[: fixed - dated])]
     if dated:
         found.subfolders(level[0])
@@ -203,21 +195,5 @@ def _fits(part: str) -> Callable[[str], bool]:
     return lambda name: fnmatchcase(name, part) and (part.startswith(".") or not name.startswith("."))
 
 
-def _dated(parts: list[str]) -> int:
-    """Returns how many of the last folders of a fixed path are named by a date, with a year or a month in words."""
-    count = next(
-        (at for at, part in enumerate(reversed(parts)) if not _shape(part) or _shape(part) == part), len(parts)
-    )
-    trailing = parts[len(parts) - count :]
-    return count if any(_YEAR.search(part) or _MONTH.search(part) for part in trailing) else 0
-
-
-def _shape(part: str) -> str:
-    """Returns a name with its year, month and numbers taken out; the name itself where it holds no date."""
-    if not (_YEAR.search(part) or _MONTH.search(part) or _NUMBER.fullmatch(part)):
-        return part
-    return re.sub(r"\d+", "#", _MONTH.sub("@", part))
-
-
 def _beside(part: str) -> Callable[[str], bool]:
-    return lambda name: name == part or (name != _shape(name) and _shape(name) == _shape(part))
+    return lambda name: name == part or (name != date_shape(name) and date_shape(name) == date_shape(part))

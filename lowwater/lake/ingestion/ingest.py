@@ -101,7 +101,7 @@ def ingest(
     name = f"ingest of {family}"
     with hold(lake, name, WAIT) as fence, handed_over(lake, name) as shared:
         lake = replace(lake, fence=fence)
-        ledger = LedgerFiles(lake, link, family)
+        ledger = LedgerFiles(lake, link, settings)
         if records is not None:
             make_records_table(lake.records(link), records.layout.schema)
         clean(lake, family, ledger.attempts)  # its room may be needed

@@ -7,6 +7,7 @@ file falls. A file is opened only where its name, size and last write say that i
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -37,6 +38,7 @@ from lowwater.lake.ingestion.folders import FoundFile, Listing, listing
 from lowwater.lake.ingestion.record_options import record_options
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.captures import Captures, CopiedFile, ingested_links, read_captures
+from lowwater.lake.ledgers.places import FolderNames, key_of, location, places_of, spellings
 from lowwater.lake.ledgers.seen import (
     ASIDE,
     EMPTY,
@@ -50,8 +52,6 @@ from lowwater.lake.ledgers.seen import (
     UNCLAIMED,
     SeenFile,
     changing,
-    key_of,
-    location,
     put_seen,
     read_seen,
     told_files,
@@ -192,10 +192,13 @@ def _is_news(lake: Lake, told: SeenFile | None, result: IngestResult) -> bool:
     """Whether the ledger must be told of a file that was taken: by itself a look knows it by path and size only."""
     if told is not None:
         return True
-    if result.state != "known" or str(result.path) == result.capture.path:
+    if result.state != "known":
+        return False
+    looks = _looks(result.path)
+    if str(result.path) == result.capture.path and looks[1] <= result.capture.ingested_at:
         return False
     old = read_seen(lake).get(key_of(lake, result.path))
-    return old is None or old.state != READ or (old.size, old.written) != _looks(result.path)
+    return old is None or old.state != READ or (old.size, old.written) != looks
 
 
 def _looks(path: Path) -> tuple[int, int]:
@@ -307,7 +310,8 @@ class _Look:
         self._found = found
         self._claimed = claimed
         self._now = now
-        self._before = read_seen(lake)
+        self._real = cache(os.path.realpath)
+        self._before, self._moved_from = self._relocated(read_seen(lake))
         self._reading = _Reading(config)
         self._taken: dict[str, list[_Taken]] = {}
         self._digests: dict[str, dict[str, str]] = {}  # link -> digest -> path
@@ -320,18 +324,47 @@ class _Look:
             if (file := found.files.get(path)) is not None and file.identity is not None
         }
 
+    def _relocated(self, before: Mapping[str, SeenFile]) -> tuple[dict[str, SeenFile], list[SeenFile]]:
+        """Returns the rows of before by the paths that their files have now, and those that named other paths: lake or
+        captures were moved, or are elsewhere on this machine."""
+        names = {link: FolderNames(settings) for link, settings in self._config.links.items() if settings.captures}
+        rows, left = dict(before), []
+        for key, row in before.items():
+            place = location(self._lake, key)
+            if place in self._found.files or row.state in (FOLDER, GONE):
+                continue
+            targets = {
+                target
+                for link in row.links
+                if link in names
+                for unclaimed in (False, True)
+                if (target := names[link].moved(place, None, self._is_known(before), unclaimed)) is not None
+            } & self._found.files.keys()
+            named = row.state in (REFUSED, EMPTY) and _stated(place) is not None  # perhaps by somebody, from elsewhere
+            if len(targets) == 1 and not named:
+                own = key_of(self._lake, targets.pop())
+                rows[own] = replace(row, path=own)
+                left.append(rows.pop(key))
+        return rows, left
+
+    def _is_known(self, before: Mapping[str, SeenFile]) -> Callable[[str], bool]:
+        return lambda place: key_of(self._lake, place) in before
+
     def _take(self, link: str, captures: Captures) -> None:
         family = link.partition("/")[0]
-        names = ("path", "bytes", "ingested_at", "capture", "sha256", "copies", "growing")
+        names = ("path", "place", "bytes", "ingested_at", "capture", "sha256", "copies", "growing")
         facts = ("smallest", "packets", "compression", "unpacked")
-        for path, size, at, capture, sha256, copies, growing, first, packets, packed, unpacked in zip(
+        for path, stored, size, at, capture, sha256, copies, growing, first, packets, packed, unpacked in zip(
             *(captures.values(name) for name in (*names, *facts)), strict=True
         ):
-            places = {path: CopiedFile(sha256 or capture, size, at)}
-            places |= {other: CopiedFile(*copy) for other, copy in stored_object(copies or "{}").items()}
+            own = CopiedFile(sha256 or capture, size, at)
+            places = dict.fromkeys(places_of(self._lake, path, stored), own)
+            others = stored_object(copies or "{}").items()
+            places |= {location(self._lake, other): CopiedFile(*copy) for other, copy in others}
             for place, copy in places.items():
                 taken = _Taken(family, copy.bytes, copy.seen_at, capture, bool(growing))
-                self._taken.setdefault(key_of(self._lake, place), []).append(taken)
+                for spelled in {*spellings([place], self._real)}:
+                    self._taken.setdefault(spelled, []).append(taken)
                 self._digests.setdefault(family, {})[copy.sha256] = place
             self._digests[family].setdefault(capture, path)
             if packed and first is not None:
@@ -377,7 +410,7 @@ class _Look:
             return replace(old, written=file.written)
         if file.broken:
             return replace(bare, state=REFUSED, reason="a symbolic link to a file that is not there", unread=True)
-        taken = {link: self._capture(key, file, link, old if same else None) for link in links}
+        taken = {link: self._capture(file, link, old if same else None) for link in links}
         lacking = [link for link, capture in taken.items() if capture is None]
         first_capture = next((capture for capture in taken.values() if capture is not None), None)
         if not lacking and first_capture is not None:
@@ -400,10 +433,14 @@ class _Look:
         )
         return replace(row, state=GROWING if growing else NEW, **facts.columns)
 
-    def _capture(self, key: str, file: FoundFile, link: str, old: SeenFile | None) -> _Taken | None:
+    def _captures_at(self, path: str) -> list[_Taken]:
+        """Returns the captures of a path, or of the same one without links in its folders."""
+        return [taken for place in dict.fromkeys(spellings([path], self._real)) for taken in self._taken.get(place, ())]
+
+    def _capture(self, file: FoundFile, link: str, old: SeenFile | None) -> _Taken | None:
         """Returns the capture of a link that holds a file as it is now; None without one."""
         family = link.partition("/")[0]
-        for capture in self._taken.get(key, ()):
+        for capture in self._captures_at(file.path):
             if capture.link == family and (capture.growing or self._is_whole(file, capture)):
                 return capture
         # It was known under another path, or written anew with the same bytes; the ingest that found so told it.
@@ -422,7 +459,7 @@ class _Look:
         bare = SeenFile(key, OTHER, "", False, links, file.size, file.written, judged=judged)
         if old is not None and old.state == ASIDE and old.size == file.size:
             return replace(old, written=file.written)
-        for capture in self._taken.get(key, ()):  # somebody named it
+        for capture in self._captures_at(file.path):  # somebody named it
             if self._is_whole(file, capture):
                 return replace(bare, state=READ, capture=capture.sha256)
         if old is not None and old.state == REFUSED and (old.size, old.written) == (file.size, file.written):
@@ -536,14 +573,14 @@ class _Look:
     def _gone(self, rows: Mapping[str, SeenFile], problems: Mapping[str, str]) -> list[SeenFile]:
         """Returns the rows of files that are no longer there. One that nobody read is still missing, unless its bytes
         are in another file, or in the lake: then it was moved."""
+        gone = [replace(row, state=GONE, reason=row.state, unread=False) for row in self._moved_from]
         left = [row for path, row in self._before.items() if path not in rows and (row.state != GONE or row.unread)]
         if not left:
-            return []
+            return gone
         bytes_there = {sha256 for row in rows.values() for sha256 in (row.digests or "").split()}
         new = {(row.size, row.written) for path, row in rows.items() if path not in self._before}
         aside = {(row.name, row.size, row.written) for row in rows.values() if row.state == ASIDE}
         unseen = tuple(f"{folder}/" for folder in problems)
-        gone = []
         for row in left:
             own, place = set((row.digests or "").split()), location(self._lake, row.path)
             moved = bool(own & bytes_there) or self._is_taken(row) if own else (row.size, row.written) in new

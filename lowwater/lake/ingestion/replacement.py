@@ -6,10 +6,12 @@ Used by ingest, under its lock. A file is the rows of one attempt: one row, or a
 from __future__ import annotations
 
 import json
+import os
 import shlex
 from collections import defaultdict
 from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 from lowwater.capture.content.retention import ContentOptions, hash_of, kept_for_rows
@@ -23,6 +25,7 @@ from lowwater.lake.ingestion.lookup import Places, Spans
 from lowwater.lake.ingestion.survey import starts_with
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.captures import Capture, CopiedFile, family_captures, put_captures, source_of
+from lowwater.lake.ledgers.places import FolderNames, is_there, key_of, places_of, spellings
 from lowwater.link_names import below, family_of
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.storage.captures import capture_path
@@ -91,16 +94,16 @@ class LedgerFile:
         """Whether its records belong to these links."""
         return {row.link for row in self.rows} == set(links)
 
-    def at(self, path: Path) -> LedgerFile:
-        """Returns the file at another path."""
-        return LedgerFile(tuple(replace(row, path=str(path)) for row in self.rows))
+    def at(self, path: Path, place: str, name: str) -> LedgerFile:
+        """Returns the file at another path, with its place and name there."""
+        return LedgerFile(tuple(replace(row, path=str(path), place=place, name=name) for row in self.rows))
 
-    def with_copy(self, path: Path, sha256: str, size: int, seen_at: int) -> LedgerFile:
+    def with_copy(self, place: str, sha256: str, size: int, seen_at: int) -> LedgerFile:
         """Returns the file with another file that has its records and lies beside it."""
-        known = self.row.copied_to.get(str(path))
+        known = self.row.copied_to.get(place)
         if known is not None and known.sha256 == sha256:
             return self
-        copies = json.dumps({**self.row.copied_to, str(path): CopiedFile(sha256, size, seen_at)})
+        copies = json.dumps({**self.row.copied_to, place: CopiedFile(sha256, size, seen_at)})
         return LedgerFile(tuple(replace(row, copies=copies) for row in self.rows))
 
     def declaring(self, declared: Coverage | None) -> Coverage | None:
@@ -168,20 +171,25 @@ class LedgerFiles:
     Args:
         lake: the lake.
         link: link that is ingested.
-        family: the link without an interface.
+        settings: its settings.
     """
 
-    def __init__(self, lake: Lake, link: str, family: str) -> None:
+    def __init__(self, lake: Lake, link: str, settings: Link) -> None:
         self.lake = lake
         self.link = link
+        self.names = FolderNames(settings)
+        self._real = cache(os.path.realpath)
         self._files: dict[str, LedgerFile] = {}
         self._places: Places[LedgerFile] = Places()
+        self._keyed: dict[str, list[Hashable]] = {}
         self._spans: dict[str, Spans[LedgerFile]] = defaultdict(Spans)
         rows: dict[str, list[Capture]] = {}
-        for row in family_captures(lake, family):
+        for row in family_captures(lake, family_of(link)):
             rows.setdefault(row.attempt, []).append(row)
-        for file_rows in rows.values():
-            self._include(LedgerFile(tuple(sorted(file_rows, key=lambda row: row.link))))
+        files = [LedgerFile(tuple(sorted(file_rows, key=lambda row: row.link))) for file_rows in rows.values()]
+        self._taken = {place for file in files for place in self._own(file)}
+        for file in files:
+            self._include(file)
         self._stored = dict(self._files)
         self._changed: set[str] = set()
 
@@ -205,9 +213,69 @@ class LedgerFiles:
                 if file.row.file_digest == sha256:
                     return file
                 equal = file.row.capture == identity or any(copy.sha256 == sha256 for copy in file.copies)
-                if equal and not is_path_of(path, file) and lies_there(file):
+                if equal and not self.is_of(path, file) and self.where(file) is not None:
                     return file
         return None
+
+    def at(self, path: Path) -> list[LedgerFile]:
+        """Returns the files that were ingested from this path, or lay elsewhere when their link had other folders."""
+        return self._places.find([("place", place) for place in self._spelled([_absolute(path)])])
+
+    def is_of(self, path: Path, file: LedgerFile) -> bool:
+        """Whether a file was ingested from this path, or from where it lay before."""
+        return not self._spelled([_absolute(path)]).isdisjoint(self._spellings(file))
+
+    def has_moved(self, path: Path, file: LedgerFile) -> bool:
+        """Whether a file lies at this path now: it is no longer where it was, or that is no folder of its link any
+        more."""
+        own, place = self._own(file), _absolute(path)
+        if place in own:
+            return len(own) > 1  # with the lake
+        if not self._spelled([place]).isdisjoint(self._spelled(own)):
+            return False
+        return self.is_of(path, file) or self.where(file) is None
+
+    def where(self, file: LedgerFile) -> str | None:
+        """Returns where a file lies, as long as it was; None where it does not."""
+        places = [*self._own(file), *self._moved(file)]
+        return next((place for place in places if is_there(place, file.row.bytes)), None)
+
+    def here(self, file: LedgerFile, path: Path) -> LedgerFile:
+        """Returns the file at another path."""
+        return file.at(path, key_of(self.lake, path), self.names.name(_absolute(path), self._real))
+
+    def _own(self, file: LedgerFile) -> list[str]:
+        return places_of(self.lake, file.row.path, file.row.place)
+
+    def _moved(self, file: LedgerFile) -> list[str]:
+        places = self._own(file)
+        if any(map(self.names.name, places)):
+            return []
+        found = (self.names.moved(place, file.row.name, self._taken.__contains__) for place in places)
+        return [place for place in found if place is not None]
+
+    def _spellings(self, file: LedgerFile) -> set[str]:
+        return self._spelled([*self._own(file), *self._moved(file)])
+
+    def _spelled(self, places: Iterable[str]) -> set[str]:
+        return {*spellings(places, self._real)}
+
+    def _keys(self, file: LedgerFile, begins: bool = False) -> list[Hashable]:
+        """Returns what a file is looked up by: its records, its bytes and those of its copies, its places, and how it
+        begins: with a record, or without one with its declared begin.
+
+        Args:
+            file: the file.
+            begins: whether the declared begin is a key of a file with records too, since it may begin as an empty one.
+        """
+        firsts = {row.first for row in file.rows if row.first is not None}
+        keys: list[Hashable] = [("records", file.row.capture)]
+        keys += [("place", place) for place in self._spellings(file)]
+        keys += [("bytes", digest) for digest in {file.row.file_digest, *(copy.sha256 for copy in file.copies)}]
+        keys += [("first", first) for first in firsts]
+        if (begins or not file.packets) and file.row.declared_from is not None:
+            keys.append(("declared", file.row.declared_from))
+        return keys
 
     def declared_by_hand(self, new: LedgerFile, settings: Link, unpacked: int) -> Coverage | None:
         """Returns the coverage that `--covers` declared for the file that a new file replaces; None without one."""
@@ -272,19 +340,20 @@ class LedgerFiles:
 
     def _include(self, file: LedgerFile) -> None:
         self._files[file.row.attempt] = file
-        self._places.add(file.row.attempt, file, _keys(file))
+        keys = self._keyed[file.row.attempt] = self._keys(file)
+        self._places.add(file.row.attempt, file, keys)
         for name in _covered(file):
             self._spans[name].add(file.row.attempt, file, *_hull(file))
 
     def _leave_out(self, attempt: str) -> None:
         file = self._files.pop(attempt)
-        self._places.remove(attempt, _keys(file))
+        self._places.remove(attempt, self._keyed.pop(attempt))
         for name in _covered(file):
             self._spans[name].remove(attempt, *_hull(file))
 
     def _alike(self, new: LedgerFile) -> Iterator[LedgerFile]:
         """Yields the files that a new one may replace: they have its bytes, its name, or its beginning."""
-        return filter(self._is_own, self._places.find(_keys(new, begins=True)))
+        return filter(self._is_own, self._places.find(self._keys(new, begins=True)))
 
     def _is_own(self, file: LedgerFile) -> bool:
         """Whether it is no file of another link of the family, which was ingested for a named interface."""
@@ -292,7 +361,7 @@ class LedgerFiles:
 
     def _replaces(self, new: LedgerFile, old: LedgerFile, settings: Link, unpacked: int) -> str | None:
         """Returns why a file replaces another, for the user; None if it does not."""
-        same_path = is_path_of(new.row.path, old)
+        same_path = self.is_of(capture_path(new.row.path), old)
         same_bytes = new.row.file_digest == old.row.file_digest
         if same_bytes or new.row.capture == old.row.capture:
             # An empty file stands for many hours, and replaces another only if the settings now say otherwise of that.
@@ -302,56 +371,29 @@ class LedgerFiles:
             if not same_bytes:
                 why = f"it has the same records as {old.row.path}, which it replaces"
             return why if stands_for else None
-        if _begins_alike(new, old, same_path) and _is_prefix(new.row, old.row, unpacked):
+        if self._begins_alike(new, old, same_path) and _is_prefix(new.row, old.row, unpacked):
             grown = "" if not same_path else ": it has grown"
             return f"it begins with all {old.row.bytes:,} bytes of {old.row.path}, which it replaces{grown}"
         if same_path and (_overlap(new.row, old.row) > settings.longest_skew or _declared_alike(new, old)):
             return "the file has changed: its packets replace those of what had its name before"
         return None
 
-
-def _keys(file: LedgerFile, begins: bool = False) -> list[Hashable]:
-    """Returns what a file is looked up by: its records, its bytes and those of its copies, its path, and how it begins:
-    with a record, or without one with its declared begin.
-
-    Args:
-        file: the file.
-        begins: whether the declared begin is a key of a file with records too, since it may begin as an empty one.
-    """
-    firsts = {row.first for row in file.rows if row.first is not None}
-    keys: list[Hashable] = [("records", file.row.capture), ("path", str(capture_path(file.row.path).absolute()))]
-    keys += [("bytes", digest) for digest in {file.row.file_digest, *(copy.sha256 for copy in file.copies)}]
-    keys += [("first", first) for first in firsts]
-    if (begins or not file.packets) and file.row.declared_from is not None:
-        keys.append(("declared", file.row.declared_from))
-    return keys
+    def _begins_alike(self, new: LedgerFile, old: LedgerFile, same_path: bool) -> bool:
+        """Whether the records of a new file begin as those of the old one, according to the ledger. Any file begins as
+        an empty file of the same name, or of the same declared begin if that was renamed since."""
+        if not old.packets:
+            same_start = new.row.declared_from is not None and new.row.declared_from == old.row.declared_from
+            return same_path or (same_start and self.where(old) is None)
+        firsts = {row.first for row in new.rows}
+        return all(row.first in firsts for row in old.rows if row.first is not None)
 
 
-def is_path_of(path: str | Path, file: LedgerFile) -> bool:
-    """Whether a file was ingested from this path."""
-    return capture_path(path).absolute() == capture_path(file.row.path).absolute()
-
-
-def lies_there(file: LedgerFile) -> bool:
-    """Whether a file lies at the path from which it was ingested, as long as it was."""
-    try:
-        return capture_path(file.row.path).stat().st_size == file.row.bytes
-    except OSError:
-        return False
+def _absolute(path: Path) -> str:
+    return str(capture_path(path).absolute())
 
 
 def _declared_alike(new: LedgerFile, old: LedgerFile) -> bool:
     return new.row.declared is not None and new.row.declared == old.row.declared
-
-
-def _begins_alike(new: LedgerFile, old: LedgerFile, same_path: bool) -> bool:
-    """Whether the records of a new file begin as those of the old one, according to the ledger. Any file begins as an
-    empty file of the same name, or of the same declared begin if that was renamed since."""
-    if not old.packets:
-        same_start = new.row.declared_from is not None and new.row.declared_from == old.row.declared_from
-        return same_path or (same_start and not lies_there(old))
-    firsts = {row.first for row in new.rows}
-    return all(row.first in firsts for row in old.rows if row.first is not None)
 
 
 def _is_prefix(new: Capture, old: Capture, unpacked: int) -> bool:

@@ -12,6 +12,7 @@ from lowwater.config import Config
 from lowwater.errors import ConfigError
 from lowwater.lake.ingestion.looking import look
 from lowwater.lake.layout import Lake
+from lowwater.lake.ledgers.places import key_of, location
 from lowwater.lake.ledgers.seen import (
     ASIDE,
     EMPTY,
@@ -21,8 +22,6 @@ from lowwater.lake.ledgers.seen import (
     REFUSED,
     SeenFile,
     changing,
-    key_of,
-    location,
     put_seen,
     read_seen,
 )

@@ -114,6 +114,8 @@ class Capture:
     head: str | None = None
     copies: str | None = None
     absent: str | None = None
+    place: str | None = None
+    name: str | None = None
 
     @property
     def file_digest(self) -> str:
@@ -122,7 +124,7 @@ class Capture:
 
     @property
     def copied_to(self) -> dict[str, CopiedFile]:
-        """Other files with the same records that lay beside it, by path."""
+        """Other files with the same records that lay beside it, by the paths of `places.key_of`."""
         return {path: CopiedFile(*facts) for path, facts in stored_object(self.copies or "{}").items()}
 
     @property

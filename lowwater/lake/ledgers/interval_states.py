@@ -26,6 +26,8 @@ from lowwater.lake.ledgers.timetable import Timetable
 from lowwater.plan.temporal import END_OF_TIME
 
 MISSING, STALE, HALF = "missing", "stale", "half published"
+RUNNING = "running"
+"""Shown of an interval on which a process is at work now, whatever its ledger says."""
 BLOCKED = "cannot start"
 """Status of a due interval that cannot run yet: a link has not reported, or a capture must be ingested again."""
 

@@ -6,13 +6,11 @@ Written by what looks into the folders (`ingestion.looking`), by ingest about th
 
 from __future__ import annotations
 
-import os
 import shlex
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -21,11 +19,10 @@ import pyarrow.compute as pc
 from lowwater.config import Config
 from lowwater.instants import format_instant
 from lowwater.lake.layout import FILES, Lake
+from lowwater.lake.ledgers.places import location
 from lowwater.lake.locks import hold
 from lowwater.lake.opened import cached_value
 from lowwater.lake.tables import append_rows, column_values, compact, create, lake_errors, read_rows, replace_rows
-from lowwater.storage.captures import is_address
-from lowwater.storage.object_paths import ObjectPath
 
 READ = "read"
 REFUSED = "refused"
@@ -106,31 +103,6 @@ class SeenFile:
 
 
 NAMES = tuple(field.name for field in fields(SeenFile))
-
-
-def key_of(lake: Lake, path: str | Path) -> str:
-    """Returns the path by which the ledger knows a file.
-
-    Where lake and file are on this machine it is relative to the lake, so that a move of both changes nothing. Bytes of
-    a name that are no UTF-8 are escaped.
-    """
-    text = os.fspath(path)
-    if not is_address(text):
-        text = os.path.abspath(text)
-        if not isinstance(lake.source, ObjectPath):
-            text = os.path.relpath(text, lake.source)
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return "not UTF-8: " + os.fsencode(text.replace("\\", "\\\\")).decode("utf-8", "backslashreplace")
-    return text
-
-
-def location(lake: Lake, key: str) -> str:
-    """Returns the absolute path, or the address, of a file of the ledger."""
-    if is_address(key) or isinstance(lake.source, ObjectPath):
-        return key
-    return os.path.normpath(os.path.join(lake.source, key))
 
 
 def read_seen(lake: Lake) -> Mapping[str, SeenFile]:
@@ -262,7 +234,12 @@ def _groups(rows: Iterable[SeenFile]) -> Iterator[tuple[str, tuple[str, ...], li
 
 
 def unread_lines(
-    lake: Lake, config: Config, links: Iterable[str] | None = None, hint: bool = True, but: Sequence[str] = ()
+    lake: Lake,
+    config: Config,
+    links: Iterable[str] | None = None,
+    hint: bool = True,
+    but: Sequence[str] = (),
+    said: Collection[str] = (),
 ) -> list[str]:
     """Says which files that lie in the folders of the links are not read, and which are set aside.
 
@@ -272,12 +249,14 @@ def unread_lines(
         links: only files of these links; None for all.
         hint: whether to say what to do.
         but: states that are not told.
+        said: folders of which was told already.
     """
     wanted = None if links is None else {name for link in links for name in seen_links(link)}
     rows = [
         row
         for row in told_files(lake).values()
         if row.state not in but
+        and not (row.state == FOLDER and location(lake, row.path) in said)
         and (wanted is None or wanted & set(row.links))
         and (not config.links or any(set(seen_links(link)) & set(config.links) for link in row.links))
     ]

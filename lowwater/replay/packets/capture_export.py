@@ -10,7 +10,8 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import PurePath
+from functools import partial
+from pathlib import Path, PurePath
 
 import numpy as np
 import pyarrow as pa
@@ -35,6 +36,7 @@ from lowwater.errors import ConfigError, LakeError
 from lowwater.instants import SECOND
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.captures import Capture, ingested_links, read_captures, standing_for
+from lowwater.lake.ledgers.places import file_of
 from lowwater.lake.packets import CaptureRead, LinkRead, PacketFiles, packet_files
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.plan.text import nearest
@@ -56,11 +58,13 @@ class _LinkPackets:
         read: its files; the read range is [start, end) of the selection.
         link_types: capture -> name of its link type.
         captures: ledger rows of the link.
+        file_of: the path of the file of a capture.
     """
 
     read: LinkRead
     link_types: dict[str, str]
-    captures: Sequence[Capture] = ()
+    captures: Sequence[Capture]
+    file_of: Callable[[Capture], Path]
 
 
 @dataclass
@@ -157,9 +161,8 @@ def select(
     for link in links:
         settings = config.link(link)
         read = packet_files(files, link, captures[link], settings, start, end, end)
-        feeds.append(
-            _LinkPackets(read, {capture.capture: capture.link_type for capture in captures[link]}, captures[link])
-        )
+        types = {capture.capture: capture.link_type for capture in captures[link]}
+        feeds.append(_LinkPackets(read, types, captures[link], partial(file_of, lake, settings)))
     selection = Selection(tuple(feeds), predicate, admitted)
     for feed in feeds:
         for capture, interface, batch in _selected(feed, predicate, admitted):
@@ -167,8 +170,8 @@ def select(
             progress(selection.packets)
         _sources(selection, feed)  # refuses files that are gone before anything is written
     if not selection.interfaces:
-        types = [(feed.read.link, kind) for feed in feeds for kind in feed.link_types.values() if _numbered(kind)]
-        selection.interfaces = types[:1] or [(links[0], ETHERNET)]
+        numbered = [(feed.read.link, kind) for feed in feeds for kind in feed.link_types.values() if _numbered(kind)]
+        selection.interfaces = numbered[:1] or [(links[0], ETHERNET)]
     return selection
 
 
@@ -176,7 +179,7 @@ def _sources(selection: Selection, feed: _LinkPackets) -> dict[str, CaptureFrame
     """Opens the capture files of a link whose frames are not stored."""
     link = feed.read.link
     wanted = {capture: positions for (name, capture), positions in selection.absent.items() if name == link}
-    return frame_sources(link, feed.captures, wanted)
+    return frame_sources(link, feed.captures, wanted, feed.file_of)
 
 
 def _absent(batch: pa.RecordBatch) -> pa.Array:

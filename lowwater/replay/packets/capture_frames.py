@@ -6,7 +6,7 @@ its SHA-256 is that of the ingest.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -67,7 +67,10 @@ class CaptureFrames:
 
 
 def frame_sources(
-    link: str, captures: Sequence[Capture], wanted: Mapping[str, Sequence[NDArray[np.int64]]]
+    link: str,
+    captures: Sequence[Capture],
+    wanted: Mapping[str, Sequence[NDArray[np.int64]]],
+    file_of: Callable[[Capture], Path],
 ) -> dict[str, CaptureFrames]:
     """Opens the files of the captures whose frames are wanted.
 
@@ -75,6 +78,7 @@ def frame_sources(
         link: name of the link.
         captures: ledger rows of the link.
         wanted: identity of a capture -> arrays of positions.
+        file_of: the path of the file of a capture.
 
     Raises:
         LakeError: the addresses of a capture were replaced, or files are gone or have changed; the message names them.
@@ -85,7 +89,7 @@ def frame_sources(
             f"link {link!r}: its addresses are anonymised, so the bytes of its capture files are not given out",
             "leave `anonymise` out and ingest the captures again, if the addresses may be seen",
         )
-    gone = [text for capture in chosen if (text := _fault(capture))]
+    gone = [text for capture in chosen if (text := _fault(capture, file_of(capture)))]
     if gone:
         more = f", and {len(gone) - SHOWN} more" if len(gone) > SHOWN else ""
         raise LakeError(
@@ -94,14 +98,13 @@ def frame_sources(
             "bring the files back to their places, or set `payload` and ingest them again",
         )
     return {
-        capture.capture: CaptureFrames(Path(capture.path), np.concatenate(wanted[capture.capture]), capture.kept)
+        capture.capture: CaptureFrames(file_of(capture), np.concatenate(wanted[capture.capture]), capture.kept)
         for capture in chosen
     }
 
 
-def _fault(capture: Capture) -> str:
+def _fault(capture: Capture, path: Path) -> str:
     """Returns why the file of a capture cannot be used, with its path; empty if it can."""
-    path = Path(capture.path)
     try:
         if not path.is_file():
             return f"{path} (is gone)"

@@ -17,6 +17,7 @@ from threading import Event
 from typing import TYPE_CHECKING
 
 from lowwater.errors import BusyError, LowwaterError
+from lowwater.lake.ledgers.interval_states import RUNNING
 from lowwater.lake.ledgers.runs import FAILED
 from lowwater.lake.locks import attempt
 from lowwater.quality.report_pages import write_index
@@ -28,6 +29,10 @@ from lowwater.replay.sessions import Sessions, starts_quickly
 
 if TYPE_CHECKING:
     from lowwater.high.spark_tasks import Session
+
+PATIENCE, PAUSE = 600.0, 1.0
+"""Seconds without an end of any interval for which a backfill waits for those that run elsewhere, and between two tries
+to take them up."""
 
 WAITING = "waiting"
 """State of an interval that cannot start: its links have not reported, or an earlier interval of its chain failed."""
@@ -47,7 +52,7 @@ class IntervalResult:
 
     Attributes:
         due: the interval.
-        state: state of the publication, failed, or waiting.
+        state: state of the publication, failed, waiting, or running, by another process.
         reason: why the interval is not done, or the whole error message.
         rows: query -> number of rows published.
         seconds: duration, s.
@@ -62,15 +67,18 @@ class IntervalResult:
     @property
     def published(self) -> bool:
         """Whether the interval is visible now."""
-        return self.state not in (FAILED, WAITING)
+        return self.state not in (FAILED, WAITING, RUNNING)
 
 
 @dataclass(frozen=True)
 class BackfillListener:
-    """Callbacks of a backfill, called from any thread: `begins` with an interval, `ends` with its result."""
+    """Callbacks of a backfill, called from any thread: `begins` with an interval, `ends` with its result, `leaves`
+    with one that runs elsewhere and is taken up later, `waits` with all of these and the reason of one."""
 
     begins: Callable[[Due], None] = lambda due: None
     ends: Callable[[IntervalResult], None] = lambda tried: None
+    leaves: Callable[[Due], None] = lambda due: None
+    waits: Callable[[Sequence[Due], str], None] = lambda due, reason: None
 
 
 def backfill(
@@ -82,6 +90,9 @@ def backfill(
     spark: Session | None = None,
 ) -> list[IntervalResult]:
     """Runs intervals; a failure stops only later intervals of the same chained set.
+
+    An interval on which another process is at work is taken up at the end: if that has published it by then, it is
+    confirmed; if that has failed, it is run. While others are at work, it is waited for them.
 
     Args:
         jobs: query sets of the intervals.
@@ -134,9 +145,29 @@ class _Backfill:
     watch: BackfillListener
     over: Event = field(default_factory=Event)
     tried: list[IntervalResult] = field(default_factory=list)
+    busy: list[tuple[tuple[Due, ...], str]] = field(default_factory=list)  # units that others began, and who
 
     def all(self, units: Sequence[tuple[Due, ...]], workers: int) -> list[IntervalResult]:
-        """Runs every unit; after an interruption only units that have started."""
+        """Runs every unit; after an interruption only units that have started. Those of others come last."""
+        self._round(units, workers)
+        ended, since, told = len(self.tried), time.monotonic(), ""
+        while self.busy:
+            waiting, self.busy = self.busy, []
+            if waiting[0][1] != told:
+                told = waiting[0][1]
+                self.watch.waits([due for unit, _ in waiting for due in unit], told)
+            time.sleep(PAUSE)
+            if time.monotonic() - since > PATIENCE:
+                for unit, reason in waiting:
+                    for due in unit:
+                        self._ended(IntervalResult(due, RUNNING, reason))
+                break
+            self._round([unit for unit, _ in waiting], workers)
+            if len(self.tried) > ended:
+                ended, since = len(self.tried), time.monotonic()
+        return self.tried
+
+    def _round(self, units: Sequence[tuple[Due, ...]], workers: int) -> None:
         with ThreadPoolExecutor(workers, thread_name_prefix="lowwater-backfill") as pool:
             waiting: set[Future[None]] = set()
             remaining = iter(units)
@@ -146,7 +177,7 @@ class _Backfill:
                     while len(waiting) < workers and (unit := next(remaining, None)) is not None:
                         waiting.add(pool.submit(self._unit, unit))
                     if not waiting:
-                        return self.tried
+                        return
                     finished, waiting = wait(waiting, return_when=FIRST_COMPLETED)
                     for future in finished:
                         future.result()
@@ -156,7 +187,7 @@ class _Backfill:
 
     def _unit(self, unit: tuple[Due, ...]) -> None:
         broken = ""
-        for interval in unit:
+        for number, interval in enumerate(unit):
             if self.over.is_set():
                 return
             if broken or interval.blocked:
@@ -164,16 +195,26 @@ class _Backfill:
                 tried = IntervalResult(interval, WAITING, reason)
             else:
                 self.watch.begins(interval)
-                tried = self._one(interval)
+                try:
+                    tried = self._one(interval)
+                except BusyError as error:  # the rest of a chain follows it
+                    self.watch.leaves(interval)
+                    self.busy.append((unit[number:], error.message))
+                    return
             if not tried.published and not broken:
                 broken = "an earlier interval of its chain was not published"
-            self.tried.append(tried)
-            self.watch.ends(tried)
+            self._ended(tried)
+
+    def _ended(self, tried: IntervalResult) -> None:
+        self.tried.append(tried)
+        self.watch.ends(tried)
 
     def _one(self, due: Due) -> IntervalResult:
         begin = time.monotonic()
         try:
             outcome = run_interval(self.jobs[due.query_set], due.start, due.end, Progress(quiet=True), self.sessions)
+        except BusyError:
+            raise
         except LowwaterError as error:
             if self.sessions.broken(error):
                 raise

@@ -26,6 +26,7 @@ from lowwater.lake.ledgers.runs import (
     read_replays,
     replayed_sets,
 )
+from lowwater.lake.locks import at_work
 from lowwater.lake.packets import PacketFiles
 from lowwater.plan.properties.state import hands_over
 from lowwater.plan.queryset import QueryPlan
@@ -69,6 +70,7 @@ class Due:
         blocked: why the interval cannot start; empty if it can.
         at_edge: whether only the begin or end of captures blocks it, so that `through_end` would run it.
         intervals: number of the intervals: more than one in a stretch.
+        running: which process is at work on it, or on some of it; empty if none is.
     """
 
     query_set: str
@@ -84,6 +86,7 @@ class Due:
     exact: bool = True
     at_edge: bool = False
     intervals: int = 1
+    running: str = ""
 
 
 @dataclass(frozen=True)
@@ -177,11 +180,13 @@ def due(job: Job, selection: DueSelection) -> list[Due]:
     due_intervals: list[Due] = []
     chain = _Chain([query for query in job.plan.queries if hands_over(query.high)])
     guess, files, known = estimate(job, captures, recent), PacketFiles.of(job.lake), job.known_missing(captures)
+    held = at_work(job.lake, job.query_set)
     for (start, end), rows in sorted(groups.items()):
         inputs = job.inputs(start, end, captures, known)
         interval = _due(inputs, chain.rows_then(inputs, rows), guess, files)
         if interval is not None and selection.wants(interval.state):
-            due_intervals.append(interval)
+            running = next((who for (first, last), who in held.items() if first < end and start < last), "")
+            due_intervals.append(replace(interval, running=running) if running else interval)
             chain.runs(inputs, interval)
     return due_intervals
 

@@ -1,0 +1,301 @@
+"""A capture is its link and its name under the folder of the pattern (T5): lake, captures, or both may move."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tarfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lowwater.config import Config, Link, load_config
+from lowwater.errors import LowwaterError, OverlapError
+from lowwater.instants import HOUR
+from lowwater.lake.ingestion import arrivals as looking_for
+from lowwater.lake.ingestion.arrivals import arrivals
+from lowwater.lake.ingestion.ingest import ingest
+from lowwater.lake.ingestion.looking import look
+from lowwater.lake.ingestion.setting_aside import set_aside
+from lowwater.lake.layout import Lake, open_lake
+from lowwater.lake.ledgers.captures import Capture, family_captures
+from lowwater.lake.ledgers.places import FolderNames, file_of
+from lowwater.lake.ledgers.seen import ASIDE, GONE, READ, REFUSED, read_seen, unread_lines
+from lowwater.replay.packets.capture_export import exported_links, select
+from lowwater.replay.packets.predicate import read_predicate
+from tests.lake.support import BASE, capture
+from tests.replay.support import lowwater
+
+OLD = BASE - 2000 * HOUR
+NAME = "a_%Y%m%d%H.pcap"
+
+
+def hourly(folder: Path, hour: int, seconds: Sequence[float] = (1, 2, 3)) -> Path:
+    """A capture of an hour, written long ago."""
+    path = capture(folder / f"a_20270115{8 + hour:02}.pcap", [hour * 3600 + 60 * second for second in seconds])
+    os.utime(path, ns=(OLD, OLD))
+    return path
+
+
+def settings(*folders: Path | str, **more: Any) -> Config:
+    """A link with one pattern in each folder."""
+    patterns = tuple(f"{folder}/{NAME}" for folder in folders)
+    return Config(links={"a": Link(captures=patterns, rotation="1h", **more)})
+
+
+def take(lake: Lake, config: Config) -> dict[str, str]:
+    """What `lowwater ingest` does: name of each file that was read -> what became of it."""
+    done = {}
+    for link, found in arrivals(lake, config).items():
+        try:
+            done |= {each.path.name: each.state for each in ingest(lake, link, found.new, config)}
+        except LowwaterError as error:
+            done |= {"": type(error).__name__}
+    look(lake, config)
+    return done
+
+
+def rows(lake: Lake) -> list[Capture]:
+    """The ledger of the link, by time."""
+    return sorted(family_captures(lake, "a"), key=lambda row: (row.covers_from, row.path))
+
+
+def move_both(top: Path) -> tuple[Path, Path]:
+    top.rename(top.with_name("new"))
+    return top.with_name("new") / "lake", top.with_name("new") / "cap"
+
+
+def move_captures(top: Path) -> tuple[Path, Path]:
+    target = top.with_name("disk") / "2" / "cap"
+    target.parent.mkdir(parents=True)
+    (top / "cap").rename(target)
+    return top / "lake", target
+
+
+def move_lake(top: Path) -> tuple[Path, Path]:
+    target = top.with_name("x") / "y" / "z" / "lake"
+    target.parent.mkdir(parents=True)
+    (top / "lake").rename(target)
+    return target, top / "cap"
+
+
+def copy_captures(top: Path) -> tuple[Path, Path]:
+    target = top.with_name("mount")
+    shutil.copytree(top / "cap", target)
+    return top / "lake", target
+
+
+MOVES = [move_both, move_captures, move_lake, copy_captures]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("move", "by_hand"), [*((move, False) for move in MOVES), (move_both, True)])
+def test_a_corrected_file_replaces_the_old_one_wherever_both_lie(
+    tmp_path: Path, move: Callable[[Path], tuple[Path, Path]], by_hand: bool
+) -> None:
+    top = tmp_path / "old"
+    for hour in range(2):
+        hourly(top / "cap", hour)
+    assert set(take(open_lake(top / "lake"), settings(top / "cap")).values()) == {"added"}
+    root, folder = move(top)
+    lake, config = open_lake(root), settings(folder)
+    mended = hourly(folder, 1, (1, 2))
+    if by_hand:
+        (done,) = ingest(lake, "a", [mended], config)
+        assert done.state == "replaced"
+    assert take(lake, config) == ({} if by_hand else {mended.name: "replaced"}), "nothing else is read again"
+    assert [row.packets for row in rows(lake)] == [3, 2]
+    assert unread_lines(lake, config) == [] and take(lake, config) == {}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("move", [move_both, move_lake], ids=lambda move: move.__name__)
+def test_a_file_that_no_pattern_claims_is_known_by_its_path_from_the_lake_or_as_it_was_named(
+    tmp_path: Path, move: Callable[[Path], tuple[Path, Path]]
+) -> None:
+    top, config = tmp_path / "old", Config()
+    ingest(open_lake(top / "lake"), "a", [hourly(top / "cap", 0)], config)
+    root, folder = move(top)
+    lake = open_lake(root)
+    (done,) = ingest(lake, "a", [hourly(folder, 0, (1, 2))], config)
+    assert done.state == "replaced" and [row.packets for row in rows(lake)] == [2]
+
+
+@pytest.mark.slow
+def test_a_relative_path_is_the_same_file_from_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake, path = open_lake(tmp_path / "lake"), hourly(tmp_path / "cap", 0)
+    monkeypatch.chdir(tmp_path)
+    ingest(lake, "a", [path.relative_to(tmp_path)], Config())
+    monkeypatch.chdir(tmp_path / "cap")
+    hourly(tmp_path / "cap", 0, (1, 2))
+    assert [each.state for each in ingest(lake, "a", [Path(path.name)], Config())] == ["replaced"]
+    (tmp_path / "else").mkdir()
+    monkeypatch.chdir(tmp_path / "else")
+    assert [each.state for each in ingest(lake, "a", [hourly(tmp_path / "cap", 0)], Config())] == ["replaced"]
+
+
+@pytest.mark.slow
+def test_one_name_in_two_folders_of_a_link_is_two_files(tmp_path: Path) -> None:
+    first, second = tmp_path / "old" / "one", tmp_path / "old" / "two"
+    lake, skew = open_lake(tmp_path / "lake"), {"skew": "1h"}
+    hourly(first, 0, (1, 2)), hourly(second, 0, (3, 4, 5))
+    assert len(take(lake, settings(first, second, **skew))) == 1 and len(rows(lake)) == 2
+    mended = hourly(second, 0, (3, 4, 5, 6))
+    assert take(lake, settings(first, second, **skew)) == {mended.name: "replaced"}
+    assert [row.packets for row in rows(lake)] == [2, 4]
+    (tmp_path / "old").rename(tmp_path / "new")
+    first, second = tmp_path / "new" / "one", tmp_path / "new" / "two"
+    hourly(first, 0, (1,))
+    assert take(lake, settings(first, second, **skew)) == {mended.name: "replaced"}
+    assert [row.packets for row in rows(lake)] == [1, 4]
+    second.rename(tmp_path / "three")  # the name of the folder tells nothing: one of the two is taken
+    hourly(tmp_path / "three", 0, (4, 5))
+    assert take(lake, settings(first, tmp_path / "three", **skew)) == {mended.name: "replaced"}
+    assert [row.packets for row in rows(lake)] == [1, 2]
+
+
+@pytest.mark.slow
+def test_a_folder_by_its_own_name_and_by_a_link_is_one(tmp_path: Path) -> None:
+    lake, real, link = open_lake(tmp_path / "lake"), tmp_path / "disk" / "1", tmp_path / "cap"
+    hourly(real, 0)
+    link.symlink_to(real)
+    config = settings(link)
+    assert take(lake, config) == {"a_2027011508.pcap": "added"}
+    assert [each.state for each in ingest(lake, "a", [hourly(real, 0, (1, 2))], config)] == ["replaced"]
+    assert take(lake, config) == {} and unread_lines(lake, config) == []
+    link.unlink()
+    real.rename(tmp_path / "disk" / "2")
+    link.symlink_to(tmp_path / "disk" / "2")
+    hourly(tmp_path / "disk" / "2", 0, (1,))
+    assert take(lake, config) == {"a_2027011508.pcap": "replaced"} and [row.packets for row in rows(lake)] == [1]
+
+
+@pytest.mark.slow
+def test_files_of_another_recorder_with_old_names_and_lengths_are_read(tmp_path: Path) -> None:
+    lake = open_lake(tmp_path / "lake")
+    hourly(tmp_path / "one", 0)
+    take(lake, settings(tmp_path / "one"))
+    other = hourly(tmp_path / "two", 0, (1, 2, 4))
+    os.utime(other, ns=(OLD + 1, OLD + 1))
+    assert take(lake, settings(tmp_path / "two")) == {other.name: "replaced"}
+
+
+@pytest.mark.slow
+def test_a_copy_that_was_written_after_the_ingest_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(looking_for, "SETTLED", 0)
+    lake, path = open_lake(tmp_path / "lake"), hourly(tmp_path / "one", 0)
+    take(lake, settings(path.parent))
+    path.parent.rename(tmp_path / "two")
+    os.utime(tmp_path / "two" / path.name)
+    assert take(lake, settings(tmp_path / "two")) == {path.name: "known"}
+    assert take(lake, settings(tmp_path / "two")) == {}
+
+
+@pytest.mark.slow
+def test_a_version_elsewhere_does_not_replace_the_file_of_the_folder(tmp_path: Path) -> None:
+    lake, config = open_lake(tmp_path / "lake"), settings(tmp_path / "cap")
+    hourly(tmp_path / "cap", 0)
+    take(lake, config)
+    with pytest.raises(OverlapError):
+        ingest(lake, "a", [hourly(tmp_path / "else", 0, (1, 2))], config)
+    assert [row.packets for row in rows(lake)] == [3]
+
+
+@pytest.mark.slow
+def test_what_the_ledger_of_files_says_follows_the_captures(tmp_path: Path) -> None:
+    lake, folder = open_lake(tmp_path / "lake"), tmp_path / "cap"
+    hourly(folder, 0), hourly(folder, 2), hourly(folder, 3).write_bytes(b"no capture at all")
+    hourly(folder, 0, (5, 6)).rename(folder / "a_2027011508.pcap1")
+    hourly(folder, 0)
+    take(lake, settings(folder))
+    set_aside(lake, settings(folder), ["a_2027011510.pcap1", "a_2027011508.pcap1"][1:], "a test", "me")
+    hourly(folder, 1)
+    set_aside(lake, settings(folder), ["a_2027011509.pcap"], "another", "me")
+    before = {(row.name, row.state, row.reason.replace(str(folder), "F")) for row in read_seen(lake).values()}
+    assert {state for _, state, _ in before} == {READ, REFUSED, ASIDE}
+    folder.rename(tmp_path / "moved")
+    moved = settings(tmp_path / "moved")
+    done = take(lake, moved)
+    assert set(done) <= {""}, "only the refused file is tried"
+    after = {
+        (row.name, row.state, row.reason.replace(str(tmp_path / "moved"), "F"))
+        for row in read_seen(lake).values()
+        if row.state != GONE
+    }
+    assert after == before
+
+
+@pytest.mark.slow
+def test_export_finds_the_files_where_they_lie(tmp_path: Path) -> None:
+    lake = open_lake(tmp_path / "lake")
+    hourly(tmp_path / "cap", 0)
+    take(lake, settings(tmp_path / "cap"))
+    (tmp_path / "cap").rename(tmp_path / "new")
+    config = settings(tmp_path / "new")
+    assert [file_of(lake, config.link("a"), row).parent.name for row in rows(lake)] == ["new"]
+    predicate = read_predicate(None)
+    assert select(lake, config, exported_links(lake, config, []), predicate).packets == 3
+
+
+@pytest.mark.slow
+def test_a_folder_that_is_not_there_is_an_error_of_ingest(tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    hourly(tmp_path / "cap", 0)
+    lake.mkdir()
+    text = "[links.{}]\ncaptures = {}\nrotation = '1h'\n"
+    (lake / "lowwater.toml").write_text(
+        text.format("a", f"['../cap/{NAME}', '../gone/{NAME}']") + text.format("b", f"'../none/%Y/{NAME}'")
+    )
+    said = lowwater("ingest", "--lake", lake)
+    assert said.code == 1 and "added" in said.out
+    for link, folder, pattern in (("a", "gone", NAME), ("b", "none", f"%Y/{NAME}")):
+        place = tmp_path / folder
+        assert f"link {link!r}: the folder {place} is not there" in said.err
+        assert f"captures = '{place}/{pattern}' in [links.{link}]" in said.err
+    assert "no new file" not in said.out + said.err and said.err.count("is not there") == 2
+    (tmp_path / "gone").mkdir()
+    (tmp_path / "none").mkdir()
+    said = lowwater("ingest", "--lake", lake)
+    assert said.code == 0 and "no new file" in said.out + said.err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("relative", [False, True])
+def test_a_lake_of_0_1_that_was_moved_knows_its_captures(tmp_path: Path, relative: bool) -> None:
+    (tmp_path / "new").mkdir()
+    with tarfile.open(Path(__file__).with_name("lake-0.1.tar.xz")) as archive:
+        archive.extractall(tmp_path / "new", filter="data")
+    root, folder = tmp_path / "new" / "lake", tmp_path / "new" / "captures" / "main1"
+    pattern = f"{'../captures/main1' if relative else folder}/main1_%Y%m%dT%H%M%SZ.pcap"
+    (root / "lowwater.toml").write_text(f"[links.main1]\ncaptures = '{pattern}'\nrotation = '1h'\nskew = '2s'\n")
+    lake, config = open_lake(root), load_config(root)
+    first, second = sorted(folder.iterdir())
+    cut = first.read_bytes()
+    (folder / first.name).write_bytes(cut[: len(cut) // 2])
+    os.utime(first, ns=(OLD, OLD))
+    done = ingest(lake, "main1", arrivals(lake, config)["main1"].new, config)
+    assert [(each.path, each.state) for each in done] == [(first, "replaced"), (second, "replaced")]
+    assert len(family_captures(lake, "main1")) == 2 and arrivals(lake, config)["main1"].new == ()
+
+
+def test_names_under_the_folders_of_patterns() -> None:
+    names = FolderNames(Link(captures=("/d/%Y/x/a-%d.pcap", "s3://taps/m/b-%d.pcap")))
+    assert names.folders == [("/d/%Y/x/a-%d.pcap", "/d"), ("s3://taps/m/b-%d.pcap", "s3://taps/m")]
+    assert names.name("/d/2026/x/a-01.pcap") == "2026/x/a-01.pcap" and names.name("/d/2026/a-01.pcap") == ""
+    assert names.moved("/old/2026/x/a-01.pcap", None) == "/d/2026/x/a-01.pcap"
+    assert names.moved("/old/2026/x/a-01.pcap", "") is None, "no pattern claimed it"
+    assert names.moved("/old/2026/x/a-01.pcap", "x/a-01.pcap") is None
+    assert names.moved("/old/b-01.pcap", "b-01.pcap") == "s3://taps/m/b-01.pcap"
+    assert names.moved("s3://taps/m/b-01.pcap", None) is None
+    assert names.moved("/old/2026/x/a-01.pcap1", None) is None
+    dated = FolderNames(Link(captures=("/d/%Y/x/a-%d.pcap",)))
+    assert dated.moved("/old/2026/x/a-01.pcap1", None, unclaimed=True) == "/d/2026/x/a-01.pcap1"
+    monthly = FolderNames(Link(captures=("/d/2027-02/a-%d.pcap",)))
+    assert monthly.moved("/d/2027-01/a-05.pcap", "a-05.pcap") is None, "of another month"
+    assert monthly.moved("/e/2027-01/a-05.pcap", "a-05.pcap") == "/d/2027-02/a-05.pcap"
+    several = FolderNames(Link(captures=("/n/one/a-%d.pcap", "/n/two/a-%d.pcap")))
+    assert several.moved("/o/two/a-01.pcap", None) == "/n/two/a-01.pcap"
+    assert several.moved("/o/three/a-01.pcap", None) is None
+    assert several.moved("/o/three/a-01.pcap", None, "/n/one/a-01.pcap".__eq__) == "/n/two/a-01.pcap"
