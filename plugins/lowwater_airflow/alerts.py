@@ -158,24 +158,30 @@ def _first(values: Any, names: tuple[str, ...]) -> str:
 def _post(notify: Notify, connection: Any, alert: Mapping[str, str]) -> None:
     """Logs an alert and posts it to the webhook; an unreachable webhook is logged only."""
     (log.info if alert["kind"] == "digest" else log.error)(alert["text"])
+    problem = _asked(notify, connection, alert)
+    if problem:  # told here, where no error is being handled that a handler of logs could show: they hold the token
+        log.error("the webhook of [notify] %s", problem)
+
+
+def _asked(notify: Notify, connection: Any, alert: Mapping[str, str]) -> str:
+    """Posts an alert, if there is a webhook. Returns why it was not taken; empty where it was."""
     try:
         request = _request(notify, connection)
-        if request is None:
-            return
-        request.data = json.dumps(alert).encode()
-        with send(request, TIMEOUT):
-            pass
+        if request is not None:
+            request.data = json.dumps(alert).encode()
+            with send(request, TIMEOUT):
+                pass
     except HTTPError as error:
         moved = "; it names another address, which gets no token: write that one" if 300 <= error.code < 400 else ""
-        log.error("the webhook of [notify] refuses the alert: %s %s%s", error.code, error.reason, moved)
+        return f"refuses the alert: {error.code} {error.reason}{moved}"
     except OSError as error:
-        log.error("the webhook of [notify] cannot be reached: %s", error)
+        return f"cannot be reached: {error}"
     except (ValueError, HTTPException) as error:  # their texts hold the address or the token
-        log.error(
-            "the webhook of [notify] cannot be asked: its address or its token has a character that no request can "
-            "have, such as a space or the end of a line, or its answer is no HTTP (%s)",
-            type(error).__name__,
+        return (
+            "cannot be asked: its address or its token has a character that no request can have, such as a space or "
+            f"the end of a line, or its answer is no HTTP ({type(error).__name__})"
         )
+    return ""
 
 
 def _unsent(error: Exception) -> None:
