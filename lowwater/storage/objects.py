@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 from lowwater.descriptors import require_descriptors
 from lowwater.storage import progress
 from lowwater.storage.endpoints import require_endpoint
-from lowwater.storage.failures import KEYS, StoreError, store_error
+from lowwater.storage.failures import KEYS, Door, StoreError, store_error
 from lowwater.storage.object_paths import ObjectPath
 from lowwater.terminal import say
 
@@ -115,26 +115,23 @@ _KNOWN = {
 """Variables of S3 that both clients know; of others they would only say that they do not."""
 
 
-@contextmanager
-def store_errors() -> Iterator[None]:
+def store_errors() -> Door:
     """Turns errors of the client into OSErrors: FileNotFoundError, or StoreError.
 
     Raises:
         ChangedError: if the condition of a write did not hold.
     """
+    return Door(_told, progress.made)
+
+
+def _told(error: BaseException) -> BaseException | None:
     from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
 
-    try:
-        yield
-        progress.made()
-    except (AlreadyExistsError, PreconditionError) as error:
-        raise ChangedError from error
-    except FileNotFoundError as error:
-        if "NoSuchBucket" in str(error):
-            raise store_error(error) from None
-        raise FileNotFoundError(2, "there is no such object") from None
-    except (BaseError, OSError, ValueError) as error:
-        raise store_error(error) from None  # its text may show keys
+    if isinstance(error, (AlreadyExistsError, PreconditionError)):
+        return ChangedError()
+    if isinstance(error, FileNotFoundError) and "NoSuchBucket" not in str(error):
+        return FileNotFoundError(2, "there is no such object")
+    return store_error(error) if isinstance(error, (BaseError, OSError, ValueError)) else None
 
 
 def tried(path: ObjectPath, request: Callable[[], T]) -> T:
