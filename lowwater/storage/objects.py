@@ -212,16 +212,17 @@ def _tell(path: ObjectPath, message: str, spent: float, most: float) -> None:
 
 def read(path: ObjectPath, most: int = -1) -> tuple[bytes, Version]:
     """Reads a small object, or the first bytes of it, and its version."""
+    return tried(path, lambda: _get(path, most))
+
+
+def _get(path: ObjectPath, most: int = -1) -> tuple[bytes, Version]:
     import obstore
 
-    def get() -> tuple[bytes, Version]:
-        answer = obstore.get(store(path), path.key)
-        if 0 <= most < answer.meta["size"]:
-            part = obstore.get_range(store(path), path.key, start=0, end=most)
-            return bytes(part), answer.meta["e_tag"] or ""
-        return bytes(answer.bytes()), answer.meta["e_tag"] or ""
-
-    return tried(path, get)
+    answer = obstore.get(store(path), path.key)
+    if 0 <= most < answer.meta["size"]:
+        part = obstore.get_range(store(path), path.key, start=0, end=most)
+        return bytes(part), answer.meta["e_tag"] or ""
+    return bytes(answer.bytes()), answer.meta["e_tag"] or ""
 
 
 def read_range(path: ObjectPath, start: int, size: int, version: Version) -> bytes:
@@ -306,11 +307,14 @@ def swap(path: ObjectPath, data: bytes, before: Version | None) -> Version:
     Raises:
         ChangedError: if there is another version.
     """
+    return tried(path, lambda: _swap(path, data, before))
+
+
+def _swap(path: ObjectPath, data: bytes, before: Version | None) -> Version:
     import obstore
 
     mode: Any = "create" if before is None else {"e_tag": before}
-    put = obstore.put
-    return tried(path, lambda: put(store(path), path.key, data, mode=mode, use_multipart=False)["e_tag"] or "")
+    return obstore.put(store(path), path.key, data, mode=mode, use_multipart=False)["e_tag"] or ""
 
 
 def make(path: ObjectPath, data: bytes) -> Version:
@@ -326,10 +330,11 @@ def make(path: ObjectPath, data: bytes) -> Version:
 
     def put() -> Version:
         try:
-            return swap(path, data, None)
+            with store_errors():
+                return _swap(path, data, None)
         except ChangedError:
             try:
-                found, version = read(path)
+                found, version = _get(path)
             except FileNotFoundError:
                 raise obstore.exceptions.GenericError("409 Conflict") from None
             if found != data:
