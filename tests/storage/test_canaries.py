@@ -198,11 +198,8 @@ def test_no_secret_is_in_a_traceback_of_a_store_that_refuses(
 
 
 @pytest.mark.slow
-def test_no_secret_is_in_checks_and_previews_of_the_page_write(
-    planted: Path, root: ObjectPath, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_secret_is_in_checks_and_previews_of_the_page_write(planted: Path, root: ObjectPath) -> None:
     """Nor are others than those of the store in the environment of their processes, and those only for a lake in it."""
-    monkeypatch.setattr(objects, "RETRIES", 0)
     for lake in (planted / "none", root / "lake"):
         checker = Checker()
         text = "SELECT time FROM main1.TCP"
