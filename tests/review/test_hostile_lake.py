@@ -22,6 +22,7 @@ from lowwater_review.pages import addresses
 from lowwater_review.results import answers as results_answers
 
 from lowwater.instants import HOUR, format_instant
+from lowwater.replay.preview.process import Limits
 from tests.breadth import some
 from tests.browser import chromium, served
 from tests.review.asgi import Answer, ask
@@ -76,7 +77,7 @@ def boards(tmp_path_factory: pytest.TempPathFactory) -> Boards:
 def found(boards: Boards) -> tuple[list[tuple[str, Answer]], list[tuple[str, Answer]]]:
     """What both lakes answer to every address, in the same order."""
     with pytest.MonkeyPatch.context() as patch:  # the machine may be busy
-        patch.setattr(write_page, "Checker", lambda: Checker(300.0))
+        patch.setattr(write_page, "Checker", lambda: Checker(Limits(300)))
         patch.setattr(results_answers, "PATIENT", 300.0)
         hostile, plain = (answers(board) for board in boards)
     assert len(hostile) == len(plain)
