@@ -103,6 +103,8 @@ def _look(name: str, path: str, whole: int | None, state: object) -> None:
     except _Other:
         if whole is not None:
             raise UnreadableError(f"{name}: is no parquet file", HINT) from None
+    except UnreadableError:
+        raise  # it says why
     except (pa.ArrowException, OSError, ValueError, IndexError, struct.error, OverflowError) as error:
         reason = (str(error).splitlines() or [""])[0][:200]
         raise UnreadableError(f"{name}: is no readable parquet file: {reason}", HINT) from None
