@@ -327,6 +327,10 @@ def test_every_command_ends_with_one_line_of_a_table_that_is_a_bomb(
     assert all(status < 500 or status == 503 for status in pages(lake).values())
 
 
+SHOW = {"traces", "status", "plan", "report", "metrics", "replay", "backfill"}
+"""Commands that read what runs have said of themselves."""
+
+
 @pytest.mark.parametrize("text", ["[", "[" * 5000, "[]", '{"inputs":{"a":[1]},"operators":5}', '{"tasks":[1]}'])
 def test_texts_in_ledgers_are_refused_in_one_line(text: str, lake: Path) -> None:
     opened = open_lake(lake)
@@ -336,7 +340,8 @@ def test_texts_in_ledgers_are_refused_in_one_line(text: str, lake: Path) -> None
             values = pa.array([value] * rows.num_rows, rows.schema.field(name).type)
             rows = rows.set_column(rows.column_names.index(name), name, values)
         append_rows(opened.replays, rows)
-    said = {str(command[0]): clean(*command, code=None) for command in commands(lake)}
+    driven = [command for command in commands(lake) if text == "[" or command[0] in SHOW]
+    said = {str(command[0]): clean(*command, code=None) for command in driven}
     assert "no version of Lowwater wrote" in said["traces"].err and said["traces"].code == 1
     assert all(each.err.count("error:") <= 1 and len(each.err) < 3000 for each in said.values()), said
     assert all(status < 500 or status == 503 for status in pages(lake).values())
