@@ -29,7 +29,7 @@ def main() -> None:
         document = {"error": error.message, "hint": error.hint}
     except MemoryError:
         document = {"error": "the preview needs more memory than it may have", "hint": "choose a shorter range"}
-    print(json.dumps(document), file=answer)
+    answer.write(json.dumps(document) + "\n")
 
 
 if __name__ == "__main__":
