@@ -206,7 +206,7 @@ def plan_texts(
 
 
 def _require_small(bound: Bound) -> None:
-    """Refuses queries that read so many of each other that planning takes minutes: each is planned with all it reads."""
+    """Refuses queries that read so many of each other that planning takes minutes: each is planned with all below."""
     operators = 0
     for name, node in bound.plans.items():
         operators += sum(1 for _ in walk(node))
