@@ -231,7 +231,8 @@ def person(request: Any) -> Hashable:
 
     Never by what a request merely says, of which one person can say much: another cookie with each request.
     """
-    return request.scope.get(PERSON) or (request.client and request.client.host)
+    found: Hashable = request.scope.get(PERSON) or (request.client and request.client.host)
+    return found
 
 
 def asked_by_person(request: Any) -> bool:
