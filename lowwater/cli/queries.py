@@ -18,7 +18,7 @@ from lowwater.cli import options
 from lowwater.config import KINDS, Config, Link, load_config
 from lowwater.errors import ConfigError, PartialError, QueryError, QueryErrors, UnsupportedError
 from lowwater.instants import format_duration, parse_duration
-from lowwater.lake.layout import Lake, open_lake
+from lowwater.lake.layout import Lake, lake_to_read
 from lowwater.lake.ledgers.captures import left_out_words
 from lowwater.low import LowSettings, Policy
 from lowwater.low.code.listing import list_kernels
@@ -81,7 +81,7 @@ class Definitions:
             LakeError: there is no lake in the folder.
             QueryError: a query is not valid.
         """
-        config, opened = load_config(lake), open_lake(lake, make=False)
+        config, opened = load_config(lake), lake_to_read(lake)
         return opened, config, self.plan(files, lake_links(config, opened), config)
 
 

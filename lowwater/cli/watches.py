@@ -67,7 +67,7 @@ def watch_patterns(
     Raises:
         ConfigError: at the start, the settings are wrong, or no link has a pattern.
     """
-    config, lake = load_config(root), open_lake(root)
+    config, lake = load_config(root), open_lake(root, make=False)
     with stopped_by_signals() as stop:
         watching = _Watching(lake, Watch(lake, settle, growing, link, span), stop)
         arrivals = watching.watch.look(config)

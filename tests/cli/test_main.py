@@ -15,6 +15,7 @@ import pytest
 from lowwater import __version__
 from lowwater.cli import commands
 from lowwater.cli.main import cli
+from lowwater.lake.layout import open_lake
 from tests.capturemaker import pcap_bytes, tcp
 from tests.replay.support import QUERIES, lowwater
 
@@ -248,7 +249,7 @@ def test_debug_raises_the_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
 def test_status_tells_of_sets_that_cannot_be_planned_and_shows_the_others(tmp_path: Path) -> None:
     (tmp_path / "a.pcap").write_bytes(pcap_bytes([(1_700_000_000_000_000_000, b"")]))
     covers = "2023-11-14T22:00:00Z/2023-11-14T23:00:00Z"
-    options = ("--lake", tmp_path / "lake", "--link", "here", "--covers", covers)
+    options = ("--lake", open_lake(tmp_path / "lake").root, "--link", "here", "--covers", covers)
     assert lowwater("ingest", *options, tmp_path / "a.pcap").code == 0
     queries = tmp_path / "queries"
     queries.mkdir()

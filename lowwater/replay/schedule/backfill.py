@@ -110,6 +110,8 @@ def backfill(
         KeyboardInterrupt: the user interrupted the backfill; running intervals were finished first.
     """
     by_name = {job.query_set: job for job in jobs}
+    for job in jobs:
+        job.prepare()
     sessions = job_sessions("lowwater backfill", jobs[0], Progress(quiet=True), spark)
     if any(interval.packets for interval in work if not interval.blocked):
         sessions.begin(starts_quickly(len(work)))

@@ -14,7 +14,7 @@ from pathlib import Path, PurePath
 from lowwater.config import FILE_NAME, load_config
 from lowwater.documents import stored_object
 from lowwater.errors import ConfigError, LowwaterError
-from lowwater.lake.layout import open_lake
+from lowwater.lake.layout import lake_to_read
 from lowwater.lake.ledgers.interval_states import (
     DAMAGED,
     HALF,
@@ -142,7 +142,7 @@ def open_jobs(
     """
     if names:
         return [Job.open(root, name, queries, changes) for name in dict.fromkeys(names)]
-    config, lake = load_config(root), open_lake(root, make=False)
+    config, lake = load_config(root), lake_to_read(root)
     configured = {*config.query_sets, *replayed_sets(lake)}
     jobs: list[Job] = []
     errors: dict[str, LowwaterError] = {}
