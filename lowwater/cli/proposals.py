@@ -20,7 +20,7 @@ from types import MappingProxyType
 from lowwater.capture.doubts import doubts
 from lowwater.cli.proposed_records import SCHEMA, SCHEMA_HEAD, commented, record_settings, toml_text, undecided
 from lowwater.config import FILE_NAME, Config, load_config, section_of
-from lowwater.errors import ConfigError, LakeError, LowwaterError
+from lowwater.errors import ConfigError, LakeError, LowwaterError, QueryErrors
 from lowwater.instants import format_duration, format_instant
 from lowwater.lake.files.names import LinkFiles
 from lowwater.lake.files.patterns import literal
@@ -143,7 +143,10 @@ def _kept(queries: Sequence[Path], config: Config) -> tuple[dict[str, list[str]]
             context = make_context(links, config.link_schemas, folders=config.files.folders)
             plans.append(plan_files([path], links, context=context))
         except LowwaterError as error:
-            refused.append(f"{path} does not fit these links: {str(error).splitlines()[0]}")
+            errors = error.errors if isinstance(error, QueryErrors) else (error,)
+            what = "; ".join(str(each).splitlines()[0] for each in errors)
+            names = ", ".join(sorted(config.links))
+            refused.append(f"{path} does not fit these captures, whose links are {names}: {what}")
     return lines_to_add(plans, config), refused
 
 

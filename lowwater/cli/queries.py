@@ -53,7 +53,7 @@ class Definitions:
 
     schemas: Sequence[Path] = ()
     functions: Sequence[Path] = ()
-    params: Sequence[tuple[str, str]] = ()
+    params: Sequence[tuple[str, Any]] = ()
     dialect: str = "lowwater"
 
     def plan(self, files: Sequence[Path], links: Links, config: Config) -> Plan:
@@ -75,14 +75,25 @@ class Definitions:
         return plan
 
     def plan_over(self, files: Sequence[Path], lake: PurePath) -> tuple[Lake, Config, Plan]:
-        """Opens a lake, and plans query files over its links.
+        """Opens a lake, and plans query files over its links: files of one of its query sets as that set does.
 
         Raises:
             LakeError: there is no lake in the folder.
             QueryError: a query is not valid.
         """
         config, opened = load_config(lake), lake_to_read(lake)
-        return opened, config, self.plan(files, lake_links(config, opened), config)
+        definitions, whole = self, files
+        for section in config.query_sets.values():
+            if {path.resolve() for path in files} <= {Path(file).resolve() for file in section.files}:
+                definitions = replace(
+                    self,
+                    schemas=[*map(Path, section.schemas), *self.schemas],
+                    functions=_distinct([*map(Path, section.functions), *self.functions]),
+                    params=[*section.params.items(), *self.params],
+                )
+                whole = _distinct([*files, *map(Path, section.files)])
+                break
+        return opened, config, definitions.plan(whole, lake_links(config, opened), config)
 
 
 def _settings(links: Path | None) -> Config:

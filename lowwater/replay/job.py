@@ -15,7 +15,7 @@ from typing import Any
 from lowwater.capture.content.retention import ContentOptions
 from lowwater.catalog.skews import link_skews
 from lowwater.catalog.watchlists import watchlist_digest
-from lowwater.config import Config, load_config, section_of
+from lowwater.config import FILE_NAME, Config, load_config, section_of
 from lowwater.errors import ConfigError, LakeError
 from lowwater.instants import format_duration, format_instant
 from lowwater.lake.chains import store_chained
@@ -308,10 +308,18 @@ def query_files(config: Config, query_set: str, folder: Path) -> list[Path]:
     """The files of a query set.
 
     Raises:
-        ConfigError: the query set is neither in the settings nor in the folder.
+        ConfigError: the query set is neither in the settings nor in the folder, or a file of it is not there.
     """
     if query_set in config.query_sets and config.query_sets[query_set].files:
-        return [Path(file) for file in config.query_sets[query_set].files]
+        files = [Path(file) for file in config.query_sets[query_set].files]
+        for file in files:
+            if not file.exists():
+                raise ConfigError(
+                    f"the query file {file} is not there",
+                    "put it there, as after a move of the lake, or write where it lies now: files = [...] in "
+                    f"{section_of(query_set, of='query_sets')} of {FILE_NAME}",
+                )
+        return files
     path = folder / f"{query_set}.gsql"
     if Path(query_set).name == query_set and path.is_file():
         return [path]

@@ -76,6 +76,17 @@ def _plan(desk: Desk, text: str) -> Said:
     return desk.run("plan", "--lake", desk.lake)
 
 
+def _moved(desk: Desk) -> Said:
+    desk.settle()
+    desk.settings(str(desk.folder / "flows.gsql"), "elsewhere/flows.gsql")
+    return desk.run("plan", "--lake", desk.lake)
+
+
+def _found_again(desk: Desk) -> Said:
+    desk.settings("elsewhere/flows.gsql", str(desk.folder / "flows.gsql"))
+    return desk.run("plan", "--lake", desk.lake)
+
+
 def _sets(desk: Desk, *lines: str) -> Said:
     desk.settle()
     desk.settings("[query_sets.flows]", "[query_sets.other]" if not lines else "[query_sets.flows]")
@@ -335,8 +346,14 @@ CASES = [
     Case(
         "a query set with an error",
         lambda desk: _plan(desk, "SELECT tb FROM main1.TPC"),
-        "`lowwater check FILE.gsql --lake ",
+        ".gsql --lake ",
         lambda desk: _plan(desk, FLOWS),
+    ),
+    Case(
+        "a lake that was moved without its queries",
+        _moved,
+        "write where it lies now: files = [...] in [query_sets.flows]",
+        _found_again,
     ),
     Case(
         "no query set",

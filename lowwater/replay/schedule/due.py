@@ -6,6 +6,7 @@ It reads the ledgers and plans the queries, but runs nothing. `lowwater plan` sh
 
 from __future__ import annotations
 
+import shlex
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,7 +14,7 @@ from pathlib import Path, PurePath
 
 from lowwater.config import FILE_NAME, load_config
 from lowwater.documents import stored_object
-from lowwater.errors import ConfigError, LowwaterError
+from lowwater.errors import ConfigError, LowwaterError, QueryError
 from lowwater.lake.layout import lake_to_read
 from lowwater.lake.ledgers.interval_states import (
     DAMAGED,
@@ -41,7 +42,7 @@ from lowwater.plan.properties.state import hands_over
 from lowwater.plan.queryset import QueryPlan
 from lowwater.quality.custom.suites import suite_digest
 from lowwater.replay.interval import expected
-from lowwater.replay.job import IntervalInputs, Job
+from lowwater.replay.job import IntervalInputs, Job, query_files
 from lowwater.replay.schedule.estimate import NEWEST, Estimate, PacketEstimate, estimate, packet_estimate
 from lowwater.replay.trial_changes import TrialChanges
 
@@ -157,7 +158,9 @@ def open_jobs(
         causes = "\n".join(f"query set {name}: {cause}" for name, cause in errors.items())
         hint = f"write [query_sets.NAME] with files = [...] in {FILE_NAME}, or name a folder: --queries"
         if errors:
-            hint = f"mend them: `lowwater check FILE.gsql --lake {root}` checks a file with the links of the lake"
+            wrong = (name for name, cause in errors.items() if isinstance(cause, QueryError))
+            files = " ".join(shlex.quote(str(file)) for name in wrong for file in query_files(config, name, queries))
+            hint = f"`lowwater check {files} --lake {shlex.quote(str(root))}` says when they are right" if files else ""
         raise ConfigError(causes or f"there is no query set: neither in the settings nor in {queries}", hint)
     if configured and tell is not None:  # of a folder nobody is told: examples read links that this lake does not have
         for name, cause in errors.items():
