@@ -36,7 +36,6 @@ from tests.replay.support import (
     START,
     ingest_all,
     leftovers,
-    lowwater,
     replay_range,
     table_rows,
     write_settings,
@@ -253,10 +252,11 @@ def test_the_lake_keeps_whether_a_set_is_chained(recorded: Path) -> None:
     names = ("chain", "demo", "..", "")
 
     def planned_anew() -> list[bool]:
-        assert lowwater("plan", "--lake", recorded, "--queries", QUERIES).code == 0
+        for name in names[:2]:
+            Job.open(recorded, name, QUERIES).prepare()
         return [is_chained(recorded, name) for name in names]
 
-    shutil.rmtree(recorded / "_chained")  # a lake of before
+    shutil.rmtree(recorded / "_chained", ignore_errors=True)  # a lake of before
     assert [is_chained(recorded, name) for name in names] == [False] * 4
     assert planned_anew() == [True, False, False, False]
     (recorded / "chain.gsql").write_text(PLAIN.lstrip(";"), encoding="utf-8")

@@ -16,6 +16,7 @@ from lowwater.cli.main import main
 from lowwater.config import load_config
 from lowwater.errors import ConfigError
 from lowwater.instants import HOUR, format_instant
+from lowwater.lake.layout import open_lake
 from lowwater.storage import objects
 from lowwater.storage.captures import capture_path
 from lowwater.storage.object_paths import ObjectPath, parse
@@ -141,6 +142,7 @@ def test_no_secret_is_in_what_commands_write_and_print(
     )
     span = f"{format_instant(START)}/{format_instant(START + HOUR)}"
     address = f"{root}/taps/{capture.name}"
+    open_lake(lake)
     said = []
     for command in (
         ["ingest", "--lake", lake, "--link", "main1", "--covers", span, address],
