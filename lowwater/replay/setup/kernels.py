@@ -78,7 +78,7 @@ def _read_captures(folder: Path, links: Sequence[int] | None) -> None:
             raise LowwaterError(f"{path} cannot be written: {error.strerror}", "make room on the disk") from None
         inspect(path, Link().jump, Link().skew)
         ingest(lake, name, [path], Config(), (0, HOUR))
-        if not name.startswith("damaged"):
+        if links is not None or name == f"link{ETHERNET}":
             ingest(lake, f"kept_{name}", [path], Config(links={f"kept_{name}": kept}), (0, HOUR))
     hello_columns(np.zeros(100, np.uint8), np.zeros(1, np.int64), np.full(1, 100), "t")
     if links is not None:
