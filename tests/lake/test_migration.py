@@ -28,7 +28,7 @@ from lowwater.replay.progress import Progress
 from tests.replay.support import START, Rows, lowwater, table_rows
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from lowwater.high.runner import Runner
 
 QUERIES = ("talkers", "loud")
 
@@ -94,8 +94,8 @@ def test_reading_a_lake_writes_nothing(old: Path, monkeypatch: pytest.MonkeyPatc
     assert Board(lake, Path("queries")).now() is not None and files() == before
 
 
-@pytest.mark.spark
-def test_a_lake_of_0_1_gives_its_rows_again(old: Path, spark: SparkSession) -> None:
+@pytest.mark.slow
+def test_a_lake_of_0_1_gives_its_rows_again(old: Path, runner: Runner) -> None:
     lake = old / "lake"
     before = published(lake)
     opened, config = open_lake(lake), load_config(lake)
@@ -104,7 +104,7 @@ def test_a_lake_of_0_1_gives_its_rows_again(old: Path, spark: SparkSession) -> N
         (result,) = ingest(opened, "main1", [capture], config, covers)
         assert result.state == "replaced"
     job = Job.open(lake, "talkers", old / "queries")
-    outcomes = replay(job, START, START + 2 * HOUR, None, Progress(quiet=True), spark)
+    outcomes = replay(job, START, START + 2 * HOUR, None, Progress(quiet=True), runner)
     assert [outcome.state for outcome in outcomes] == ["done", "provisional"]
     assert published(lake) == before
 
