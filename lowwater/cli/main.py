@@ -51,17 +51,19 @@ def cli() -> None:
     """Replays packet captures through GSQL stream queries, exactly.
 
     \b
-    Try it without a lake:
-      lowwater generate --out captures --hours 1
-      lowwater inspect captures/*/*.pcap
-      lowwater run queries/flows.gsql --capture main1=captures/main1/... --out results
+    A question about a capture, without a lake:
+      lowwater inspect capture.pcap
+      lowwater cookbook
+      lowwater cookbook talkers > talkers.gsql
+      lowwater run talkers.gsql --capture main1=capture.pcap --out results
     Keep a lake, an interval at a time:
-      lowwater init captures --lake var/lake --query queries/flows.gsql
+      lowwater init captures --lake var/lake --query talkers.gsql
       lowwater ingest --lake var/lake
       lowwater plan --lake var/lake
       lowwater backfill --lake var/lake
-      lowwater report --lake var/lake
-      lowwater rows flows --lake var/lake
+      lowwater rows talkers --lake var/lake
+    See its results, and write queries, in a browser:
+      lowwater serve --lake var/lake
     """
 
 
