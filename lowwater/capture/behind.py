@@ -1,7 +1,7 @@
 """Compiles the kernels of the reader in another process, while this one interprets them.
 
 Below `interpretation`. A process that has more than a few records asks here first; the machine code that the other one
-leaves on disk is loaded once it is done (docs/adr/0165).
+leaves on disk is loaded once it is done (docs/adr/0044).
 """
 
 from __future__ import annotations
