@@ -15,6 +15,7 @@ from pathlib import Path, PurePath
 from lowwater.config import FILE_NAME, load_config
 from lowwater.documents import stored_object
 from lowwater.errors import ConfigError, LowwaterError, QueryError
+from lowwater.instants import format_instant
 from lowwater.lake.layout import lake_to_read
 from lowwater.lake.ledgers.interval_states import (
     DAMAGED,
@@ -193,10 +194,15 @@ def due(job: Job, selection: DueSelection) -> list[Due]:
     chain = _Chain([query for query in job.plan.queries if hands_over(query.high)])
     guess, files, known = estimate(job, captures, recent), PacketFiles.of(job.lake), job.known_missing(captures)
     held = at_work(job.lake, job.query_set)
+    behind = ""
     for (start, end), rows in sorted(groups.items()):
         inputs = job.inputs(start, end, captures, known)
         interval = _due(inputs, chain.rows_then(inputs, rows), guess, files)
         if interval is not None and selection.wants(interval.state):
+            if behind and not interval.blocked:
+                interval = replace(interval, blocked=behind)
+            elif interval.blocked and job.chained and not behind:
+                behind = f"an earlier interval of its chain cannot, that of {format_instant(start)}"
             running = next((who for (first, last), who in held.items() if first < end and start < last), "")
             due_intervals.append(replace(interval, running=running) if running else interval)
             chain.runs(inputs, interval)
