@@ -282,7 +282,7 @@ def _archive(desk: Desk, folder: str) -> None:
 
 def _compiled(desk: Desk, folder: str) -> None:
     desk.write("taken/link147.pcap/file", "a folder where a capture is to be")
-    found = [each for each in kernels._captures() if each[0] == f"link{kernels.UNKNOWN_LINK}"]
+    found = [each for each in kernels._captures(None) if each[0] == f"link{kernels.UNKNOWN_LINK}"]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(kernels, "_captures", lambda: iter(found))
         (desk.folder / folder).mkdir(exist_ok=True)
