@@ -284,7 +284,7 @@ def _compiled(desk: Desk, folder: str) -> None:
     desk.write("taken/link147.pcap/file", "a folder where a capture is to be")
     found = [each for each in kernels._captures(None) if each[0] == f"link{kernels.UNKNOWN_LINK}"]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kernels, "_captures", lambda: iter(found))
+        patch.setattr(kernels, "_captures", lambda links: iter(found))
         (desk.folder / folder).mkdir(exist_ok=True)
         kernels.compile_kernels(desk.folder / folder)
 
