@@ -386,15 +386,24 @@ def _properties(path: PurePath, table: DeltaTable, token: str, fence: Fence | No
 
     fences = []
     if fence is not None:
-        try:
-            fence.require()
-        except LostError as error:
-            raise lost(path, str(error)) from None
+        require_held(path, fence)
         for name in fence.names:
             if (table.transaction_version(name) or 0) > fence.number:
                 raise lost(path, f"a later run has written to {path.name}")
             fences.append(Transaction(name, fence.number))
     return CommitProperties(custom_metadata={_TOKEN: token}, max_commit_retries=0, app_transactions=fences)
+
+
+def require_held(path: PurePath, fence: Fence) -> None:
+    """Checks that a lease under which a table is changed is still held, as far as its holder knows.
+
+    Raises:
+        LakeError: it is not.
+    """
+    try:
+        fence.require()
+    except LostError as error:
+        raise lost(path, str(error)) from None
 
 
 def lost(path: PurePath, reason: str) -> LakeError:
