@@ -376,7 +376,7 @@ def packet_files(
             raise LakeError(
                 f"{files.folder}: the ledger counts {capture.packets} packets of {capture.path} (link {link!r}), "
                 "and some are missing",
-                f"{_AGAIN}; else another program changed the table: restore its version before that by Delta's RESTORE, "
+                f"{_AGAIN}; else another program changed the table: restore the version before by Delta's RESTORE, "
                 "or ingest its captures into a new one",
             )
         needed = tuple(
