@@ -2,7 +2,7 @@
 
 `python -m benchmarks.bench_store 3 60 2000` makes lakes with so many published intervals of two tables in a folder,
 copies each to the S3 server of the tests, and runs each command in a process of its own behind the proxy that counts.
-Spark is stood in for by a loop: it asks nothing of a store. It prints a table for docs/object-stores.md.
+Intervals run without Spark, which asks nothing of a store. It prints a table for docs/object-stores.md.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ from lowwater.lake.described import describe
 from lowwater.storage.object_paths import ObjectPath, parse
 from tests.capturemaker import pcap_bytes, udp
 from tests.storage.servers import BUCKET, Proxy, kinds_of, proxied, s3_server
-from tests.storage.stand_in import without_spark
 
 BEGIN = parse_instant("2026-01-01T00:00:00Z")
 QUERIES = """\
@@ -193,13 +192,13 @@ def ingest(lake: PurePath) -> None:
 
 def publish(lake: PurePath, start: int, end: int) -> None:
     """Runs the intervals that are due in a range."""
+    from lowwater.high.process import InProcess
     from lowwater.replay.job import Job
     from lowwater.replay.schedule.backfill import backfill
     from lowwater.replay.schedule.due import DueSelection, due
 
     job = Job.open(lake, "demo", Path("queries"))
-    with without_spark() as session:
-        results = backfill([job], due(job, DueSelection(start, end)), spark=session)
+    results = backfill([job], due(job, DueSelection(start, end)), runner=InProcess(2))
     assert all(result.published for result in results), [result.reason for result in results]
 
 
