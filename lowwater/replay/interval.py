@@ -406,23 +406,22 @@ class _Run:
         handing = [query.name for query in job.plan.queries if hands_over(query.high)]
         old_states = [each for name in handing for each in other_states(self._state(name, digests))]
         with publishing(job.lake, job.query_set, names) as act:
-            try:
-                for query in job.plan.queries:
-                    fields, digest, audited = query.high.fields, digests[query.name], prints[query.name]
-                    publication = publish(
-                        job.lake, job.query_set, query.name, fields, self.start, self.end, digest, audited, act
-                    )
-                    rows[query.name] = publication.rows
-                    last = self._last(query.name)
-                    if publication.committed:
-                        committed = True
-                        self.seconds[PUBLISH] = round(time.monotonic() - begin, 3)
-                        of_rows = publication.rows, {"inputs": inputs.parts(query)}, reason, publication.number
-                        made.append(self._row(PUBLISH, state, query.name, digest, *of_rows))
-                    elif last is not None and last.publication != publication.number:
-                        made.append(replace(last, finished_at=self._now(), publication=publication.number))
-            finally:
-                record_replays(job.lake, made)  # one commit, also of what was published before another one failed
+            for query in job.plan.queries:
+                fields, digest, audited = query.high.fields, digests[query.name], prints[query.name]
+                publication = publish(
+                    job.lake, job.query_set, query.name, fields, self.start, self.end, digest, audited, act
+                )
+                rows[query.name] = publication.rows
+                last = self._last(query.name)
+                if publication.committed:
+                    committed = True
+                    self.seconds[PUBLISH] = round(time.monotonic() - begin, 3)
+                    of_rows = publication.rows, {"inputs": inputs.parts(query)}, reason, publication.number
+                    made.append(self._row(PUBLISH, state, query.name, digest, *of_rows))
+                elif last is not None and last.publication != publication.number:
+                    made.append(replace(last, finished_at=self._now(), publication=publication.number))
+            # One commit for the set: where a run ended before it, tables and ledger differ, and the next one mends it.
+            record_replays(job.lake, made)
             for old_state in old_states:
                 paths.remove_tree(old_state)
         return Outcome(self.start, self.end, state, reason, rows, committed)

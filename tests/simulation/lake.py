@@ -224,14 +224,15 @@ class Sim:
             self.tables.put(str(staged.parent), name, rows)
             write_stream(self.stream, None, start, start + LENGTH, [staged], SET, fence)  # type: ignore[arg-type]
             with publishing(lake, SET, self.queries) if self.pins else nullcontext() as act:
+                made = []
                 for query in self.queries:
                     publication = self._publish(lake, query, start, rows, last, act)
                     before = last.get(query)
-                    if before is not None and (before.digest, before.publication) == (digest, publication):
-                        continue
-                    at = max(int(self.world.wall() * 1e9), *(row.at + 1 for row in last.values()), 0)
-                    row = Row(number, query, digest, at, publication, self.world.name())
-                    append_rows(lake.replays, [row], fence)  # type: ignore[arg-type]
+                    if before is None or (before.digest, before.publication) != (digest, publication):
+                        at = max(int(self.world.wall() * 1e9), *(row.at + 1 for row in last.values()), 0)
+                        made.append(Row(number, query, digest, at, publication, self.world.name()))
+                if made:
+                    append_rows(lake.replays, made, fence)  # type: ignore[arg-type]
         return "published"
 
     def _last(self, number: int) -> dict[str, Row]:
