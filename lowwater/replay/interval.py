@@ -182,7 +182,7 @@ class _Run:
         lake, query_set = self.job.lake, self.job.query_set
         with (
             run_attempt(lake, query_set, self.start, self.end, self._written()) as (folder, fence),
-            handed_over(lake, f"{query_set} {self.start}-{self.end}", self.runner.far, held=False) as shared,
+            handed_over(lake, f"run of {query_set} {self.start}-{self.end}", self.runner.far, held=False) as shared,
             self.scans,
         ):
             self.shared = shared
