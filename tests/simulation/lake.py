@@ -97,14 +97,12 @@ class Old:
         unfenced: a lease that was taken over writes its number nowhere.
         given_up: a lease is given up though a commit may still come.
         clock: what is old is judged by the clock of the machine.
-        unpinned: who removes old files does not know what is pinned.
     """
 
     retries: bool = False
     unfenced: bool = False
     given_up: bool = False
     clock: bool = False
-    unpinned: bool = False
 
 
 class Sim:
@@ -534,8 +532,6 @@ class Sim:
             replaced.append((tables, "claim", lambda *_: None))
         if self.old.clock:
             replaced.append((maintaining, "store_clock", lambda _: sim_time.time_ns()))
-        if self.old.unpinned:
-            replaced.append((maintaining, "_named_at", lambda *_: set()))
         if self.old.given_up:
             replaced.append((leases.Fence, "doubt", lambda _: None))
         with ExitStack() as stack:

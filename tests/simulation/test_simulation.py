@@ -24,11 +24,6 @@ STORIES: dict[str, tuple[Old, range | tuple[int, ...], bool]] = {
         (8, 28),
         False,
     ),
-    "a run died between the tables of a set, and maintenance removed what the pinned versions name": (
-        Old(unpinned=True),
-        (3,),
-        True,
-    ),
 }
 """Faults of before, seeds that find them, and whether with pins."""
 
@@ -44,7 +39,6 @@ SEEDS = {
         False,
     ): "a commit was on its way when the look at the newest version failed: the lease was given up, the next"
     " ingest cleaned the file away, and then the commit came",
-    (2, True): "a maintenance that had lost its lease before it removed files ended without a reason",
 }
 """Seeds that failed once, whether with pins, and what they found."""
 
