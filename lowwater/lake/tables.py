@@ -384,15 +384,24 @@ def _properties(path: PurePath, table: DeltaTable, token: str, fence: Fence | No
 
     fences = []
     if fence is not None:
-        try:
-            fence.require()
-        except LostError as error:
-            raise lost(path, str(error)) from None
+        require_held(path, fence)
         for name in fence.names:
             if (table.transaction_version(name) or 0) > fence.number:
                 raise lost(path, f"a later run has written to {path.name}")
             fences.append(Transaction(name, fence.number))
     return CommitProperties(custom_metadata={_TOKEN: token}, max_commit_retries=0, app_transactions=fences)
+
+
+def require_held(path: PurePath, fence: Fence) -> None:
+    """Checks that a lease under which a table is changed is still held, as far as its holder knows.
+
+    Raises:
+        LakeError: it is not.
+    """
+    try:
+        fence.require()
+    except LostError as error:
+        raise lost(path, str(error)) from None
 
 
 def lost(path: PurePath, reason: str) -> LakeError:
@@ -644,8 +653,21 @@ def read_rows(path: PurePath, schema: pa.Schema, predicate: Any = None) -> pa.Ta
         return schema.empty_table()
     with lake_errors(f"{path}: the table cannot be read"):
         dataset = fetch_rows(path, with_fields(table_dataset(path, table), schema), predicate)
-        rows: pa.Table = dataset.to_table(schema.names, predicate, batch_readahead=2, fragment_readahead=1)
-    return rows.cast(schema)
+        return chosen_rows(dataset, schema.names, predicate).cast(schema)
+
+
+def chosen_rows(dataset: pads.Dataset, names: Sequence[str], predicate: Any = None) -> pa.Table:
+    """Reads columns of the rows that a predicate selects.
+
+    A DELETE of another program rewrites texts in a form whose bounds Arrow does not compare: then all rows are read.
+    """
+    sizes = {"batch_readahead": 2, "fragment_readahead": 1}
+    try:
+        return dataset.to_table(list(names), predicate, **sizes)
+    except pa.ArrowNotImplementedError:
+        if predicate is None:
+            raise
+        return dataset.to_table(**sizes).filter(predicate).select(list(names))
 
 
 def column_values(column: pa.ChunkedArray | pa.Array, pool: dict[int, int]) -> list[Any]:

@@ -133,6 +133,7 @@ def planted(proxy: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("moto")  # another server refuses the token of the session
 def test_no_secret_is_in_what_commands_write_and_print(
     planted: Path, root: ObjectPath, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
