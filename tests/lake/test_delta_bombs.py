@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import resource
 import shutil
 from collections.abc import Callable, Iterator
@@ -10,16 +11,19 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
-from lowwater.errors import LakeError
+from lowwater.config import load_config
+from lowwater.errors import ConfigError, LakeError
 from lowwater.lake import logs
 from lowwater.lake.opened import _OPEN, at_version, newest
 from lowwater.lake.tables import append_rows, create, live_files, open_table, read_rows, table_dataset
-from lowwater.storage import modest
+from lowwater.storage import modest, paths
+from lowwater.storage.containment import know
 from lowwater.storage.modest import require_modest
 
 SCHEMA = pa.schema([("_hour", pa.int64()), ("_last", pa.int64()), ("x", pa.string())])
@@ -269,13 +273,22 @@ def zeros(place: Path) -> None:
     pq.write_table(big, place, compression="zstd", use_dictionary=False, write_statistics=False)
 
 
-@pytest.mark.parametrize("bomb", [a_text, zeros])
+def groups(place: Path) -> None:
+    """No group takes much memory; the same zeros again and again would take an hour, were there enough of them."""
+    zero = pa.table({"x": pa.array(np.zeros(1 << 16, np.int64))})
+    with pq.ParquetWriter(place, zero.schema) as writer:
+        for _ in range(40):
+            writer.write_table(zero)
+
+
+@pytest.mark.parametrize("bomb", [a_text, zeros, groups])
 def test_a_small_file_of_much_memory_is_refused(
     bomb: Callable[[Path], None], path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = path / added(path)["path"]
     bomb(place)
     monkeypatch.setattr(modest, "LARGEST_PAGE", 1 << 20)
+    monkeypatch.setattr(modest, "LARGEST_FILE", 1 << 24)
     assert place.stat().st_size < 1 << 20
     with pytest.raises(LakeError, match="bytes") as refused:
         read_rows(path, SCHEMA)
@@ -333,3 +346,15 @@ def test_headers_of_pages_are_walked_whatever_their_bytes(tmp_path: Path) -> Non
 def test_a_dataset_of_an_honest_table_is_whole(path: Path) -> None:
     table = open_table(path)
     assert table is not None and table_dataset(path, table).count_rows() == 20
+
+
+def test_a_pipe_in_place_of_a_file_is_waited_for_by_nobody(tmp_path: Path) -> None:
+    know(tmp_path)
+    for name in ("lowwater.toml", "x.parquet"):
+        os.mkfifo(tmp_path / name)
+    with pytest.raises(OSError, match="it is no file"):
+        paths.read(tmp_path / "lowwater.toml")
+    with pytest.raises(ConfigError, match=r"lowwater\.toml.*it is no file"):
+        load_config(tmp_path)
+    with pytest.raises(LakeError, match=r"x\.parquet.*it is no file"):
+        require_modest("x.parquet", tmp_path / "x.parquet")
