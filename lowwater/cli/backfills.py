@@ -101,7 +101,9 @@ def _nothing(root: PurePath, jobs: Sequence[Job]) -> str:
         return "nothing is due"
     command = f"lowwater ingest --lake {shlex.quote(str(root))}"
     named = any(jobs[0].config.link(link).captures for link in links)
-    more = "` takes in those that its settings name" if named else f" --link {shlex.quote(links[0])} FILE` takes in a file"
+    more = (
+        "` takes in those that its settings name" if named else f" --link {shlex.quote(links[0])} FILE` takes in a file"
+    )
     many = "s" if len(links) > 1 else ""
     return f"nothing is due: the lake has no captures of link{many} {', '.join(links)}\n  hint: `{command}{more}"
 
