@@ -8,22 +8,24 @@ Modules import each other relatively, because the folder `expectations/` is inst
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from lowwater.extras import require
 
 from .entries import Entry, SuiteFile, read_suite
-from .findings import SUITES, Finding, Report, Severity, Validation, Verdict, once, verdict
+from .findings import SUITES, Fault, Finding, Report, Severity, Validation, Verdict, once, verdict
 from .lazy import load_lazily
 from .wording import headline, spoken
 
 if TYPE_CHECKING:
     import pandas
+    import pyarrow
 
 __all__ = [
     "SUITES",
     "Entry",
+    "Fault",
     "Finding",
     "Report",
     "Severity",
@@ -31,6 +33,7 @@ __all__ = [
     "Validation",
     "Verdict",
     "assets",
+    "check_written",
     "headline",
     "index",
     "once",
@@ -53,6 +56,13 @@ def validate(frames: Mapping[str, pandas.DataFrame], run: str) -> tuple[Validati
     from .validation import validate
 
     return validate(frames, run)
+
+
+def check_written(entries: Sequence[Mapping[str, Any]], schema: pyarrow.Schema) -> None:
+    """Checks that the expectations that people wrote can be judged; see `written.check`."""
+    from .written import check
+
+    check(entries, schema)
 
 
 def render(validation: Validation) -> str:

@@ -58,6 +58,7 @@ from lowwater.lake.tables import check_owner, fence_off
 from lowwater.plan.operators import Lfta
 from lowwater.plan.properties.state import hands_over
 from lowwater.plan.temporal import END_OF_TIME
+from lowwater.quality.custom import judging
 from lowwater.quality.custom.suites import suite_digest
 from lowwater.quality.outputs.query_measures import WrittenStream
 from lowwater.quality.report_pages import write_index
@@ -228,6 +229,8 @@ class _Run:
                     current = next_stage
                     if AUDIT in stages and next_stage in (HIGH, AUDIT):
                         import_early("lowwater_expectations.validation")
+                        if any(self.job.suites.values()):
+                            judging.begin()
                         # The first query of a session waits for a second or two, on one core.
                         self.scans.begin(inputs.scan, self.job.plan.links)
                     outcome = self._stage(next_stage, inputs, digests, outcome, folder)
