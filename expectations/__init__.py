@@ -19,8 +19,12 @@ from .lazy import load_lazily
 from .wording import headline, spoken
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import pandas
     import pyarrow
+
+    from lowwater.quality.custom.project import Asset
 
 __all__ = [
     "SUITES",
@@ -43,6 +47,7 @@ __all__ = [
     "spoken",
     "validate",
     "verdict",
+    "write_project",
 ]
 
 # Both must precede the import of Great Expectations, which happens only in modules of this package.
@@ -63,6 +68,14 @@ def check_written(entries: Sequence[Mapping[str, Any]], schema: pyarrow.Schema) 
     from .written import check
 
     check(entries, schema)
+
+
+def write_project(root: Path, assets: Sequence[Asset], suites: Mapping[str, Sequence[str]], scratch: Path) -> None:
+    """Writes a project of Great Expectations over a lake; see `project.write_project`."""
+    require("lowwater gx", "quality")
+    from .project import write_project
+
+    write_project(root, assets, suites, scratch)
 
 
 def render(validation: Validation) -> str:

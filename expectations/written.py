@@ -27,7 +27,6 @@ from great_expectations.expectations.expectation import Expectation, _mostly_suc
 from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
 
 from lowwater.catalog.streams import ROW
-from lowwater.instants import HOUR
 
 from . import providers
 from .engine import raised, validate_frame
@@ -398,18 +397,16 @@ class _Rows:
 
     def relation(self, megabytes: int) -> providers.Relation:
         """The rows for SQL."""
-        names = ", ".join(_quoted(name) for name in self._schema.names if name != "_hour")
+        names = ", ".join(_quoted(name) for name in self._schema.names)
         paths = ", ".join("'" + path.replace("'", "''") + "'" for path in self._files)
         if not paths:
             nulls = ", ".join(f"NULL AS {_quoted(name)}" for name in self._schema.names)
             return providers.Relation([], f"SELECT {nulls} WHERE false", megabytes)
-        hour = f", _last // {HOUR} AS _hour" if "_hour" in self._schema.names else ""
-        select = f"SELECT {names}{hour} FROM read_parquet([{paths}]) WHERE _kind = '{ROW}'"
+        select = f"SELECT {names} FROM read_parquet([{paths}]) WHERE _kind = '{ROW}'"
         return providers.Relation(self._files, select, megabytes)
 
     def _batches(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        stored = [name for name in names if name != "_hour"]
-        read = list(dict.fromkeys([*stored, "_kind", *(["_last"] if "_hour" in names else [])]))
+        read = list(dict.fromkeys([*names, "_kind"]))
         chosen = pa.schema([self._schema.field(name) for name in names])
         for path in self._files:
             with pq.ParquetFile(path) as file:
@@ -418,12 +415,7 @@ class _Rows:
                     if not names:
                         yield rows
                     elif rows.num_rows:
-                        yield pa.record_batch([_column(rows, name) for name in names], chosen)
-
-
-def _column(rows: pa.RecordBatch, name: str) -> pa.Array:
-    """A column as it is published."""
-    return pa.array(rows.column("_last").to_numpy() // HOUR) if name == "_hour" else rows.column(name)
+                        yield pa.record_batch([rows.column(name) for name in names], chosen)
 
 
 def _quoted(name: str) -> str:

@@ -275,8 +275,13 @@ def result_schema(fields: tuple[Field, ...]) -> pa.Schema:
 
 
 def table_schema(fields: tuple[Field, ...]) -> pa.Schema:
-    """Schema of `tables/`: published fields and their instants, `_last`, and the partition column `_hour`."""
-    return pa.schema([*schemas.visible_schema(fields), _required("_last", _INT), _required("_hour", _INT)])
+    """Schema of `tables/`: the columns of its rows, and the partition column `_hour`."""
+    return pa.schema([*row_schema(fields), _required("_hour", _INT)])
+
+
+def row_schema(fields: tuple[Field, ...]) -> pa.Schema:
+    """Columns of published rows that their files have: published fields and their instants, and `_last`."""
+    return pa.schema([*schemas.visible_schema(fields), _required("_last", _INT)])
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ import pytest
 from lowwater.catalog.expr import Type
 from lowwater.catalog.streams import PUNCTUATION, ROW
 from lowwater.errors import ConfigError
-from lowwater.lake.layout import table_schema
+from lowwater.lake.layout import row_schema
 from lowwater.plan.operators import Field
 from lowwater.plan.properties.schemas import result_schema
 from lowwater.quality.custom.judging import NOTHING, RuleResult, check_rows
@@ -50,7 +50,7 @@ ROWS = {
     "ip": [f"10.0.0.{number}" if number != 4 else None for number in range(10)],
     "seen": [True, False, None, True, True, True, True, True, True, True],
 }
-SCHEMA = table_schema(FIELDS)
+SCHEMA = row_schema(FIELDS)
 BETWEEN = "expect_column_values_to_be_between"
 LENGTHS = "expect_column_value_lengths_to_be_between"
 GREATER = "expect_column_pair_values_a_to_be_greater_than_b"
@@ -299,7 +299,7 @@ def test_the_page_on_reviews_names_every_kind_and_its_example_is_a_suite(tmp_pat
     path = suite_file(tmp_path, "set", "flows")
     path.parent.mkdir(parents=True)
     path.write_text(example, encoding="utf-8")
-    (suite,) = read_suites(tmp_path, "set", {"flows": table_schema((Field("protocol", Type.INT),))}).values()
+    (suite,) = read_suites(tmp_path, "set", {"flows": row_schema((Field("protocol", Type.INT),))}).values()
     assert [each.severity for each in suite] == ["warning", "critical"]
 
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 from lowwater.cluster import on_cluster
 from lowwater.errors import AuditError, LakeError
 from lowwater.instants import format_instant
-from lowwater.lake.layout import QUALITY, QUARANTINE, table_schema
+from lowwater.lake.layout import QUALITY, QUARANTINE, row_schema
 from lowwater.lake.ledgers.runs import record_quality
 from lowwater.lake.results.streams import fingerprint, stream_files
 from lowwater.lake.results.table_state import damage_of
@@ -180,7 +180,7 @@ def _judged(job: Job, inputs: IntervalInputs, query: QueryMeasures) -> list[Rule
     files = stream_files(job.lake.stream(query.query), inputs.start, inputs.end) if sound else []
     (planned,) = (each for each in job.plan.queries if each.name == query.query)
     suite = job.suites.get(query.query, ())
-    return check_rows(locals_of(files), table_schema(planned.high.fields), suite, job.config.suites)
+    return check_rows(locals_of(files), row_schema(planned.high.fields), suite, job.config.suites)
 
 
 def _evidence(
