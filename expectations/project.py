@@ -109,7 +109,8 @@ def _validations(context: Any, suites: Mapping[str, Sequence[str]]) -> None:
         for query in names:
             name = f"{query_set}.{query}"
             if name not in definitions and f"tables.{query}" in assets:
-                data = assets[f"tables.{query}"].get_batch_definition(NEWEST)
+                batches = {each.name: each for each in assets[f"tables.{query}"].batch_definitions}
+                data = batches.get(NEWEST, batches[WHOLE])
                 suite = context.suites.get(name)
                 context.validation_definitions.add(gx.ValidationDefinition(name=name, data=data, suite=suite))
             if f"tables.{query}" in assets:

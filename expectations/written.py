@@ -155,7 +155,7 @@ def judge(files: Sequence[str], schema: pa.Schema, entries: Entries, megabytes: 
     slow: list[int] = []
     for at, entry in enumerate(entries):
         if entry["type"] in OF_COLUMNS:
-            yield from _whole(rows.frame(schema.names, 0), entries, [at], rows.count)
+            yield from _whole(rows.none_of(), entries, [at], rows.count)
         elif entry["type"] == SQL:
             slow.append(at)
         elif entry["type"] in OF_TYPES:
@@ -168,18 +168,18 @@ def judge(files: Sequence[str], schema: pa.Schema, entries: Entries, megabytes: 
             (slow if has_code(entry) else simple).append(at)
     needs = {at: _needs(entries[at], schema) for at in simple + slow}
     together = [name for name in schema.names if any(name in needs[at] for at in simple)]
-    if simple and rows.fits(together, room):
-        yield from _whole(rows.frame(together), entries, simple, rows.count)
+    if simple and (frame := rows.all_of(together, room)) is not None:
+        yield from _whole(frame, entries, simple, rows.count)
         simple = []
     for at in simple + slow:
         if entries[at]["type"] == SQL:
             token = providers.RELATION.set(rows.relation(megabytes))
             try:
-                yield from _whole(rows.frame(schema.names, 0), entries, [at], rows.count)
+                yield from _whole(rows.none_of(), entries, [at], rows.count)
             finally:
                 providers.RELATION.reset(token)
-        elif rows.fits(needs[at], room):
-            yield from _whole(rows.frame(needs[at]), entries, [at], rows.count)
+        elif (frame := rows.all_of(needs[at], room)) is not None:
+            yield from _whole(frame, entries, [at], rows.count)
         elif entries[at]["type"] in OF_ROWS:
             yield _in_shares(rows.shares(needs[at], room), entries, at)
         else:
@@ -361,20 +361,19 @@ class _Rows:
         self._files, self._schema = files, schema
         self.count = sum(batch.num_rows for batch in self._batches([]))
 
-    def fits(self, names: Sequence[str], room: int) -> bool:
-        """Whether GX can hold these columns of all rows within `room`, bytes."""
-        spent = 0
+    def all_of(self, names: Sequence[str], room: int) -> pd.DataFrame | None:
+        """These columns of all rows; None where GX cannot hold them within `room`, bytes."""
+        batches, spent = [], 0
         for batch in self._batches(names):
             spent += _cost(batch)
             if spent > room:
-                return False
-        return True
+                return None
+            batches.append(batch)
+        return _framed(pa.Table.from_batches(batches, pa.schema([self._schema.field(name) for name in names])), 0)
 
-    def frame(self, names: Sequence[str], most: int | None = None) -> pd.DataFrame:
-        """All rows, or none."""
-        batches = [] if most == 0 else list(self._batches(names))
-        chosen = pa.schema([self._schema.field(name) for name in names])
-        return _framed(pa.Table.from_batches(batches, chosen), 0)
+    def none_of(self) -> pd.DataFrame:
+        """The columns without a row."""
+        return _framed(self._schema.empty_table(), 0)
 
     def typed(self, name: str) -> pd.DataFrame:
         """A column of the first rows with a value, as numpy has it. All of them are of one type."""
@@ -423,7 +422,7 @@ def _quoted(name: str) -> str:
 
 
 def _cost(batch: pa.RecordBatch) -> int:
-    """Memory that GX takes for these rows at the most, about: some masks and copies, and texts as objects."""
+    """Memory that GX takes for these rows at the most, about, as measured: masks and copies, and texts as objects."""
     texts = sum(pa.types.is_string(each.type) for each in batch.schema)
-    cost: int = 8 * batch.nbytes + 160 * texts * batch.num_rows
+    cost: int = 5 * batch.nbytes + 100 * texts * batch.num_rows
     return cost

@@ -18,9 +18,9 @@ def gx(lake: PurePath) -> None:
 
     \b
     It has an asset for each published table and its stream, and for the ledgers skew_violations, captures, malformed
-    and metrics; a batch for each of the newest 100 intervals of a table, and "newest" and "whole"; a validation for each
-    query; and a checkpoint for each query set. Its suites are those of the audits, LAKE/expectations: what you save
-    there is asked of the rows of the next interval. What you add to the project stays.
+    and metrics; a batch for each of the newest 100 intervals of a table, and "newest" and "whole"; a validation for
+    each query; and a checkpoint for each query set. Its suites are those of the audits, LAKE/expectations: what you
+    save there is asked of the rows of the next interval. What you add to the project stays.
     Example:
       lowwater gx --lake var/lake
       python -c 'import great_expectations as gx; c = gx.get_context(project_root_dir="var/lake"); print(c.checkpoints)'
