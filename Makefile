@@ -77,7 +77,7 @@ $(VENV)/.package: $(VENV)/.packages pyproject.toml
 # Another lock may mean another Delta, and an interrupted fetch half a jar: begin with an empty folder.
 $(VENV)/.jars: $(VENV)/.packages | $(VENV)/.package
 	@rm -rf $(VENV)/share/lowwater/jars
-	$(BIN)/python -m lowwater.high.session --fetch
+	$(BIN)/python -m lowwater.spark.session --fetch
 	@touch $@
 
 # The S3 server of the tests has packages of other versions, in a folder of its own; only its process sees them.
@@ -198,7 +198,7 @@ fuzz: setup
 	$(BIN)/python -m tests.gsql.fuzz_parser --inputs 1000000 --seed 1 --jobs 2
 	$(BIN)/python -m tests.capture.fuzz_guided frames var/fuzz/frames -runs=10000000 -max_len=400
 	$(BIN)/python -m tests.capture.fuzz_guided files var/fuzz/files -runs=100000 -max_len=1500
-	for target in dns http hello quic ssh packed csv json logs samples lists; do \
+	for target in dns http hello quic segments packed csv json logs samples lists; do \
 	    $(BIN)/python -m tests.capture.fuzz_guided $$target var/fuzz/$$target -max_total_time=600 -max_len=600 -timeout=20 || exit 1; done
 	$(BIN)/python -m tests.capture.measure_parsers
 	$(BIN)/python -m tests.capture.fuzz_captures --frames 10000000 --files 200000 --seed 1 --corpus var/fuzz/frames

@@ -13,7 +13,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path, PurePath
 
-from lowwater.cluster import on_cluster
 from lowwater.errors import BusyError, LakeError
 from lowwater.instants import format_instant
 from lowwater.lake.layout import Lake
@@ -43,11 +42,34 @@ def hold(lake: Lake, name: str, wait: float = 0.0, sees: Sequence[PurePath] = ()
     Raises:
         BusyError: if another process still holds it; names that process.
     """
-    path = lake.locks / f"{safe_name(name)}.lock"
+    with _hold(lake, _component(name), name, wait, sees) as fence:
+        yield fence
+
+
+@contextmanager
+def hold_staging(lake: Lake, folder: PurePath) -> Iterator[None]:
+    """Holds the lock of whoever made a folder of staging.
+
+    Raises:
+        BusyError: it is at work.
+    """
+    with _hold(lake, folder.name, folder.name, 0.0):
+        yield
+
+
+@contextmanager
+def _hold(lake: Lake, component: str, name: str, wait: float, sees: Sequence[PurePath] = ()) -> Iterator[Fence | None]:
+    path = lake.locks / f"{component}.lock"
     with ExitStack() as stack:
         with _lock_errors(path, name):
             fence = stack.enter_context(locks.hold_lock(path, wait, sees))
         yield fence
+
+
+def _component(name: str) -> str:
+    """Makes a path component of what a lock is called, such as `ingest of main1`: two of them never have one."""
+    kind, of, thing = name.partition(" of ")
+    return f"{kind.replace(' ', '_')}_of_{safe_name(thing)}" if of else safe_name(name)
 
 
 @contextmanager
@@ -101,7 +123,7 @@ lease, for clocks that differ."""
 
 def _ranges(lake: Lake, query_set: str) -> PurePath:
     """Folder or object with the ranges of a query set."""
-    return lake.locks / safe_name(f"runs of {query_set}")
+    return lake.locks / _component(f"runs of {query_set}")
 
 
 @contextmanager
@@ -159,7 +181,7 @@ def _staging(lake: Lake, name: str) -> Iterator[Path]:
         finally:
             remove_folder(folder)
         return
-    home = Path(lake.work / safe_name(name))
+    home = Path(lake.work / _component(name))
     shutil.rmtree(home, ignore_errors=True)
     folder = home / uuid.uuid4().hex[:12]
     try:
@@ -173,33 +195,32 @@ def _staging(lake: Lake, name: str) -> Iterator[Path]:
 
 
 @contextmanager
-def handed_over(lake: Lake, name: str, held: bool = True) -> Iterator[PurePath | None]:
+def handed_over(lake: Lake, name: str, far: bool, held: bool = True) -> Iterator[PurePath | None]:
     """Yields a new folder of a lake in an object store for files that tasks on other machines write and read.
 
-    It is removed at the end; folders of earlier attempts of this name are removed first. None for a lake in a folder,
-    whose staging folder all machines see.
+    It is removed at the end; folders of earlier attempts of this name are removed first. None where no task runs on
+    another machine, and for a lake in a folder, whose staging folder all machines see.
 
     Args:
         lake: the lake.
         name: what the attempt is for.
+        far: whether tasks may run on other machines.
         held: whether the caller holds the lock of this name, by which the maintenance knows that the folder is in use.
     """
-    if not isinstance(lake.root, ObjectPath):
+    if not far or not isinstance(lake.root, ObjectPath):
         yield None
         return
-    home = lake.work / safe_name(name)
+    home = lake.work / _component(name)
     with ExitStack() as stack:
-        if not held and on_cluster():
+        if not held:
             stack.enter_context(hold(lake, name, RANGES_WAIT))
-        if on_cluster():  # nobody else writes there
-            paths.remove(*paths.files_below(home))
+        paths.remove(*paths.files_below(home))  # nobody else writes there
         folder = home / uuid.uuid4().hex[:12]
         try:
             yield folder
         finally:
-            if on_cluster():
-                with suppress(OSError):  # the next attempt removes them
-                    paths.remove(*paths.files_below(folder))
+            with suppress(OSError):  # the next attempt removes them
+                paths.remove(*paths.files_below(folder))
 
 
 @contextmanager
@@ -212,7 +233,7 @@ def run_attempt(lake: Lake, query_set: str, start: int, end: int) -> Iterator[tu
         BusyError: if another process works on an overlapping interval.
     """
     # The range is the lock of its folder too: whoever has it is alone with the name of the folder.
-    name = f"{query_set} {_span(start, end)}"
+    name = f"run of {query_set} {_span(start, end)}"
     with hold_range(lake, query_set, start, end) as fence:
         if fence is not None:
             with _staging(lake, name) as folder:

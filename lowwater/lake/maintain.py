@@ -23,7 +23,7 @@ from lowwater.lake.commits import LOG, Doubled, changes, doubled
 from lowwater.lake.joins import join_files
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.runs import DONE, FAILED, INCOMPLETE, PROVISIONAL, PUBLISH, ReplayRow, read_replays
-from lowwater.lake.locks import WRITABLE, hold, hold_range
+from lowwater.lake.locks import WRITABLE, hold, hold_range, hold_staging
 from lowwater.lake.mirrors import pack_logs
 from lowwater.lake.results.pins import pin, pinned, tables_by_owner
 from lowwater.lake.results.published_log import LOST
@@ -217,7 +217,7 @@ def _clear_staging(lake: Lake, dry_run: bool) -> Iterator[UpkeepStep]:
     """Removes the folders under `_work/` whose lock is free: their run is dead."""
     for folder in paths.children(lake.work):
         try:
-            with hold(lake, folder.name):
+            with hold_staging(lake, folder):
                 files = list(paths.files_below(folder))
                 step = UpkeepStep(
                     "removed staging", _relative(lake, folder), len(files), sum(map(_size, files)), "its run ended"

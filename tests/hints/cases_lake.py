@@ -906,7 +906,6 @@ LEFT: dict[Site, str] = {
     ("lowwater/cli/commands/maintain.py", "_verify"): "says to make tables again: tests/lake/test_claims.py meets it",
     ("lowwater/storage/objects.py", "read_range"): "a capture in a store is replaced while it is read: tests/storage",
     ("lowwater/lake/copies.py", "_batches"): "a run is refused before, unless the settings change while it is at work",
-    ("lowwater/lake/tables.py", "_of_store"): "needs an object store: tests/storage meets it",
     ("lowwater/lake/tables.py", "lost"): "needs an object store: tests/storage meets it",
     ("lowwater/lake/maintain.py", "store_clock"): "who cannot write there could not take the lock before",
     ("lowwater/storage/paths.py", "_write_fenced"): "needs an object store, and others who write all the time",
@@ -930,7 +929,7 @@ LEFT: dict[Site, str] = {
     ("lowwater/config.py", "load_config"): "settings in an object store: tests/storage meets it",
     ("lowwater/descriptors.py", "require_descriptors"): "needs a limit of this process: tests/storage/test_faults.py",
     ("lowwater/descriptors.py", "require_selectable"): "needs a thousand open files: tests/storage/test_faults.py",
-    ("lowwater/replay/sessions.py", "Sessions.spark"): "a session that does not start within 15 min",
-    ("lowwater/high/source/player.py", "require_listening"): "a thread of Spark's Python side that has died",
+    ("lowwater/spark/sessions.py", "Sessions.spark"): "a session that does not start within 15 min",
+    ("lowwater/spark/player.py", "require_listening"): "a thread of Spark's Python side that has died",
 }
 """Where hints are made that no test can follow, each with the reason."""

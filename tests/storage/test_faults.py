@@ -82,10 +82,13 @@ def test_a_store_that_fails_for_good_is_waited_for_and_said(
 def test_a_store_that_never_answered_is_given_up_sooner(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {"ENDPOINT_URL": "http://127.0.0.1:9", "ACCESS_KEY_ID": "a", "SECRET_ACCESS_KEY": "b"}.items():
         monkeypatch.setenv(f"AWS_{name}", value)
-    monkeypatch.setattr(objects, "FIRST_PATIENCE", 0.3)
+    monkeypatch.setattr(objects, "FIRST_PATIENCE", 0.1)
     monkeypatch.setattr(objects, "require_endpoint", lambda *_: None)  # it listened then
-    with pytest.raises(StoreError, match="does not answer; tried for"):
-        objects.read(ObjectPath("s3:", "nobody", "object"))
+    path = ObjectPath("s3:", "nobody", "object")
+    for request in (lambda: objects.read(path), lambda: objects.make(path, b"")):
+        with pytest.raises(StoreError, match="does not answer; tried for") as given_up:
+            request()
+        assert given_up.value.message.count("tried") == 1, "patience with its patience"
 
 
 def test_what_a_busy_store_answers_is_told_by_its_status_and_not_by_words_of_its_body() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import json
 import math
+import os
 import signal
 import subprocess
 import sys
@@ -79,6 +80,9 @@ class RuleResult:
             "example": ", ".join(f"{name}={'NULL' if value is None else value}" for name, value in first.items()),
         }
 
+
+NAMED = ("HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PATH", "PYTHONPATH", "TMPDIR", "TZ", "VIRTUAL_ENV")
+"""Variables of the environment that the process gets: none with a secret, since a suite may hold code."""
 
 Answers = Iterator[dict[str, Any]]
 Judge = Callable[[dict[str, Any]], Answers]
@@ -204,9 +208,9 @@ class _Process:
             # -P: nothing of the folder in which the command was started is imported.
             command = [sys.executable, "-P", "-m", "lowwater_expectations.worker"]
             self._errors = TemporaryFile("w+", errors="replace")  # noqa: SIM115 - it lives as long as the process
-            self._child = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, encoding="utf-8"
-            )
+            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": self._errors}
+            passed = {name: os.environ[name] for name in NAMED if name in os.environ}
+            self._child = subprocess.Popen(command, env=passed, encoding="utf-8", **pipes)
             atexit.register(self._child.kill)
         return self._child
 
