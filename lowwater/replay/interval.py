@@ -56,6 +56,7 @@ from lowwater.lake.results.table_state import damage_of, damages
 from lowwater.lake.tables import check_owner, fence_off
 from lowwater.plan.operators import Lfta
 from lowwater.plan.properties.state import hands_over
+from lowwater.plan.queryset import QueryPlan
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.quality.custom import judging
 from lowwater.quality.custom.suites import suite_digest
@@ -411,7 +412,16 @@ class _Run:
                 # A run that lost its lease must not remove those of a later one.
                 old_states = other_states(state_path) if hands_over(query.high) else []
                 publication = publish(
-                    job.lake, job.query_set, query.name, fields, self.start, self.end, digest, audited, act
+                    job.lake,
+                    job.query_set,
+                    query.name,
+                    fields,
+                    self.start,
+                    self.end,
+                    digest,
+                    audited,
+                    act,
+                    _words(query),
                 )
                 rows[query.name] = publication.rows
                 committed = committed or publication.committed
@@ -500,6 +510,12 @@ def lfta_folder(lfta: Lfta) -> str:
     """The folder of an LFTA's rows; it contains a hash of the columns, so a changed query gets a new folder."""
     columns = ",".join(f"{f.name}:{f.type}" for f in lfta.fields)
     return f"{lfta.name}-{sha256(columns.encode()).hexdigest()[:8]}"
+
+
+def _words(query: QueryPlan) -> dict[str, str]:
+    """Properties that tell other tools what a published table holds."""
+    texts = [text for label, text in query.parts if label.startswith("query ")]  # not the values of parameters
+    return {"lowwater.query": "\n\n".join(texts), "lowwater.key": ", ".join(query.key or ())}
 
 
 def _joined(digests: dict[str, str]) -> str:

@@ -192,16 +192,20 @@ class _Process:
                 yield json.loads(line)
             raise self._ended(child)
 
+    def end(self) -> None:
+        """Ends the process, with this one."""
+        if self._child is not None:
+            self._child.kill()
+            self._ended(self._child)
+
     def _ended(self, child: subprocess.Popen[str]) -> _EndedError:
         code, self._child = child.wait(), None
-        atexit.unregister(child.kill)
-        with self._errors as errors:
-            errors.seek(0)
-            said = errors.read()
         for pipe in (child.stdin, child.stdout):
             with suppress(BrokenPipeError):
                 pipe.close()  # type: ignore[union-attr]
-        return _EndedError(code, said)
+        with self._errors as errors:
+            errors.seek(0)
+            return _EndedError(code, errors.read())
 
     def _started(self) -> subprocess.Popen[str]:
         if self._child is None:
@@ -211,8 +215,8 @@ class _Process:
             pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": self._errors}
             passed = {name: os.environ[name] for name in NAMED if name in os.environ}
             self._child = subprocess.Popen(command, env=passed, encoding="utf-8", **pipes)
-            atexit.register(self._child.kill)
         return self._child
 
 
 _JUDGE = _Process()
+atexit.register(_JUDGE.end)
