@@ -73,7 +73,9 @@ def _component(name: str) -> str:
 
 
 @contextmanager
-def hold_range(lake: Lake, query_set: str, start: int, end: int) -> Iterator[Fence | None]:
+def hold_range(
+    lake: Lake, query_set: str, start: int, end: int, sees: Sequence[PurePath] = ()
+) -> Iterator[Fence | None]:
     """Locks the range [start, end), ns, of a query set; it is free again once the process is dead. Yields as `hold`.
 
     Args:
@@ -81,6 +83,7 @@ def hold_range(lake: Lake, query_set: str, start: int, end: int) -> Iterator[Fen
         query_set: name of the query set.
         start: first instant of the range, ns since the epoch.
         end: end of the range, ns since the epoch, exclusive.
+        sees: as of `hold`.
 
     Raises:
         BusyError: if another process holds an overlapping range; names process and range.
@@ -88,7 +91,7 @@ def hold_range(lake: Lake, query_set: str, start: int, end: int) -> Iterator[Fen
     path = _ranges(lake, query_set)
     with ExitStack() as stack:
         with _lock_errors(path, f"{query_set} {_span(start, end)}"):
-            fence = stack.enter_context(locks.hold_range(path, start, end))
+            fence = stack.enter_context(locks.hold_range(path, start, end, sees))
         yield fence
 
 
@@ -224,7 +227,9 @@ def handed_over(lake: Lake, name: str, far: bool, held: bool = True) -> Iterator
 
 
 @contextmanager
-def run_attempt(lake: Lake, query_set: str, start: int, end: int) -> Iterator[tuple[Path, Fence | None]]:
+def run_attempt(
+    lake: Lake, query_set: str, start: int, end: int, sees: Sequence[PurePath] = ()
+) -> Iterator[tuple[Path, Fence | None]]:
     """Locks the range [start, end), ns, of a query set; yields a folder for a run of that interval, and its fence.
 
     Arguments as of `hold_range`.
@@ -234,7 +239,7 @@ def run_attempt(lake: Lake, query_set: str, start: int, end: int) -> Iterator[tu
     """
     # The range is the lock of its folder too: whoever has it is alone with the name of the folder.
     name = f"run of {query_set} {_span(start, end)}"
-    with hold_range(lake, query_set, start, end) as fence:
+    with hold_range(lake, query_set, start, end, sees) as fence:
         if fence is not None:
             with _staging(lake, name) as folder:
                 yield folder, fence

@@ -403,15 +403,24 @@ def _properties(path: PurePath, table: DeltaTable, token: str, fence: Fence | No
 
     fences = []
     if fence is not None:
-        try:
-            fence.require()
-        except LostError as error:
-            raise lost(path, str(error)) from None
+        require_held(path, fence)
         for name in fence.names:
             if (table.transaction_version(name) or 0) > fence.number:
                 raise lost(path, f"a later run has written to {path.name}")
             fences.append(Transaction(name, fence.number))
     return CommitProperties(custom_metadata={_TOKEN: token}, max_commit_retries=0, app_transactions=fences)
+
+
+def require_held(path: PurePath, fence: Fence) -> None:
+    """Checks that a lease under which a table is changed is still held, as far as its holder knows.
+
+    Raises:
+        LakeError: it is not.
+    """
+    try:
+        fence.require()
+    except LostError as error:
+        raise lost(path, str(error)) from None
 
 
 def lost(path: PurePath, reason: str) -> LakeError:
@@ -642,6 +651,13 @@ def files_dataset(path: PurePath, files: Iterable[tuple[str, Any]], schema: pa.S
     return pads.FileSystemDataset(fragments, schema, form, folder)
 
 
+def with_fields(dataset: pads.Dataset, schema: pa.Schema) -> pads.Dataset:
+    """Returns a dataset with the columns that a table of an older version lacks, NULL in its rows."""
+    names = set(dataset.schema.names)
+    lacking = [field.with_nullable(True) for field in schema if field.name not in names]
+    return dataset.replace_schema(pa.schema([*dataset.schema, *lacking])) if lacking else dataset
+
+
 def fetch_rows(path: PurePath, dataset: pads.Dataset, predicate: Any = None) -> pads.Dataset:
     """Brings the files of an object store, in which a predicate may find rows, to the disk; returns the dataset."""
     if not isinstance(path, Path):
@@ -655,9 +671,22 @@ def read_rows(path: PurePath, schema: pa.Schema, predicate: Any = None) -> pa.Ta
     if table is None:
         return schema.empty_table()
     with lake_errors(f"{path}: the table cannot be read"):
-        dataset = fetch_rows(path, table_dataset(path, table), predicate)
-        rows: pa.Table = dataset.to_table(schema.names, predicate, batch_readahead=2, fragment_readahead=1)
-    return rows.cast(schema)
+        dataset = fetch_rows(path, with_fields(table_dataset(path, table), schema), predicate)
+        return chosen_rows(dataset, schema.names, predicate).cast(schema)
+
+
+def chosen_rows(dataset: pads.Dataset, names: Sequence[str], predicate: Any = None) -> pa.Table:
+    """Reads columns of the rows that a predicate selects.
+
+    A DELETE of another program rewrites texts in a form whose bounds Arrow does not compare: then all rows are read.
+    """
+    sizes = {"batch_readahead": 2, "fragment_readahead": 1}
+    try:
+        return dataset.to_table(list(names), predicate, **sizes)
+    except pa.ArrowNotImplementedError:
+        if predicate is None:
+            raise
+        return dataset.to_table(**sizes).filter(predicate).select(list(names))
 
 
 def column_values(column: pa.ChunkedArray | pa.Array, pool: dict[int, int]) -> list[Any]:

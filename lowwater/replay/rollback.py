@@ -15,7 +15,7 @@ from pathlib import Path, PurePath
 from lowwater.documents import stored_object
 from lowwater.errors import LakeError
 from lowwater.instants import format_instant
-from lowwater.lake.layout import Lake, open_lake
+from lowwater.lake.layout import Lake, lake_to_read
 from lowwater.lake.ledgers.runs import (
     PUBLISH,
     ROLLED_BACK,
@@ -69,7 +69,7 @@ class RollbackTarget:
         Raises:
             LakeError: there is no such query or interval, or its rows are the state of later intervals.
         """
-        lake = open_lake(root, make=False)
+        lake = lake_to_read(root)
         table = result_table(lake, query).opened()
         start, end = interval_of(lake, query, at)
         job = Job.open(root, table.metadata().configuration.get(OWNER) or "", queries)
@@ -173,7 +173,8 @@ class RollbackTarget:
         query_set, name = self.job.query_set, self.query.name
         with run_attempt(self.job.lake, query_set, self.start, self.end) as (_, fence):
             lake = replace(self.job.lake, fence=fence)
-            fence_off([lake.table(name), lake.replays], fence)
+            # The other tables of the set are marked, as what the former holder left them.
+            fence_off([*(lake.table(query.name) for query in self.job.plan.queries), lake.replays], fence)
             check_owner(lake.table(name), query_set)
             last = last_published(lake, query_set, name, self.start, self.end)
             if last is None:

@@ -17,6 +17,7 @@ from lowwater.cli.main import main
 from lowwater.config import load_config
 from lowwater.errors import ConfigError, LowwaterError
 from lowwater.instants import HOUR, format_instant
+from lowwater.lake.layout import open_lake
 from lowwater.replay.preview.evaluation import PreviewRequest
 from lowwater.replay.preview.process import run_preview
 from lowwater.storage import objects
@@ -132,6 +133,7 @@ def planted(proxy: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("moto")  # another server refuses the token of the session
 def test_no_secret_is_in_what_commands_write_and_print(
     planted: Path, root: ObjectPath, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -144,6 +146,7 @@ def test_no_secret_is_in_what_commands_write_and_print(
     )
     span = f"{format_instant(START)}/{format_instant(START + HOUR)}"
     address = f"{root}/taps/{capture.name}"
+    open_lake(lake)
     said = []
     for command in (
         ["ingest", "--lake", lake, "--link", "main1", "--covers", span, address],

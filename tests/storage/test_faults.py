@@ -17,6 +17,7 @@ from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.ledgers.runs import PUBLISH, ReplayRow, read_replays, record_replays
+from lowwater.lake.mirrors import CHECKPOINTS
 from lowwater.lake.opened import at_version
 from lowwater.lake.tables import append_rows, create, open_table, read_rows
 from lowwater.storage import objects, snapshots
@@ -152,16 +153,16 @@ def test_a_command_reads_nothing_twice(root: ObjectPath, proxy: Proxy) -> None:
 def test_older_versions_and_logs_of_other_programs_are_opened(root: ObjectPath, proxy: Proxy) -> None:
     path = root / "table"
     create(path, SCHEMA)
-    for value in range(12):
+    for value in range(2 * CHECKPOINTS):
         append_rows(path, row(value))
     as_another_process(path)
     assert [at_version(path, version).version() for version in (0, 4, 11)] == [0, 4, 11]
     objects.delete([path / "_delta_log" / "_last_checkpoint"])  # it is only a hint
     as_another_process(path)
-    assert len(stored(path)) == 12
+    assert len(stored(path)) == 2 * CHECKPOINTS
     objects.delete([path / "_delta_log" / f"{version:020d}.json" for version in range(5)])  # as a clean-up leaves it
     as_another_process(path)
-    assert len(stored(path)) == 12
+    assert len(stored(path)) == 2 * CHECKPOINTS
 
 
 @pytest.mark.slow

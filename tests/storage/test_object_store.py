@@ -13,14 +13,17 @@ import pytest
 from lowwater.capture.generate import GeneratedCapture
 from lowwater.errors import LakeError
 from lowwater.instants import HOUR
-from lowwater.lake.tables import Options, append_rows, commit, create, read_rows
+from lowwater.lake.mirrors import CHECKPOINTS
+from lowwater.lake.tables import Options, append_rows, commit, create, open_table, read_rows, swap_files
 from lowwater.storage import leases, paths
 from lowwater.storage.file_cache import FileCache, file_cache
 from lowwater.storage.file_locks import HeldError
 from lowwater.storage.leases import LostError
 from lowwater.storage.object_paths import ObjectPath, parse
+from tests.capturemaker import pcap_bytes
 from tests.replay.support import QUERIES, START, Said, lowwater, replay_range, write_settings
 from tests.storage.conftest import SECRET
+from tests.storage.faults import as_another_process
 from tests.storage.servers import Proxy, Rule, kinds_of
 
 if TYPE_CHECKING:
@@ -119,6 +122,20 @@ def test_a_commit_lists_nothing_and_writes_two_objects(root: ObjectPath, proxy: 
 
 
 @pytest.mark.slow
+def test_a_log_of_commits_of_files_gets_checkpoints(root: ObjectPath, proxy: Proxy) -> None:
+    """As published tables and streams have: whoever opens one reads few commits, however many there are."""
+    path = root / "table"
+    create(path, SCHEMA)
+    for _ in range(2 * CHECKPOINTS):
+        swap_files(path, [], lambda _: [], note=lambda _: {"n": "1"})
+    as_another_process(path)
+    proxy.seen()
+    assert open_table(path) is not None
+    kinds = [kinds_of(method, seen) for method, seen, _ in proxy.seen()]
+    assert kinds.count("GET checkpoint") == 1 and kinds.count("GET commit") <= CHECKPOINTS + 1
+
+
+@pytest.mark.slow
 def test_a_lease_lost_between_look_and_commit_stops_the_commit(root: ObjectPath) -> None:
     path = root / "table"
     create(path, SCHEMA)
@@ -157,9 +174,14 @@ def test_a_refusal_is_named_and_shows_no_key(root: ObjectPath, proxy: Proxy, fau
 def test_keys_that_may_not_write_make_no_lake(root: ObjectPath, proxy: Proxy, tmp_path: Path) -> None:
     proxy.breaks(Rule("403", "PUT|POST|DELETE"))
     capture = tmp_path / "a.pcap"
-    capture.write_bytes(b"")
-    said = lowwater("ingest", "--lake", root, "--link", "a", capture)
-    assert said.code == 1 and "does not allow it" in said.err and "rights" in said.err
+    capture.write_bytes(pcap_bytes([(START, b"")]))
+    said = lowwater("init", capture, "--lake", root)
+    assert (
+        said.code == 1
+        and "no lake can be made there" in said.err
+        and "does not allow it" in said.err
+        and "rights" in said.err
+    )
 
 
 @pytest.mark.slow

@@ -19,6 +19,7 @@ from lowwater.lake.joins import compact
 from lowwater.lake.layout import HEARTBEATS, LATER_OUTCOMES, QUALITY, QUARANTINE, REPLAYS, VIOLATIONS, Lake
 from lowwater.lake.tables import (
     append_rows,
+    chosen_rows,
     column_values,
     fetch_rows,
     open_table,
@@ -26,6 +27,7 @@ from lowwater.lake.tables import (
     read_rows,
     replace_rows,
     table_dataset,
+    with_fields,
 )
 
 DONE, PROVISIONAL, INCOMPLETE, FAILED = "done", "provisional", "incomplete", "failed"
@@ -113,8 +115,9 @@ def read_statistics(lake: Lake, lftas: Sequence[str], most: int) -> pa.Table:
     if table is None:
         return HEARTBEATS.empty_table()
     # Files of an older lake lack the column, so rows without statistics are visible only after a read.
-    dataset = fetch_rows(lake.heartbeats, table_dataset(lake.heartbeats, table), chosen)
-    when = dataset.to_table(columns=["start", "records"], filter=chosen).drop_null()
+    whole = with_fields(table_dataset(lake.heartbeats, table), HEARTBEATS)
+    dataset = fetch_rows(lake.heartbeats, whole, chosen)
+    when = chosen_rows(dataset, ["start", "records"], chosen).drop_null()
     if not when.num_rows:
         return HEARTBEATS.empty_table()
     latest = pc.max(when.column("start")).as_py()
