@@ -20,7 +20,7 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, NamedTuple
 
 from lowwater.storage import objects, snapshots
-from lowwater.storage.containment import require_folder, require_inside
+from lowwater.storage.containment import open_file, require_folder, require_inside
 from lowwater.storage.failures import LATER, StoreError
 from lowwater.storage.file_cache import file_cache
 from lowwater.storage.modest import require_modest
@@ -284,7 +284,7 @@ def read(path: PurePath, most: int = -1) -> bytes:
     if isinstance(path, ObjectPath):
         return objects.read(path, most)[0]
     require_inside(path)
-    with Path(path).open("rb") as file:
+    with open_file(path) as file:
         return file.read(most)
 
 
