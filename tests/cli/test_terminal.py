@@ -88,6 +88,7 @@ def test_captures(capture: Path, tmp_path: Path) -> None:
     clean("skew", "--lake", made, "--link", HOSTILE, "--set", "2s", code=1)
     clean("skew", "--lake", made, "--link", "main1", "--set", HOSTILE, code=2)
     clean("maintain", "--lake", made)
+    clean("gx", "--lake", made, code=1)
     clean("maintain", "--lake", tmp_path / f"no{NAME}", code=1)
 
 
@@ -164,6 +165,7 @@ def test_a_lake(lake: tuple[Path, Path], tmp_path: Path) -> None:
 def test_the_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / NAME))
     clean("doctor", code=None)
+    clean("cookbook", HOSTILE, code=None)
     clean(HOSTILE, code=2)
     clean("--" + HOSTILE, code=2)
 
