@@ -460,11 +460,14 @@ def lake_to_read(root: str | PurePath) -> Lake:
 def make_ledgers(lake: Lake) -> None:
     """Makes the folders and ledgers that a lake lacks: who writes to it calls this first.
 
+    From then on what this process makes is private (`paths.keep_private`).
+
     Raises:
         LakeError: they cannot be made.
     """
     root = lake.root
     containment.require_plain_folder(root)
+    paths.keep_private()
     try:
         unwritable = paths.make_folders(root, lake.work, lake.locks)
     except OSError as error:

@@ -306,7 +306,7 @@ def saved(form: str, columns: pa.Schema, batches: Iterable[pa.RecordBatch]) -> I
     open_writer, shown, _ = _FORMS[form]
     with ExitStack() as stack:
         file = stack.enter_context(tempfile.TemporaryFile())
-        with open_writer(file, columns) as writer:
+        with open_writer(file, shown(pa.RecordBatch.from_pylist([], columns)).schema) as writer:
             for batch in batches:
                 writer.write_batch(shown(batch.cast(columns)))
         stack.pop_all()  # closed once it is sent
