@@ -178,7 +178,7 @@ def _curves(table: ResultTable, chosen: Chosen, asked: Asked) -> Curves:
     clocks = [field.temporal for field in chosen.query.logical.fields if field.temporal and not field.temporal.origin]
     grain = max([1, *(abs(clock.first(3) - clock.first(2)) for clock in clocks)])
     summed = curves(table, asked.wish, asked.number, asked.key, grain=grain)
-    return replace(summed, absent=_absent(chosen, summed))
+    return replace(summed, absent={**summed.absent, **_absent(chosen, summed)})
 
 
 def _absent(chosen: Chosen, summed: Curves) -> dict[int, str]:
