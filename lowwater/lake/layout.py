@@ -428,14 +428,19 @@ def make_records_table(path: PurePath, columns: pa.Schema) -> None:
     create(path, pa.schema([*keys, *columns, _required("link", _TEXT), _required("hour", _INT)]), ["link", "hour"])
 
 
+TRIAL = "trial.json"
+"""File of a trial of a lake, which `lowwater try` makes; results are read in its folder as in a lake."""
+
+
 def is_lake(root: PurePath) -> bool:
-    """Whether a folder or a prefix has settings, which `init` writes, or ledgers, as older versions made without them.
+    """Whether a folder or a prefix is a lake: it has settings, which `init` writes, or ledgers, as older versions made
+    without them; or it is a trial.
 
     Raises:
         OSError: it may not be looked into.
     """
     names = paths.names_in(root)
-    return FILE_NAME in names or {"captures", "packets"} <= names
+    return not names.isdisjoint((FILE_NAME, TRIAL)) or {"captures", "packets"} <= names
 
 
 def lake_to_read(root: str | PurePath) -> Lake:

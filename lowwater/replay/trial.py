@@ -19,7 +19,7 @@ import pyarrow as pa
 from lowwater.documents import LARGEST_STATE, json_value, stored_object
 from lowwater.errors import LakeError
 from lowwater.instants import format_duration
-from lowwater.lake.layout import Lake, lake_to_read, open_lake, result_schema
+from lowwater.lake.layout import TRIAL, Lake, lake_to_read, open_lake, result_schema
 from lowwater.lake.ledgers.runs import (
     DONE,
     FAILED,
@@ -271,7 +271,7 @@ def open_trial(
         stored = query_set, changes
         Job.open(root, query_set, queries, changes)  # before anything is made
         paths.make_folders(folder)
-        paths.write(folder / "trial.json", _text(*stored).encode())
+        paths.write(folder / TRIAL, _text(*stored).encode())
     elif changes and (query_set or stored[0], changes) != stored:
         raise LakeError(f"trial {name!r} tries other changes: {_words(*stored)}", "drop it, or take another name")
     elif not changes:
@@ -330,7 +330,7 @@ def _text(query_set: str, tried: TrialChanges) -> str:
 
 
 def _read(folder: PurePath) -> tuple[str, TrialChanges] | None:
-    file = folder / "trial.json"
+    file = folder / TRIAL
     try:
         values = json_value(paths.read(file, LARGEST_STATE))
         skews = {str(link): int(skew) for link, skew in values["skews"].items()}
