@@ -8,22 +8,28 @@ Modules import each other relatively, because the folder `expectations/` is inst
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from lowwater.extras import require
 
 from .entries import Entry, SuiteFile, read_suite
-from .findings import SUITES, Finding, Report, Severity, Validation, Verdict, once, verdict
+from .findings import SUITES, Fault, Finding, Report, Severity, Validation, Verdict, once, verdict
 from .lazy import load_lazily
 from .wording import headline, spoken
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import pandas
+    import pyarrow
+
+    from lowwater.quality.custom.project import Asset
 
 __all__ = [
     "SUITES",
     "Entry",
+    "Fault",
     "Finding",
     "Report",
     "Severity",
@@ -31,6 +37,7 @@ __all__ = [
     "Validation",
     "Verdict",
     "assets",
+    "check_written",
     "headline",
     "index",
     "once",
@@ -40,6 +47,7 @@ __all__ = [
     "spoken",
     "validate",
     "verdict",
+    "write_project",
 ]
 
 # Both must precede the import of Great Expectations, which happens only in modules of this package.
@@ -53,6 +61,21 @@ def validate(frames: Mapping[str, pandas.DataFrame], run: str) -> tuple[Validati
     from .validation import validate
 
     return validate(frames, run)
+
+
+def check_written(entries: Sequence[Mapping[str, Any]], schema: pyarrow.Schema) -> None:
+    """Checks that the expectations that people wrote can be judged; see `written.check`."""
+    from .written import check
+
+    check(entries, schema)
+
+
+def write_project(root: Path, assets: Sequence[Asset], suites: Mapping[str, Sequence[str]], scratch: Path) -> None:
+    """Writes a project of Great Expectations over a lake; see `project.write_project`."""
+    require("lowwater gx", "quality")
+    from .project import write_project
+
+    write_project(root, assets, suites, scratch)
 
 
 def render(validation: Validation) -> str:

@@ -17,6 +17,20 @@ Severity = Literal["warning", "critical"]
 Verdict = Literal["passed", "warned", "failed"]
 
 
+class Fault(Exception):
+    """What is wrong with an expectation of a suite.
+
+    Attributes:
+        number: its number in the suite, from 0.
+        message: what is wrong, as the rest of a sentence about it.
+        hint: what to do.
+    """
+
+    def __init__(self, number: int, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.number, self.message, self.hint = number, message, hint
+
+
 @dataclass(frozen=True)
 class Finding:
     """Result of one expectation on one measure frame.

@@ -6,34 +6,23 @@ files and uses no network: the context is ephemeral, and results stay in memory.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
-import great_expectations as gx
 from great_expectations.core import ExpectationSuite, ExpectationValidationResult
-from great_expectations.core.batch_definition import BatchDefinition
-from great_expectations.data_context import EphemeralDataContext
-from great_expectations.data_context.data_context.context_factory import set_context
-from great_expectations.data_context.types.base import (
-    DataContextConfig,
-    InMemoryStoreBackendDefaults,
-    ProgressBarsConfig,
-)
 from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
 
 from lowwater.errors import LawError
 
+from .engine import ONE_AT_A_TIME, validate_frame
 from .findings import SUITES, Finding, Severity, Validation
 from .rules import Rule
 from .suites import load_suite
 
 if TYPE_CHECKING:
     import pandas
-
-_ONE_AT_A_TIME = threading.Lock()  # GX has one current context for the whole process
 
 
 def validate(frames: Mapping[str, pandas.DataFrame], run: str) -> tuple[Validation, ...]:
@@ -51,37 +40,15 @@ def validate(frames: Mapping[str, pandas.DataFrame], run: str) -> tuple[Validati
     Raises:
         LawError: a frame is missing, has no rows, or lacks a column or value; or an expectation raised an error.
     """
-    with _ONE_AT_A_TIME:
-        setting = _setting()
-        for name, suite in setting.suites.items():
+    with ONE_AT_A_TIME:
+        for name, suite in _suites().items():
             _check(name, frames.get(name), suite, run)
-        set_context(setting.context)
-        return tuple(
-            _validate(suite, setting.batches[name], frames[name], run) for name, suite in setting.suites.items()
-        )
-
-
-class _Setting(NamedTuple):
-    """Context, suites and batches that all validations of a process share, since they are slow to create."""
-
-    context: EphemeralDataContext
-    suites: dict[str, ExpectationSuite]
-    batches: dict[str, BatchDefinition[Any]]
+        return tuple(_validate(suite, frames[name], run) for name, suite in _suites().items())
 
 
 @cache
-def _setting() -> _Setting:
-    suites = {name: load_suite(name) for name in SUITES}
-    # The default of GX for an ephemeral context creates a folder for pages.
-    config = DataContextConfig(
-        store_backend_defaults=InMemoryStoreBackendDefaults(init_temp_docs_sites=False),
-        progress_bars=ProgressBarsConfig(globally=False),
-        analytics_enabled=False,
-    )
-    context = gx.get_context(mode="ephemeral", project_config=config)
-    source = context.data_sources.add_pandas("measures")
-    batches = {name: source.add_dataframe_asset(name).add_batch_definition_whole_dataframe("all") for name in SUITES}
-    return _Setting(context, suites, batches)
+def _suites() -> dict[str, ExpectationSuite]:
+    return {name: load_suite(name) for name in SUITES}
 
 
 def _check(name: str, frame: pandas.DataFrame | None, suite: ExpectationSuite, run: str) -> None:
@@ -98,13 +65,8 @@ def _check(name: str, frame: pandas.DataFrame | None, suite: ExpectationSuite, r
         raise LawError(f"{run}: the measures {name} lack values in the columns {', '.join(missing)}")
 
 
-def _validate(
-    suite: ExpectationSuite, definition: BatchDefinition[Any], frame: pandas.DataFrame, run: str
-) -> Validation:
-    batch = definition.get_batch({"dataframe": frame.reset_index(drop=True)})
-    result = batch.validate(suite, result_format="COMPLETE")
-    order = [expectation.id for expectation in suite.expectations]
-    result.results.sort(key=lambda entry: order.index(_config(entry).id))
+def _validate(suite: ExpectationSuite, frame: pandas.DataFrame, run: str) -> Validation:
+    result = validate_frame(frame.reset_index(drop=True), suite, "COMPLETE")
     result.meta |= {
         "run_id": {"run_name": run, "run_time": datetime.now(UTC).isoformat()},
         "intervals": sorted(set(frame["interval"])),

@@ -21,7 +21,7 @@ from lowwater.errors import ConfigError
 from lowwater.instants import HOUR, SECOND, format_duration, parse_duration, parse_instant, parse_span
 from lowwater.link_names import FORM, family_of, is_link_name
 from lowwater.refused import refusals
-from lowwater.sections import Duration, History, LinkThresholds, Positive, Section, Thresholds, nearest
+from lowwater.sections import Duration, History, LinkThresholds, Positive, Section, SuiteLimits, Thresholds, nearest
 from lowwater.storage import paths
 from lowwater.storage.captures import is_address
 from lowwater.storage.failures import hint_of
@@ -473,6 +473,7 @@ class Config(Section):
     query_sets: dict[SetName, QuerySet] = Setting(default={})
     thresholds: Thresholds = Thresholds()
     history: History = History()
+    suites: SuiteLimits = SuiteLimits()
     replay: Replay = Replay()
     spark: Spark = Spark()
     schedule: Schedule = Schedule()

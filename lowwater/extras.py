@@ -11,7 +11,7 @@ from lowwater.errors import AbsentExtraError
 
 EXTRAS = {
     "spark": ("pyspark",),
-    "quality": ("great_expectations", "pandas"),
+    "quality": ("great_expectations", "pandas", "duckdb"),
     "serve": ("fastapi", "uvicorn"),
     "editor": ("pygls",),
     "s3": ("obstore",),

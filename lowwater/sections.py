@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, model_validator
 from pydantic import Field as Setting
 
-from lowwater.instants import parse_duration
+from lowwater.instants import SECOND, parse_duration
 
 TENFOLD = 10
 """Ratio of the critical to the warning limit of a threshold, if only the warning limit is set."""
@@ -103,6 +103,25 @@ class Warnings(Limits):
     @classmethod
     def _critical(cls, warning: float) -> float:
         return 1.0
+
+
+class SuiteLimits(Section):
+    """`[suites]`: what the suites that people write for the rows of queries may take at an audit (docs/review.md).
+
+    Attributes:
+        memory: about the most memory of the rows while they are judged, in Java's notation.
+        time: longest time that the suite of one query may take, wall clock, ns.
+        code: whether suites may have SQL, regular expressions and conditions, which are code of their author.
+    """
+
+    memory: str = Setting(default="1g", pattern=r"^\d+[mgMG]$")
+    time: Positive = 300 * SECOND
+    code: Literal["allowed", "forbidden"] = "allowed"
+
+    @property
+    def megabytes(self) -> int:
+        """`memory` in MiB."""
+        return int(self.memory[:-1]) << (10 if self.memory[-1] in "gG" else 0)
 
 
 class History(Section):

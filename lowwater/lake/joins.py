@@ -8,8 +8,8 @@ follows, and leaves the others out. So nobody waits, and a join that was overtak
 from __future__ import annotations
 
 import uuid
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
@@ -39,11 +39,11 @@ from lowwater.storage.object_paths import ObjectPath
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-MOST_FRAGMENTS, FEW = 64, 4
+MOST_FRAGMENTS, FEW = 64, 2
 """Small files of a partition of a ledger, on a disk and in a store, above which they are joined: readers open each of
 them, which is a request to a store."""
 
-TURNS = 5
+TURNS = 3
 """Versions of a ledger in a store of which one is for joins, another one for each ledger: a run commits once to most of
 them, and joins few at a time. Thrice FEW files are joined at once."""
 
@@ -83,8 +83,9 @@ def compact(path: PurePath, grouped: int = MOST_GROUPED) -> None:
         turn = table.version() % TURNS == crc32(path.name.encode()) % TURNS
         most, size = FEW if turn else 3 * FEW, LARGE
     small = [row for row in live_files(table) if row["size_bytes"] < size // 2]
-    if len(small) > most * max(1, len(table.partitions())):
-        join(path, lambda row: row["size_bytes"] < size // 2, grouped)
+    counts = Counter(_part(row) for row in small)
+    if max(counts.values(), default=0) > most:
+        join(path, lambda row: row["size_bytes"] < size // 2 and counts[_part(row)] > most, grouped)
 
 
 def join_files(path: PurePath, column: str, values: Sequence[str]) -> bool:
@@ -133,9 +134,9 @@ def commit_joins(path: PurePath, joins: Sequence[_Join]) -> bool:
 
 def _groups(rows: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
     """Yields files of one partition, several together, that fit one file; in the order of their rows' `_last`."""
-    parts: dict[tuple[tuple[str, str | None], ...], list[dict[str, Any]]] = defaultdict(list)
+    parts: dict[Hashable, list[dict[str, Any]]] = defaultdict(list)
     for row in rows:
-        parts[tuple(partition_of(row).items())].append(row)
+        parts[_part(row)].append(row)
     for part in parts.values():
         group: list[dict[str, Any]] = []
         size = 0
@@ -150,6 +151,11 @@ def _groups(rows: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
             size += row["size_bytes"]
         if len(group) > 1:
             yield group
+
+
+def _part(row: Mapping[str, Any]) -> Hashable:
+    """The partition of a file."""
+    return tuple(partition_of(row).items())
 
 
 def write_joined(path: PurePath, schema: pa.Schema, rows: Sequence[dict[str, Any]], grouped: int) -> DataFile:

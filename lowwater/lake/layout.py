@@ -13,13 +13,17 @@ from pathlib import PurePath
 
 import pyarrow as pa
 
+from lowwater.catalog.expr import Type
 from lowwater.catalog.packets import IDENTITY, READABLE
 from lowwater.config import FILE_NAME
 from lowwater.errors import LakeError
+from lowwater.gsql.units import unit_name
 from lowwater.lake import mirrors
 from lowwater.lake.tables import create, safe_name
+from lowwater.plan.bind.expressions.durations import unit_of
 from lowwater.plan.operators import Field
 from lowwater.plan.properties import schemas
+from lowwater.plan.properties.instant_columns import instant_columns
 from lowwater.storage import containment, paths, snapshots
 from lowwater.storage.failures import hint_of
 from lowwater.storage.leases import Fence
@@ -278,8 +282,29 @@ def result_schema(fields: tuple[Field, ...]) -> pa.Schema:
 
 
 def table_schema(fields: tuple[Field, ...]) -> pa.Schema:
-    """Schema of `tables/`: published fields and their instants, `_last`, and the partition column `_hour`."""
-    return pa.schema([*schemas.visible_schema(fields), _required("_last", _INT), _required("_hour", _INT)])
+    """Schema of `tables/`: the columns of its rows, and the partition column `_hour`; with comments for other tools."""
+    comments = {each.name: f"begin of {each.of}, UTC" for each in instant_columns(fields)}
+    comments |= {each.name: comment for each in fields if (comment := _comment(each))}
+    comments |= {"_last": "last instant that could have changed the row, ns since 1970, UTC"}
+    comments |= {"_hour": "hours since 1970 of _last, UTC; the partition"}
+    columns = [*row_schema(fields), _required("_hour", _INT)]
+    return pa.schema(
+        [each.with_metadata({"comment": comments[each.name]}) if each.name in comments else each for each in columns]
+    )
+
+
+def _comment(field: Field) -> str:
+    """What a reader of a table should know of a column: its unit, or what its text is."""
+    if field.type in (Type.IP, Type.MAC):
+        return f"{field.type.upper()} address, as text"
+    unit = unit_of(field.temporal) if field.temporal is not None else None
+    name = unit_name(unit) if unit is not None else ""
+    return f"time in {name}" if name else ""
+
+
+def row_schema(fields: tuple[Field, ...]) -> pa.Schema:
+    """Columns of published rows that their files have: published fields and their instants, and `_last`."""
+    return pa.schema([*schemas.visible_schema(fields), _required("_last", _INT)])
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,8 @@ from contextlib import contextmanager, suppress
 from itertools import count
 from math import inf
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import unquote
-from zlib import crc32
 
 from lowwater.documents import json_value
 from lowwater.lake.logs import LARGEST_COMMITS, LARGEST_HINT
@@ -31,12 +30,13 @@ from lowwater.storage.file_cache import FileCache, file_cache
 from lowwater.storage.object_paths import ObjectPath
 from lowwater.storage.snapshots import LOOK, is_recent
 
-if TYPE_CHECKING:
-    from deltalake import DeltaTable
+CHECKPOINTS = 12
+"""Commits after which a log gets a checkpoint, at the end of a command; twice as many are never without one. Whoever
+opens a table reads the last one and the commits after it."""
 
-CHECKPOINTS = 8
-"""Fewest commits between two checkpoints; up to twice as many, another number for each table, so that a run that
-commits to many makes few. Whoever opens a table reads the last one and at most so many commits."""
+IN_TURN = 10
+"""Logs of a lake for which one checkpoint more is made at an end, those first that need it most: all of them grow at
+the same time, and no run has to do it for all."""
 
 CLEANINGS = 100
 """Commits between two clean-ups of a log; each lists it."""
@@ -334,17 +334,21 @@ class Mirror:
         self.version, self._looked_at = version, time.monotonic()
         return True
 
-    def keep_up(self, table: DeltaTable) -> None:
-        """Makes a checkpoint once there are many commits, and cleans the log. A store that fails is left alone: the
-        commit is there, and the next checkpoint does the same."""
+    @property
+    def behind(self) -> int:
+        """Commits after the newest checkpoint."""
+        return self.version - self._checked
+
+    def keep_up(self, most: int = 2 * CHECKPOINTS) -> None:
+        """Makes a checkpoint once so many commits are without one, and cleans the log. A store that fails is left
+        alone: the commits are there, and the next checkpoint does the same."""
+        from deltalake import DeltaTable
         from deltalake.exceptions import DeltaError
 
-        if self.version - self._checked < CHECKPOINTS + crc32(self._path.name.encode()) % CHECKPOINTS:
-            return
-        with suppress(OSError, DeltaError):
-            if table.version() < self.version:  # a commit of files leaves it behind
-                table.update_incremental()
-            table.create_checkpoint()
+        with self.lock, suppress(OSError, DeltaError):
+            if self.behind < most:
+                return
+            DeltaTable(str(self.folder), version=self.version).create_checkpoint()
             name = f"{self.version:020d}.checkpoint.parquet"
             objects.upload(self._path / "_delta_log" / name, self._log / name)
             objects.write(self._path / "_delta_log" / _HINT, (self._log / _HINT).read_bytes())
@@ -405,12 +409,16 @@ def _entry_of(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def pack_logs(lake: PurePath) -> None:
-    """Puts what this process knows of the logs of a lake into its pack, at the end of what changed them.
+    """Puts what this process knows of the logs of a lake into its pack, at the end of what changed them; those that
+    need it most get checkpoints before.
 
     A store that fails is left alone: the pack saves requests only.
     """
     if not isinstance(lake, ObjectPath):
         return
+    logs_here = sorted((mirror for _, mirror in _known(lake)), key=lambda mirror: -mirror.behind)
+    for mirror in logs_here[: 1 + len(logs_here) // IN_TURN]:
+        mirror.keep_up(CHECKPOINTS)
     own = {path.relative_to(lake).as_posix(): mirror.pack() for path, mirror in _known(lake)}
     with suppress(OSError):
         logs = {**_read_pack(lake, inf), **{name: entry for name, entry in own.items() if entry is not None}}

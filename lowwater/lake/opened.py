@@ -238,7 +238,7 @@ def change(path: PurePath, table: DeltaTable, work: Callable[[], object]) -> Non
             return  # there was nothing to commit
         if not mirror.put(before + 1):
             raise CommitFailedError("concurrent: another process has committed")
-        mirror.keep_up(table)
+        mirror.keep_up()
 
 
 def entry(path: PurePath, version: int) -> bytes:

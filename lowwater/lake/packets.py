@@ -39,6 +39,7 @@ COPY, ELSEWHERE = "copy", "seen_elsewhere"
 KEYS = ("capture", "position", "arrival", "timestamp")
 CAPTURE = pa.dictionary(pa.int32(), pa.string())
 _AGAIN = "if the capture was ingested anew meanwhile, run the interval again"
+_READ_AGAIN = "`lowwater ingest` with --link and the capture file reads what is missing again"
 
 
 @dataclass(frozen=True)
@@ -265,7 +266,7 @@ def readable(link: str, path: PurePath) -> Iterator[None]:
     except OSError as error:
         raise LakeError(
             f"{path}: packets of link {link!r} cannot be read: {error.strerror or error}",
-            _AGAIN,
+            f"{_AGAIN}; {_READ_AGAIN}",
         ) from error
 
 
@@ -327,6 +328,12 @@ class PacketFiles:
         path: PurePath = row["folder"] / row["path"]
         return path
 
+    def of_capture(self, capture: Capture, link: str) -> list[dict[str, Any]] | None:
+        """Returns the files of a capture and link, in order; None where some of its packets are missing."""
+        rows = [row for row in self.attempts.get(capture.attempt, ()) if row["partition.link"] == link]
+        whole = sum(row["num_records"] for row in rows) == capture.packets
+        return sorted(rows, key=_place) if whole else None
+
 
 def _by_attempt(table: DeltaTable | None, folder: PurePath) -> dict[str, list[dict[str, Any]]]:
     files: dict[str, list[dict[str, Any]]] = {}
@@ -370,14 +377,13 @@ def packet_files(
     for at in ordered.arriving(read_from, start, end):
         capture, clock = ordered[at], ordered.clocks[at]
         read = CaptureRead(capture.capture, clock, ())
-        rows = (row for row in files.attempts.get(capture.attempt, ()) if row["partition.link"] == link)
-        placed = sorted(rows, key=_place)
-        if sum(row["num_records"] for row in placed) != capture.packets:
+        placed = files.of_capture(capture, link)
+        if placed is None:
             raise LakeError(
                 f"{files.folder}: the ledger counts {capture.packets} packets of {capture.path} (link {link!r}), "
                 "and some are missing",
-                f"{_AGAIN}; else another program changed the table: restore the version before by Delta's RESTORE, "
-                "or ingest its captures into a new one",
+                f"{_AGAIN}; else another program changed the table: {_READ_AGAIN}; where that file is gone, restore "
+                "the version before by Delta's RESTORE",
             )
         needed = tuple(
             PacketFile(PacketFiles.path(row), row["num_records"], row["min.arrival"], row["max.arrival"])

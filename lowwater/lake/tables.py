@@ -262,6 +262,25 @@ def with_columns(path: PurePath, table: DeltaTable, schema: pa.Schema) -> DeltaT
     return existing(path)
 
 
+def with_properties(
+    path: PurePath, table: DeltaTable, properties: Mapping[str, str], fence: Fence | None = None
+) -> DeltaTable:
+    """Sets properties of a table that differ, and returns it."""
+
+    def differing(table: DeltaTable) -> dict[str, str]:
+        has = table.metadata().configuration
+        return {name: value for name, value in properties.items() if has.get(name) != value}
+
+    def note(newest: DeltaTable, options: Options) -> None:
+        if values := differing(newest):
+            newest.alter.set_table_properties(values, False, **options)
+
+    if not differing(table):
+        return table
+    commit(path, note, fence)
+    return existing(path)
+
+
 def check_owner(path: PurePath, owner: str) -> None:
     """Checks that a table, if it exists, belongs to a query set (S3).
 

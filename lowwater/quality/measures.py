@@ -26,7 +26,7 @@ from lowwater.lake.ledgers.runs import read_heartbeats, read_violations
 from lowwater.lake.ledgers.shared import shared_words
 from lowwater.lake.ledgers.silences import silence_text, silences
 from lowwater.lake.packets import PacketFiles
-from lowwater.quality.custom.row_checks import RuleResult
+from lowwater.quality.custom.judging import RuleResult
 from lowwater.quality.links.packet_scan import MINUTE, LinkScan
 from lowwater.quality.outputs.query_measures import QueryMeasures
 from lowwater.sections import Thresholds

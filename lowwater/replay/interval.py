@@ -56,7 +56,9 @@ from lowwater.lake.results.table_state import damage_of, damages
 from lowwater.lake.tables import check_owner, fence_off
 from lowwater.plan.operators import Lfta
 from lowwater.plan.properties.state import hands_over
+from lowwater.plan.queryset import QueryPlan
 from lowwater.plan.temporal import END_OF_TIME
+from lowwater.quality.custom import judging
 from lowwater.quality.custom.suites import suite_digest
 from lowwater.quality.outputs.query_measures import WrittenStream
 from lowwater.quality.report_pages import write_index
@@ -211,6 +213,8 @@ class _Run:
                     current = next_stage
                     if AUDIT in stages and next_stage in (HIGH, AUDIT):
                         import_early("lowwater_expectations.validation")
+                        if any(self.job.suites.values()):
+                            judging.begin()
                         # The first query of a session waits for a second or two, on one core.
                         self.scans.begin(inputs.scan, self.job.plan.links)
                     outcome = self._stage(next_stage, inputs, digests, outcome, folder)
@@ -410,7 +414,16 @@ class _Run:
             for query in job.plan.queries:
                 fields, digest, audited = query.high.fields, digests[query.name], prints[query.name]
                 publication = publish(
-                    job.lake, job.query_set, query.name, fields, self.start, self.end, digest, audited, act
+                    job.lake,
+                    job.query_set,
+                    query.name,
+                    fields,
+                    self.start,
+                    self.end,
+                    digest,
+                    audited,
+                    act,
+                    _words(query),
                 )
                 rows[query.name] = publication.rows
                 last = self._last(query.name)
@@ -501,6 +514,12 @@ def lfta_folder(lfta: Lfta) -> str:
     """The folder of an LFTA's rows; it contains a hash of the columns, so a changed query gets a new folder."""
     columns = ",".join(f"{f.name}:{f.type}" for f in lfta.fields)
     return f"{lfta.name}-{sha256(columns.encode()).hexdigest()[:8]}"
+
+
+def _words(query: QueryPlan) -> dict[str, str]:
+    """Properties that tell other tools what a published table holds."""
+    texts = [text for label, text in query.parts if label.startswith("query ")]  # not the values of parameters
+    return {"lowwater.query": "\n\n".join(texts), "lowwater.key": ", ".join(query.key or ())}
 
 
 def _joined(digests: dict[str, str]) -> str:

@@ -21,7 +21,7 @@ from lowwater.lake.chains import store_chained
 from lowwater.lake.digest import inputs_digest, link_inputs, outdated
 from lowwater.lake.ingestion.record_options import known_protocol, record_options
 from lowwater.lake.ingestion.replacement import version_of
-from lowwater.lake.layout import Lake, lake_to_read, make_ledgers
+from lowwater.lake.layout import Lake, lake_to_read, make_ledgers, row_schema
 from lowwater.lake.ledgers.absent import absent_texts, fields_read
 from lowwater.lake.ledgers.captures import Capture, Captures, ingested_links, interface_links, read_captures
 from lowwater.lake.ledgers.coverage import Gap, at_edge, check, gap_error, gap_texts, unsettled
@@ -114,7 +114,8 @@ class Job:
         require_kept(plan, config)
         _require_protocols(config, plan)
         length = section.interval if section and section.interval else config.interval.length
-        suites = read_suites(root, query_set, {query.name: query.high.fields for query in plan.queries})
+        schemas = {query.name: row_schema(query.high.fields) for query in plan.queries}
+        suites = read_suites(root, query_set, schemas, config.suites.code == "allowed")
         return Job(lake, config, query_set, plan, length, suites, files=tuple(files))
 
     def prepare(self) -> None:

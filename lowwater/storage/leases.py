@@ -105,6 +105,10 @@ class Claims:
         return replace(self, claims=tuple(claim for claim in self.claims if claim.token not in tokens))
 
 
+_Stored = tuple[Claims, objects.Version | None]
+"""Claims, and the version of their object."""
+
+
 @dataclass(frozen=True)
 class Fence:
     """What a commit carries, so that a former holder cannot commit after it; see `lake.tables.commit`.
@@ -145,6 +149,7 @@ class Lease:
     Args:
         path: the object with the claims.
         claim: the own claim.
+        stored: the claims with it.
         begun: when the write of the claim began, s of the monotonic clock.
         length: seconds after which others take it over.
         taken: whether it was taken over, see `Fence`.
@@ -154,8 +159,10 @@ class Lease:
         unfenced: whether requests of the former holder may still be done, as its number is not in the tables yet.
     """
 
-    def __init__(self, path: ObjectPath, claim: Claim, begun: float, length: float, taken: bool = False) -> None:
-        self.claim = claim
+    def __init__(
+        self, path: ObjectPath, claim: Claim, stored: _Stored, begun: float, length: float, taken: bool = False
+    ) -> None:
+        self.claim, self._stored = claim, stored
         self._path, self._length = path, length
         self._renewed, self._lost = begun, ""
         self.doubted, self.unfenced = False, taken
@@ -176,7 +183,7 @@ class Lease:
         if self.doubted:
             return
         with suppress(OSError, HeldError):
-            _change(self._path, lambda claims: claims.without({self.claim.token}))
+            _change(self._path, lambda claims: claims.without({self.claim.token}), self._stored)
 
     def _renew(self) -> None:
         while not self._over.wait(self._length / 3 * random.uniform(0.8, 1.0)):
@@ -186,10 +193,10 @@ class Lease:
             begun = time.monotonic()
             try:
                 with objects.patience(self._length / 3):
-                    changed = _change(self._path, self._beaten)
+                    self._stored = _change(self._path, self._beaten)
             except (OSError, HeldError):
                 continue  # the next try may succeed in time
-            if self.claim.token not in {claim.token for claim in changed.claims}:
+            if self.claim.token not in {claim.token for claim in self._stored[0].claims}:
                 self._lost = "another process has taken the lease over"
                 return
             self._renewed = begun
@@ -226,12 +233,12 @@ def hold(path: ObjectPath, first: int, end: int, wait: float = 0.0, length: floa
         begun = time.monotonic()
         taken = _claim(path, first, end, watch)
         if isinstance(taken, tuple):
-            claim, dead = taken
+            claim, dead, stored = taken
             break
         if watch.lives and time.monotonic() >= deadline:
             raise HeldError(taken.process, taken.first, taken.end)
         time.sleep(min(PAUSE, seconds / 10))
-    lease = Lease(path, claim, begun, seconds, bool(dead))
+    lease = Lease(path, claim, stored, begun, seconds, bool(dead))
     try:
         names = [f"{path.name}:{first}-{end}", *dead]
         yield Fence(tuple(dict.fromkeys(names)), claim.fence, lease, bool(dead))
@@ -272,8 +279,8 @@ class _Watch:
         return dead
 
 
-def _claim(path: ObjectPath, first: int, end: int, watch: _Watch) -> tuple[Claim, tuple[str, ...]] | Claim:
-    """Claims a range; returns the claim and the names of ranges that were taken over, or a claim that stands."""
+def _claim(path: ObjectPath, first: int, end: int, watch: _Watch) -> tuple[Claim, tuple[str, ...], _Stored] | Claim:
+    """Claims a range; returns the claim, names of ranges that were taken over and all claims, or that of another."""
     token, names = uuid.uuid4().hex, tuple[str, ...]()
     standing: Claim | None = None
 
@@ -292,16 +299,21 @@ def _claim(path: ObjectPath, first: int, end: int, watch: _Watch) -> tuple[Claim
         own = Claim(first, end, f"{mine.process} on {mine.where}", token, 0, number, mine.place)
         return Claims(number, (*claims.without(gone).claims, own))
 
-    changed = _change(path, add)
+    stored = _change(path, add)
     if standing is not None:
         return standing
-    return next(claim for claim in changed.claims if claim.token == token), names
+    return next(claim for claim in stored[0].claims if claim.token == token), names, stored
 
 
-def _change(path: ObjectPath, change: Callable[[Claims], Claims]) -> Claims:
+def _change(path: ObjectPath, change: Callable[[Claims], Claims], known: _Stored | None = None) -> _Stored:
     """Changes the claims on a thing, and tries again while others are faster; returns the claims that stand.
 
     After a write without an answer the claims are read again: `change` then finds its own work done, or does it.
+
+    Args:
+        path: the object with the claims.
+        change: makes the new claims of those that stand.
+        known: claims that may still stand, which saves to read them; None to read them.
 
     Raises:
         HeldError: if others are faster every time.
@@ -309,19 +321,20 @@ def _change(path: ObjectPath, change: Callable[[Claims], Claims]) -> Claims:
     """
     failures = 0
     for attempt in range(WRITES):
-        claims, version = _read(path)
-        changed = change(claims)
+        claims, version = known or _read(path)
+        changed, known = change(claims), None
         if changed == claims:
-            return claims
+            return claims, version
         try:
-            objects.swap(path, changed.data(), version)
-            return changed
+            return changed, objects.swap(path, changed.data(), version)
         except objects.ChangedError:
-            if _read(path)[0] == changed:
-                return changed  # the answer to the own write was lost, and it was sent again
+            found = _read(path)
+            if found[0] == changed:
+                return found  # the answer to the own write was lost, and it was sent again
         except OSError as error:
-            if _read(path)[0] == changed:
-                return changed
+            found = _read(path)
+            if found[0] == changed:
+                return found
             failures += 1
             if failures == FAILURES or (isinstance(error, StoreError) and error.lasting):
                 raise
@@ -329,7 +342,7 @@ def _change(path: ObjectPath, change: Callable[[Claims], Claims]) -> Claims:
     raise HeldError(Holder("many"))
 
 
-def _read(path: ObjectPath) -> tuple[Claims, objects.Version | None]:
+def _read(path: ObjectPath) -> _Stored:
     try:
         data, version = objects.read(path)
     except FileNotFoundError:

@@ -12,7 +12,7 @@ from tests.replay.support import Said
 FILE = "lake/expectations/flows/flows.json"
 BETWEEN = "expect_column_values_to_be_between"
 IN_SET = "expect_column_values_to_be_in_set"
-EQUAL = "expect_column_pair_values_to_be_equal"
+SQL = "unexpected_rows_expectation"
 HOSTS = "SELECT tb, srcIP, avg(len) AS mean, count(*) AS n FROM main1.TCP GROUP BY time/60 AS tb, srcIP"
 
 
@@ -39,6 +39,11 @@ def _file(name: str, wrong: str, hint: str, right: str = "", file: str = FILE) -
 def _entry(name: str, wrong: Any, hint: str, right: Any) -> Case:
     """A case of one expectation."""
     return _file(name, _suite(wrong), hint, _suite(right))
+
+
+def _forbidden(desk: Desk, code: str) -> Said:
+    desk.settle(f'[suites]\ncode = "{code}"', ingest=False)
+    return _read(desk, _suite({"type": SQL, "kwargs": {"unexpected_rows_query": "SELECT * FROM {batch} WHERE n < 0"}}))
 
 
 def _between(column: str, **kwargs: Any) -> dict[str, Any]:
@@ -71,28 +76,10 @@ CASES = [
         _between("n", min_value=0),
     ),
     _entry(
-        "an expectation that is not known",
-        {"type": "unexpected_rows_expectation"},
-        "there are: expect_column_pair_values",
-        _between("n", min_value=0),
-    ),
-    _entry(
-        "an expectation of the severity info",
-        {**_between("n", min_value=0), "severity": "info"},
-        "write warning or critical",
-        {**_between("n", min_value=0), "severity": "warning"},
-    ),
-    _entry(
         "arguments in a list",
         {"type": BETWEEN, "kwargs": ["n", 0]},
         'write "kwargs": {"column": "NAME", ...} and "description": "TEXT"',
         {**_between("n", min_value=0), "description": "TEXT"},
-    ),
-    _entry(
-        "a bound that is not known",
-        _between("n", least=0),
-        "it takes column, max_value, min_value, mostly",
-        _between("n", min_value=0, mostly=0.5),
     ),
     _entry(
         "an expectation of no column",
@@ -100,18 +87,66 @@ CASES = [
         "write it into its kwargs",
         _between("n", min_value=0),
     ),
-    _entry("no bound", _between("n"), "write min_value, max_value or both", _between("n", max_value=1 << 62)),
     _entry(
-        "a bound of 65 bits",
-        _between("n", min_value=1 << 64),
-        "write a number of 64 bits",
+        "an expectation of another table",
+        {"type": "expect_table_row_count_to_equal_other_table", "kwargs": {"other_table_name": "t"}},
+        "write it as SQL over {batch}, or leave it out",
+        {"type": SQL, "kwargs": {"unexpected_rows_query": "SELECT * FROM {batch} WHERE n < 0"}},
+    ),
+    _entry(
+        "SQL of a column that is not there",
+        {"type": SQL, "kwargs": {"unexpected_rows_query": "SELECT * FROM {batch} WHERE m < 0"}},
+        "write SQL of DuckDB that selects the rows that must not be, from {batch}",
+        {"type": SQL, "kwargs": {"unexpected_rows_query": "SELECT n FROM {batch} WHERE n < 0"}},
+    ),
+    _entry(
+        "a condition of no column",
+        _between("n", min_value=0, row_condition="m > 0", condition_parser="pandas"),
+        'write "row_condition": "NAME > 0" with "condition_parser": "pandas"',
+        _between("n", min_value=0, row_condition="n > 0", condition_parser="pandas"),
+    ),
+    _entry(
+        "a severity that is not known",
+        {**_between("n", min_value=0), "severity": "grave"},
+        "write info, warning or critical",
+        {**_between("n", min_value=0), "severity": "info"},
+    ),
+    _entry(
+        "a bound that is not known",
+        _between("n", least=0),
+        "it takes column, condition_parser, max_value, min_value, mostly",
+        _between("n", min_value=0, mostly=0.5),
+    ),
+    _entry(
+        "no bound",
+        _between("n"),
+        "it takes column, condition_parser, max_value, min_value, mostly",
+        _between("n", max_value=1 << 62),
+    ),
+    _entry("a bound that is a text", _between("n", min_value="x"), "write another value", _between("n", min_value=1)),
+    _entry(
+        "a parameter",
+        _between("n", min_value={"$PARAMETER": "least"}),
+        "write its value",
         _between("n", min_value=1),
     ),
     _entry(
-        "a strict bound of a text",
-        _between("n", min_value=0, strict_min="yes"),
-        "write true or false",
-        _between("n", min_value=0, strict_min=True),
+        "a regular expression that is none",
+        {"type": "expect_column_values_to_match_regex", "kwargs": {"column": "srcIP", "regex": "(1"}},
+        "write a regular expression as Python's re reads it",
+        {"type": "expect_column_values_to_match_regex", "kwargs": {"column": "srcIP", "regex": "^(?=1)"}},
+    ),
+    _entry(
+        "a bound of an address",
+        _between("srcIP", min_value=0),
+        "name columns, and give values, of a type that it takes",
+        _between("n", min_value=0),
+    ),
+    Case(
+        "SQL where code is forbidden",
+        lambda desk: _forbidden(desk, "forbidden"),
+        'leave it out, or let [suites] code = "allowed" in lowwater.toml',
+        lambda desk: _forbidden(desk, "allowed"),
     ),
     _entry(
         "a share of a hundred",
@@ -120,31 +155,13 @@ CASES = [
         _between("n", min_value=0, mostly=0.99),
     ),
     _entry(
-        "a regular expression with a look ahead",
-        {"type": "expect_column_values_to_match_regex", "kwargs": {"column": "srcIP", "regex": "(?=1)"}},
-        "write a regular expression of RE2: no look-around",
-        {"type": "expect_column_values_to_match_regex", "kwargs": {"column": "srcIP", "regex": "^1"}},
-    ),
-    _entry(
         "a set of texts for a number",
         {"type": IN_SET, "kwargs": {"column": "n", "value_set": ["1"]}},
         "write a list of values of the column's type",
         {"type": IN_SET, "kwargs": {"column": "n", "value_set": [1]}},
     ),
     _entry(
-        "columns of two types",
-        {"type": EQUAL, "kwargs": {"column_A": "n", "column_B": "srcIP"}},
-        "name two columns of numbers, or of one type",
-        {"type": EQUAL, "kwargs": {"column_A": "n", "column_B": "mean"}},
-    ),
-    _entry(
         "a column that is misspelt", _between("men", min_value=0), "did you mean mean?", _between("mean", min_value=0)
-    ),
-    _entry(
-        "a bound of an address",
-        _between("srcIP", min_value=0),
-        "name one of type int or float",
-        _between("n", min_value=0),
     ),
 ]
 

@@ -348,6 +348,33 @@ def test_packets_that_another_program_joined_are_left_to_be_restored(lake: Lake,
     assert [tuple(row.values()) for batch in batches for row in batch.to_pylist()] == held
 
 
+@pytest.mark.parametrize("damage", ["delete", "restore", "file"])
+def test_packets_that_another_program_took_away_come_back_with_their_file(
+    lake: Lake, tmp_path: Path, damage: str
+) -> None:
+    files = [capture(tmp_path / f"{number}.pcap", [number, number + 1]) for number in (1, 10)]
+    before = versions(lake)[0]
+    for file in files:
+        ingest(lake, "a", [file], CONFIG)
+    held, table = contents(lake), DeltaTable(str(lake.packets))
+    if damage == "delete":
+        table.delete(f"timestamp = {at(10)}")
+    elif damage == "restore":
+        table.restore(before)
+    else:
+        for file in stored_files(lake):
+            file.unlink()
+    with pytest.raises(LakeError, match=r"some are missing|cannot be read") as found:
+        contents(lake)
+    assert "`lowwater ingest`" in (found.value.hint or "")
+    results = ingest(lake, "a", files, CONFIG)
+    made = {"delete": [False, True]}.get(damage, [True, True])
+    assert [result.note == "read again: packets of it were missing" for result in results] == made
+    assert [result.state for result in results] == ["replaced" if again else "known" for again in made]
+    assert contents(lake) == held
+    assert {result.state for result in ingest(lake, "a", files, CONFIG)} == {"known"}
+
+
 def test_interfaces_of_one_name_keep_apart(lake: Lake, tmp_path: Path) -> None:
     ingest(lake, "a/eth0", [capture(tmp_path / "0.pcap", [1])], CONFIG)
     ingest(lake, "a", [capture(tmp_path / "1.pcap", [2])], CONFIG)

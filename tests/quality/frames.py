@@ -96,6 +96,8 @@ ROWS: dict[str, Any] = {
     "values": 250,
     "broken": 2,
     "allowed": 2,
+    "kept": True,
+    "observed": "",
     "example": "",
 }
 LINK_HISTORY: dict[str, Any] = {
@@ -298,12 +300,12 @@ CASES: dict[str, tuple[Case, ...]] = {
     "rows": (
         Case(
             "expect_query_rows_to_keep_rule/warning",
-            {"broken": 3, "example": ROW},
+            {"broken": 3, "kept": False, "example": ROW},
             f"port values to be between: min_value 1: broken by 3 of 250, 2 allowed; the first: {ROW}",
         ),
         Case(
             "expect_query_rows_to_keep_rule/critical",
-            {"severity": "critical", "broken": 3, "allowed": 0, "why": "port 0 is no port"},
+            {"severity": "critical", "broken": 3, "allowed": 0, "kept": False, "why": "port 0 is no port"},
             "port values to be between: min_value 1 (port 0 is no port): broken by 3 of 250",
         ),
     ),

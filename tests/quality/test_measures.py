@@ -33,7 +33,7 @@ from lowwater.lake.packets import PacketFiles, packet_files
 from lowwater.plan.operators import Field
 from lowwater.plan.properties.schemas import result_schema
 from lowwater.plan.temporal import CLOCK
-from lowwater.quality.custom.row_checks import check_rows
+from lowwater.quality.custom.judging import RuleResult
 from lowwater.quality.links.packet_scan import LinkScan, scan_link
 from lowwater.quality.links.profile import LinkProfile
 from lowwater.quality.measures import AuditScope, _offsets, frames, lfta_counts
@@ -325,7 +325,7 @@ def measured(lake: Lake, instances: Sequence[tuple[str, str]], queries: Sequence
         for link in scope.links
     ]
     scans = [scan_link(read, Skews(config.link(read.link).skew)) for read in reads]
-    found = frames(scope, scans, lfta_counts(scope), queries, {each.query: check_rows([], ()) for each in queries})
+    found = frames(scope, scans, lfta_counts(scope), queries, {each.query: [RuleResult(None)] for each in queries})
     return {name: frame.to_pylist() for name, frame in found.items()}
 
 

@@ -1,12 +1,14 @@
-"""The suites that people write: judged as Great Expectations does, refused by name where they are wrong."""
+"""Suites that people write for the rows of a query: what they may ask, and that an audit says what GX says."""
 
 from __future__ import annotations
 
 import json
 import math
 import re
+from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,11 +17,11 @@ import pytest
 from lowwater.catalog.expr import Type
 from lowwater.catalog.streams import PUNCTUATION, ROW
 from lowwater.errors import ConfigError
+from lowwater.lake.layout import row_schema
 from lowwater.plan.operators import Field
 from lowwater.plan.properties.schemas import result_schema
-from lowwater.quality.custom.row_checks import NOTHING, check_rows
+from lowwater.quality.custom.judging import NOTHING, RuleResult, check_rows
 from lowwater.quality.custom.suites import (
-    KINDS,
     LARGEST_SUITE,
     CustomExpectation,
     Suites,
@@ -29,6 +31,11 @@ from lowwater.quality.custom.suites import (
     suite_file,
 )
 from lowwater.quality.outputs.stream_checks import EXAMPLE_ROWS
+from lowwater.sections import SuiteLimits
+from tests.quality import gallery
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 FIELDS = (
     Field("port", Type.INT),
@@ -46,10 +53,12 @@ ROWS = {
     "ip": [f"10.0.0.{number}" if number != 4 else None for number in range(10)],
     "seen": [True, False, None, True, True, True, True, True, True, True],
 }
+SCHEMA = row_schema(FIELDS)
 BETWEEN = "expect_column_values_to_be_between"
 LENGTHS = "expect_column_value_lengths_to_be_between"
 GREATER = "expect_column_pair_values_a_to_be_greater_than_b"
 COUNT = "expect_table_row_count_to_be_between"
+SQL, SQL_ARGUMENT = "unexpected_rows_expectation", "unexpected_rows_query"
 PAIR = {"column_A": "most", "column_B": "port"}
 CASES: list[tuple[str, dict[str, Any], int]] = [
     ("expect_column_values_to_not_be_null", {"column": "seen"}, 1),
@@ -91,53 +100,108 @@ def stream(folder: Path) -> list[Path]:
     return files
 
 
-def written(folder: Path, *entries: Any, **suite: Any) -> Suites:
+def write(folder: Path, *entries: Any, **suite: Any) -> None:
     path = suite_file(folder, "set", "q")
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({"name": "q", "expectations": list(entries)} | suite), encoding="utf-8")
-    return read_suites(folder, "set", {"q": FIELDS, "other": FIELDS})
 
 
-def test_every_kind_has_a_passing_and_a_failing_case() -> None:
-    assert {kind for kind, _, broken in CASES} == set(KINDS)
+def written(folder: Path, *entries: Any, **suite: Any) -> Suites:
+    write(folder, *entries, **suite)
+    return read_suites(folder, "set", {"q": SCHEMA, "other": SCHEMA})
+
+
+def here(request: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Judges in this process."""
+    from lowwater_expectations.written import judge
+
+    schema = pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(request["schema"])))
+    for judged in judge(request["files"], schema, request["entries"], request["megabytes"]):
+        yield json.loads(json.dumps(asdict(judged), default=str))
+
+
+def judged(files: list[Path], suite: Any, schema: pa.Schema = SCHEMA, memory: str = "1g") -> list[RuleResult]:
+    return check_rows(files, schema, suite, SuiteLimits(memory=memory), here)
+
+
+def by_hand(frame: Any, entries: list[tuple[str, dict[str, Any]]]) -> list[Any]:
+    """What somebody finds who has only GX and the rows, as pandas reads them."""
+    import great_expectations as gx
+
+    source = gx.get_context(mode="ephemeral").data_sources.add_pandas("rows")
+    batch = source.add_dataframe_asset("q").add_batch_definition_whole_dataframe("all").get_batch({"dataframe": frame})
+    suites = [gx.ExpectationSuite(name="q", expectations=[{"type": kind, "kwargs": of}]) for kind, of in entries]
+    return [batch.validate(suite, result_format="COMPLETE").results[0] for suite in suites]
 
 
 @pytest.mark.slow
-def test_a_suite_means_what_it_means_in_great_expectations(tmp_path: Path) -> None:
-    """Every case: as many values, as many broken and the same success as GX's pandas engine finds."""
-    import great_expectations as gx
+@pytest.mark.parametrize("memory", ["1g", "0m"])
+def test_a_suite_means_what_it_means_in_great_expectations(memory: str, tmp_path: Path) -> None:
+    """Every case: as many values, as many broken and the same success as GX's pandas engine finds, in shares too."""
     import pandas as pd
 
     entries = [{"type": kind, "kwargs": kwargs} for kind, kwargs, _ in CASES]
-    found = check_rows(stream(tmp_path), written(tmp_path, *entries)["q"])
-    frame = pd.DataFrame(ROWS)
-    source = gx.get_context(mode="ephemeral").data_sources.add_pandas("rows")
-    batch = source.add_dataframe_asset("q").add_batch_definition_whole_dataframe("all").get_batch({"dataframe": frame})
-    for (kind, kwargs, broken), mine in zip(CASES, found, strict=True):
-        suite = gx.ExpectationSuite(name="q", expectations=[{"type": kind, "kwargs": kwargs}])
-        (theirs,) = batch.validate(suite, result_format="COMPLETE").results
+    found = judged(stream(tmp_path), written(tmp_path, *entries)["q"], memory=memory)
+    hand = by_hand(pd.DataFrame(ROWS), [(kind, kwargs) for kind, kwargs, _ in CASES])
+    for (kind, kwargs, broken), mine, theirs in zip(CASES, found, hand, strict=True):
         result = theirs.result
-        case = (kind, kwargs, theirs.exception_info)
+        case = (kind, kwargs, theirs.exception_info, mine)
         assert mine.broken.total == broken, case
-        assert (mine.broken.total <= mine.allowed) == theirs.success, case
+        assert mine.kept == (mine.broken.total <= mine.allowed) == theirs.success, case
         if kind != COUNT:
             assert result.get("unexpected_count") == broken, case
             assert mine.values == result["element_count"] - result.get("missing_count", 0), case
             assert len(mine.broken.rows) == broken
 
 
+def published(folder: Path) -> list[Path]:
+    """The rows of the gallery as a stream of two files."""
+    count = gallery.TABLE.num_rows
+    whole = gallery.TABLE.append_column("_kind", pa.array([ROW] * count))
+    for first in (0, 3):
+        pq.write_table(whole.slice(first, 3), folder / f"part-{first}.parquet")
+    return sorted(folder.glob("part-*.parquet"))
+
+
+@pytest.mark.slow
+def test_the_gallery_passes_and_fails_as_by_hand(tmp_path: Path) -> None:
+    """Each expectation of GX, over the rows of a stream: the verdict of GX by hand is that of an audit."""
+    from lowwater_expectations.written import check, kinds
+
+    assert [kind for kind, _, _ in gallery.GALLERY] == list(dict.fromkeys(kind for kind, _, _ in gallery.GALLERY))
+    assert {kind for kind, _, _ in gallery.GALLERY} == set(kinds())
+    asked = [CustomExpectation(kind, of, "critical") for kind, *both in gallery.GALLERY for of in both]
+    check([each.entry() for each in asked], gallery.TABLE.schema)
+    files = published(tmp_path)
+    found = judged(files, asked, gallery.TABLE.schema)
+    hand = by_hand(gallery.TABLE.to_pandas(), [(each.type, dict(each.kwargs)) for each in asked])
+    for number, (mine, theirs) in enumerate(zip(found, hand, strict=True)):
+        case = (mine, theirs.exception_info)
+        assert "not judged" not in mine.observed, case
+        assert mine.kept == theirs.success == (number % 2 == 0), case
+        if "element_count" in theirs.result and "type" not in theirs.expectation_config.type:
+            assert mine.broken.total == theirs.result["unexpected_count"], case
+    beyond = judged(files, asked, gallery.TABLE.schema, "0m")
+    assert all(
+        small.kept == mine.kept for small, mine in zip(beyond, found, strict=True) if "not judged" not in small.observed
+    )
+    refused = {small.rule.type for small in beyond if small.rule and "not judged" in small.observed}
+    assert "expect_column_values_to_be_unique" in refused and "expect_column_values_to_match_regex" not in refused
+    assert not any(small.kept for small in beyond if "not judged" in small.observed)
+
+
 def test_rows_that_break_a_rule_are_kept_as_they_are_published(tmp_path: Path) -> None:
     (suite, other) = written(tmp_path, {"type": BETWEEN, "kwargs": {"column": "port", "min_value": 1}}).values()
-    (found,) = check_rows(stream(tmp_path), suite)
+    (found,) = judged(stream(tmp_path), suite)
     assert (found.values, found.broken.total, found.allowed) == (9, 1, 0)
     (row,) = found.broken.rows
     assert (row["port"], row["ip"], row["_last"]) == (0, "10.0.0.2", 2)
     assert found.measures()["example"].startswith("port=0, most=1, share=NULL")
-    (none,) = check_rows(stream(tmp_path), other)
+    (none,) = judged(stream(tmp_path), other)
     assert (none.name, none.allowed, none.broken.total) == (NOTHING, 0, 0)
     many = tmp_path / "many.parquet"
     pq.write_table(pa.concat_tables([pq.read_table(tmp_path / "0.parquet")] * 2 * EXAMPLE_ROWS), many)
-    (all_of,) = check_rows([many], suite)
+    (all_of,) = judged([many], suite)
     assert (all_of.broken.total, len(all_of.broken.rows)) == (2 * EXAMPLE_ROWS, EXAMPLE_ROWS)
 
 
@@ -147,34 +211,44 @@ ENTRY = {"type": BETWEEN, "kwargs": {"column": "port", "min_value": 1}}
 @pytest.mark.parametrize(
     ("entry", "says"),
     [
-        ({"type": "unexpected_rows_expectation", "kwargs": {"unexpected_rows_query": "SELECT 1"}}, "is not known"),
+        (
+            {"type": SQL, "kwargs": {SQL_ARGUMENT: "SELECT nothing FROM {batch}"}},
+            'Referenced column "nothing" not found',
+        ),
+        (
+            {"type": "expect_table_row_count_to_equal_other_table", "kwargs": {"other_table_name": "p"}},
+            "it asks for another",
+        ),
         (
             {"type": "expect_column_values_to_be_betwen"},
-            "is not known\n  hint: did you mean expect_column_values_to_be_",
+            "is not known to Great Expectations\n  hint: did you mean expect_column_values_to_be_",
         ),
         ({**ENTRY, "kwargs": {"column": "prt", "min_value": 1}}, "no column 'prt'\n  hint: did you mean port?"),
-        ({**ENTRY, "kwargs": {"column": "name", "min_value": 1}}, "column name is"),
-        ({**ENTRY, "kwargs": {"column": "port"}}, "has no bound"),
+        ({**ENTRY, "kwargs": {"column": "name", "min_value": 1}}, "must either be None or of the same type"),
+        ({**ENTRY, "kwargs": {"column": "port"}}, "cannot both be None"),
         ({**ENTRY, "kwargs": {"min_value": 1}}, "lacks column"),
-        ({**ENTRY, "kwargs": {**ENTRY["kwargs"], "row_condition": "x"}}, "takes no row_condition"),  # type: ignore[dict-item]
-        ({**ENTRY, "kwargs": {"column": "port", "min_value": "1"}}, 'min_value cannot be "1"'),
-        ({**ENTRY, "kwargs": {"column": "port", "min_value": 1 << 63}}, "min_value cannot be 9223372036854775808"),
+        (
+            {**ENTRY, "kwargs": {**ENTRY["kwargs"], "least": 2}},
+            "takes no least\n  hint: it takes column, condition_parser, max",
+        ),  # type: ignore[dict-item]
+        (
+            {**ENTRY, "kwargs": {**ENTRY["kwargs"], "row_condition": "x >", "condition_parser": "pandas"}},
+            "cannot be judged",
+        ),  # type: ignore[dict-item]
+        ({**ENTRY, "kwargs": {"column": "port", "min_value": "x"}}, 'min_value cannot be "x"'),
+        ({**ENTRY, "kwargs": {"column": "port", "min_value": {"$PARAMETER": "least"}}}, "min_value is a parameter"),
         ({**ENTRY, "kwargs": {"column": "port", "min_value": 1, "mostly": 1.5}}, "mostly cannot be 1.5"),
-        ({**ENTRY, "severity": "info"}, "severity 'info'"),
+        ({**ENTRY, "severity": "grave"}, "severity 'grave'"),
         ({**ENTRY, "code": "print()"}, "no unknown keys"),
         (
             {"type": "expect_column_values_to_be_in_set", "kwargs": {"column": "port", "value_set": ["80"]}},
             "value_set cannot be",
         ),
         (
-            {"type": "expect_column_values_to_match_regex", "kwargs": {"column": "name", "regex": "(?=x)"}},
+            {"type": "expect_column_values_to_match_regex", "kwargs": {"column": "name", "regex": "(x"}},
             "regex cannot be",
         ),
-        ({"type": GREATER, "kwargs": {"column_A": "port", "column_B": "name"}}, "column name is"),
-        (
-            {"type": "expect_column_pair_values_to_be_equal", "kwargs": {"column_A": "port", "column_B": "name"}},
-            "of the types",
-        ),
+        ({"type": GREATER, "kwargs": {"column_A": "port", "column_B": "name"}}, "cannot be judged"),
     ],
 )
 def test_what_is_wrong_is_told_with_file_and_expectation(entry: Any, says: str, tmp_path: Path) -> None:
@@ -186,6 +260,9 @@ def test_what_is_wrong_is_told_with_file_and_expectation(entry: Any, says: str, 
 
 
 def test_what_is_no_suite_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"regex is code, which the setting \[suites\] code forbids"):
+        write(tmp_path, {"type": "expect_column_values_to_match_regex", "kwargs": {"column": "name", "regex": "x"}})
+        read_suites(tmp_path, "set", {"q": SCHEMA}, code=False)
     for suite, says in (
         ({"name": "p"}, "its name is 'p'"),
         ({"views": []}, "is not a suite of expectations"),
@@ -199,34 +276,72 @@ def test_what_is_no_suite_is_refused(tmp_path: Path) -> None:
     for text in ("[" * 100_000, '{"name": NaN}', "\udcff", " " * (LARGEST_SUITE + 1), ""):
         path.write_text(text, encoding="utf-8", errors="surrogateescape")
         with pytest.raises(ConfigError, match=r"q\.json: "):
-            read_suites(tmp_path, "set", {"q": FIELDS})
+            read_suites(tmp_path, "set", {"q": SCHEMA})
     path.rename(path.with_name("p.json"))
     with pytest.raises(ConfigError, match=r"p\.json: set has no output query"):
-        read_suites(tmp_path, "set", {"q": FIELDS})
+        read_suites(tmp_path, "set", {"q": SCHEMA})
 
 
 @pytest.mark.slow
 def test_the_suite_to_begin_with_is_one(tmp_path: Path) -> None:
     import great_expectations as gx
 
-    text = starting_suite("q", FIELDS)
+    text = starting_suite("set", "q", FIELDS)
     found = written(tmp_path, **json.loads(text))["q"]
     assert [each.kwargs.get("column") for each in found] == [None, *(field.name for field in FIELDS)]
     theirs = gx.ExpectationSuite(**json.loads(text))
     assert [each.type for each in theirs.expectation_configurations] == [each.type for each in found]
-    assert {each.broken.total > each.allowed for each in check_rows(stream(tmp_path), found)} == {True, False}
+    assert {each.broken.total > each.allowed for each in judged(stream(tmp_path), found)} == {True, False}
 
 
 def test_the_page_on_reviews_names_every_kind_and_its_example_is_a_suite(tmp_path: Path) -> None:
     page = (Path(__file__).parents[2] / "docs" / "review.md").read_text(encoding="utf-8")
     told = page.partition("| expectation |")[2].partition("\n* ")[0]
-    assert set(re.findall(r"`(expect_\w+)`", told)) == set(KINDS)
+    assert set(re.findall(r"`(\w*expect\w+)`", told)) == {kind for kind, _, _ in gallery.GALLERY}
     (example,) = re.findall(r"```json\n(.*?)```", page, re.DOTALL)
     path = suite_file(tmp_path, "set", "flows")
     path.parent.mkdir(parents=True)
     path.write_text(example, encoding="utf-8")
-    (suite,) = read_suites(tmp_path, "set", {"flows": [Field("protocol", Type.INT)]}).values()
+    (suite,) = read_suites(tmp_path, "set", {"flows": row_schema((Field("protocol", Type.INT),))}).values()
     assert [each.severity for each in suite] == ["warning", "critical"]
+
+
+@pytest.mark.slow
+def test_a_suite_that_takes_too_long_is_ended_and_said(tmp_path: Path) -> None:
+    """A regular expression that would take for ever; what was judged before stands, and the next suite is judged."""
+    pq.write_table(pa.table({"name": ["a" * 40 + "b"], "_kind": [ROW], "_last": [0]}), tmp_path / "rows.parquet")
+    schema = pa.schema([("name", pa.string())])
+    for_ever = CustomExpectation(
+        "expect_column_values_to_match_regex", {"column": "name", "regex": "^(a|a)*$"}, "critical"
+    )
+    count = CustomExpectation(COUNT, {"min_value": 1}, "critical")
+    first, second = check_rows([tmp_path / "rows.parquet"], schema, [for_ever, count], SuiteLimits(time="1s"))
+    assert (first.kept, first.observed) == (False, "not judged: the suite took longer than [suites] time = 1s")
+    assert second.kept and second.observed == "1"
+    (again,) = check_rows([tmp_path / "rows.parquet"], schema, [count], SuiteLimits())
+    assert again.kept and again.observed == "1"
+
+
+def test_sql_reads_nothing_but_the_rows(tmp_path: Path) -> None:
+    files, secret = published(tmp_path), tmp_path / "secret.csv"
+    secret.write_text("a\n1\n")
+    for query in (
+        f"SELECT * FROM '{secret}'",
+        "SELECT * FROM (COPY {batch} TO 'x.csv')",
+        f"SELECT * FROM read_text('{secret}')",
+    ):
+        (found,) = judged(files, [CustomExpectation(SQL, {SQL_ARGUMENT: query}, "critical")], gallery.TABLE.schema)
+        assert not found.kept and "could not judge it" in found.observed and "1" not in found.broken.rows
+    found, other = judged(
+        files,
+        [
+            CustomExpectation(SQL, {SQL_ARGUMENT: f"SELECT port FROM {{batch}} WHERE {of}"}, "critical")
+            for of in ("seq > 4", "seq > 9")
+        ],
+        gallery.TABLE.schema,
+    )
+    assert (found.kept, found.observed, found.broken.rows) == (False, "2", [{"port": 22}, {"port": 8080}])
+    assert (other.kept, other.observed, other.broken.rows) == (True, "0", [])
 
 
 def test_the_digest_is_of_what_is_asked() -> None:
@@ -237,3 +352,22 @@ def test_the_digest_is_of_what_is_asked() -> None:
         [second, CustomExpectation(first.type, first.kwargs, "warning")]
     )
     assert suite_digest([first]) != suite_digest([CustomExpectation(BETWEEN, first.kwargs, "critical")])
+
+
+@pytest.mark.spark
+def test_great_expectations_on_spark_says_the_same_by_hand(tmp_path: Path, spark: SparkSession) -> None:
+    """A choice of the gallery, since each takes a job or more: Spark's engine over the same rows, and the audit."""
+    import great_expectations as gx
+
+    chosen = [case for case in gallery.GALLERY[:12:3] + gallery.GALLERY[27::5] if "like" not in case[0]]
+    asked = [CustomExpectation(kind, of, "critical") for kind, *both in chosen for of in both]
+    found = judged(published(tmp_path), asked, gallery.TABLE.schema)
+    source = gx.get_context(mode="ephemeral").data_sources.add_spark("spark", persist=False)
+    frame = spark.read.parquet(*(str(file) for file in published(tmp_path))).drop("_kind").coalesce(1)
+    asset = source.add_dataframe_asset("q").add_batch_definition_whole_dataframe("all")
+    batch = asset.get_batch({"dataframe": frame})
+    for mine in found:
+        assert mine.rule is not None
+        entry = {"type": mine.rule.type, "kwargs": dict(mine.rule.kwargs)}
+        (theirs,) = batch.validate(gx.ExpectationSuite(name="q", expectations=[entry])).results
+        assert theirs.success == mine.kept, (mine, theirs)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from deltalake import DeltaTable
@@ -12,9 +12,10 @@ from deltalake import DeltaTable
 from lowwater.capture.generate import GeneratedCapture
 from lowwater.errors import LakeError
 from lowwater.instants import HOUR, format_instant
-from lowwater.lake.layout import open_lake
+from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.runs import last_published
 from lowwater.lake.results.pins import pinned
+from lowwater.lake.results.publish import PublishResult, publish
 from lowwater.lake.results.restoring import ROLLED_BACK_NOTE
 from lowwater.lake.results.subscription import subscribe
 from tests.replay.deskmaker import AS_IT_IS, CHANGED, FIRST, SECOND, hour, make_lake, set_query, version
@@ -81,6 +82,30 @@ def test_rows_come_back_and_the_act_is_recorded(
     assert json.loads(row.accounting)["rolled_back"]["by"] == "ann"
     pins = pinned(open_lake(lake), "talkers")
     assert pins is not None and pins.tables["talkers"] == version(lake) and not pins.unfinished
+
+
+@pytest.mark.slow
+def test_a_run_that_ended_between_two_tables_is_run_again_and_moves_the_pins(
+    lake: Path, runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other table was right already: had the ledger the first row alone, the interval would count as done."""
+    DeltaTable(str(lake / "tables/talkers")).delete(f'"_last" < {FIRST[1]}')
+
+    def ends(lake: Lake, query_set: str, query: str, *rest: Any) -> PublishResult:
+        if query == "totals":
+            raise KeyboardInterrupt
+        return publish(lake, query_set, query, *rest)
+
+    with monkeypatch.context() as killed, pytest.raises(KeyboardInterrupt):
+        killed.setattr("lowwater.replay.interval.publish", ends)
+        replay_range(lake, runner, *FIRST, query_set="talkers")
+    assert shown(lake)[0, "talkers"] == "damaged"
+    (outcome,) = replay_range(lake, runner, *FIRST, query_set="talkers")
+    assert outcome.committed and shown(lake)[0, "talkers"] == "done"
+    pins = pinned(open_lake(lake), "talkers")
+    assert pins is not None and pins.tables == {
+        name: DeltaTable(str(lake / "tables" / name)).version() for name in ("talkers", "totals")
+    }
 
 
 @pytest.mark.slow

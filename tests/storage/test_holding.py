@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -172,6 +173,25 @@ def test_a_removal_says_why_and_takes_what_is_old_by_the_disk(tmp_path: Path) ->
     os.utime(waiting, (old, old))
     (step,) = maintain(lake, Retention(versions="1h"))
     assert step.files == 1 and "no version of the last 1h names them" in step.why and not waiting.exists()
+
+
+def test_a_maintenance_that_lost_its_lease_removes_nothing_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its lease is looked at before files go, not only by commits: the error of that look is one line with a hint."""
+    lake = open_lake(tmp_path / "lake")
+    waiting = Path(lake.replays) / "part-waiting.parquet"
+    waiting.write_bytes(b"PAR1")
+    os.utime(waiting, (0, 0))
+
+    def silent() -> None:
+        raise leases.LostError("the lease was not renewed for 30 s")
+
+    fence = leases.Fence(("maintenance",), 1, SimpleNamespace(require=silent))  # type: ignore[arg-type]
+    monkeypatch.setattr("lowwater.lake.maintain.hold", lambda *_: nullcontext(fence))
+    with pytest.raises(LakeError, match="no longer the one at work on it: the lease was not renewed"):
+        maintain(lake, Retention(versions="1h"))
+    assert waiting.exists()
 
 
 def test_what_is_made_of_an_object_is_made_of_its_newest_version(root: ObjectPath) -> None:

@@ -77,11 +77,14 @@ def _suites(root: PurePath, query_set: str, queries: Path, write: bool) -> None:
         path = suite_file(root, query_set, query.name)
         exists = paths.has_file(path)
         if not write:
-            say(paths.read(path).decode() if exists else starting_suite(query.name, query.high.fields), nl=False)
+            say(
+                paths.read(path).decode() if exists else starting_suite(query_set, query.name, query.high.fields),
+                nl=False,
+            )
         elif exists:
             say(f"{path} already exists")
         else:
-            paths.write(path, starting_suite(query.name, query.high.fields).encode())
+            paths.write(path, starting_suite(query_set, query.name, query.high.fields).encode())
             say(f"wrote {path}")
 
 

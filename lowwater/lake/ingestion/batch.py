@@ -42,7 +42,7 @@ from lowwater.lake.ledgers.outside import attempt_paths, strays
 from lowwater.lake.ledgers.places import key_of
 from lowwater.lake.packets import PacketFiles
 from lowwater.lake.tables import DataFile, append_rows, swap_files
-from lowwater.storage.paths import locals_of
+from lowwater.storage.paths import exists, locals_of
 
 CHUNK_BYTES = 8 << 20
 """Approximate size of a chunk, bytes: a task holds this much of the file at a time."""
@@ -216,7 +216,7 @@ class Batch:
     def _update_known(self, number: int, file_survey: Survey) -> bool:
         """Returns whether the lake has the file as it would be packed now; if so, only its coverage is updated."""
         same = self._ledger.same(file_survey.path, file_survey.sha256, file_survey.identity, self._coverage[number])
-        if same is None or not same.fits(self._settings, self._content_of(number)):
+        if same is None or not same.fits(self._settings, self._content_of(number)) or self._is_damaged(same):
             return False
         if file_survey.index is not None and not same.is_of(
             self._links_of(file_survey.path, file_survey.index.summary)
@@ -227,6 +227,14 @@ class Batch:
             return False  # its last line has no end, and none comes
         self._redeclare(number, file_survey, same)
         return True
+
+    def _is_damaged(self, file: LedgerFile) -> bool:
+        """Whether packets are missing of a file that is in the ledger: another program changed the table."""
+        packets = PacketFiles.of_table(self._table)
+        found = (
+            [] if file.row.attempt in self._portion.files else [packets.of_capture(row, row.link) for row in file.rows]
+        )
+        return any(rows is None or not all(exists(packets.path(row)) for row in rows) for rows in found)
 
     def _links_of(self, path: Path, facts: CaptureSummary) -> list[str]:
         """Returns the link of each interface of a capture."""
@@ -445,11 +453,13 @@ class Batch:
         identity = survey.identity or facts.identity
         facts, links = replace(facts, identity=identity), self._links_of(survey.path, facts)
         same = self._ledger.same(survey.path, facts.sha256, identity, self._coverage[number])
+        damaged = same is not None and self._is_damaged(same)
         if (
             same is not None
             and same.row.file_digest != facts.sha256
             and same.is_of(links)
             and same.fits(self._settings, self._content_of(number))
+            and not damaged
         ):
             # A compressed capture is known by its records only now. What was packed is removed with the next cleaning.
             self._redeclare(number, survey, same)
@@ -484,6 +494,7 @@ class Batch:
             file, note_kept = bare.covering(by_hand, work.growing, True), _coverage_kept(by_hand)
         file = LedgerFile(tuple(_counted(row, paths[row.link]) for row in file.rows))
         replaced, note = self._ledger.put(file, self._settings, facts.unpacked)
+        note = "read again: packets of it were missing" if damaged else note
         beyond = pc.sum(pc.equal(damage.column("reason"), "sub-second")).as_py() or 0
         doubt = subsecond_words(beyond, file.packets + sum(row.malformed for row in file.rows))
         notes = "; ".join(text for text in (note, note_kept, _note(file), absent_words(file.row), doubt) if text)

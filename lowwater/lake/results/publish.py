@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from pathlib import PurePath
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -36,7 +37,16 @@ from lowwater.lake.results.published_log import (
 )
 from lowwater.lake.results.streams import fingerprint, stream_files
 from lowwater.lake.results.table_state import damage_of, state_at, table_state
-from lowwater.lake.tables import DataFile, create, hours, lake_errors, live_files, swap_files, with_columns
+from lowwater.lake.tables import (
+    DataFile,
+    create,
+    hours,
+    lake_errors,
+    live_files,
+    swap_files,
+    with_columns,
+    with_properties,
+)
 from lowwater.plan.operators import Field
 from lowwater.plan.properties.schemas import result_schema
 from lowwater.storage import paths
@@ -100,6 +110,7 @@ def publish(
     digest: str,
     audited: str,
     act: Act | None = None,
+    words: Mapping[str, str] = MappingProxyType({}),
 ) -> PublishResult:
     """Publishes the rows of a query whose `_last` is in [start, end), ns.
 
@@ -116,6 +127,7 @@ def publish(
         digest: digest of the run's inputs (S1).
         audited: fingerprint of the stream that passed the audit.
         act: the publication of the whole set; None for one of this table alone.
+        words: properties of the table that tell other tools what it holds.
 
     Raises:
         OwnerError: if another query set owns the table (S3).
@@ -128,9 +140,9 @@ def publish(
         number = last.publication if act is None else mark(lake, query, start, end, act)
         return PublishResult(query, last.rows or 0, False, number)
     schema = table_schema(fields)
-    table = create(path, schema, ["_hour"], query_set, TAKEN_OVER)
+    table = create(path, schema, ["_hour"], query_set, {**TAKEN_OVER, **words})
     _refuse_changes(path, pa.schema(table.schema().to_arrow()), schema)
-    table = with_columns(path, table, schema)
+    table = with_properties(path, with_columns(path, table, schema), words, lake.fence)
     files = check_unchanged(lake, query, start, end, audited)
     attempt = uuid.uuid4().hex[:12]
     with lake_errors(f"{path}: the rows of the stream cannot be put there"):

@@ -200,11 +200,11 @@ def _published(row: ReplayRow) -> bool:
 
 
 def _unknown(lake: Lake, query: str, ran: bool) -> LakeError:
-    if ran:
+    names = [path.name for path in paths.children(lake.table(query).parent)]
+    if ran or lake.table(query).name in names:  # a ledger that was restored alone knows nothing of the table
         return LakeError(
             f"query {query} is not published yet", "`lowwater status` says why, `lowwater backfill` runs it"
         )
-    names = [path.name for path in paths.children(lake.table(query).parent)]
     hint = nearest(query, names) or "`lowwater status` lists the queries"
     return LakeError(f"there is no published query {query!r}", hint if names else "nothing is published yet")
 

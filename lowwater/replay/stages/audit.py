@@ -17,12 +17,12 @@ import pyarrow as pa
 
 from lowwater.errors import AuditError, LakeError
 from lowwater.instants import format_instant
-from lowwater.lake.layout import QUALITY, QUARANTINE
+from lowwater.lake.layout import QUALITY, QUARANTINE, row_schema
 from lowwater.lake.ledgers.runs import record_quality
 from lowwater.lake.results.streams import fingerprint, stream_files
 from lowwater.lake.results.table_state import damage_of
 from lowwater.plan.queryset import QueryPlan
-from lowwater.quality.custom.row_checks import RuleResult, check_rows
+from lowwater.quality.custom.judging import RuleResult, check_rows
 from lowwater.quality.measures import AuditScope, Counts, frames, lfta_counts
 from lowwater.quality.outputs.query_measures import QueryMeasures, WrittenStream
 from lowwater.quality.outputs.shared_keys import KeyedStream, shared_keys
@@ -170,7 +170,9 @@ def _judged(job: Job, inputs: IntervalInputs, query: QueryMeasures) -> list[Rule
     """Checks the rows of a query against its custom suite; the suite `queries` reports a stream that has changed."""
     sound = query.fingerprint == query.written.fingerprint and not query.stream.columns
     files = stream_files(job.lake.stream(query.query), inputs.start, inputs.end) if sound else []
-    return check_rows(locals_of(files), job.suites.get(query.query, ()))
+    (planned,) = (each for each in job.plan.queries if each.name == query.query)
+    suite = job.suites.get(query.query, ())
+    return check_rows(locals_of(files), row_schema(planned.high.fields), suite, job.config.suites)
 
 
 def _evidence(

@@ -1,0 +1,126 @@
+"""Writes a project of Great Expectations over a lake: its datasource, assets, validations and checkpoints.
+
+`lowwater.quality.custom.project` makes the batches. What people add to a project stays; what is there is brought up to
+date. Files are made beside their places and renamed, so that a reader sees whole files.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import great_expectations as gx
+from great_expectations.checkpoint import UpdateDataDocsAction
+from great_expectations.core.batch_definition import BatchDefinition
+from great_expectations.core.partitioners import FileNamePartitionerDaily, FileNamePartitionerPath
+
+if TYPE_CHECKING:
+    from lowwater.quality.custom.project import Asset
+
+SOURCE = "lowwater"
+NEWEST = "newest"
+WHOLE = "whole"
+_DATED = r"(?P<year>\d{4})-(?P<month>\d\d)-(?P<day>\d\d)T[^/]*\.parquet$"
+_INTERVAL = re.compile(r"\d{4}-\d\d-\d\dT\d{6}[^_]*Z_.*Z")
+_STORE = re.compile(r"(\n +)base_directory: expectations/")
+_INDEX = re.compile(r"(\n +)(class_name: DefaultSiteIndexBuilder)")
+_KEPT = ("checkpoints", "validation_definitions", "plugins", "great_expectations.yml", ".gitignore")
+RESULTS_SHOWN = 200
+"""Validations that the index of the Data Docs shows; it reads all of them each time."""
+
+
+def write_project(root: Path, assets: Sequence[Asset], suites: Mapping[str, Sequence[str]], scratch: Path) -> None:
+    """Writes the project of a lake, or brings it up to date.
+
+    Args:
+        root: folder of the lake, with `gx/data` and `expectations/`.
+        assets: what is in `gx/data`.
+        suites: query set -> names of the suites of its queries.
+        scratch: a temporary folder on the disk of the lake.
+    """
+    draft, place = scratch / "gx", root / "gx"
+    for name in _KEPT:
+        if (there := place / name).is_dir():
+            shutil.copytree(there, draft / name)
+        elif there.exists():
+            draft.mkdir(exist_ok=True)
+            shutil.copy(there, draft / name)
+    if (root / "expectations").is_dir():
+        shutil.copytree(root / "expectations", scratch / "expectations")
+    gx.get_context(mode="file", project_root_dir=scratch)
+    config = draft / "great_expectations.yml"
+    text = config.read_text(encoding="utf-8")
+    if _STORE.search(text):  # the suites of a project are those of the audits
+        text = _STORE.sub(r"\1suppress_store_backend_id: true\1base_directory: ../expectations/", text)
+        text = _INDEX.sub(rf"\1\2\1validation_results_limit: {RESULTS_SHOWN}", text)
+        config.write_text(text, encoding="utf-8")
+    context = gx.get_context(mode="file", project_root_dir=scratch)
+    _assets(context, place / "data", assets)
+    _validations(context, suites)
+    for name in _KEPT:
+        for file in [draft / name] if (draft / name).is_file() else sorted((draft / name).rglob("*")):
+            if file.is_file():
+                target = place / file.relative_to(draft)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                file.replace(target)
+
+
+def _assets(context: Any, data: Path, assets: Sequence[Asset]) -> None:
+    source = context.data_sources.all().get(SOURCE)
+    if source is None:
+        source = context.data_sources.add_pandas_filesystem(SOURCE, base_directory=data)
+    source.base_directory = data  # the lake may have been moved
+    there = {asset.name for asset in source.assets}
+    for each in assets:
+        if each.name not in there:
+            chosen = {"columns": list(each.columns)} if each.columns else {}
+            source.add_parquet_asset(each.name, dtype_backend="pyarrow", **chosen)
+    source = context.data_sources.get(SOURCE)
+    for each in assets:
+        asset = source.get_asset(each.name)
+        wanted: dict[str, Any] = {name: _path(each.folder, name) for name in each.batches}
+        if not each.name.startswith("streams."):
+            wanted[WHOLE] = _path(each.folder, WHOLE)
+        if each.batches:
+            wanted[NEWEST] = FileNamePartitionerDaily(regex=re.compile(f"{re.escape(each.folder)}/{_DATED}"))
+        of_people = [old for old in asset.batch_definitions if old.name in wanted or not _INTERVAL.fullmatch(old.name)]
+        known = {old.name for old in of_people}
+        added = [BatchDefinition(name=name, partitioner=wanted[name]) for name in wanted if name not in known]
+        for definition in added:
+            definition.set_data_asset(asset)
+        asset.batch_definitions = [*of_people, *added]
+        asset.update_batch_definition_field_set()
+    context.update_datasource(source)  # one by one, GX would write its file anew for each batch
+
+
+def _path(folder: str, name: str) -> FileNamePartitionerPath:
+    return FileNamePartitionerPath(regex=re.compile(f"{re.escape(folder)}/{re.escape(name)}\\.parquet$"))
+
+
+def _validations(context: Any, suites: Mapping[str, Sequence[str]]) -> None:
+    definitions = {each.name for each in context.validation_definitions.all()}
+    checkpoints = {each.name: each for each in context.checkpoints.all()}
+    assets = {asset.name: asset for asset in context.data_sources.all()[SOURCE].assets}
+    for query_set, names in suites.items():
+        mine = []
+        for query in names:
+            name = f"{query_set}.{query}"
+            if name not in definitions and f"tables.{query}" in assets:
+                batches = {each.name: each for each in assets[f"tables.{query}"].batch_definitions}
+                data = batches.get(NEWEST, batches[WHOLE])
+                suite = context.suites.get(name)
+                context.validation_definitions.add(gx.ValidationDefinition(name=name, data=data, suite=suite))
+            if f"tables.{query}" in assets:
+                mine.append(context.validation_definitions.get(name))
+        if query_set not in checkpoints:
+            docs = UpdateDataDocsAction(name="data docs")
+            context.checkpoints.add(gx.Checkpoint(name=query_set, validation_definitions=mine, actions=[docs]))
+        else:
+            checkpoint = checkpoints[query_set]
+            others = {each.name for each in checkpoint.validation_definitions}
+            if added := [each for each in mine if each.name not in others]:
+                checkpoint.validation_definitions += added
+                checkpoint.save()

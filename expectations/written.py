@@ -1,0 +1,428 @@
+"""Suites that people write for the rows of a query: whether Great Expectations can run them, and what it says of rows.
+
+`lowwater.quality.custom` reads the suites and asks for both; `worker` is the process in which rows are judged. The rows
+are those that are published, as columns of Arrow in GX's pandas engine; SQL reads their files.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass, field
+from functools import cache
+from io import StringIO
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from great_expectations.compatibility import pydantic
+from great_expectations.core import ExpectationSuite
+from great_expectations.expectations import core
+from great_expectations.expectations.expectation import Expectation, _mostly_success
+from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
+
+from lowwater.catalog.streams import ROW
+
+from . import providers
+from .engine import raised, validate_frame
+from .findings import Fault
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+Entries = Sequence[Mapping[str, Any]]
+"""Type, kwargs and severity of the expectations of a suite."""
+
+UNABLE = {
+    "expect_table_row_count_to_equal_other_table": "it asks for another table than the rows of the query",
+    "expect_query_results_to_match_comparison": "it asks for another table than the rows of the query",
+}
+"""Expectations of GX that an audit cannot judge, and why."""
+
+OF_ROWS = frozenset({
+    "expect_column_values_to_not_be_null", "expect_column_values_to_be_null", "expect_column_values_to_be_between",
+    "expect_column_values_to_be_in_set", "expect_column_values_to_not_be_in_set",
+    "expect_column_values_to_match_regex", "expect_column_values_to_not_match_regex",
+    "expect_column_values_to_match_regex_list", "expect_column_values_to_not_match_regex_list",
+    "expect_column_values_to_match_like_pattern", "expect_column_values_to_not_match_like_pattern",
+    "expect_column_values_to_match_like_pattern_list", "expect_column_values_to_not_match_like_pattern_list",
+    "expect_column_value_lengths_to_be_between", "expect_column_value_lengths_to_equal",
+    "expect_column_values_to_be_json_parseable", "expect_column_values_to_match_json_schema",
+    "expect_column_values_to_be_dateutil_parseable", "expect_column_values_to_match_strftime_format",
+    "expect_column_pair_values_a_to_be_greater_than_b", "expect_column_pair_values_to_be_equal",
+    "expect_column_pair_values_to_be_in_set", "expect_multicolumn_sum_to_equal",
+    "expect_multicolumn_values_to_be_equal", "expect_select_column_values_to_be_unique_within_record",
+})  # fmt: skip
+"""Expectations that look at each row by itself, so that the rows may come in shares."""
+
+OF_COLUMNS = frozenset({
+    "expect_table_column_count_to_be_between", "expect_table_column_count_to_equal", "expect_column_to_exist",
+    "expect_table_columns_to_match_ordered_list", "expect_table_columns_to_match_set",
+})  # fmt: skip
+"""Expectations that look at the names of columns only."""
+
+OF_TYPES = frozenset({
+    "expect_column_values_to_be_of_type", "expect_column_values_to_be_in_type_list", "expect_column_type_to_be",
+})  # fmt: skip
+"""Expectations of types, which are those of numpy and Python: GX compares no type of Arrow."""
+
+SQL = "unexpected_rows_expectation"
+COUNTS = frozenset({"expect_table_row_count_to_be_between", "expect_table_row_count_to_equal"})
+NAMING = ("column", "column_A", "column_B", "column_list")
+"""Arguments that name columns."""
+
+BATCH = 65536
+MOST_POSITIONS = 1000
+"""Most rows that break an expectation whose places are said."""
+
+_OF_ALL = {"id", "meta", "notes", "description", "severity", "rendered_content"}
+_NOT_TAKEN = {"result_format", "catch_exceptions", "batch_id", "windows", "library_metadata"}
+_FORMAT = {"result_format": "SUMMARY", "partial_unexpected_count": MOST_POSITIONS}
+_HINTS = {
+    "mostly": "write a share from 0 to 1",
+    "value_set": "write a list of values of the column's type",
+    "regex": "write a regular expression as Python's re reads it",
+}
+
+
+@dataclass
+class Judged:
+    """What GX says of one expectation.
+
+    Attributes:
+        number: its number in the suite, from 0.
+        success: GX's verdict.
+        values: rows that were looked at and have a value.
+        broken: rows that break it; 1 for an expectation of all rows together that does not hold.
+        observed: what GX observed, of an expectation of all rows together.
+        error: why it could not be judged; empty if it was.
+        places: the first rows that break it, as their numbers among the rows of the files.
+        rows: the first rows that SQL found.
+    """
+
+    number: int
+    success: bool
+    values: int = 0
+    broken: int = 0
+    observed: str = ""
+    error: str = ""
+    places: list[int] = field(default_factory=list)
+    rows: list[dict[str, Any]] = field(default_factory=list)
+
+
+@cache
+def kinds() -> Mapping[str, type[Expectation]]:
+    """The expectations of GX that a suite may have, by type."""
+    module: ModuleType = core
+    classes = [each for each in vars(module).values() if isinstance(each, type) and issubclass(each, Expectation)]
+    known = {str(each.expectation_type): each for each in classes if getattr(each, "expectation_type", "")}
+    return {kind: known[kind] for kind in sorted(known) if kind not in UNABLE}
+
+
+def check(entries: Entries, schema: pa.Schema) -> None:
+    """Checks that GX can judge each expectation of a suite over rows of a schema.
+
+    Args:
+        entries: its expectations.
+        schema: the columns of the rows.
+
+    Raises:
+        Fault: GX does not know an expectation, or cannot run it over these columns.
+    """
+    for number, entry in enumerate(entries):
+        _require(number, entry, schema)
+    for number, result in enumerate(_validated(_sample(schema), entries)):
+        if why := raised(result.exception_info):
+            raise Fault(number, f"cannot be judged by Great Expectations: {_short(why)}", _remedy(entries[number], why))
+
+
+def judge(files: Sequence[str], schema: pa.Schema, entries: Entries, megabytes: int) -> Iterator[Judged]:
+    """Judges the rows of files by the expectations of a suite; yields them as they are known.
+
+    Args:
+        files: parquet files of a stream, in order.
+        schema: the columns of the published rows.
+        entries: as for `check`.
+        megabytes: about the most memory that the rows may take while they are judged.
+    """
+    rows, room = _Rows(files, schema), megabytes << 20
+    simple: list[int] = []
+    slow: list[int] = []
+    for at, entry in enumerate(entries):
+        if entry["type"] in OF_COLUMNS:
+            yield from _whole(rows.none_of(), entries, [at], rows.count)
+        elif entry["type"] == SQL:
+            slow.append(at)
+        elif entry["type"] in OF_TYPES:
+            for judged in _whole(rows.typed(entry["kwargs"]["column"]), entries, [at], rows.count):
+                # All values are of one type.
+                yield Judged(at, judged.success, rows.count, int(not judged.success), judged.observed or '"str"')
+        elif entry["type"] in COUNTS and not entry["kwargs"].get("row_condition"):
+            yield from _whole(pd.DataFrame(index=pd.RangeIndex(rows.count)), entries, [at], rows.count)
+        else:
+            (slow if has_code(entry) else simple).append(at)
+    needs = {at: _needs(entries[at], schema) for at in simple + slow}
+    together = [name for name in schema.names if any(name in needs[at] for at in simple)]
+    if simple and (frame := rows.all_of(together, room)) is not None:
+        yield from _whole(frame, entries, simple, rows.count)
+        simple = []
+    for at in simple + slow:
+        if entries[at]["type"] == SQL:
+            token = providers.RELATION.set(rows.relation(megabytes))
+            try:
+                yield from _whole(rows.none_of(), entries, [at], rows.count)
+            finally:
+                providers.RELATION.reset(token)
+        elif (frame := rows.all_of(needs[at], room)) is not None:
+            yield from _whole(frame, entries, [at], rows.count)
+        elif entries[at]["type"] in OF_ROWS:
+            yield _in_shares(rows.shares(needs[at], room), entries, at)
+        else:
+            columns = " and ".join(needs[at])
+            why = f"it needs {columns} of {rows.count:,} rows at once, more than the setting [suites] memory allows"
+            yield Judged(at, False, rows.count, 1, error=why)
+
+
+def has_code(entry: Mapping[str, Any]) -> bool:
+    """Whether an expectation has SQL, a regular expression or a condition, which may take any time."""
+    return entry["type"] == SQL or any(
+        entry["kwargs"].get(key) for key in ("regex", "regex_list", "json_schema", "row_condition")
+    )
+
+
+def _require(number: int, entry: Mapping[str, Any], schema: pa.Schema) -> None:
+    """Checks that GX knows an expectation, and takes its arguments."""
+    kind, kwargs = entry["type"], entry["kwargs"]
+    if kind in UNABLE:
+        raise Fault(
+            number, f"cannot be judged at an audit: {UNABLE[kind]}", "write it as SQL over {batch}, or leave it out"
+        )
+    found = kinds().get(kind)
+    if found is None:
+        from lowwater.plan.text import nearest
+
+        raise Fault(number, "is not known to Great Expectations", nearest(kind, set(kinds())))
+    takes = {name: each for name, each in found.__fields__.items() if name not in _OF_ALL | _NOT_TAKEN}
+    if wrong := sorted(set(kwargs) - set(takes)):
+        raise Fault(number, f"takes no {wrong[0]}", f"it takes {', '.join(sorted(takes))}")
+    if lacking := [name for name, each in takes.items() if each.required and name not in kwargs]:
+        raise Fault(number, f"lacks {', '.join(lacking)}", "write it into its kwargs")
+    for key, value in kwargs.items():
+        if isinstance(value, dict) and "$PARAMETER" in value:
+            raise Fault(number, f"{key} is a parameter, and an audit gives none", "write its value")
+        if not _possible(key, value, kwargs, schema):
+            raise Fault(number, f"{key} cannot be {_short(json.dumps(value))}", _HINTS.get(key, "write another value"))
+    try:
+        with _quietly():
+            ExpectationConfiguration(type=kind, kwargs=dict(kwargs), severity=entry["severity"]).to_domain_obj()
+    except pydantic.ValidationError as error:
+        first = error.errors()[0]
+        key = str(first["loc"][0])
+        if key == "__root__":
+            raise Fault(number, f"is not complete: {first['msg']}", f"it takes {', '.join(sorted(takes))}") from error
+        value = _short(json.dumps(kwargs.get(key)))
+        raise Fault(
+            number, f"{key} cannot be {value}: {first['msg']}", _HINTS.get(key, "write another value")
+        ) from error
+
+
+def _possible(key: str, value: Any, kwargs: Mapping[str, Any], schema: pa.Schema) -> bool:
+    """Whether a value of an argument can be meant; GX only says so of some."""
+    if key == "regex":
+        return _compiles(value)
+    if key == "regex_list":
+        return isinstance(value, list) and all(map(_compiles, value))
+    if key == "value_set" and isinstance(kwargs.get("column"), str) and isinstance(value, list):
+        type_ = schema.field(kwargs["column"]).type if kwargs["column"] in schema.names else None
+        return type_ is None or all(item is None or _fits(item, type_) for item in value)
+    return True
+
+
+def _compiles(pattern: Any) -> bool:
+    try:
+        re.compile(pattern)
+    except (re.error, TypeError, RecursionError, OverflowError):
+        return False
+    return True
+
+
+def _fits(value: Any, type_: pa.DataType) -> bool:
+    if pa.types.is_string(type_):
+        return isinstance(value, str)
+    if pa.types.is_boolean(type_):
+        return isinstance(value, bool)
+    if pa.types.is_integer(type_) or pa.types.is_floating(type_):
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    return True
+
+
+def _remedy(entry: Mapping[str, Any], why: str) -> str:
+    if entry["type"] == SQL:
+        return "write SQL of DuckDB that selects the rows that must not be, from {batch}"
+    if entry["kwargs"].get("row_condition"):
+        return 'write "row_condition": "NAME > 0" with "condition_parser": "pandas"'
+    return "name columns, and give values, of a type that it takes"
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= 160 else f"{line[:157]}..."
+
+
+def _sample(schema: pa.Schema) -> pd.DataFrame:
+    """Three rows of a schema, by which it is known whether an expectation runs at all."""
+    columns = []
+    for column in schema:
+        if pa.types.is_boolean(column.type):
+            columns.append(pa.array([True, False, True]))
+        else:
+            columns.append(pa.array([1, 2, 3]).cast(pa.int64()).cast(column.type))
+    return _framed(pa.table(columns, schema=pa.schema([each.with_nullable(True) for each in schema])), 0)
+
+
+def _framed(table: pa.Table, first: int) -> pd.DataFrame:
+    """A frame of Arrow's columns whose index numbers rows from `first`; NaN is no value."""
+    for at, column in enumerate(table.columns):
+        if pa.types.is_floating(column.type):
+            table = table.set_column(at, table.schema.names[at], pc.if_else(pc.is_nan(column), None, column))
+    frame: pd.DataFrame = table.to_pandas(types_mapper=pd.ArrowDtype)
+    frame.index = pd.RangeIndex(first, first + table.num_rows)
+    return frame
+
+
+def _needs(entry: Mapping[str, Any], schema: pa.Schema) -> list[str]:
+    """The columns that an expectation reads, at least one."""
+    kwargs, named = entry["kwargs"], set[str]()
+    for key in NAMING:
+        value = kwargs.get(key) or []
+        named |= {value} if isinstance(value, str) else set(value)
+    condition = json.dumps(kwargs.get("row_condition") or "", ensure_ascii=False)
+    return [name for name in schema.names if name in named or name in condition] or schema.names[-1:]
+
+
+def _validated(frame: pd.DataFrame, entries: Entries) -> Any:
+    numbered = [{**entry, "id": str(number)} for number, entry in enumerate(entries)]
+    form = {**_FORMAT, "result_format": "COMPLETE"} if all(entry["type"] == SQL for entry in entries) else _FORMAT
+    with _quietly():
+        return validate_frame(frame, ExpectationSuite(name="rows", expectations=numbered), form).results
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """GX prints what it thinks of SQL, and warns of conditions as texts, which its own documents show."""
+    with redirect_stdout(StringIO()), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def _whole(frame: pd.DataFrame, entries: Entries, numbers: Sequence[int], count: int) -> Iterator[Judged]:
+    """Judges some expectations over all rows."""
+    results = _validated(frame, [entries[at] for at in numbers])
+    for at, result in zip(numbers, results, strict=True):
+        yield _judged(at, result, count)
+
+
+def _judged(number: int, result: Any, count: int) -> Judged:
+    values, success = result.result, bool(result.success)
+    if why := raised(result.exception_info):
+        return Judged(number, False, count, 1, error=f"Great Expectations could not judge it: {_short(why)}")
+    if "element_count" not in values:
+        rows = (values.get("details") or {}).get("unexpected_rows", []) if isinstance(values, dict) else []
+        observed = _short(json.dumps(values.get("observed_value"), default=str, ensure_ascii=False))
+        return Judged(number, success, count, 0 if success else 1, observed, rows=rows)
+    valued = values["element_count"] - values.get("missing_count", 0)
+    return Judged(number, success, valued, values["unexpected_count"], places=values["partial_unexpected_index_list"])
+
+
+def _in_shares(shares: Iterator[pd.DataFrame], entries: Entries, number: int) -> Judged:
+    """Judges an expectation of single rows share by share."""
+    whole = Judged(number, True)
+    for frame in shares:
+        (part,) = _whole(frame, entries, [number], len(frame))
+        if part.error:
+            return part
+        whole.values += part.values
+        whole.broken += part.broken
+        whole.places += part.places[: MOST_POSITIONS - len(whole.places)]
+    mostly = float(entries[number]["kwargs"].get("mostly", 1.0))
+    whole.success = not whole.broken or _mostly_success(whole.values, whole.broken, mostly)
+    return whole
+
+
+class _Rows:
+    """The rows of some files of a stream, in order, with the columns of the published rows."""
+
+    def __init__(self, files: Sequence[str], schema: pa.Schema) -> None:
+        self._files, self._schema = files, schema
+        self.count = sum(batch.num_rows for batch in self._batches([]))
+
+    def all_of(self, names: Sequence[str], room: int) -> pd.DataFrame | None:
+        """These columns of all rows; None where GX cannot hold them within `room`, bytes."""
+        batches, spent = [], 0
+        for batch in self._batches(names):
+            spent += _cost(batch)
+            if spent > room:
+                return None
+            batches.append(batch)
+        return _framed(pa.Table.from_batches(batches, pa.schema([self._schema.field(name) for name in names])), 0)
+
+    def none_of(self) -> pd.DataFrame:
+        """The columns without a row."""
+        return _framed(self._schema.empty_table(), 0)
+
+    def typed(self, name: str) -> pd.DataFrame:
+        """A column of the first rows with a value, as numpy has it. All of them are of one type."""
+        values = (batch.column(0).drop_null() for batch in self._batches([name]))
+        none = pa.array([], self._schema.field(name).type)
+        frame: pd.DataFrame = pa.table({name: next(filter(len, values), none)}).to_pandas()
+        return frame
+
+    def shares(self, names: Sequence[str], room: int) -> Iterator[pd.DataFrame]:
+        """All rows in shares that GX can hold within `room`, bytes."""
+        first, held, spent = 0, list[pa.RecordBatch](), 0
+        for batch in self._batches(names):
+            cost = _cost(batch)
+            if held and spent + cost > room:
+                yield _framed(table := pa.Table.from_batches(held), first)
+                first, held, spent = first + table.num_rows, [], 0
+            held, spent = [*held, batch], spent + cost
+        if held:
+            yield _framed(pa.Table.from_batches(held), first)
+
+    def relation(self, megabytes: int) -> providers.Relation:
+        """The rows for SQL."""
+        names = ", ".join(_quoted(name) for name in self._schema.names)
+        paths = ", ".join("'" + path.replace("'", "''") + "'" for path in self._files)
+        if not paths:
+            nulls = ", ".join(f"NULL AS {_quoted(name)}" for name in self._schema.names)
+            return providers.Relation([], f"SELECT {nulls} WHERE false", megabytes)
+        select = f"SELECT {names} FROM read_parquet([{paths}]) WHERE _kind = '{ROW}'"
+        return providers.Relation(self._files, select, megabytes)
+
+    def _batches(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        read = list(dict.fromkeys([*names, "_kind"]))
+        chosen = pa.schema([self._schema.field(name) for name in names])
+        for path in self._files:
+            with pq.ParquetFile(path) as file:
+                for batch in file.iter_batches(BATCH, columns=read):
+                    rows = batch.filter(pc.equal(batch.column("_kind"), ROW))
+                    if not names:
+                        yield rows
+                    elif rows.num_rows:
+                        yield pa.record_batch([rows.column(name) for name in names], chosen)
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _cost(batch: pa.RecordBatch) -> int:
+    """Memory that GX takes for these rows at the most, about, as measured: masks and copies, and texts as objects."""
+    texts = sum(pa.types.is_string(each.type) for each in batch.schema)
+    cost: int = 5 * batch.nbytes + 100 * texts * batch.num_rows
+    return cost

@@ -1,0 +1,49 @@
+"""The command `gx`: a project of Great Expectations over what a lake has published."""
+
+from __future__ import annotations
+
+from pathlib import Path, PurePath
+
+import click
+
+from lowwater.cli import options
+from lowwater.errors import LakeError
+from lowwater.terminal import say
+
+
+@click.command()
+@click.option("--lake", required=True, type=options.LAKE, help=options.LAKE_HELP)
+def gx(lake: PurePath) -> None:
+    """Writes LAKE/gx, a project of Great Expectations; again after more intervals, to bring it up to date.
+
+    \b
+    It has an asset for each published table and its stream, and for the ledgers skew_violations, captures, malformed
+    and metrics; a batch for each of the newest 100 intervals of a table, and "newest" and "whole"; a validation for
+    each query; and a checkpoint for each query set. Its suites are those of the audits, LAKE/expectations: what you
+    save there is asked of the rows of the next interval. What you add to the project stays.
+    Example:
+      lowwater gx --lake var/lake
+      python -c 'import great_expectations as gx; c = gx.get_context(project_root_dir="var/lake"); print(c.checkpoints)'
+    """
+    from lowwater_expectations import write_project
+
+    from lowwater.lake.layout import open_lake
+    from lowwater.lake.ledgers.runs import PUBLISH, read_replays
+    from lowwater.lake.locks import attempt
+    from lowwater.quality.custom.project import link_data, write_suites
+
+    opened = open_lake(lake, make=False)
+    published: dict[str, set[str]] = {}
+    for row in read_replays(opened):
+        if row.stage == PUBLISH and row.query:
+            published.setdefault(row.query_set, set()).add(row.query)
+    if not published:
+        raise LakeError(f"{lake}: nothing is published", "publish an interval with `lowwater backfill` first")
+    with attempt(opened, "gx", wait=60) as scratch:
+        assets = link_data(opened, sorted({query for queries in published.values() for query in queries}))
+        for query_set, queries in published.items():
+            write_suites(opened, query_set, sorted(queries))
+        write_project(Path(str(lake)), assets, {name: sorted(queries) for name, queries in published.items()}, scratch)
+    batches = sum(len(asset.batches) for asset in assets)
+    say(f"wrote {lake}/gx: {len(assets)} assets, {batches} batches of intervals, {len(published)} checkpoints")
+    say(f'open it: great_expectations.get_context(project_root_dir="{lake}")')

@@ -1,0 +1,135 @@
+"""The files of a project of Great Expectations over a lake: what is published now, by interval, and a suite a query.
+
+`lowwater_expectations` writes the project itself. Nothing is copied: a batch is a folder of links to the files of a
+table, which are never changed in their places.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import NAMESPACE_URL, uuid5
+
+import pyarrow.dataset as pads
+
+from lowwater.errors import LakeError
+from lowwater.lake.layout import Lake
+from lowwater.lake.results.publish import is_inside, meeting_files, rest_of
+from lowwater.lake.results.table_state import table_state
+from lowwater.lake.tables import interval_label, live_files, open_table, safe_name, table_dataset
+from lowwater.quality.custom.suites import gx_name, suite_file
+from lowwater.storage import paths
+from lowwater.storage.object_paths import ObjectPath
+
+FOLDER = "gx"
+DATA = "data"
+MOST_INTERVALS = 100
+"""Newest intervals of a table that have a batch of their own."""
+
+
+@dataclass(frozen=True)
+class Asset:
+    """A table of the lake as an asset of a project.
+
+    Attributes:
+        name: `tables.QUERY`, `streams.QUERY` or `ledgers.NAME`.
+        folder: its folder below `data`.
+        batches: names of its batches, which are its intervals, oldest first; a ledger has none.
+        columns: the columns that a reader of the table sees.
+    """
+
+    name: str
+    folder: str
+    batches: tuple[str, ...]
+    columns: tuple[str, ...]
+
+
+def link_data(lake: Lake, tables: Sequence[str]) -> list[Asset]:
+    """Makes the batches of a project anew, and puts them into the place of those before in one step.
+
+    Args:
+        lake: a lake on this machine.
+        tables: queries of which something is published.
+
+    Raises:
+        LakeError: the lake is in an object store.
+    """
+    if isinstance(lake.root, ObjectPath):
+        raise LakeError(
+            f"{lake.root}: Great Expectations reads files, and this lake is in a store",
+            "copy the tables to a lake on this machine with `lowwater export`",
+        )
+    home = Path(lake.root) / FOLDER
+    new = home / f"{DATA}-{uuid.uuid4().hex[:12]}"
+    assets = [each for query in sorted(tables) for each in _of_query(lake, query, new)]
+    ledgers = {"skew_violations": lake.violations, "captures": lake.captures, "malformed": lake.malformed}
+    for name, path in {**ledgers, "metrics": lake.metrics}.items():
+        if (table := open_table(path)) is not None:
+            files = [Path(str(path / row["path"])) for row in live_files(table)]
+            _link(new / "ledgers" / name / "whole.parquet", files)
+            assets.append(Asset(f"ledgers.{name}", f"ledgers/{name}", (), ()))
+    before = (home / DATA).resolve() if (home / DATA).is_symlink() else None
+    (draft := home / f"{new.name}.link").symlink_to(new.name)
+    draft.replace(home / DATA)
+    if before is not None:
+        shutil.rmtree(before, ignore_errors=True)
+    return assets
+
+
+def write_suites(lake: Lake, query_set: str, queries: Iterable[str]) -> None:
+    """Gives each query a suite that Great Expectations finds: under its name, with ids. What it asks stays as it is."""
+    for query in queries:
+        path, name = suite_file(lake.root, query_set, query), gx_name(query_set, query)
+        suite: dict[str, Any] = json.loads(paths.read(path)) if paths.has_file(path) else {"expectations": []}
+        as_it_was = json.dumps(suite)
+        suite |= {"name": name, "id": suite.get("id") or _id(name)}
+        for entry in suite["expectations"]:
+            entry["id"] = entry.get("id") or _id(name, json.dumps([entry["type"], entry.get("kwargs")], sort_keys=True))
+        if json.dumps(suite) != as_it_was:
+            paths.write(path, (json.dumps(suite, indent=2) + "\n").encode())
+
+
+def _id(*names: str) -> str:
+    return str(uuid5(NAMESPACE_URL, "/".join(["lowwater:suites", *names])))
+
+
+def _of_query(lake: Lake, query: str, new: Path) -> Iterable[Asset]:
+    path = Path(str(lake.table(query)))
+    state, table = table_state(path), open_table(path)
+    if state is None or table is None:
+        return
+    columns = tuple(field.name for field in table.schema().fields if field.name != "_hour")
+    folder, batches = f"tables/{safe_name(query)}", []
+    for piece in state.pieces[-MOST_INTERVALS:]:
+        batches.append(label := interval_label(piece.start, piece.end))
+        meeting = meeting_files(table, piece.start, piece.end)
+        inside = [row for row in meeting if is_inside(row, piece.start, piece.end)]
+        batch = new / folder / f"{label}.parquet"
+        _link(batch, [path / row["path"] for row in inside])
+        if len(inside) < len(meeting):  # a file of an hour may have rows of several intervals
+            rows = table_dataset(path, table).to_table([*columns], filter=~rest_of(piece.start, piece.end))
+            shutil.rmtree(batch)
+            pads.write_dataset(rows, batch, format="parquet")
+    _link(new / folder / "whole.parquet", [path / row["path"] for row in live_files(table)])
+    yield Asset(f"tables.{query}", folder, tuple(batches), columns)
+    stream = open_table(lake.stream(query))
+    by_label: dict[str, list[Path]] = {}
+    for row in live_files(stream) if stream is not None else ():
+        by_label.setdefault(row["partition.interval"], []).append(Path(str(lake.stream(query) / row["path"])))
+    labels = sorted(by_label)[-MOST_INTERVALS:]
+    for label in labels:
+        _link(new / f"streams/{safe_name(query)}" / f"{label}.parquet", by_label[label])
+    if labels:
+        yield Asset(f"streams.{query}", f"streams/{safe_name(query)}", tuple(labels), ())
+
+
+def _link(batch: Path, files: Sequence[Path]) -> None:
+    batch.mkdir(parents=True)
+    for number, file in enumerate(sorted(files)):
+        (batch / f"part-{number:05d}.parquet").symlink_to(os.path.abspath(file))
