@@ -120,8 +120,10 @@ def _spoiled(desk: Desk) -> Said:
 
 
 def _elsewhere(desk: Desk) -> Said:
+    desk.settle(ingest=False)
     _other_file(desk, "flows")
-    assert _try(desk, "wide", "--with", desk.folder / "new" / "flows.gsql").code == 0
+    said = _try(desk, "wide", "--with", desk.folder / "new" / "flows.gsql")
+    assert said.code == 0, said
     return _try(desk, "wide")
 
 
