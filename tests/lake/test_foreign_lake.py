@@ -190,6 +190,7 @@ def commands(lake: Path) -> list[list[object]]:
         ["ingest", "--lake", lake, "--link", "main1", capture],
         ["maintain", "--lake", lake],
         ["doctor", "--lake", lake],
+        ["gx", "--lake", lake],
     ]
 
 
