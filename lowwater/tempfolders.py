@@ -14,7 +14,8 @@ import shutil
 import stat
 import tempfile
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -22,6 +23,7 @@ MAKING = 3600.0
 """Seconds after which a folder without a lock is not just being made."""
 _LOCK = "owner.lock"
 _locks: dict[Path, IO[str]] = {}
+_held: set[Path] = set()
 
 
 def make_folder(prefix: str) -> Path:
@@ -47,6 +49,25 @@ def remove_folder(folder: Path) -> None:
     if lock is not None:
         shutil.rmtree(folder, ignore_errors=True)
         lock.close()
+
+
+@contextmanager
+def removed_at_end(folder: Path) -> Iterator[None]:
+    """Removes a folder that the block fills; `remove_all` does too, where the process leaves in the middle of it."""
+    _held.add(folder)
+    try:
+        yield
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        _held.discard(folder)
+
+
+def remove_all() -> None:
+    """Removes every temporary folder of this process, for one that ends without waiting for its threads."""
+    for folder in list(_locks):
+        remove_folder(folder)
+    for folder in list(_held):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _remove_orphan(folder: Path) -> None:

@@ -180,16 +180,19 @@ async def _answer(server: uvicorn.Server, board: Board, opened: socket.socket, r
         server: the web server.
         board: access to the lake.
         opened: the socket to listen on.
-        ready: is called once the pages are made.
+        ready: is called once the pages are made and the server answers.
     """
     from anyio import to_thread
 
     to_thread.current_default_thread_limiter().total_tokens = THREADS
     await to_thread.run_sync(board.now)
     await to_thread.run_sync(warm, board)
+    serving = asyncio.create_task(server.serve(sockets=[opened]))
+    while not server.started and not serving.done():  # before, a signal would not end it in order
+        await asyncio.sleep(0.01)
     ready()
     warming = asyncio.create_task(_keep_warm(board))
-    await server.serve(sockets=[opened])
+    await serving
     warming.cancel()
 
 

@@ -71,11 +71,18 @@ class FirstRecords:
     @cached_property
     def compiled(self) -> bool:
         """Whether machine code of an earlier process was on disk at the first question."""
-        return self.compiled_now()
-
-    def compiled_now(self) -> bool:
-        """Whether machine code is on disk."""
         return has_machine_code(self._function, self._name())
+
+
+def announce(function: Callable[..., Any], task: str) -> None:
+    """Says that a kernel is about to be compiled, if no machine code of it is on disk; not at set-up, which does.
+
+    Args:
+        function: Python function of the kernel.
+        task: what the kernel does.
+    """
+    if _few and not has_machine_code(function, kernel_name(function)):
+        say(f"compiling code to {task}, once on this machine", err=True)
 
 
 class Kernel:
@@ -124,8 +131,7 @@ class Kernel:
     @cached_property
     def machine(self) -> Callable[..., Any]:
         """The kernel as machine code."""
-        if _few and not self._first.compiled_now():
-            say(f"compiling code to {self._task}, once on this machine", err=True)
+        announce(self._function, self._task)
         return kernel(self._function, self._arguments)
 
     @cached_property

@@ -18,6 +18,7 @@ from rich.table import Table
 
 from lowwater.errors import LowwaterError
 from lowwater.instants import format_instant
+from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.ledgers.interval_states import RUNNING
 from lowwater.lake.ledgers.outside import outside_lines
 from lowwater.lake.ledgers.seen import unread_lines
@@ -38,7 +39,7 @@ SHOWN = 3
 """Maximum number of reasons of an interval in a table; JSON has all."""
 
 
-STOPS = "stopping: intervals that run are finished first"
+STOPS = "stopping: intervals that run are finished first; Ctrl-C again gives them up"
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ def show_plan(selection: IntervalSelection, form: str) -> None:
         say(_as_json(work, unread))
         return
     if not work:
-        say("nothing is due")
+        say(_nothing(selection.lake, jobs))
     else:
         _show_table(work, _counted(jobs))
     for line in (*outside_lines(jobs[0].lake, jobs[0].config), *unread):
@@ -91,6 +92,20 @@ def show_plan(selection: IntervalSelection, form: str) -> None:
                 f"the same rows again: lowwater replay {job.query_set} --lake {where} --stage audit "
                 f"--from {first} --to {last}"
             )
+
+
+def _nothing(root: PurePath, jobs: Sequence[Job]) -> str:
+    """Says that nothing is due; where that is because the lake holds no captures, what to do."""
+    links = sorted({link for job in jobs for link in job.plan.links})
+    if not links or any(read_captures(jobs[0].lake, links).values()):
+        return "nothing is due"
+    command = f"lowwater ingest --lake {shlex.quote(str(root))}"
+    named = any(jobs[0].config.link(link).captures for link in links)
+    more = (
+        "` takes in those that its settings name" if named else f" --link {shlex.quote(links[0])} FILE` takes in a file"
+    )
+    many = "s" if len(links) > 1 else ""
+    return f"nothing is due: the lake has no captures of link{many} {', '.join(links)}\n  hint: `{command}{more}"
 
 
 def _unread(jobs: Sequence[Job]) -> list[str]:
@@ -238,7 +253,7 @@ def run_backfill(selection: IntervalSelection, workers: int, order: str, spark: 
     jobs, work, sound = _due(selection)
     if not work:
         _pin(jobs)
-        say("nothing is due")
+        say(_nothing(selection.lake, jobs))
         return sound
     runner = runner_of("lowwater backfill", jobs[0].config, ReplayProgress(quiet=True), spark)
     say(_total(work, _counted(jobs)), err=True)

@@ -11,6 +11,7 @@ import gc
 import os
 import shlex
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
@@ -21,7 +22,11 @@ from lowwater.cli.commands import CommandFolder
 from lowwater.cli.signals import stopped_line
 from lowwater.errors import LowwaterError
 from lowwater.storage.paths import private
+from lowwater.tempfolders import remove_all
 from lowwater.terminal import say, say_refused
+
+STOPPED = 130
+"""Exit code after Ctrl-C."""
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """Errors of any file that a command writes: a full disk is no mistake of the program."""
@@ -76,7 +81,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if arguments is None:  # a process of its own, which ends now
         # Else Python looks for garbage among all objects once more: half a second after Great Expectations.
         gc.freeze()
+        if code == STOPPED and threading.active_count() > 1:
+            _leave()
     sys.exit(code)
+
+
+def _leave() -> None:
+    """Ends a process that was stopped a second time while its threads work: Python would wait for them, or crash."""
+    remove_all()
+    with suppress(OSError):
+        sys.stdout.flush()
+        sys.stderr.flush()
+    os._exit(STOPPED)
 
 
 def _guarded(command: Callable[[], Any], arguments: Sequence[str] | None) -> int:
@@ -98,10 +114,7 @@ def _guarded(command: Callable[[], Any], arguments: Sequence[str] | None) -> int
         say_refused(error)
         return error.exit_code
     except click.Abort:
-        given = sys.argv[1:] if arguments is None else arguments
-        name = next((word for word in given if not word.startswith("-")), "")
-        say(stopped_line(name, shlex.join(["lowwater", *given])), err=True)
-        return 130
+        return _stopped(arguments)
     except BrokenPipeError:
         _forget_output()
         return 0
@@ -113,6 +126,18 @@ def _guarded(command: Callable[[], Any], arguments: Sequence[str] | None) -> int
         what = "a file or the output" if error.filename is None else error.filename
         say(f"error: {what} cannot be written: {error.strerror}\n  hint: make room on its disk", err=True)
         return 1
+    except RuntimeError as error:
+        # Python 3.11 hides a Ctrl-C while a class is made, which happens during imports, in one of these.
+        if not isinstance(error.__cause__, KeyboardInterrupt):
+            raise
+        return _stopped(arguments)
+
+
+def _stopped(arguments: Sequence[str] | None) -> int:
+    given = sys.argv[1:] if arguments is None else arguments
+    name = next((word for word in given if not word.startswith("-")), "")
+    say(stopped_line(name, shlex.join(["lowwater", *given])), err=True)
+    return STOPPED
 
 
 def _forget_output() -> None:

@@ -21,7 +21,7 @@ from lowwater.storage import locks, paths
 from lowwater.storage.failures import hint_of
 from lowwater.storage.locks import RANGES_WAIT, Fence, HeldError
 from lowwater.storage.object_paths import ObjectPath
-from lowwater.tempfolders import make_folder, remove_folder
+from lowwater.tempfolders import make_folder, remove_folder, removed_at_end
 
 WRITABLE = "check that the lake is writable"
 
@@ -191,10 +191,8 @@ def _staging(lake: Lake, name: str) -> Iterator[Path]:
         folder.mkdir(parents=True)
     except OSError as error:
         raise LakeError(f"{folder}: cannot be made: {error.strerror}", WRITABLE) from error
-    try:
+    with removed_at_end(home):
         yield folder
-    finally:
-        shutil.rmtree(home, ignore_errors=True)
 
 
 @contextmanager

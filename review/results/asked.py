@@ -15,6 +15,7 @@ import pyarrow as pa
 from lowwater.errors import LakeError
 from lowwater.instants import HOUR, format_instant
 from lowwater.lake.results.exploring import OPERATORS, Filter, ResultTable, Wish, instant_of
+from lowwater.plan.properties.measures import Measure, measures
 from lowwater.plan.properties.unique_keys import unique_key
 from lowwater.plan.queryset import QueryPlan
 
@@ -94,7 +95,11 @@ def parse_asked(
 
 
 def proposed(table: ResultTable, query: QueryPlan) -> tuple[str, str]:
-    """Proposes a plot: the number to sum, and the key whose values become series; each may be empty."""
+    """Proposes a plot: the number to sum, and the key whose values become series; each may be empty.
+
+    The number is the first count or sum, else another aggregate, else a computed one. The sum of a column that a packet
+    has, such as a port or an identifier, says nothing: then the rows are counted.
+    """
     temporal = {field.name for field in query.logical.fields if field.temporal}
     keys = unique_key(query.logical) or ()
     names = [name for name in table.columns.names if name not in temporal]
@@ -102,6 +107,8 @@ def proposed(table: ResultTable, query: QueryPlan) -> tuple[str, str]:
     texts = [name for name in keys if name in names] or [
         name for name in names if pa.types.is_string(table.columns.field(name).type)
     ]
+    ranks = measures(query.logical)
+    numbers = sorted((name for name in numbers if ranks[name] < Measure.FIELD), key=ranks.__getitem__)
     return (numbers[0] if numbers else ""), (texts[0] if texts else "")
 
 

@@ -165,6 +165,7 @@ def test_a_lake(lake: tuple[Path, Path], tmp_path: Path) -> None:
 def test_the_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / NAME))
     clean("doctor", code=None)
+    clean("cookbook", HOSTILE, code=None)
     clean(HOSTILE, code=2)
     clean("--" + HOSTILE, code=2)
 

@@ -253,3 +253,16 @@ def test_the_command(lake: Path) -> None:
     assert only["from"] == "2026-01-01T01:00:00Z" and only["state"] == "missing" and only["packets"] > 0
     assert lowwater("plan", "--lake", lake, "--from", "2026-01-02", "--to", "2026-01-01").code == 2
     assert not (lake / "tables").exists() and not (lake / "streams").exists()
+
+
+def test_a_plan_of_a_lake_without_captures_says_so(tmp_path: Path) -> None:
+    root = open_lake(tmp_path / "a lake").root
+    (tmp_path / "one.gsql").write_text("SELECT tb, count(*) AS n FROM main1.TCP GROUP BY time/60 AS tb")
+    sets = '[query_sets.one]\nfiles = ["../one.gsql"]\n[links.main1]\nskew = "1s"\n'
+    for more, hint in (("", "--link main1 FILE` takes in a file"), ('captures = "c/*.pcap"', "` takes in those that")):
+        (root / "lowwater.toml").write_text(sets + more)
+        for command in ("plan", "backfill"):
+            said = lowwater(command, "--lake", root)
+            lines = said.out.splitlines()
+            assert said.code == 0 and lines[0] == "nothing is due: the lake has no captures of link main1"
+            assert lines[1].startswith(f"  hint: `lowwater ingest --lake '{root}'") and hint in lines[1]

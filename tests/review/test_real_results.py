@@ -14,8 +14,10 @@ from fastapi import FastAPI
 from lowwater_review import Board
 from lowwater_review.app import create
 
+from tests.browser import chromium, served
 from tests.replay.support import lowwater
 from tests.review.asgi import ask
+from tests.review.test_browser import show_rows
 from tests.review.test_pages import Reader
 from tests.review.test_results import ask_bytes
 
@@ -83,3 +85,29 @@ def test_the_highest_part_of_a_plot_leads_to_its_packets(app: FastAPI, query: st
     file.write_bytes(ask_bytes(app, f"{path}.pcapng", asked))
     shown = subprocess.run(["tshark", "-r", file], capture_output=True, text=True, timeout=300)
     assert shown.returncode == 0 and len(shown.stdout.splitlines()) == count
+
+
+def test_a_click_on_the_highest_part_of_each_plot_leads_to_its_packets(app: FastAPI, tmp_path: Path) -> None:
+    """In Chromium, from the address without a choice: the plot sums a count or, for the join, what it computes."""
+    with chromium() as started, served(app) as at:
+        browser = started.new_page()
+        for query in QUERIES:
+            show_rows(browser, f"{at}/results/real/{query}")
+            drawn = {"dns_pairs": "latency"}.get(query, "packets")
+            assert browser.locator("select[name=number]").input_value() == drawn
+            slots = browser.locator("svg .slot title").all_text_contents()
+            drawings = [re.search(r": ([\d,.]+)(?: in all|$)", text) for text in slots]
+            totals = [float(each[1].replace(",", "")) if each else 0.0 for each in drawings]
+            assert max(totals) > 0, slots
+            before = browser.url
+            browser.locator("svg .slot").nth(totals.index(max(totals))).click()
+            browser.wait_for_url(lambda url, before=before: url != before)
+            show_rows(browser, browser.url)
+            browser.get_by_role("link", name="show", exact=True).first.click()
+            with browser.expect_download() as got:
+                browser.get_by_role("link", name="Download all as pcapng").click()
+            got.value.save_as(tmp_path / f"{query}.pcapng")
+    for query in QUERIES:
+        words = ["tshark", "-r", str(tmp_path / f"{query}.pcapng")]
+        shown = subprocess.run(words, capture_output=True, text=True, timeout=300)
+        assert shown.returncode == 0 and shown.stdout.splitlines()

@@ -23,6 +23,7 @@ from lowwater.capture.headers.network import above4, above6, is_header
 from lowwater.capture.headers.packet import UNKNOWN
 from lowwater.capture.headers.registry import LinkLayer
 from lowwater.capture.inlining import kernel, part
+from lowwater.capture.interpretation import announce
 
 CONTENT, PACKET = "content", "packet"
 """Bytes of a packet that are compared: without TTL, hop limit and checksums, or all of them."""
@@ -123,6 +124,7 @@ def _kernel(layer: LinkLayer) -> Callable[..., None]:
     # As in `headers.packet`: numba does not find cached kernels whose closure holds a function.
     bound = FunctionType(hashes.__code__, {**globals(), "read_link": layer.read}, "hashes", None, hashes.__closure__)
     bound.__qualname__ = f"packet_hashes_{layer.name}"
+    announce(bound, f"compare packets of {layer.name}")
     return kernel(bound)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import count as from_on
 from pathlib import Path
@@ -152,6 +153,7 @@ def run(request: RunRequest, progress: Progress, runner: Runner | None = None) -
         LowwaterError: every query fails, so nothing is written.
     """
     _require_captures(request)
+    made = not request.out.exists()
     try:
         request.out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -166,6 +168,11 @@ def run(request: RunRequest, progress: Progress, runner: Runner | None = None) -
         request = _planned_anew(request, captures)
         run_results = run_intervals(request, lake, captures, folder, progress, runner)
         run_results.notes.update(dict.fromkeys(notes))
+    except BaseException:
+        if made:
+            with suppress(OSError):
+                request.out.rmdir()
+        raise
     finally:
         remove_folder(folder)
     kept = _keeping_what_is_read(request, request.plan.links)
@@ -531,20 +538,23 @@ def _write(
             file = request.out / f"{query.name}.{request.form}"
             if query.name not in run_results.failures:
                 try:
-                    queries[query.name] = _write_query(request, run_results, query, file)
+                    with _whole(file):
+                        queries[query.name] = _write_query(request, run_results, query, file)
                 except Exception as error:  # noqa: BLE001 - whatever a query does is its own failure
                     run_results.failures[query.name] = error_of_query(query.name, error)
             if query.name in run_results.failures:
-                file.unlink(missing_ok=True)  # of an earlier run, or a part
+                file.unlink(missing_ok=True)  # of an earlier run
                 queries[query.name] = {"error": run_results.failures[query.name].message}
         violations = pa.concat_tables(run_results.violations) if run_results.violations else VIOLATIONS.empty_table()
         chosen = violations.select(VIOLATIONS.names).sort_by([("link", "ascending"), ("arrival", "ascending")])
-        write_csv(chosen, request.out / f"{reserved.VIOLATIONS}.csv", request.spreadsheet)
+        tables = {reserved.VIOLATIONS: chosen}
         if run_results.malformed is not None:
-            write_csv(run_results.malformed, request.out / f"{reserved.MALFORMED}.csv", request.spreadsheet)
+            tables[reserved.MALFORMED] = run_results.malformed
         if request.traces:
-            trace_rows = pa.concat_tables([TRACES.empty_table(), *run_results.traces])
-            write_csv(trace_rows, request.out / f"{reserved.HEARTBEATS}.csv", request.spreadsheet)
+            tables[reserved.HEARTBEATS] = pa.concat_tables([TRACES.empty_table(), *run_results.traces])
+        for name, rows in tables.items():
+            with _whole(request.out / f"{name}.csv") as file:
+                write_csv(rows, file, request.spreadsheet)
     links = {
         name: link_summary(request.config, run_results.accounts, captures[name], name, run_results.latest.get(name, 0))
         for name in sorted(captures)
@@ -558,5 +568,17 @@ def _write(
         "notes": list(run_results.notes),
         "seconds": {name: round(spent, 3) for name, spent in progress.seconds.items()},
     }
-    (request.out / f"{reserved.SUMMARY}.json").write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
+    with _whole(request.out / f"{reserved.SUMMARY}.json") as file:
+        file.write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
     return summary
+
+
+@contextmanager
+def _whole(file: Path) -> Iterator[Path]:
+    """Removes a file whose writing ends before its end, also by Ctrl-C."""
+    try:
+        yield file
+    except BaseException:
+        with suppress(OSError):
+            file.unlink()
+        raise
