@@ -17,6 +17,8 @@ from great_expectations.checkpoint import UpdateDataDocsAction
 from great_expectations.core.batch_definition import BatchDefinition
 from great_expectations.core.partitioners import FileNamePartitionerDaily, FileNamePartitionerPath
 
+from lowwater.storage.containment import require_inside
+
 if TYPE_CHECKING:
     from lowwater.quality.custom.project import Asset
 
@@ -42,6 +44,9 @@ def write_project(root: Path, assets: Sequence[Asset], suites: Mapping[str, Sequ
         scratch: a temporary folder on the disk of the lake.
     """
     draft, place = scratch / "gx", root / "gx"
+    for kept in [*(place / name for name in _KEPT), root / "expectations"]:
+        for path in [kept, *kept.rglob("*")]:
+            require_inside(path)
     for name in _KEPT:
         if (there := place / name).is_dir():
             shutil.copytree(there, draft / name)

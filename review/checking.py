@@ -12,7 +12,8 @@ import resource
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
@@ -25,6 +26,8 @@ IDLE = 300.0
 """Seconds after which the process ends if nobody has asked."""
 WAITING = 4
 """Most texts that wait; a further one is refused at once."""
+OF_ONE = 2
+"""Most texts of one person that are checked or wait."""
 LONGEST_PLAN = 40_000
 """Most characters of an explained plan."""
 
@@ -39,11 +42,14 @@ class Checker:
 
     def __init__(self, bounds: Limits = BOUNDS, command: Sequence[str] | None = None) -> None:
         self._bounds, self._command = bounds, command or own_module(__name__)
-        self._places, self._turn = threading.BoundedSemaphore(WAITING + 1), threading.Lock()
+        self._counting, self._turn = threading.Lock(), threading.Lock()
+        self._of: Counter[Hashable] = Counter()
         self._process: subprocess.Popen[bytes] | None = None
         self._timer: threading.Timer | None = None
 
-    def check(self, lake: PurePath, text: str, query_set: str, links: Sequence[str]) -> dict[str, Any]:
+    def check(
+        self, lake: PurePath, text: str, query_set: str, links: Sequence[str], who: Hashable = ""
+    ) -> dict[str, Any]:
         """Checks a text.
 
         Args:
@@ -51,19 +57,24 @@ class Checker:
             text: the query text.
             query_set: the query set whose protocols, functions and parameters it uses; empty for none.
             links: the links that it may read.
+            who: the person who asks.
 
         Returns:
             `error`: why nothing was checked; `problems`, each with `line` and `column` from 1, the offsets `start` and
             `end` in UTF-16 units, `message`, `hint` and `kind`; `explained`; `queries` with their columns.
         """
-        if not self._places.acquire(blocking=False):
-            return _nothing("Other texts are being checked. Try again in some seconds.")
+        with self._counting:
+            if self._of.total() > WAITING or self._of[who] >= OF_ONE:
+                return _nothing("Other texts are being checked. Try again in some seconds.")
+            self._of[who] += 1
         try:
             with self._turn:
                 asked = {"lake": str(lake), "text": text, "set": query_set, "links": list(links)}
                 return self._ask(asked, "://" in str(lake))
         finally:
-            self._places.release()
+            with self._counting:
+                self._of[who] -= 1
+                self._of += Counter()  # without those who have nothing here
 
     def _ask(self, asked: Mapping[str, Any], in_store: bool) -> dict[str, Any]:
         answered, _ = answer(self._running(in_store), asked, self._bounds)

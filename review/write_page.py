@@ -7,7 +7,7 @@ page does the same by its form. Nothing is written, and no file of the machine a
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +23,7 @@ from lowwater.replay.preview.texts import LONGEST
 from .board import Board, Snapshot
 from .checking import Checker
 from .pages import fill_template
-from .results.answers import asked_by_person
+from .results.answers import asked_by_person, person
 from .results.pages import METHODS, Shown
 
 LENGTHS = {"1 minute": 60 * SECOND, "5 minutes": 300 * SECOND, "15 minutes": 900 * SECOND, "1 hour": HOUR}
@@ -85,7 +85,8 @@ def add_write(router: APIRouter, board: Board, permission: Any, page: Shown, hea
             snapshot = board.now().only(sees)
         except LowwaterError as error:
             return page(str(error), 503)
-        written = _written(snapshot, request.query_params, checker if asked_by_person(request) else None)
+        asked = checker if asked_by_person(request) else None
+        written = _written(snapshot, request.query_params, asked, person(request))
         values: dict[str, Any] = {"preview": None, "refused": ""}
         if request.query_params.get("action") == "try" and not written.error and request.method == "GET":
             values |= _tried(snapshot, written, request, alone)
@@ -98,11 +99,11 @@ def add_write(router: APIRouter, board: Board, permission: Any, page: Shown, hea
         except LowwaterError as error:
             return JSONResponse({"error": str(error)}, 503, headers)
         asked = asked_by_person(request)
-        written = _written(snapshot, request.query_params, checker if asked else None)
+        written = _written(snapshot, request.query_params, checker if asked else None, person(request))
         return JSONResponse(dict(written.known), 200 if asked else 403, headers)
 
 
-def _written(snapshot: Snapshot, given: Mapping[str, str], checker: Checker | None) -> Written:
+def _written(snapshot: Snapshot, given: Mapping[str, str], checker: Checker | None, who: Hashable) -> Written:
     """Reads what was sent, and checks it; without a checker it is only read."""
     links = sorted(snapshot.captures)
     text = given.get("text", EXAMPLE.format(links[0] if links else "main1")).replace("\r\n", "\n").replace("\r", "\n")
@@ -120,7 +121,7 @@ def _written(snapshot: Snapshot, given: Mapping[str, str], checker: Checker | No
     if error or checker is None:
         known: Mapping[str, Any] = {"error": error, "problems": (), "explained": "", "queries": ()}
     else:
-        known = checker.check(snapshot.lake.root, text, query_set, links)
+        known = checker.check(snapshot.lake.root, text, query_set, links, who)
     return Written(text, query_set, start, length, known)
 
 

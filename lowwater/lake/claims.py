@@ -76,7 +76,8 @@ def _bounds(metadata: Any) -> dict[str, tuple[int, int]]:
         for at in range(group.num_columns):
             column = group.column(at)
             statistics, name = column.statistics, column.path_in_schema
-            if statistics is None or not statistics.has_min_max or type(statistics.min) is not int:
+            is_number = statistics is not None and statistics.logical_type.type in ("NONE", "INT")
+            if not is_number or not statistics.has_min_max or type(statistics.min) is not int:
                 if statistics is None or statistics.null_count != column.num_values:
                     unknown.add(name)
                 continue

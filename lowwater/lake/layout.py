@@ -453,14 +453,19 @@ def make_records_table(path: PurePath, columns: pa.Schema) -> None:
     create(path, pa.schema([*keys, *columns, _required("link", _TEXT), _required("hour", _INT)]), ["link", "hour"])
 
 
+TRIAL = "trial.json"
+"""File of a trial of a lake, which `lowwater try` makes; results are read in its folder as in a lake."""
+
+
 def is_lake(root: PurePath) -> bool:
-    """Whether a folder or a prefix has settings, which `init` writes, or ledgers, as older versions made without them.
+    """Whether a folder or a prefix is a lake: it has settings, which `init` writes, or ledgers, as older versions made
+    without them; or it is a trial.
 
     Raises:
         OSError: it may not be looked into.
     """
     names = paths.names_in(root)
-    return FILE_NAME in names or {"captures", "packets"} <= names
+    return not names.isdisjoint((FILE_NAME, TRIAL)) or {"captures", "packets"} <= names
 
 
 def lake_to_read(root: str | PurePath) -> Lake:
@@ -485,11 +490,14 @@ def lake_to_read(root: str | PurePath) -> Lake:
 def make_ledgers(lake: Lake) -> None:
     """Makes the folders and ledgers that a lake lacks: who writes to it calls this first.
 
+    From then on what this process makes is private (`paths.keep_private`).
+
     Raises:
         LakeError: they cannot be made.
     """
     root = lake.root
     containment.require_plain_folder(root)
+    paths.keep_private()
     try:
         unwritable = paths.make_folders(root, lake.work, lake.locks)
     except OSError as error:

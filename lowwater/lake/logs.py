@@ -46,6 +46,9 @@ DEEPEST_TYPE = 16
 HINT = "another program wrote this log, and nothing of it was read; restore the table, or do not use the lake"
 FEATURES = {"timestampNtz"}
 """Features of readers under which files still are what they say."""
+TYPES = {"boolean", "byte", "short", "integer", "long", "float", "double", "string", "binary"}
+TYPES |= {"timestamp", "timestamp_ntz"}
+"""Types of columns of a lake, and of the values of its lists."""
 
 _NAME = re.compile(r"(\d{20})\.(?:(json|crc)|(\d{20})\.compacted\.json|(checkpoint\..*))")
 _PARTS = re.compile(r"checkpoint\.(?:(\d{10})\.(\d{10})\.)?parquet")
@@ -227,6 +230,17 @@ def require_plain_table(path: PurePath, table: DeltaTable) -> None:
         raise LakeError(f"{path}: the table has {len(columns):,} columns, at most {MOST_COLUMNS:,} are read", HINT)
     if any(_deeper(column.type, DEEPEST_TYPE) for column in columns):
         raise LakeError(f"{path}: a type in the table is nested too deeply", HINT)
+    for column in columns:
+        if (kind := _innermost(column.type)) not in TYPES:
+            said = f"column {column.name[:200]!a} is of type {kind}, which no table of a lake has"
+            raise LakeError(f"{path}: {said}", HINT)
+
+
+def _innermost(kind: Any) -> str:
+    """Returns the type of the values of a list, or of a list of lists; of others the type itself."""
+    while hasattr(kind, "element_type"):
+        kind = kind.element_type
+    return str(kind.type)
 
 
 def _deeper(kind: Any, most: int) -> bool:

@@ -561,7 +561,10 @@ def _noted(properties: CommitProperties, note: Mapping[str, str | int]) -> Commi
 
 def live_files(table: DeltaTable) -> list[dict[str, Any]]:
     """Lists the files of a version: path, size_bytes, num_records, and `partition.X`, `min.X`, `max.X` of columns X."""
-    rows: list[dict[str, Any]] = files_of(table).to_pylist()
+    try:
+        rows: list[dict[str, Any]] = files_of(table).to_pylist()
+    except (OverflowError, ValueError):  # an instant that Python's calendar does not have
+        raise LakeError(f"{address(table)}: its log says bounds of a file that no value has", LOG_HINT) from None
     return rows
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +19,7 @@ import pyarrow as pa
 from lowwater.documents import LARGEST_STATE, json_value, stored_object
 from lowwater.errors import LakeError
 from lowwater.instants import format_duration
-from lowwater.lake.layout import Lake, lake_to_read, open_lake, result_schema
+from lowwater.lake.layout import TRIAL, Lake, lake_to_read, open_lake, result_schema
 from lowwater.lake.ledgers.runs import (
     DONE,
     FAILED,
@@ -53,6 +54,7 @@ from lowwater.replay.schedule.backfill import BackfillListener, IntervalResult, 
 from lowwater.replay.schedule.due import Due, DueSelection, due
 from lowwater.replay.trial_changes import TrialChanges
 from lowwater.storage import paths
+from lowwater.storage.object_paths import ObjectPath
 
 Bounds = tuple[int, int]
 
@@ -255,7 +257,7 @@ def open_trial(
         changes: what is tried; None for the changes of an existing trial.
 
     Raises:
-        LakeError: there is no such trial, or it tries something else.
+        LakeError: there is no such trial, it tries something else, or it names files that the caller has not.
         LowwaterError: the query set cannot be planned.
     """
     lake = lake_to_read(root)
@@ -269,14 +271,33 @@ def open_trial(
         stored = query_set, changes
         Job.open(root, query_set, queries, changes)  # before anything is made
         paths.make_folders(folder)
-        paths.write(folder / "trial.json", _text(*stored).encode())
+        paths.write(folder / TRIAL, _text(*stored).encode())
     elif changes and (query_set or stored[0], changes) != stored:
         raise LakeError(f"trial {name!r} tries other changes: {_words(*stored)}", "drop it, or take another name")
+    elif not changes:
+        _require_given(lake, name, queries, stored[1])
     chosen, applied = stored
     job = Job.open(root, chosen, queries)
     changed = Job.open(root, chosen, queries, applied)
     beside = open_lake(folder, shared=lake.root)
     return Trial(name, lake, chosen, applied, job, replace(changed, lake=beside))
+
+
+def _require_given(lake: Lake, name: str, queries: Path, tried: TrialChanges) -> None:
+    """Checks that a trial names files of its lake or of the folder of queries only: the lake may be of somebody else.
+
+    Raises:
+        LakeError: it names another file, which the caller has to name.
+    """
+    inside = [Path(place).resolve() for place in (lake.root, queries) if not isinstance(place, ObjectPath)]
+    for file in tried.files:
+        if not any(file.resolve().is_relative_to(place) for place in inside):
+            options = " ".join(f"--with {shlex.quote(str(each))}" for each in tried.files)
+            skews = "".join(f" --skew {link}={format_duration(skew)}" for link, skew in tried.skews.items())
+            raise LakeError(
+                f"trial {name!r} names {file}, outside of the lake and of {queries}: nothing is read there",
+                f"if this trial is yours, name what it tries again: {options}{skews}",
+            )
 
 
 def drop_trial(lake: Lake, name: str) -> None:
@@ -309,13 +330,16 @@ def _text(query_set: str, tried: TrialChanges) -> str:
 
 
 def _read(folder: PurePath) -> tuple[str, TrialChanges] | None:
-    file = folder / "trial.json"
+    file = folder / TRIAL
     try:
         values = json_value(paths.read(file, LARGEST_STATE))
         skews = {str(link): int(skew) for link, skew in values["skews"].items()}
-        return str(values["query_set"]), TrialChanges(tuple(Path(each) for each in values["files"]), skews)
+        files = tuple(Path(each) for each in values["files"])
+        if any("\0" in str(file) for file in files):
+            raise ValueError
+        return str(values["query_set"]), TrialChanges(files, skews)
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, OverflowError, KeyError, TypeError, AttributeError) as error:
         reason = getattr(error, "strerror", None) or "it describes no trial"
         raise LakeError(f"{file}: cannot be read: {reason}", f"remove {folder}, and begin the trial again") from None

@@ -41,6 +41,8 @@ class TrialChanges:
         for name, skew in self.skews.items():
             if name not in links:
                 raise ConfigError(f"--skew {name}: the lake has no link {name!r}", nearest(name, links))
+            if skew < 0:
+                raise ConfigError(f"--skew {name}: {skew} ns is below 0", "a skew is a duration, such as 5s")
             if skew >= LONGEST_SKEW:
                 raise ConfigError(
                     f"--skew {name}: {format_duration(skew)} is too long",

@@ -12,8 +12,8 @@ import re
 import stat
 from collections.abc import Iterable
 from functools import lru_cache
+from io import BufferedReader
 from pathlib import Path, PurePath
-from typing import BinaryIO
 from urllib.parse import unquote
 
 from lowwater.errors import LakeError
@@ -69,7 +69,7 @@ def _below(target: str, root: str) -> bool:
     return target == root or target.startswith(root.rstrip("/") + "/")
 
 
-def open_file(path: PurePath | str) -> BinaryIO:
+def open_file(path: PurePath | str) -> BufferedReader:
     """Opens a file to read it. A pipe in a lake, into which nobody writes, would be waited for without an end.
 
     Raises:
@@ -77,6 +77,15 @@ def open_file(path: PurePath | str) -> BinaryIO:
     """
     if not any(str(place) in _ROOTS for place in PurePath(path).parents):
         return open(path, "rb")  # such as <(...) of a shell
+    return open_regular(path)
+
+
+def open_regular(path: PurePath | str) -> BufferedReader:
+    """Opens a regular file to read it, and waits for nobody.
+
+    Raises:
+        OSError: it cannot be read, or is no file.
+    """
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)

@@ -44,14 +44,23 @@ FileState = tuple[int, int, int] | str
 """Inode, time of change (ns) and size of a file, or version of an object."""
 
 
-@contextmanager
-def private() -> Iterator[None]:
+def keep_private() -> int:
     """Makes new files and folders of this process such that other users cannot read and the group cannot change them.
 
-    What Lowwater writes holds traffic. A stricter umask stays as it is.
+    What Lowwater writes holds traffic, and Delta makes files, too. A stricter umask stays as it is.
+
+    Returns:
+        The umask before.
     """
     before = os.umask(0o077)
     os.umask(before | OTHERS)
+    return before
+
+
+@contextmanager
+def private() -> Iterator[None]:
+    """Keeps what is made private, as `keep_private` does, and has the umask of before in the end."""
+    before = keep_private()
     try:
         yield
     finally:

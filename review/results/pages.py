@@ -178,7 +178,7 @@ def _curves(table: ResultTable, chosen: Chosen, asked: Asked) -> Curves:
     clocks = [field.temporal for field in chosen.query.logical.fields if field.temporal and not field.temporal.origin]
     grain = max([1, *(abs(clock.first(3) - clock.first(2)) for clock in clocks)])
     summed = curves(table, asked.wish, asked.number, asked.key, grain=grain)
-    return replace(summed, absent=_absent(chosen, summed))
+    return replace(summed, absent={**summed.absent, **_absent(chosen, summed)})
 
 
 def _absent(chosen: Chosen, summed: Curves) -> dict[int, str]:
@@ -306,7 +306,7 @@ def saved(form: str, columns: pa.Schema, batches: Iterable[pa.RecordBatch]) -> I
     open_writer, shown, _ = _FORMS[form]
     with ExitStack() as stack:
         file = stack.enter_context(tempfile.TemporaryFile())
-        with open_writer(file, columns) as writer:
+        with open_writer(file, shown(pa.RecordBatch.from_pylist([], columns)).schema) as writer:
             for batch in batches:
                 writer.write_batch(shown(batch.cast(columns)))
         stack.pop_all()  # closed once it is sent

@@ -119,6 +119,14 @@ def _spoiled(desk: Desk) -> Said:
     return _try(desk, "wide")
 
 
+def _elsewhere(desk: Desk) -> Said:
+    desk.settle(ingest=False)
+    _other_file(desk, "flows")
+    said = _try(desk, "wide", "--with", desk.folder / "new" / "flows.gsql")
+    assert said.code == 0, said
+    return _try(desk, "wide")
+
+
 def _begun_again(desk: Desk) -> Said:
     folder = Path(folder_of(open_lake(desk.lake), "wide"))
     (folder / "trial.json").unlink()
@@ -217,6 +225,12 @@ CASES = [
         lambda desk: _drop(desk, "wode"),
         "did you mean wide?",
         lambda desk: _drop(desk, "wide"),
+    ),
+    Case(
+        "a trial of files elsewhere",
+        _elsewhere,
+        "name what it tries again: --with",
+        lambda desk: _try(desk, "wide", "--with", desk.folder / "new" / "flows.gsql"),
     ),
     Case("a trial that is none", _spoiled, "begin the trial again", _begun_again),
 ]

@@ -907,6 +907,7 @@ LEFT: dict[Site, str] = {
     ("lowwater/lake/logs.py", "_require_flat"): _LOGS,
     ("lowwater/lake/logs.py", "require_plain_table"): _LOGS,
     ("lowwater/lake/tables.py", "_require_counts"): _LOGS,
+    ("lowwater/lake/tables.py", "live_files"): _LOGS,
     ("lowwater/storage/modest.py", "_look"): _LOGS,
     ("lowwater/storage/modest.py", "_require"): _LOGS,
     ("lowwater/storage/modest.py", "_require_room"): _LOGS,

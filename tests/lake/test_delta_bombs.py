@@ -146,6 +146,19 @@ LOGS: dict[str, tuple[Callable[[Path], None], str]] = {
         "at most",
     ),
     "types in types": (schema(nested(60)), "nested too deeply"),
+    **{
+        f"a column of {kind}": (
+            schema(json.dumps({"type": "struct", "fields": [column("_hour"), column("x", kind)]})),
+            f"'x' is of type {name}",
+        )
+        for name, kind in (
+            ("date", "date"),
+            ("decimal", "decimal(38,2)"),
+            ("struct", {"type": "struct", "fields": [column("y")]}),
+            ("map", {"type": "map", "keyType": "string", "valueType": "long", "valueContainsNull": True}),
+            ("date", {"type": "array", "elementType": "date", "containsNull": True}),
+        )
+    },
     "types beyond the parser": (schema(nested(10_000)), "too deeply nested"),
     "half a schema": (schema("{"), "EOF"),
     "deletion vectors": (protocol("deletionVectors"), "deletionVectors"),

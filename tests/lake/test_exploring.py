@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -152,3 +153,16 @@ def test_captures_of_a_link_are_read_again_only_if_its_files_change(tmp_path: Pa
     append_rows(lake.captures, ledger_table([asdict(capture("b c%2", 2))], CAPTURES))
     after = read_captures(lake, ["a/eth0", "b c%2"])
     assert after["a/eth0"] is before["a/eth0"] and len(after["b c%2"]) == 3
+
+
+def test_sums_that_are_no_numbers_are_absent_from_a_plot(tmp_path: Path) -> None:
+    lake = open_lake(tmp_path / "lake")
+    schema = pa.schema([("_hour", pa.int64()), ("_last", pa.int64()), ("key", pa.string()), ("x", pa.float64())])
+    create(lake.table("flows"), schema, ["_hour"], "q")
+    odd = [1.0, math.nan, math.inf, -math.inf, 1.7e308, 2.0]
+    rows = {"_hour": [0] * 6, "_last": [at * HOUR // 6 for at in range(6)], "key": ["a", "b"] * 3, "x": odd}
+    append_rows(lake.table("flows"), pa.table(rows, schema))
+    for key in ("", "key"):
+        found = curves(result_table(lake, "flows"), Wish(0, HOUR), "x", key, grain=HOUR // 6)
+        assert set(found.absent) == {1, 2, 3, 4} and set(found.absent.values()) == {"no finite sum"}
+        assert sum(sum(curve.values) for curve in found.curves) == 3.0

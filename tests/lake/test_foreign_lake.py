@@ -190,6 +190,7 @@ def commands(lake: Path) -> list[list[object]]:
         ["ingest", "--lake", lake, "--link", "main1", capture],
         ["maintain", "--lake", lake],
         ["doctor", "--lake", lake],
+        ["gx", "--lake", lake],
     ]
 
 
@@ -360,3 +361,13 @@ def test_a_lake_below_links_and_with_links_inside_is_as_good_as_any(lake: Path) 
     root = lake.parent / "elsewhere" / "lake"
     assert clean("rows", "flows", "--lake", root).out == clean("rows", "flows", "--lake", lake).out
     assert clean("maintain", "--lake", root).code == 0
+
+
+@pytest.mark.parametrize("name", ["gx/great_expectations.yml", "gx/checkpoints", "expectations/q"])
+def test_a_project_of_great_expectations_stays_inside(name: str, lake: Path) -> None:
+    path = lake / name
+    path.parent.mkdir(exist_ok=True)
+    path.symlink_to(outside(lake) / "text" if path.suffix else outside(lake))
+    before = state(outside(lake))
+    said = clean("gx", "--lake", lake, code=1)
+    assert "leads out of the lake" in said.err and state(outside(lake)) == before

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from lowwater.lake.layout import open_lake
+from lowwater.storage import paths
 from lowwater.storage.paths import private
 from tests.lake.support import capture
 from tests.replay.support import lowwater
@@ -44,3 +46,11 @@ def test_a_stricter_umask_stays() -> None:
     with private():
         assert os.umask(0o177) == 0o177
     os.umask(before)
+
+
+def test_a_lake_made_by_python_is_private_too(tmp_path: Path, umask: int) -> None:
+    lake = open_lake(tmp_path / "lake")
+    paths.write(lake.root / "lowwater.toml", b"")
+    made = [tmp_path / "lake", *(tmp_path / "lake").rglob("*")]
+    assert len(made) > 20
+    assert {path: oct(path.stat().st_mode) for path in made if path.stat().st_mode & (0o027 | umask)} == {}

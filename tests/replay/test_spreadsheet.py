@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lowwater_review.results.pages import pieces, saved
 
-from lowwater.replay.command.row_files import FORMULA, spreadsheet_cell, spreadsheet_rows
+from lowwater.replay.command.row_files import FORMULA, spreadsheet_cell, spreadsheet_rows, write_csv
 from tests import capturemaker as maker
 from tests.replay.support import lowwater
 
@@ -87,6 +87,16 @@ def test_rows_and_downloads_have_no_formula(tmp_path: Path) -> None:
     assert safe.column("text").to_pylist() == [*SHOWN, None] and safe.column("number") == batch.column("number")
     downloaded = b"".join(pieces(saved("csv", batch.schema, [batch]))).decode()
     assert [row[0] for row in csv.reader(io.StringIO(downloaded))] == ["text", *SHOWN, ""]
+
+
+def test_names_of_columns_and_texts_of_any_type_are_no_formulas(tmp_path: Path) -> None:
+    """Of a table that another program wrote: a column of any name, and types that only its files have."""
+    kinds = (pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int32(), pa.string()))
+    for kind in kinds:
+        batch = pa.record_batch({"=1+1": pa.array(PAYLOADS, pa.string()).cast(kind)})
+        write_csv(pa.table(batch), tmp_path / "x.csv", spreadsheet=True)
+        for text in (b"".join(pieces(saved("csv", batch.schema, [batch]))), (tmp_path / "x.csv").read_bytes()):
+            assert [row[0] for row in csv.reader(io.StringIO(text.decode()))] == ["'=1+1", *SHOWN], kind
 
 
 @pytest.mark.parametrize("command", [("rows", "q"), ("tail", "q"), ("export", "--out", "x")])

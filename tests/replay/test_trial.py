@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from lowwater.capture.generate import GeneratedCapture
-from lowwater.errors import LakeError
+from lowwater.config import Config
+from lowwater.errors import ConfigError, LakeError, LowwaterError
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.runs import read_heartbeats, read_replays
 from lowwater.lake.results.streams import fingerprint, stream_files
 from lowwater.replay.trial import drop_trial, folder_of, open_trial, trials
 from lowwater.replay.trial_changes import TrialChanges
 from tests.replay.deskmaker import AS_IT_IS, CHANGED, FIRST, SECOND, hour, make_lake, set_query, version
-from tests.replay.support import QUERIES, copy_lake, lowwater, replay_range
+from tests.replay.support import copy_lake, lowwater, replay_range
 
 if TYPE_CHECKING:
     from lowwater.high.runner import Runner
@@ -75,18 +77,18 @@ def test_a_trial_is_compared_and_promoted(lake: Path, changed: Path, runner: Run
     said = lowwater("rows", "totals", "--lake", lake / "tries" / "short", "--limit", "1")
     assert said.code == 0 and said.out, "readers of results read a trial"
 
-    said = lowwater("try", "short", "--lake", lake, "--promote")
+    said = lowwater("try", "short", "--lake", lake, "--with", changed, "--promote")
     assert said.code == 1 and "not promoted: query talkers has changed" in said.err and "hint: " in said.err
     assert version(lake) == at
 
-    trial = open_trial(lake, "short", QUERIES)
+    trial = open_trial(lake, "short", changed.parent)
     tried = {
         bounds: fingerprint(stream_files(trial.tried.lake.stream("talkers"), *bounds)) for bounds in (FIRST, SECOND)
     }
     beats = read_heartbeats(trial.tried.lake, "talkers", *FIRST)
     set_query(lake, CHANGED)
     rows = {bounds: hour(folder_of(open_lake(lake), "short"), bounds) for bounds in (FIRST, SECOND)}
-    said = lowwater("try", "short", "--lake", lake, "--promote")
+    said = lowwater("try", "short", "--lake", lake, "--with", changed, "--promote")
     assert said.code == 0 and said.out.count("done") == 2, said
     assert {bounds: hour(lake, bounds) for bounds in rows} == rows
     assert {bounds: fingerprint(stream_files(open_lake(lake).stream("talkers"), *bounds)) for bounds in rows} == tried
@@ -95,7 +97,7 @@ def test_a_trial_is_compared_and_promoted(lake: Path, changed: Path, runner: Run
     assert {row.finished_at for row in ran} == {
         row.finished_at for row in read_replays(trial.tried.lake) if row.stage in ("low", "high")
     }, "what the trial has computed is not computed again"
-    assert "nothing to promote" in lowwater("try", "short", "--lake", lake, "--promote").out
+    assert "nothing to promote" in lowwater("try", "short", "--lake", lake, "--with", changed, "--promote").out
     assert "2026-01-01T00:00:00Z" not in lowwater("plan", "--lake", lake, *TO).out
     assert "nothing is due" in lowwater("plan", "--lake", lake, *TO).out
     outcomes = replay_range(lake, runner, FIRST[0], SECOND[1], query_set="talkers")
@@ -143,7 +145,7 @@ def test_a_query_that_hands_on_a_state_is_promoted_with_it(
     said = lowwater("try", "chained", "--lake", lake, "--with", changed, *to)
     assert said.code == 3 and "chain, 1 interval" in said.out, said
     set_query(lake, is_)
-    said = lowwater("try", "chained", "--lake", lake, "--promote")
+    said = lowwater("try", "chained", "--lake", lake, "--with", changed, "--promote")
     assert said.code == 0 and said.out.count("done") == 1, said
     assert hour(lake, FIRST, "chain") == hour(whole, FIRST, "chain")
     (outcome,) = replay_range(lake, runner, *SECOND, query_set="talkers")
@@ -155,3 +157,44 @@ def test_changes_replace_files_by_name() -> None:
     changes = TrialChanges((Path("new/a.gsql"),), {})
     assert changes.files_of([Path("old/a.gsql"), Path("old/b.gsql")]) == [Path("new/a.gsql"), Path("old/b.gsql")]
     assert not TrialChanges() and AS_IT_IS != CHANGED
+
+
+@pytest.mark.parametrize("where", ["outside", "linked"])
+def test_a_trial_of_somebody_else_names_no_file_of_the_machine(tmp_path: Path, where: str) -> None:
+    """Whoever goes on with it has not named the file; whoever names it has."""
+    secret = tmp_path / "home" / "q.gsql"
+    secret.parent.mkdir()
+    secret.write_text("xyzzy", encoding="utf-8")
+    lake = open_lake(tmp_path / "lake")
+    folder = tmp_path / "lake" / "tries" / "theirs"
+    folder.mkdir(parents=True)
+    named = secret
+    if where == "linked":
+        named = folder / "q.gsql"
+        named.symlink_to(secret)
+    text = {"query_set": "q", "files": [str(named)], "skews": {"main1": 5}}
+    (folder / "trial.json").write_text(json.dumps(text), encoding="utf-8")
+    with pytest.raises(LakeError, match="nothing is read there") as refused:
+        open_trial(lake.root, "theirs", tmp_path / "queries")
+    assert "xyzzy" not in str(refused.value) and f"--with {named} --skew main1=5ns" in str(refused.value.hint)
+    for given in (None, TrialChanges((named,), {"main1": 5})):
+        queries = secret.parent if given is None else tmp_path / "queries"
+        with pytest.raises(LowwaterError) as unplanned:
+            open_trial(lake.root, "theirs", queries, None if given is None else "q", given)
+        assert "nothing is read there" not in str(unplanned.value)
+
+
+@pytest.mark.parametrize("value", ['{"main1": 1e400}', '{"main1": [1]}', "[1]"])
+def test_a_trial_of_absurd_values_is_one_error(tmp_path: Path, value: str) -> None:
+    lake = open_lake(tmp_path / "lake")
+    folder = tmp_path / "lake" / "tries" / "theirs"
+    folder.mkdir(parents=True)
+    for files in ('["/a\\u0000b"]', "[]"):
+        (folder / "trial.json").write_text(f'{{"query_set": "q", "files": {files}, "skews": {value}}}')
+        with pytest.raises(LakeError, match="it describes no trial"):
+            open_trial(lake.root, "theirs", tmp_path)
+
+
+def test_no_skew_of_a_trial_is_below_0() -> None:
+    with pytest.raises(ConfigError, match="below 0"):
+        TrialChanges((), {"main1": -1}).config(Config(), ["main1"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -198,10 +199,30 @@ def test_a_text_that_takes_long_is_given_up_and_the_next_one_is_checked(made: tu
     checker = Checker()
     texts = [f"SELECT time, len + {number} AS x FROM main1.TCP" for number in range(8)]
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda text: checker.check(lake, text, "q", ["main1"]), texts))
+        found = list(pool.map(lambda at: checker.check(lake, texts[at], "q", ["main1"], at), range(8)))
     busy = [each for each in found if "Other texts are being checked" in each["error"]]
     assert len(busy) == 8 - (WAITING + 1) and all(each["queries"] for each in found if each not in busy)
     checker.end()
+
+
+def test_few_texts_of_one_person_wait() -> None:
+    checker, begun, goes_on = Checker(), threading.Semaphore(0), threading.Event()
+
+    def ask_it(asked: object, in_store: bool) -> dict[str, object]:
+        begun.release()
+        goes_on.wait(60)
+        return {"error": ""}
+
+    checker._ask = ask_it  # type: ignore[assignment, method-assign]
+    with ThreadPoolExecutor(8) as pool:
+        asked = [pool.submit(checker.check, Path("lake"), TEXT, "q", [], who) for who in "aaabbbcc"]
+        assert begun.acquire(timeout=60)
+        while sum(each.done() for each in asked) < 3:
+            time.sleep(0.01)
+        goes_on.set()
+        refused = ["Other texts" in each.result()["error"] for each in asked]
+    assert any(refused[:3]) and any(refused[3:6]) and sum(refused) == 3
+    assert not checker._of
 
 
 def test_another_site_makes_the_server_check_nothing(app: FastAPI) -> None:

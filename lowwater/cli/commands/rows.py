@@ -62,7 +62,7 @@ def rows(
     """
     from lowwater.lake.layout import lake_to_read
     from lowwater.lake.results.visible import published_rows
-    from lowwater.replay.command.row_files import spreadsheet_rows, with_texts
+    from lowwater.replay.command.row_files import spreadsheet_cell, spreadsheet_rows, with_texts
 
     if start is not None and end is not None and start >= end:
         raise click.UsageError("--to must be after --from")
@@ -72,9 +72,10 @@ def rows(
     if limit is None and form == "table":
         limit = SHOWN
     batches = map(with_texts, published.batches(limit))
-    _FORMATS[form](
-        (*published.columns, *published.instants), map(spreadsheet_rows, batches) if spreadsheet else batches
-    )
+    columns = *published.columns, *published.instants
+    if spreadsheet:
+        columns, batches = tuple(map(str, map(spreadsheet_cell, columns))), map(spreadsheet_rows, batches)
+    _FORMATS[form](columns, batches)
     count = published.rows if limit is None else min(limit, published.rows)
     if count < published.rows:
         say(f"{count:,} of {published.rows:,} rows; --limit gives more", err=True)

@@ -69,11 +69,11 @@ class _Csv:
     """Writes changes as CSV, also such that no text is a formula of a spreadsheet."""
 
     def __init__(self, columns: tuple[str, ...], spreadsheet: bool) -> None:
-        from lowwater.replay.command.row_files import spreadsheet_rows
+        from lowwater.replay.command.row_files import spreadsheet_cell, spreadsheet_rows
 
         self._rows = spreadsheet_rows if spreadsheet else None
         self._columns, self._writer = columns, csv.writer(sys.stdout, lineterminator="\n")
-        self._writer.writerow([*columns, *CONTROL])
+        self._writer.writerow([*(map(spreadsheet_cell, columns) if spreadsheet else columns), *CONTROL])
 
     def __call__(self, change: Change) -> None:
         if change.late:

@@ -30,6 +30,7 @@ from lowwater.lake.files.protocols import RecordProposal
 from lowwater.lake.files.sample import Sample, earliest, largest
 from lowwater.storage import objects
 from lowwater.storage.captures import StoredCapture
+from lowwater.storage.containment import open_regular
 
 MOST_FILES = 200_000
 """Most files of a folder; a tree of more is no folder of captures."""
@@ -338,7 +339,7 @@ def _by_digest(folder: Path, names: Sequence[str], count: int) -> list[list[str]
     groups: dict[bytes, list[str]] = defaultdict(list)
     for name in names:
         digest = sha256()
-        with (folder / name).open("rb") as file:
+        with open_regular(folder / name) as file:
             while count - file.tell() > 0 and (block := file.read(min(COPY_BEGINNING, count - file.tell()))):
                 digest.update(block)
         groups[digest.digest()].append(name)

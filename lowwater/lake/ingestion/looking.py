@@ -58,6 +58,7 @@ from lowwater.lake.ledgers.seen import (
 )
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.storage.captures import StoredCapture, capture_path
+from lowwater.storage.containment import open_regular
 
 MOST_READ = 512 << 20
 """Bytes of files that nobody ingests that one look reads to their end; those of which only the begin is read go on
@@ -514,7 +515,7 @@ class _Look:
         """Looks into a file that no pattern claims: it may be traffic of a link of its folder."""
         path, why = capture_path(file.path), ""
         try:
-            with path.open("rb") as opened:
+            with open_regular(path) as opened:
                 opened.read(1)
         except OSError as error:
             return replace(bare, state=UNCLAIMED, reason=f"cannot be read: {error.strerror}", unread=True)

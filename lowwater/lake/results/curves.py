@@ -57,6 +57,9 @@ HELD = 1 << 19
 GROUPED = 1 << 16
 """Rows that are summed at a time: a file of an hour has few, and a group costs as much."""
 OTHERS = "all others"
+LARGEST = 1e300
+"""Largest sum that is drawn."""
+ODD = "no finite sum"
 
 
 def part_length(span: int, grain: int = 1) -> int:
@@ -108,9 +111,12 @@ def curves(table: ResultTable, wish: Wish, number: str, key: str, most: int = 6,
     if held:
         sums.add(pa.Table.from_batches(held))
     named, others = sums.largest(most) if key else ([(number, sums.total())], None)
-    series = [Curve("NULL" if name is None else str(name), tuple(values.tolist())) for name, values in named]
-    more = [Curve(OTHERS, tuple(others.tolist()))] if others is not None else []
-    return Curves(begin, step, (*series, *more), sums.approximate and bool(key))
+    found = [("NULL" if name is None else str(name), values) for name, values in named]
+    found += [(OTHERS, others)] if others is not None else []
+    # NaN, infinite, or so large that a plot of it cannot be computed
+    odd = np.any([~(np.abs(values) <= LARGEST) for _, values in found], axis=0) if found else np.zeros(0, bool)
+    series = tuple(Curve(name, tuple(np.where(odd, 0.0, values).tolist())) for name, values in found)
+    return Curves(begin, step, series, sums.approximate and bool(key), dict.fromkeys(np.flatnonzero(odd).tolist(), ODD))
 
 
 class _Sums:

@@ -18,6 +18,7 @@ import pyarrow as pa
 from lowwater.lake.described import describe
 from lowwater.lake.tables import create, interval_label, lake_errors, live_files, open_table, swap_files
 from lowwater.storage import paths
+from lowwater.storage.containment import open_regular
 from lowwater.storage.leases import Fence
 from lowwater.storage.object_paths import ObjectPath
 
@@ -118,6 +119,6 @@ def fingerprint(files: Sequence[PurePath]) -> str:
     """
     digest = sha256()
     for path in files:
-        with lake_errors(f"{path}: the stream cannot be read"), paths.local(path).open("rb") as file:
+        with lake_errors(f"{path}: the stream cannot be read"), open_regular(paths.local(path)) as file:
             digest.update(file_digest(file, "sha256").digest())
     return digest.hexdigest()

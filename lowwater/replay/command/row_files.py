@@ -130,7 +130,7 @@ def write_csv(table: pa.Table, path: Path, spreadsheet: bool = False) -> None:
     """
     options = pyarrow.csv.WriteOptions(include_header=False, quoting_style="none")
     with path.open("wb") as out:
-        out.write(_lines([table.column_names]))
+        out.write(_lines([map(spreadsheet_cell, table.column_names) if spreadsheet else table.column_names]))
         for batch in map(with_texts, table.to_batches(max_chunksize=65_536)):
             if not spreadsheet and _plain(batch):
                 pyarrow.csv.write_csv(_with_digits(batch), out, options)
@@ -142,12 +142,12 @@ def write_csv(table: pa.Table, path: Path, spreadsheet: bool = False) -> None:
 
 
 def spreadsheet_rows(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Returns a batch with texts that no spreadsheet takes for formulas."""
+    """Returns a batch with texts and names of columns that no spreadsheet takes for formulas."""
     columns = [
-        pa.array(_harmless(column, column.to_pylist()), pa.string()) if pa.types.is_string(column.type) else column
+        pa.array(_harmless(column, column.to_pylist()), pa.string()) if _is_text(column.type) else column
         for column in batch.columns
     ]
-    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+    return pa.RecordBatch.from_arrays(columns, names=[str(spreadsheet_cell(name)) for name in batch.schema.names])
 
 
 def _lines(rows: Iterable[Iterable[object]]) -> bytes:
@@ -184,7 +184,14 @@ def _with_digits(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 def _harmless(column: pa.Array, values: list[object]) -> list[object]:
     # Numbers are texts here too, and a minus sign before a number is no formula.
-    return [spreadsheet_cell(value) for value in values] if pa.types.is_string(column.type) else values
+    return [spreadsheet_cell(value) for value in values] if _is_text(column.type) else values
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    """Whether values are texts, however a file that another program wrote holds them."""
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
 def csv_values(column: pa.Array) -> list[object]:

@@ -135,9 +135,13 @@ def write_records(
         LakeError: files must be ingested again, or cannot be read.
         OSError: the file cannot be written.
     """
-    write, close = _writer(selection.schema, form, out)
+    schema, batches = selection.schema, selection.batches()
+    if spreadsheet:
+        schema = spreadsheet_rows(pa.RecordBatch.from_pylist([], schema)).schema
+        batches = map(spreadsheet_rows, batches)
+    write, close = _writer(schema, form, out)
     count = 0
-    for batch in map(spreadsheet_rows, selection.batches()) if spreadsheet else selection.batches():
+    for batch in batches:
         write(batch)
         count += batch.num_rows
         progress(count)
