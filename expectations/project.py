@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from great_expectations.checkpoint import UpdateDataDocsAction
 from great_expectations.core.batch_definition import BatchDefinition
 from great_expectations.core.partitioners import FileNamePartitionerDaily, FileNamePartitionerPath
 
+from lowwater.errors import LakeError, LowwaterError
 from lowwater.storage.containment import require_inside
 
 if TYPE_CHECKING:
@@ -42,6 +44,9 @@ def write_project(root: Path, assets: Sequence[Asset], suites: Mapping[str, Sequ
         assets: what is in `gx/data`.
         suites: query set -> names of the suites of its queries.
         scratch: a temporary folder on the disk of the lake.
+
+    Raises:
+        LakeError: Great Expectations cannot open what is there already.
     """
     draft, place = scratch / "gx", root / "gx"
     for kept in [*(place / name for name in _KEPT), root / "expectations"]:
@@ -55,22 +60,39 @@ def write_project(root: Path, assets: Sequence[Asset], suites: Mapping[str, Sequ
             shutil.copy(there, draft / name)
     if (root / "expectations").is_dir():
         shutil.copytree(root / "expectations", scratch / "expectations")
-    gx.get_context(mode="file", project_root_dir=scratch)
+    with _opened(place):
+        gx.get_context(mode="file", project_root_dir=scratch)
     config = draft / "great_expectations.yml"
     text = config.read_text(encoding="utf-8")
     if _STORE.search(text):  # the suites of a project are those of the audits
         text = _STORE.sub(r"\1suppress_store_backend_id: true\1base_directory: ../expectations/", text)
         text = _INDEX.sub(rf"\1\2\1validation_results_limit: {RESULTS_SHOWN}", text)
         config.write_text(text, encoding="utf-8")
-    context = gx.get_context(mode="file", project_root_dir=scratch)
-    _assets(context, place / "data", assets)
-    _validations(context, suites)
+    with _opened(place):
+        context = gx.get_context(mode="file", project_root_dir=scratch)
+        _assets(context, place / "data", assets)
+        _validations(context, suites)
     for name in _KEPT:
         for file in [draft / name] if (draft / name).is_file() else sorted((draft / name).rglob("*")):
             if file.is_file():
                 target = place / file.relative_to(draft)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 file.replace(target)
+
+
+@contextmanager
+def _opened(place: Path) -> Iterator[None]:
+    """Words whatever Great Expectations says of a project that is damaged; its errors have no class in common."""
+    try:
+        yield
+    except (LowwaterError, OSError):
+        raise
+    except Exception as error:
+        said = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
+        raise LakeError(
+            f"{place}: Great Expectations cannot open this project: {said[:200]}",
+            f"mend {place / 'great_expectations.yml'}, or remove {place}: this command then writes it anew",
+        ) from error
 
 
 def _assets(context: Any, data: Path, assets: Sequence[Asset]) -> None:

@@ -46,6 +46,12 @@ def _forbidden(desk: Desk, code: str) -> Said:
     return _read(desk, _suite({"type": SQL, "kwargs": {"unexpected_rows_query": "SELECT * FROM {batch} WHERE n < 0"}}))
 
 
+def _published(desk: Desk) -> Said:
+    said = desk.run("backfill", "--lake", desk.lake)
+    assert said.code == 0, said
+    return desk.run("gx", "--lake", desk.lake)
+
+
 def _between(column: str, **kwargs: Any) -> dict[str, Any]:
     return {"type": BETWEEN, "kwargs": {"column": column} | kwargs}
 
@@ -163,7 +169,13 @@ CASES = [
     _entry(
         "a column that is misspelt", _between("men", min_value=0), "did you mean mean?", _between("mean", min_value=0)
     ),
+    Case(
+        "a project of nothing",
+        lambda desk: desk.run("gx", "--lake", desk.settle()),
+        "publish an interval with `lowwater backfill` first",
+        _published,
+    ),
 ]
 
-LEFT: dict[Site, str] = {}
+LEFT: dict[Site, str] = {("lowwater/quality/custom/project.py", "link_data"): "a lake in a store"}
 """Where hints are made that no test can follow, each with the reason."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -85,7 +86,15 @@ def test_a_suite_that_is_edited_in_the_project_is_the_suite_of_the_next_audit(
     sizes = {each.name: len(each.get_batch().data.dataframe) for each in table.batch_definitions}
     assert (len(sizes), sizes["whole"], sizes["newest"], sizes[NEWEST]) == (5, 6, 1, 3)
     assert context.checkpoints.get("set").run().success
-    assert len(list((tmp_path / "lake" / "gx").glob("data-*"))) == 1
+    project = tmp_path / "lake" / "gx"
+    assert len(list(project.glob("data-*"))) == 1
+
+    for damage in ("{", "config_version: nine\n", "config_version: 4.0\nfluent_datasources: 7\n"):
+        (project / "great_expectations.yml").write_text(damage)
+        said = lowwater("gx", "--lake", lake.root)
+        assert said.code == 1 and "cannot open this project" in said.err and "Traceback" not in said.err, said
+    shutil.rmtree(project)  # as the hint says
+    write(lake)
 
 
 def test_what_has_no_project_is_said(tmp_path: Path) -> None:
