@@ -46,6 +46,7 @@ class Act:
         refusal: why it cannot be done now; empty if it can.
         change: the change of the settings; None unless it is a skew.
         back: address of the page to go back to, from the start of the pages.
+        in_order: whether its intervals run one at a time, each from the state of the one before.
     """
 
     kind: str
@@ -60,6 +61,7 @@ class Act:
     refusal: str
     change: SkewChange | None
     back: str
+    in_order: bool = False
 
     @property
     def said(self) -> str:
@@ -232,6 +234,7 @@ def _backfill(snapshot: Snapshot, job: Job, start: int, end: int, given: Mapping
         "" if work else "Nothing is due in this range.",
         None,
         f"set/{safe_name(job.query_set)}.html",
+        job.chained,
     )
 
 

@@ -64,9 +64,7 @@ def airflow(postgres: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     (folder / "lake" / "lowwater.toml").write_text(f'{text}[query_sets.chain]\ninterval = "20min"\n')
     (folder / "queries" / "chain.gsql").write_text(HANDS_OVER)
     open_lake(folder / "lake")
-    Job.open(
-        folder / "lake", "chain", folder / "queries"
-    )  # as `plan` does: the lake keeps that its intervals run in order
+    Job.open(folder / "lake", "chain", folder / "queries").prepare()  # as the DAG of ingest does each hour
     home = script("home").Home(folder / "airflow", folder / "lake", folder / "queries")
     home.prepare()  # for its free port, its password and its configuration; what follows stands for the containers
     names = {

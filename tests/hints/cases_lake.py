@@ -114,12 +114,12 @@ def _lines(desk: Desk) -> Said:
 
 
 def _stray(desk: Desk) -> Said:
-    _in_the_way(desk.settle() / "packets" / "link=main1" / "hour=1" / "0-0-dead.parquet", folder=True)
+    _in_the_way(desk.settle() / "packets" / "link=main1" / "hour=1" / "0-0-deaddeaddead.parquet", folder=True)
     return _ingest(desk, "--covers", desk.life, desk.capture)
 
 
 def _no_stray(desk: Desk) -> Said:
-    (desk.lake / "packets" / "link=main1" / "hour=1" / "0-0-dead.parquet").rmdir()
+    (desk.lake / "packets" / "link=main1" / "hour=1" / "0-0-deaddeaddead.parquet").rmdir()
     return _ingest(desk, "--covers", desk.life, desk.capture)
 
 
