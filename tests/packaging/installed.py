@@ -259,8 +259,9 @@ def check_s3(place: Installation) -> None:
         store = {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}", "AWS_REGION": "us-east-1"}
         store |= {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret"}
         lake = ("--lake", f"s3://{BUCKET}/lake")
-        place.lowwater("init", place.folder / "a.pcap", *lake, **store)
-        place.lowwater("ingest", *lake, "--link", "main1", place.folder / "a.pcap", **store)
+        capture = shutil.copy(place.folder / "a.pcap", place.folder / "main1.pcap")
+        place.lowwater("init", capture, *lake, **store)
+        place.lowwater("ingest", *lake, "--link", "main1", capture, **store)
         assert "main1" in place.lowwater("status", *lake, "--queries", place.folder, **store)
 
 
