@@ -194,7 +194,7 @@ PLANTED = """
 import json, os, sys, urllib.request
 from pathlib import Path
 import psutil
-from lowwater.high import session as ours
+from lowwater.spark import session as ours
 usual, more = ours._options, json.loads(sys.argv[1])
 ours._options = lambda *given: {**usual(*given), **more}
 session = ours.build_session("canaries")
