@@ -380,7 +380,7 @@ class Lane:
 
     def _staging(self, start: int) -> list[str]:
         """The staging files of the interval at an instant, ns, once its run has had time to remove them."""
-        folder = self.lake / "_work" / safe_name(f"{QUERY_SET} {start}-{start + HOUR}")
+        folder = self.lake / "_work" / f"run_of_{safe_name(f'{QUERY_SET} {start}-{start + HOUR}')}"
         deadline = time.monotonic() + CLEANS
         while (left := staged(folder)) and time.monotonic() < deadline:
             time.sleep(1.0)

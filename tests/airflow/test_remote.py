@@ -30,6 +30,7 @@ def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 def test_a_driver_outlives_its_task_and_its_error_is_found_by_the_next_try(machines: Cluster) -> None:
     """The driver of a lake that has nothing, which ends before it needs Spark; `drivers` has a whole interval."""
     lake = machines.lake("nothing")
+    paths.write(lake / "lowwater.toml", b"")
     with task(machines, lake, "run-1", *SPAN, "--stage", "low") as first:
         until(first, "is submitted")
         assert wait(drivers, 120, 0.05), "no driver"

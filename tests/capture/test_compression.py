@@ -395,6 +395,7 @@ def test_ingest_takes_compressed_captures(tmp_path: Path, name: str) -> None:
     data = capture()
     stored = SINGLE[name](data)
     path, lake = saved(tmp_path, stored, "one"), tmp_path / "lake"
+    open_lake(lake)
     for state in ("added", "known"):
         said = lowwater("ingest", "--lake", lake, "--link", "a", path)
         assert said.code == 0 and state in said.out, said.err

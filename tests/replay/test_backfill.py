@@ -143,9 +143,11 @@ def test_killed_and_started_again(published: Path, lake: Path) -> None:
         family: list[psutil.Process] = []
         try:
             if not kills:
-                deadline = time.monotonic() + chance.uniform(3, 8)
+                while child.poll() is None and not [*(lake / "_work").glob("run_of_demo*/*")]:
+                    time.sleep(0.02)  # until a run has begun
+                deadline = time.monotonic() + chance.uniform(0, 2)
                 while time.monotonic() < deadline and child.poll() is None:
-                    time.sleep(0.05)
+                    time.sleep(0.02)
                 family = child.children(recursive=True) if child.is_running() else []
                 if child.poll() is None:
                     child.send_signal(signal.SIGKILL)

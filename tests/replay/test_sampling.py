@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from lowwater.instants import SECOND
+from lowwater.lake.layout import open_lake
 from tests.capture.test_heads import fnv
 from tests.capturemaker import Record, pcap_bytes, tcp, udp
 from tests.replay.support import lowwater
@@ -131,6 +132,7 @@ def test_what_was_not_kept_is_named(tmp_path: Path) -> None:
     capture.write_bytes(pcap_bytes(packets(1), nanoseconds=True))
     queries = tmp_path / "taken.gsql"
     queries.write_text(QUERY.format(define="sample '0.5';"))
+    open_lake(lake)
     assert lowwater("ingest", "--lake", lake, "--link", "a", capture).code == 0
     (lake / "lowwater.toml").write_text(
         f'[query_sets.taken]\nfiles = ["{queries}"]\n[links.a]\nuntil = "1970-01-15T00:00:00Z"\n'

@@ -20,6 +20,7 @@ from lowwater.instants import HOUR, format_instant
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.runs import read_replays
 from lowwater.lake.results.streams import stream_files
+from lowwater.lake.tables import safe_name
 from lowwater.replay.interval import replay
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
@@ -44,7 +45,7 @@ sys.exit(main(sys.argv[3:]))
 
 
 def test_two_runs_of_one_interval(published: Path, lake: Path) -> None:
-    name = "demo_2026-01-01T00_00_00Z_to_2026-01-01T01_00_00Z"
+    name = f"run_of_{safe_name('demo 2026-01-01T00:00:00Z to 2026-01-01T01:00:00Z')}"
     superseded = lake / "_work" / name / "0123456789ab" / "high" / "checkpoint"
     superseded.mkdir(parents=True)
     runs = [begin(lake, number) for number in (0, 1)]
@@ -81,7 +82,7 @@ def test_a_run_of_another_length_that_overlaps(published: Path, lake: Path) -> N
     try:
         (lake.parent / "go").touch()
         deadline = time.monotonic() + ENDS
-        while not [*(lake / "_work").glob("demo_*/*")]:
+        while not [*(lake / "_work").glob("run_of_demo*/*")]:
             assert time.monotonic() < deadline and run.poll() is None, said(lake)
             time.sleep(0.02)
         with pytest.raises(BusyError, match=f"process {run.pid} on .* is at work on 2026-01-01T00:"):
