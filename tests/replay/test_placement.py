@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from lowwater.cluster import place
 from lowwater.instants import HOUR, format_instant
+from lowwater.lake.layout import open_lake
 from tests.breadth import examples
 from tests.capturemaker import pcap_bytes, udp
 from tests.replay.support import START, lowwater
@@ -65,6 +66,7 @@ def test_without_machines_nothing_is_chosen() -> None:
 def lake(tmp_path: Path) -> Path:
     """A link of 40 packets in an hour, and one of 10."""
     root = tmp_path / "lake"
+    open_lake(root)
     for link, count in (("fast", 40), ("slow", 10)):
         path = tmp_path / f"{link}.pcap"
         stamps = [START + at * HOUR // count for at in range(count)]
