@@ -149,7 +149,7 @@ def test_rows_of_the_reference_engine_are_those_of_sql(lake: Lake, name: str) ->
 def test_rows_of_the_process_are_those_of_sql(lake: Lake, tmp_path: Path, runner: Runner) -> None:
     asked = inputs(lake, {name: text for name, (text, _) in QUERIES.items()})
     low = low_stage(asked, LowSettings(0, chunk_rows=13, slots=4, compiled=False), tmp_path / "low", _in_turn)
-    results = high_stage(lambda: runner, asked, low.files, tmp_path / "high", {})
+    results = high_stage(runner, asked, low.files, tmp_path / "high", {})
     with oracle(lake) as connection:
         for query in asked.plan.queries:
             found = shown(read_rows(results[query.name].files, query.high.fields))
