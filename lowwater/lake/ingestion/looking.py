@@ -515,7 +515,7 @@ class _Look:
         """Looks into a file that no pattern claims: it may be traffic of a link of its folder."""
         path, why = capture_path(file.path), ""
         try:
-            with open_regular(path) as opened:
+            with path.open("rb") if isinstance(path, StoredCapture) else open_regular(path) as opened:
                 opened.read(1)
         except OSError as error:
             return replace(bare, state=UNCLAIMED, reason=f"cannot be read: {error.strerror}", unread=True)
