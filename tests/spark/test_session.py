@@ -191,7 +191,8 @@ print([frame.count() for frame in frames[:3]], session.sparkContext._gateway.pro
 
 
 PLANTED = """
-import json, os, sys, urllib.request
+import json, os, sys, time, urllib.error, urllib.request
+from contextlib import suppress
 from pathlib import Path
 import psutil
 from lowwater.spark import session as ours
@@ -200,11 +201,18 @@ ours._options = lambda *given: {**usual(*given), **more}
 session = ours.build_session("canaries")
 session.range(10).count()
 context = session.sparkContext
-url = context.uiWebUrl
-pages = [urllib.request.urlopen(f"{url}/environment/").read().decode()]
-pages.append(urllib.request.urlopen(f"{url}/api/v1/applications/{context.applicationId}/environment").read().decode())
-family = [psutil.Process(), *psutil.Process().children(recursive=True)]
-pages += [" ".join(each.cmdline()) for each in family]
+def page(path):
+    while True:  # Spark serves them some time after its start
+        try:
+            return urllib.request.urlopen(f"{context.uiWebUrl}/{path}").read().decode()
+        except urllib.error.HTTPError as error:
+            if error.code not in (404, 503):
+                raise
+            time.sleep(0.1)
+pages = [page("environment/"), page(f"api/v1/applications/{context.applicationId}/environment")]
+for each in [psutil.Process(), *psutil.Process().children(recursive=True)]:
+    with suppress(psutil.NoSuchProcess):
+        pages.append(" ".join(each.cmdline()))
 open_to_others = [str(path) for path in Path(os.environ["TMPDIR"]).rglob("*.conf") if path.stat().st_mode & 0o077]
 print(json.dumps([pages, open_to_others]))
 session.stop()
