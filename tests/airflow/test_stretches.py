@@ -22,13 +22,12 @@ WORK = ((0, 1), (1, 2), (2, 500_000), (500_000, 500_001), (500_001, 500_002))
     ],
 )
 def test_no_backfill_has_a_run_of_each_interval_of_a_stretch(
-    work: tuple[tuple[int, int], ...], order: str, bounds: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+    work: tuple[tuple[int, int], ...], order: str, bounds: tuple[str, str]
 ) -> None:
     from lowwater_review import Act
 
     from lowwater_airflow import acts
 
-    monkeypatch.setattr(acts, "_parallel", lambda act: 1)
     due = tuple(
         Due("q", begin * HOUR, end * HOUR, "missing", ("never run",), ("q",), 0, None, intervals=end - begin)
         for begin, end in work
