@@ -62,6 +62,7 @@ def killed_in_high(lake: Path, queries: Path) -> None:
     """Kills the processes of a first run while Spark evaluates the queries."""
     words = [sys.executable, "-m", "lowwater.cli.main", "replay", "beside", "--lake", str(lake)]
     words += ["--queries", str(queries), "--from", "2026-01-01T00:00Z", "--to", "2026-01-01T01:00Z"]
+    words += ["--spark", "local[1]"]
     log = queries / "killed.log"
     with log.open("w") as said:
         child = psutil.Popen(words, stdout=said, stderr=said)
@@ -79,6 +80,7 @@ def killed_in_high(lake: Path, queries: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.spark
 def test_records_and_packets_from_init_to_the_pages(tmp_path: Path, runner: Runner) -> None:
     packets, lines, sizes = write(tmp_path / "in")
     lake, query = tmp_path / "lake", tmp_path / "beside.gsql"
