@@ -95,7 +95,7 @@ class AirflowHost:
         assert act.span is not None
         if act.kind == "backfill":
             entries = self._ask("POST", "backfills/dry_run", _backfill_body(act))["total_entries"]
-            made = f"Airflow makes a backfill of {entries} runs of {dag}, {1 if act.in_order else PARALLEL} at a time."
+            made = f"Airflow makes a backfill of {entries} runs of {dag}, {_parallel(act)} at a time."
             left = len(act.work) - len(_in_airflow(act))
             return [made, *([STRETCHES] if left else [])]
         run = run_of(dag, *act.span)
@@ -226,6 +226,11 @@ def _detail(answer: Any) -> str:
     return detail if isinstance(detail, str) else json.dumps(detail)[:400]
 
 
+def _parallel(act: Act) -> int:
+    """Runs of a backfill at a time."""
+    return 1 if act.in_order else PARALLEL
+
+
 def _in_airflow(act: Act) -> list[Due]:
     """The due intervals of which Airflow makes a backfill: up to the next stretch without records, which would have a
     run for each of its intervals there, while `lowwater backfill` runs it as one."""
@@ -247,7 +252,7 @@ def _backfill_body(act: Act) -> dict[str, Any]:
         "from_date": format_instant(first),
         "to_date": format_instant(last),
         "run_backwards": act.fields.get("order") == "newest",
-        "max_active_runs": 1 if act.in_order else PARALLEL,
+        "max_active_runs": _parallel(act),
         "reprocess_behavior": "completed",
         "dag_run_conf": {"only": only} if only else {},
     }
