@@ -43,31 +43,7 @@ def replay(
     require("lowwater replay", "quality")
     if stage in (None, "high"):
         launch_jvm_early(lake, spark)
-    _replay(query_set, lake, start, end, stage, hold, queries, spark)
 
-
-def _replay(
-    query_set: str,
-    lake: PurePath,
-    start: int,
-    end: int,
-    stage: str | None,
-    hold: bool,
-    queries: Path,
-    spark: str | None,
-) -> None:
-    """Replays every interval of a query set in a time range.
-
-    Args:
-        query_set: name of the query set.
-        lake: folder of the lake.
-        start: first instant, ns since the epoch.
-        end: end, ns since the epoch, exclusive.
-        stage: the only stage to run, of `interval.STAGES`; None for all.
-        hold: whether to stop before publishing.
-        queries: folder of query sets.
-        spark: as for `named_spark`.
-    """
     from lowwater.replay.interval import STAGES
     from lowwater.replay.interval import replay as replay_intervals
     from lowwater.replay.job import Job
