@@ -34,17 +34,18 @@ FIELDS = ("frame.time_epoch", "ip.src", "ip.dst", "tcp.srcport", "udp.srcport", 
 TSHARK_PACKETS = 100_000
 
 INGEST = """
-import resource, sys, time
+import sys, time
 from pathlib import Path
 from lowwater.config import Config
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import open_lake
+from tests.memory import peak_memory
 warm, path = map(Path, sys.argv[2:])
 ingest(open_lake(Path(sys.argv[1]) / "warm"), "main1", [warm], Config())
 lake = open_lake(Path(sys.argv[1]) / "lake")
 begin = time.monotonic()
 (done,) = ingest(lake, "main1", [path], Config())
-print(time.monotonic() - begin, done.capture.packets, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+print(time.monotonic() - begin, done.capture.packets, peak_memory() >> 10)
 """
 """Kernels are compiled once for all captures of a process, so a small one goes first and does not count."""
 

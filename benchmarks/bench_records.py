@@ -45,11 +45,12 @@ SCHEMA = """PROTOCOL FLOW {
 """
 
 INGEST = """
-import resource, sys, time
+import sys, time
 from pathlib import Path
 from lowwater.config import load_config
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import open_lake
+from tests.memory import peak_memory
 root, warm, path = map(Path, sys.argv[1:])
 for name, file in (("warm", warm), ("lake", path)):
     lake = open_lake(root / name)
@@ -57,7 +58,7 @@ for name, file in (("warm", warm), ("lake", path)):
     (done,) = ingest(lake, "log", [file], load_config(lake.root))
     seconds, busy = time.monotonic() - begin, time.process_time() - before
 assert done.capture.malformed == 0
-print(seconds, done.capture.packets, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, busy)
+print(seconds, done.capture.packets, peak_memory() >> 10, busy)
 """
 
 PEERS = {

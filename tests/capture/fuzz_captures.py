@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import resource
 import sys
 import tempfile
 import time
@@ -32,6 +31,7 @@ from lowwater.capture.headers.batches import decode_batch
 from lowwater.capture.reader import CaptureReader, read
 from lowwater.errors import CaptureError
 from tests.capture import fuzz_inputs
+from tests.memory import peak_memory
 
 FRAMES, FILES = 8192, 500
 """Inputs of one piece of work."""
@@ -153,7 +153,7 @@ def run(job: tuple[str, int, int]) -> Found:
         found.kinds["frames"] += count
     else:
         _run_files(seed, count, found)
-    found.growth = _peak() - _baseline
+    found.growth = (peak_memory() - _baseline) / (1 << 20)
     return found
 
 
@@ -185,11 +185,7 @@ def warm_up(corpus: Path | None) -> None:
     for seed in range(2 * len(fuzz_inputs.LINK_TYPES)):
         run(("frames", seed, FRAMES))
     run(("files", 0, FILES))
-    _baseline = _peak()
-
-
-def _peak() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    _baseline = peak_memory()
 
 
 def _jobs(kind: str, inputs: int, each: int, seed: int) -> list[tuple[str, int, int]]:

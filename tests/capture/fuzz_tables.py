@@ -32,6 +32,7 @@ from lowwater.capture.tables.sniffing.tables import sniff
 from lowwater.errors import CaptureError
 from lowwater.lake.files.protocols import propose_protocol
 from tests.capture.tablemaker import BY_NAME, BY_POSITION, as_csv, as_json, as_parquet, flows, layout
+from tests.memory import peak_memory
 
 MOST_MEMORY = 1200 << 20
 """Most memory of a child, bytes: interpreter, Arrow and kernels take 300 MiB of it."""
@@ -208,12 +209,6 @@ def bomb(name: str, form: str) -> Item:
     table, out = pa.table({"time": [1767225600] * 50_000, "host": hosts, **others}), io.BytesIO()
     pq.write_table(table, out, compression="zstd", data_page_version=form.rpartition(" ")[2])
     return Item("parquet", True, TextOptions(), out.getvalue())
-
-
-def peak_memory() -> int:
-    """Returns the most memory of this process so far, bytes; the one of `resource` counts that of its parent too."""
-    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
-    return next(int(line.split()[1]) << 10 for line in lines if line.startswith("VmHWM:"))
 
 
 def read(path: Path, item: Item, proposed: bool = True) -> str:

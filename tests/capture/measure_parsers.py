@@ -26,6 +26,7 @@ from lowwater.catalog.logs import READY
 from lowwater.errors import CaptureError
 from tests.capture.hostile_inputs import FAMILIES, SECOND
 from tests.capture.tablemaker import BY_NAME, layout
+from tests.memory import peak_memory
 
 CONTENT = ContentOptions(64, NAMES, True, "content")
 JUMP = 61 * SECOND
@@ -60,12 +61,6 @@ def attempt(work: Callable[[], object]) -> None:
         assert error.hint, error
 
 
-def peak() -> int:
-    """Returns the most memory since `reset`, bytes."""
-    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
-    return next(int(line.split()[1]) << 10 for line in lines if line.startswith("VmHWM:"))
-
-
 def reset() -> None:
     Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
 
@@ -88,12 +83,12 @@ def main() -> int:
             for times in (1, 2, 4):
                 path.write_bytes(family.make(asked.size * times))
                 reset()
-                before, spent = peak(), list[float]()
+                before, spent = peak_memory(), list[float]()
                 for work in passes(family.kind, path):
                     begun = time.process_time()
                     attempt(work)
                     spent.append(time.process_time() - begun)
-                rows.append((spent, (peak() - before) / (1 << 20)))
+                rows.append((spent, (peak_memory() - before) / (1 << 20)))
                 if max(spent) > PATIENCE:
                     break
             sizes = path.stat().st_size / (1 << 20)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import resource
 import sys
 import time
 from collections import Counter
@@ -21,6 +20,7 @@ from lowwater.errors import LowwaterError, QueryError, QueryErrors
 from lowwater.gsql.parser import parse
 from lowwater.gsql.printer import print_file
 from tests.gsql import fuzz_texts
+from tests.memory import peak_memory
 
 CHUNK = 1000
 SECONDS = 2.0
@@ -99,7 +99,7 @@ def run_chunk(job: tuple[int, int, int]) -> Found:
                 f"{seed}/{chunk}/{number}: {taken:.2f} s for {len(text)} characters\n  {text[:500]!r}"
             )
         found.slowest = max(found.slowest, (taken, text[:120]))
-    found.growth = _peak() - _baseline
+    found.growth = (peak_memory() - _baseline) / (1 << 20)
     return found
 
 
@@ -111,11 +111,7 @@ def warm_up() -> None:
             parse(text)
         except QueryError:
             continue
-    _baseline = _peak()
-
-
-def _peak() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    _baseline = peak_memory()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

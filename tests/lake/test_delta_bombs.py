@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import shutil
 from collections.abc import Callable, Iterator
 from itertools import product
@@ -25,6 +24,7 @@ from lowwater.lake.tables import append_rows, create, live_files, open_table, re
 from lowwater.storage import modest, paths
 from lowwater.storage.containment import know
 from lowwater.storage.modest import require_modest
+from tests.memory import peak_memory
 
 SCHEMA = pa.schema([("_hour", pa.int64()), ("_last", pa.int64()), ("x", pa.string())])
 ROWS = pa.table({"_hour": [1] * 10, "_last": range(10), "x": [str(value) for value in range(10)]}, SCHEMA)
@@ -181,12 +181,12 @@ def test_a_log_is_refused_in_one_line(name: str, path: Path, monkeypatch: pytest
     change, said = LOGS[name]
     change(path)
     monkeypatch.setattr(logs, "MOST_COMMITS", 50)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = peak_memory()
     with pytest.raises(LakeError, match=said) as refused:
         opens(path)
     assert len(refused.value.message) < 1200 and "\n" not in refused.value.message and refused.value.hint
     assert str(path) in refused.value.message
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200 << 10
+    assert peak_memory() - before < 200 << 20
 
 
 def test_a_log_is_looked_at_when_it_is_followed_too(path: Path) -> None:
@@ -258,11 +258,11 @@ def test_a_checkpoint_is_refused_in_one_line(name: str, marked: Path, monkeypatc
     change, said = CHECKPOINTS[name]
     change(marked)
     monkeypatch.setattr(logs, "LARGEST_CHECKPOINT", 1 << 24)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = peak_memory()
     with pytest.raises(LakeError, match=said) as refused:
         opens(marked)
     assert len(refused.value.message) < 1200 and "\n" not in refused.value.message and refused.value.hint
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200 << 10
+    assert peak_memory() - before < 200 << 20
 
 
 def test_an_honest_checkpoint_is_read_by_each_compression(marked: Path) -> None:
