@@ -71,7 +71,6 @@ from lowwater.replay.stages.engines import high_stage, last_instant, low_stage, 
 from lowwater.replay.stages.heartbeat_rows import heartbeat_rows
 from lowwater.replay.stages.link_scans import LinkScans
 from lowwater.replay.stages.runners import lost_lines, runner_of, task_account
-from lowwater.replay.warmup import import_early
 from lowwater.storage import paths
 
 STAGES = (LOW, HIGH, AUDIT, PUBLISH)
@@ -209,12 +208,11 @@ class _Run:
                 outcome = Outcome(self.start, self.end, state, reason, {}, False)
                 if HIGH in stages:
                     self.runner.begin()
+                if AUDIT in stages:
+                    judging.begin()
                 for next_stage in stages:
                     current = next_stage
                     if AUDIT in stages and next_stage in (HIGH, AUDIT):
-                        import_early("lowwater_expectations.validation")
-                        if any(self.job.suites.values()):
-                            judging.begin()
                         # The first query of a session waits for a second or two, on one core.
                         self.scans.begin(inputs.scan, self.job.plan.links)
                     outcome = self._stage(next_stage, inputs, digests, outcome, folder)
