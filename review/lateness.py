@@ -19,7 +19,8 @@ from .board import Snapshot
 
 RECENT = 31 * 24 * HOUR
 """Period before the end of the last capture that a review covers, ns."""
-WEEK = 7 * 24 * HOUR
+DAY = 24 * HOUR
+WEEK = 7 * DAY
 _HEADLINES = ValuesByState(512)
 """Reviews and headlines of links."""
 
@@ -88,3 +89,10 @@ def refused_shares(snapshot: Snapshot, link: str) -> dict[int, float]:
 def _recent(snapshot: Snapshot, link: str) -> tuple[int, int]:
     end = Captures.of(snapshot.captures.get(link, ())).end or 0
     return max(0, end - RECENT), end + 1
+
+
+def last_day(snapshot: Snapshot) -> tuple[int, int]:
+    """The newest day (UTC, ns) that captures or runs reach the end of; that of the first where there is none."""
+    first, last = snapshot.span or (0, 0)
+    end = max(last // DAY, first // DAY + 1) * DAY
+    return end - DAY, end

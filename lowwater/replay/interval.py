@@ -17,6 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from lowwater import __version__
 from lowwater.documents import stored_object
 from lowwater.errors import AuditError, BusyError, LakeError, LowwaterError, OwnerError
 from lowwater.high.runner import Runner
@@ -489,7 +490,11 @@ class _Run:
         publication: int | None = None,
     ) -> ReplayRow:
         """A row of the ledger about a stage of this interval."""
-        settings = json.dumps({"heartbeat": str(self.job.config.replay.heartbeat), "tick": self.job.config.replay.tick})
+        replay, texts = self.job.config.replay, "".join(each.text for each in self.job.plan.queries)
+        queries = sha256(texts.encode()).hexdigest()[:16]
+        settings = json.dumps(
+            {"heartbeat": str(replay.heartbeat), "tick": replay.tick, "release": __version__, "queries": queries}
+        )
         return ReplayRow(
             query_set=self.job.query_set,
             query=query,
