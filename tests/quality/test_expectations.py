@@ -127,6 +127,23 @@ def test_importing_the_package_is_light() -> None:
     assert done.stdout.strip() == "False"
 
 
+SPARED = """\
+import sys
+from lowwater_expectations import worker
+worker.spare_imports()
+from lowwater_expectations import engine, written
+print({"sqlalchemy.orm", "pyspark.sql", "altair.vegalite", "scipy.stats._stats_py"} & set(sys.modules))
+from scipy import stats
+print(stats.norm.mean(), sys.modules["scipy.stats._stats_py"].__name__)
+"""
+
+
+@pytest.mark.slow
+def test_the_process_that_judges_loads_no_library_that_it_does_not_use() -> None:
+    done = subprocess.run([sys.executable, "-c", SPARED], capture_output=True, text=True, timeout=300, check=True)
+    assert done.stdout.splitlines() == ["set()", "0.0 scipy.stats._stats_py"]
+
+
 @pytest.mark.parametrize("module", [offline, text])
 def test_the_examples_in_the_light_modules(module: ModuleType) -> None:
     result = doctest.testmod(module)
