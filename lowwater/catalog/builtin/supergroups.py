@@ -300,8 +300,8 @@ STATE_CLASSES: dict[str, type[SamplingState]] = {SMART: SmartSampling, BASIC: Ba
 # The state of a window starts from the state of the window before. Every function gets the number of groups of its
 # supergroup. The names are those of the Tigon SQL manuals. An argument for a length may have any unit.
 #
-# `smart_sampling_state` is dynamic subset-sum sampling with a threshold z. A sampled packet represents at least z units.
-# The state adapts z so that about `size` groups remain.
+# `smart_sampling_state` is dynamic subset-sum sampling with a threshold z. A sampled packet represents at least z
+# units. The state adapts z so that about `size` groups remain.
 #
 # * `ssample(len, size)`: whether to sample the packet: always for a len above z, else whenever small packets sum to z.
 # * `ssthreshold()`: the current z, so that `UMAX(sum(len), ssthreshold())` is the weight of a group.
@@ -309,16 +309,17 @@ STATE_CLASSES: dict[str, type[SamplingState]] = {SMART: SmartSampling, BASIC: Ba
 # * `ssclean_with(units)`: whether a group with this number of units survives a cleaning under the new z.
 # * `ssfinal_clean(units)`: whether a group survives the end of the window, so that about `size` groups remain.
 # * `flow_ssample(size)`, `flow_ssdo_clean(time)`, `flow_ssclean_with(closed, delay, time, units)` and
-#   `flow_ssfinal_clean(...)`: the functions for groups that are flows. They sample every packet. A cleaning removes only
-#   closed flows and flows without a packet for `delay`.
+#   `flow_ssfinal_clean(...)`: the functions for groups that are flows. They sample every packet. A cleaning removes
+#   only closed flows and flows without a packet for `delay`.
 # * `packet_count()`: the packets offered in the window. `do_clean_count()`: the cleanings in the window.
 # * `gamma()`: the factor of ssdo_clean. `init_threshold()`: z at the start of the window.
 # * `delay()`: the delay of the last call. `newly_closed()`: the flows closed since the last count.
 #
 # `basic_sampling_state`. `nssample(len, z)`: ssample with a fixed threshold.
 #
-# `manku_hh_state` is lossy counting. `local_count(width)`: counts a packet; whether it ends a bucket of `width` packets.
-# `current_bucket()`: the number of the bucket, from 1; during a cleaning, the number of the bucket that has ended.
+# `manku_hh_state` is lossy counting. `local_count(width)`: counts a packet; whether it ends a bucket of `width`
+# packets. `current_bucket()`: the number of the bucket, from 1; during a cleaning,
+# the number of the bucket that has ended.
 
 _BOOL, _INT, _FLOAT = Type.BOOL, Type.INT, Type.FLOAT
 
