@@ -30,7 +30,6 @@ from lowwater.config import Link
 from lowwater.errors import ConfigError
 from lowwater.instants import format_instant
 
-
 # Stored bytes of frames, and the payloads in them. It runs after decoding, for links that store bytes. Ranges of the
 # buffer are copied into an Arrow binary column. Stored are the first bytes of every frame, so that `export` can write
 # them as a capture with a shorter snaplen.
