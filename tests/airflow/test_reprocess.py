@@ -213,14 +213,12 @@ def test_a_note_says_the_interval_and_its_state(platform: Platform) -> None:
 
 
 def test_the_command_of_the_documents_runs_what_is_stale(platform: Platform) -> None:
-    """Without the behaviour no run is there to be run; with it the interval that has changed is published again."""
+    """The interval that has changed is published again; the form below says what there is without the behaviour."""
     write_settings(platform.lake, "5s")
     assert states(platform) == ["stale", "stale"]
-    more = documented()
-    assert create(platform, START, *more[2:], "--dry-run").partition("tempted:")[2].strip() == "", "no run is listed"
     run = platform.task("replay_changed", START, "publish")["dag_run_id"]
     platform.home.ask("PATCH", f"dags/replay_changed/dagRuns/{run}", {"note": "seen by the desk"})
-    create(platform, START, *more)
+    create(platform, START, *documented())
     assert set(platform.finish("replay_changed", HOURS).values()) == {"success"}
     assert states(platform) == ["done", "stale"]
     assert notes(platform)[0].splitlines() == [f"{NAMES[0]}: done", "seen by the desk"], "what people write stays"

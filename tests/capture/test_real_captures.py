@@ -155,10 +155,12 @@ def test_real_captures_equal_tshark(captures_dir: Path) -> None:
     files = [path for path in files if int(rows[path]["packets"] or 0) <= MOST]
     assert len(files) > 190
     notes = [next((known for part, known in DIFFERENCES.items() if part in path.name), {}) for path in files]
-    # Each takes a process of tshark: in `make fuzz` all are compared, here one in three of the small ones that are equal.
+    # Each takes a process of tshark: `make fuzz` compares all, `make test` one in three of the small ones.
     usual = [path for path, known in zip(files, notes, strict=True) if not known and path.stat().st_size < SMALL]
     left = {*usual} - {*some(usual, 3)}
-    files, notes = map(list, zip(*[pair for pair in zip(files, notes, strict=True) if pair[0] not in left], strict=True))
+    files, notes = map(
+        list, zip(*[pair for pair in zip(files, notes, strict=True) if pair[0] not in left], strict=True)
+    )
     opening = OPENING * examples(USUAL)
     with ThreadPoolExecutor(2) as pool:
         compared = list(pool.map(compare, files, [opening * any(map(path.name.count, UNIFORM)) for path in files]))
