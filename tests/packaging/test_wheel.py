@@ -124,7 +124,7 @@ def test_quality_alone_works_from_the_wheel(built: tuple[Path, Path], tmp_path: 
 @pytest.mark.slow
 @pytest.mark.spark
 def test_all_extras_work_from_the_wheel(built: tuple[Path, Path], tmp_path: Path) -> None:
-    """All in one environment, but what an installation with `quality` alone does too; `.ci/matrix` gives each its own."""
+    """All in one environment, but for what `quality` alone does too; `.ci/matrix` gives each its own."""
     place = Installation(tmp_path, built[1], ["all"])
     installed.write_capture(tmp_path)
     for check in installed.checks_of("all"):

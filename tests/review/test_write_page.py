@@ -157,7 +157,6 @@ def test_in_a_browser_by_the_keyboard_alone(address: str) -> None:
     wrong: list[str] = []
     with chromium() as started:
         page = started.new_page(viewport={"width": 1200, "height": 900})
-        page.set_default_timeout(60_000)
         page.on("request", lambda asked: None if asked.url.startswith(address) else wrong.append(asked.url))
         page.on("console", lambda said: wrong.append(said.text))
         page.on("pageerror", lambda error: wrong.append(str(error)))
