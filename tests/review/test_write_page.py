@@ -116,7 +116,7 @@ def test_a_costly_text_is_checked_in_bounded_time(app: FastAPI) -> None:
     begin = time.process_time()
     check(app, f"SELECT count(*) AS n FROM main1.TCP GROUP BY time/60 AS tb, CUBE({columns})")
     check(app, "SELECT " + " + ".join(["len"] * 190) + " AS x FROM main1.TCP")
-    assert time.process_time() - begin < 10
+    assert time.process_time() - begin < 60
 
 
 def test_who_sees_no_query_set_reads_no_packets(made: tuple[Path, Path]) -> None:
