@@ -94,8 +94,3 @@ def test_airflow_has_these_options(tmp_path: Path) -> None:
         assert {word for word in shlex.split(line) if word.startswith("--")} <= set(
             re.findall(r"--[a-z-]+", done.stdout)
         )
-
-
-def test_every_link_leads_somewhere() -> None:
-    for target in re.findall(r"\]\(([^)#:]+)", PAGE.read_text(encoding="utf-8")):
-        assert (PAGE.parent / target).is_file(), target

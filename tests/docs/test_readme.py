@@ -24,7 +24,6 @@ TEXT = PAGE.read_text(encoding="utf-8")
 BLOCKS = blocks(PAGE)
 RUN = [block for block in BLOCKS if block.words == ("sh", "run")]
 SHOWN = BLOCKS[BLOCKS.index(RUN[0]) + 1]
-MOST_LINES = 160
 
 
 def workplace(folder: Path) -> Path:
@@ -59,14 +58,6 @@ def run(block: Block, work: Path) -> str:
 
 def lines(text: str) -> list[str]:
     return [line.rstrip() for line in text.splitlines()]
-
-
-def test_it_is_short_and_begins_with_what_one_can_do() -> None:
-    assert len(TEXT.splitlines()) <= MOST_LINES
-    opening, _, rest = TEXT.partition("## Quick start")
-    assert rest and "\n## " not in opening
-    assert len(re.findall(r"[.](?:\s|$)", opening.split("\n\n")[1])) == 3, "what it is for, in three sentences"
-    assert re.search(r"!\[[^\]]+\]\(docs/images/", opening), "a picture of what one gets"
 
 
 def test_the_two_commands_are_targets_of_make() -> None:
