@@ -76,7 +76,7 @@ def load(folder: Path, lake: Path | None) -> dict[str, Any]:
     if lake is not None:
         environment["LOWWATER_LAKE"] = str(lake)
     done = subprocess.run(
-        [sys.executable, "-c", LOAD, str(ROOT / "dags")], env=environment, capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", LOAD, str(ROOT / "dags")], env=environment, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout.rpartition("RESULT")[2])

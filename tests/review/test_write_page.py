@@ -209,13 +209,13 @@ def test_few_texts_of_one_person_wait() -> None:
 
     def ask_it(asked: object, in_store: bool) -> dict[str, object]:
         begun.release()
-        goes_on.wait(60)
+        goes_on.wait(300)
         return {"error": ""}
 
     checker._ask = ask_it  # type: ignore[assignment, method-assign]
     with ThreadPoolExecutor(8) as pool:
         asked = [pool.submit(checker.check, Path("lake"), TEXT, "q", [], who) for who in "aaabbbcc"]
-        assert begun.acquire(timeout=60)
+        assert begun.acquire(timeout=300)
         while sum(each.done() for each in asked) < 3:
             time.sleep(0.01)
         goes_on.set()
