@@ -67,8 +67,9 @@ def killed_while_it_computes(machines: Cluster, file: Path, seen: list[tuple[boo
             if names := machines.computing():
                 for each in machines.executors():
                     with suppress(psutil.NoSuchProcess):
-                        archives = [word.rpartition("/")[2] for word in each.cmdline() if "SharedArchiveFile" in word]
-                        seen.append((Path(f"/proc/{each.pid}/root{file}").exists(), archives))
+                        words = each.cmdline()  # none of one that has just ended
+                        archives = [word.rpartition("/")[2] for word in words if "SharedArchiveFile" in word]
+                        seen += [(Path(f"/proc/{each.pid}/root{file}").exists(), archives)] * bool(words)
                 machines.kill(names[0])
                 return
             time.sleep(0.1)
