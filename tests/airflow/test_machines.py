@@ -69,7 +69,8 @@ def killed_while_it_computes(machines: Cluster, file: Path, seen: list[tuple[boo
                     with suppress(psutil.NoSuchProcess):
                         words = each.cmdline()  # none of one that has just ended
                         archives = [word.rpartition("/")[2] for word in words if "SharedArchiveFile" in word]
-                        seen += [(Path(f"/proc/{each.pid}/root{file}").exists(), archives)] * bool(words)
+                        if words:
+                            seen.append((Path(f"/proc/{each.pid}/root{file}").exists(), archives))
                 machines.kill(names[0])
                 return
             time.sleep(0.1)
