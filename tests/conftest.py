@@ -7,6 +7,7 @@ import os
 import pickle
 import re
 import shutil
+import signal
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from functools import cache
@@ -31,6 +32,10 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[1]
 LONG = 15
 """Seconds that a file of tests takes, in a whole run on two cores, before the order of the files knows it."""
+
+# What a shell starts in the background ignores Ctrl-C, and so would every process that a test stops by it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # The compiled kernels make the first example slow, so no test has a deadline.
 settings.register_profile("fast", deadline=None, derandomize=True, database=None, max_examples=IN_SUITE)
