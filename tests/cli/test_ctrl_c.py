@@ -27,17 +27,22 @@ AT_WORK = """
 import sys, threading
 from contextlib import contextmanager
 from lowwater.cli.main import main
+from lowwater.lake import maintain
 from lowwater.replay.progress import Progress
 real = Progress.stage
 stage = sys.argv.pop(1)
+def stand(*_):
+    print("at work", file=sys.stderr, flush=True)
+    threading.Event().wait()
 @contextmanager
 def held(self, name, detail=""):
     with real(self, name, detail) as tell:
         if name == stage:
-            print("at work", file=sys.stderr, flush=True)
-            threading.Event().wait()
+            stand()
         yield tell
 Progress.stage = held
+if stage == "maintain":
+    maintain._look = stand
 main()
 """
 """The command line, whose work stands still in a stage: a signal comes neither before it nor behind it."""
@@ -71,6 +76,7 @@ STOPPED = {
         ("stopping: intervals that run are finished first; Ctrl-C again gives them up\n",),
         "what was published stays; {} runs the rest",
     ),
+    "maintain": ("maintain", (), "the lake is whole, and what was removed is nowhere in use; {} does the rest"),
     "serve": ("", (), "the lake is as it was"),
 }
 
@@ -86,6 +92,7 @@ def test_a_stopped_process_leaves_nothing_and_says_how_to_go_on(command: str, la
         "run": (lake.parent / "flows.gsql", "--capture", f"main1={capture}", "--out", tmp_path / "a b"),
         "ingest": ("--lake", lake),
         "backfill": ("--lake", lake, "--through-end"),
+        "maintain": ("--lake", lake),
         "serve": ("--lake", lake, "--port", "0"),
     }[command]
     before = files(lake.parent)
@@ -129,3 +136,26 @@ def test_a_second_signal_to_a_backfill_counts_also_before_it_waits(lake: Path, m
             backfills.backfill(jobs, work[:1], watch=watch)
     finally:
         held.set()
+
+
+EARLY = """
+import signal, sys
+class Finder:
+    def find_spec(name, path=None, target=None):
+        if name == early:
+            signal.raise_signal(signal.SIGINT)
+early = sys.argv.pop(1)
+sys.meta_path.insert(0, Finder)
+from lowwater.cli.entry import main
+main()
+"""
+"""The program, to which a signal comes while it imports a module."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("module", ["click", "lowwater.lake", "pyarrow"])
+def test_a_signal_in_the_first_moments_ends_a_command_in_order(module: str, lake: Path) -> None:
+    command = [sys.executable, "-c", EARLY, module, "backfill", "--lake", str(lake)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 130 and "Traceback" not in done.stderr
+    assert done.stderr.endswith(f"what was published stays; `lowwater backfill --lake {lake}` runs the rest\n")
