@@ -79,5 +79,10 @@ def interrupt_once(leave: Callable[[], NoReturn]) -> None:
         usual(what)
 
     sys.unraisablehook = dropped
-    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # of a shell that put it into the background
+    if not in_background():
         signal.signal(signal.SIGINT, interrupt)
+
+
+def in_background() -> bool:
+    """Whether a shell has put the process into the background such that Ctrl-C is for others."""
+    return signal.getsignal(signal.SIGINT) is signal.SIG_IGN

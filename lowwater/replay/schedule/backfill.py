@@ -26,7 +26,7 @@ from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
 from lowwater.replay.schedule.due import Due
 from lowwater.replay.stages.runners import runner_of
-from lowwater.signals import pause, until_stopped
+from lowwater.signals import in_background, pause, until_stopped
 
 PATIENCE, PAUSE = 600.0, 1.0
 """Seconds without an end of any interval for which a backfill waits for those that run elsewhere, and between two tries
@@ -118,7 +118,7 @@ def backfill(
         runner.begin(len(work))
     listener = watch or BackfillListener()
     try:
-        with until_stopped(listener.stops, (signal.SIGINT,)) as stopped:
+        with until_stopped(listener.stops, () if in_background() else (signal.SIGINT,)) as stopped:
             tried = _Backfill(by_name, runner, listener, stopped).all(_ordered(by_name, work, order), workers)
         if stopped():
             raise KeyboardInterrupt
