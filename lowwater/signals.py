@@ -1,8 +1,9 @@
 """What Ctrl-C and SIGTERM do to a process.
 
 A handler runs between two instructions of the main thread, also where that holds a lock: it may set a name, say a line,
-raise or leave, and no more. An exception that it raises can be lost, or come before the wait that it is meant for. So a
-command that ends in order asks a flag, and one signal more leaves the process.
+raise or leave, and no more. An exception that it raises can be lost, or come before the wait that it is meant for. It
+does not run at all while the main thread waits for a lock without an end, where the signal came just before that. So a
+command that ends in order waits in steps and asks a flag, and one signal more leaves the process.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, NoReturn
 
 STEP = 0.1
-"""Longest sleep between two looks at the flag, s."""
+"""Longest wait between two looks at the flag, s."""
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
@@ -23,7 +24,7 @@ from lowwater.lake.tables import interval_label
 from lowwater.replay.job import Job
 from lowwater.replay.schedule.due import DueSelection, due, open_jobs
 from lowwater.replay.schedule.estimate import estimate, packet_estimate
-from tests.capturemaker import pcap_bytes, udp
+from tests.capturemaker import pcap_bytes, tcp, udp
 from tests.replay.support import END, HOURS, LINKS, QUERIES, START, copy_lake, ingest_all, lowwater, write_settings
 
 pytestmark = pytest.mark.slow
@@ -255,14 +256,22 @@ def test_the_command(lake: Path) -> None:
     assert not (lake / "tables").exists() and not (lake / "streams").exists()
 
 
-def test_a_plan_of_a_lake_without_captures_says_so(tmp_path: Path) -> None:
-    root = open_lake(tmp_path / "a lake").root
+def test_a_plan_of_a_lake_without_captures_says_what_to_do_and_that_helps(tmp_path: Path) -> None:
+    (tmp_path / "c").mkdir()
+    packets = [(START + at * HOUR // 2, tcp("10.0.0.1", "10.0.0.2", 1024, 80)) for at in range(5)]
+    (tmp_path / "c" / "one.pcap").write_bytes(pcap_bytes(packets))
     (tmp_path / "one.gsql").write_text("SELECT tb, count(*) AS n FROM main1.TCP GROUP BY time/60 AS tb")
     sets = '[query_sets.one]\nfiles = ["../one.gsql"]\n[links.main1]\nskew = "1s"\n'
-    for more, hint in (("", "--link main1 FILE` takes in a file"), ('captures = "c/*.pcap"', "` takes in those that")):
+    for number, (more, hint) in enumerate(
+        (("", "--link main1 FILE` takes in a file"), ('captures = "../c/*.pcap"', "` takes in those that"))
+    ):
+        root = open_lake(tmp_path / f"a lake {number}").root
         (root / "lowwater.toml").write_text(sets + more)
         for command in ("plan", "backfill"):
             said = lowwater(command, "--lake", root)
             lines = said.out.splitlines()
             assert said.code == 0 and lines[0] == "nothing is due: the lake has no captures of link main1"
             assert lines[1].startswith(f"  hint: `lowwater ingest --lake '{root}'") and hint in lines[1]
+        _, *words = shlex.split(lines[1].split("`")[1])
+        assert lowwater(*(str(tmp_path / "c" / "one.pcap") if word == "FILE" else word for word in words)).code == 0
+        assert lowwater("plan", "--lake", root).out.count("never run") == 3

@@ -26,7 +26,7 @@ from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
 from lowwater.replay.schedule.due import Due
 from lowwater.replay.stages.runners import runner_of
-from lowwater.signals import in_background, pause, until_stopped
+from lowwater.signals import STEP, in_background, pause, until_stopped
 
 PATIENCE, PAUSE = 600.0, 1.0
 """Seconds without an end of any interval for which a backfill waits for those that run elsewhere, and between two tries
@@ -188,7 +188,7 @@ class _Backfill:
                     waiting.add(pool.submit(self._unit, unit))
                 if not waiting:
                     break
-                finished, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+                finished, waiting = wait(waiting, STEP, FIRST_COMPLETED)
                 for future in finished:
                     future.result()
         except Exception:
