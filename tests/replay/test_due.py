@@ -275,3 +275,26 @@ def test_a_plan_of_a_lake_without_captures_says_what_to_do_and_that_helps(tmp_pa
         _, *words = shlex.split(lines[1].split("`")[1])
         assert lowwater(*(str(tmp_path / "c" / "one.pcap") if word == "FILE" else word for word in words)).code == 0
         assert lowwater("plan", "--lake", root).out.count("never run") == 3
+
+
+def test_what_is_alike_in_a_row_of_intervals_is_said_once(tmp_path: Path) -> None:
+    """A recorder that captures a minute of every second hour: each hour had two lines, twice in a backfill."""
+    folder = tmp_path / "c"
+    folder.mkdir()
+    for number in range(6):
+        begin = START + 2 * number * HOUR + HOUR // 6
+        packets = [(begin + at * SECOND, tcp("10.0.0.1", "10.0.0.2", 1024, 80)) for at in range(60)]
+        (folder / f"eth_{number}.pcap").write_bytes(pcap_bytes(packets))
+    (tmp_path / "one.gsql").write_text("SELECT tb, count(*) AS n FROM main1.TCP GROUP BY time/60 AS tb")
+    root = open_lake(tmp_path / "lake").root
+    (root / "lowwater.toml").write_text(
+        '[query_sets.one]\nfiles = ["../one.gsql"]\n[links.main1]\nskew = "0s"\ncaptures = "../c/eth_%n.pcap"\n'
+    )
+    assert lowwater("ingest", "--lake", root).code == 0
+    plan = " ".join(lowwater("plan", "--lake", root).out.split())
+    words = "2026-01-01T01:00:00Z to 2026-01-01T10:00:00Z (9 intervals)"
+    assert plan.count("never run") == 3 and f"{words} one missing 240 ? never run. Cannot start" in plan
+    assert plan.count("; and so in each, at its own instants") == 1
+    lines = lowwater("backfill", "--lake", root).err.splitlines()
+    ends = "2026-01-01T00:00:00Z", words, "2026-01-01T10:00:00Z"
+    assert [line.partition(": ")[0] for line in lines[1:]] == [f"one {each}" for each in ends]
