@@ -9,8 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path, PurePath
 
-from lowwater.capture.tables.ordered import TaskMap
-from lowwater.capture.tables.reader import RECORD_KINDS
+from lowwater.capture.tables.reader import RECORD_KINDS, TaskMap
 from lowwater.config import Config, load_config
 from lowwater.errors import LakeError, LowwaterError
 from lowwater.instants import SECOND, format_instant
