@@ -14,7 +14,6 @@ from lowwater.catalog.builtin import CATALOG
 from lowwater.catalog.functions import Catalog
 from lowwater.catalog.logs import BUILTIN
 from lowwater.catalog.protocols import Protocol
-from lowwater.config import section_of
 from lowwater.gsql.printer import print_name
 from lowwater.plan.text import nearest
 
@@ -76,6 +75,8 @@ class Links:
         """
         if name in self.sets:
             return f"{name} is a set of links: write [{name}].PROTOCOL"
+        from lowwater.config import section_of  # what workers import knows nothing of settings
+
         settings = f"write {section_of(name)} in the settings"
         remedy = self.remedy.format(name) or settings
         suggestion = nearest(print_name(name), map(print_name, names))
