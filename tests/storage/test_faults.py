@@ -14,10 +14,11 @@ import pytest
 from lowwater.config import Config
 from lowwater.errors import LakeError, LowwaterError
 from lowwater.lake.ingestion.ingest import ingest
+from lowwater.lake.joins import tidy_ledgers
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.ledgers.runs import PUBLISH, ReplayRow, read_replays, record_replays
-from lowwater.lake.mirrors import CHECKPOINTS, pack_logs
+from lowwater.lake.mirrors import CHECKPOINTS
 from lowwater.lake.opened import at_version
 from lowwater.lake.tables import append_rows, create, open_table, read_rows
 from lowwater.storage import objects, snapshots
@@ -105,7 +106,7 @@ def test_requests_do_not_grow_with_the_commits_of_a_ledger(root: ObjectPath, pro
     for published in (6, 30):
         for at in range(len(read_replays(lake, "set")), published):
             record_replays(lake, [ReplayRow("set", "q", at * 10, at * 10 + 10, PUBLISH, "done", at + 1)])
-            pack_logs(root)  # as each command at its end
+            tidy_ledgers(root, lake.run_ledgers())  # as each command at its end
         as_another_process(root)
         snapshots.look_again()
         proxy.seen()
