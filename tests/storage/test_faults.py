@@ -21,7 +21,7 @@ from lowwater.lake.ledgers.runs import PUBLISH, ReplayRow, read_replays, record_
 from lowwater.lake.mirrors import CHECKPOINTS
 from lowwater.lake.opened import at_version
 from lowwater.lake.tables import append_rows, create, open_table, read_rows
-from lowwater.storage import objects, snapshots
+from lowwater.storage import objects, paths, snapshots
 from lowwater.storage.failures import StoreError, store_error
 from lowwater.storage.object_paths import ObjectPath
 from tests.capturemaker import pcap_bytes, udp
@@ -63,6 +63,26 @@ def test_a_fault_that_passes_ends_no_command(root: ObjectPath, proxy: Proxy, rul
         as_another_process(path)
     assert stored(path) == [("a", 0), ("a", 1)]
     assert rule.fault == "stale" or rule.fault in {fault for *_, fault in proxy.seen()}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("status", ["409", "412"])
+def test_a_store_that_is_busy_with_an_object_is_asked_again(
+    root: ObjectPath, proxy: Proxy, status: str, tmp_path: Path
+) -> None:
+    """Also where the request has no condition that could not hold."""
+    (tmp_path / "file").write_bytes(b"file")
+    requests = (
+        lambda: paths.write(root / "a", b"a"),
+        lambda: objects.upload(root / "b", tmp_path / "file"),
+        lambda: objects.copy(root / "b", root / "c"),
+        lambda: objects.delete([root / "a"]),
+    )
+    for request in requests:
+        proxy.breaks(Rule(status, "PUT|DELETE|POST", times=1))
+        request()
+    assert [path.name for path in objects.below(root)] == ["b", "c"] and objects.read(root / "c")[0] == b"file"
+    assert [fault for *_, fault in proxy.seen() if fault] == [status] * 4
 
 
 @pytest.mark.slow
