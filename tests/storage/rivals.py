@@ -65,6 +65,7 @@ WRITES = {
     "lift": 5,
 }
 """Commands that write, and how often about."""
+READERS = "status", "rows", "plan"
 REASONS = re.compile(
     "is at work|no longer the one at work|object store|is not rolled back|cannot be rolled back|has no rows|no version"
 )
@@ -126,7 +127,7 @@ def busy(draw: random.Random, lakes: list[ObjectPath], server: int) -> list[str]
         AssertionError: one failed without a reason.
     """
     chosen = [(lakes[0], name) for name in (*WRITES, "maintain")]
-    chosen = [*draw.sample(chosen, 5), (lakes[0], draw.choice(["status", "rows", "plan"]))]
+    chosen = [*draw.sample(chosen, 5), (lakes[0], draw.choice(READERS))]
     chosen += [(lakes[1], name) for name in draw.sample(list(WRITES), 3)]
     faults = draw.choice([[], [rule for rule in ANY if rule.fault != "stale"]])  # whoever ingests needs new lists
     story, waits = [f"faults: {len(faults)}"], []
@@ -135,7 +136,8 @@ def busy(draw: random.Random, lakes: list[ObjectPath], server: int) -> list[str]
             proxy = stack.enter_context(proxied(server, draw.randrange(1 << 30)))
             proxy.breaks(*faults)
             struck = draw.choice([signal.SIGSTOP, signal.SIGSTOP, signal.SIGKILL, None])
-            strike = Strike((struck and draw.randrange(1, 40)) or 0, struck or signal.SIGCONT, draw.uniform(33, 45))
+            write = draw.randint(1, WRITES[name]) if struck and name in WRITES else 0
+            strike = Strike(write, struck or signal.SIGCONT, draw.uniform(33, 45))
             process = start(name, lake, proxy.url)
             waits.append((f"{name} of {lake.name}", strike, process, pool.submit(watch, process, proxy, strike)))
             time.sleep(draw.random() * 2)
