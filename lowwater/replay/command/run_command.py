@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lowwater.capture.tables.ordered import TaskMap
+from lowwater.capture.tables.reader import TaskMap
 from lowwater.catalog import reserved_names as reserved
 from lowwater.catalog.packets import FRAME, HEAD
 from lowwater.catalog.streams import ROW

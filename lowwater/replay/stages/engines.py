@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lowwater.capture.tables.ordered import TaskMap
+from lowwater.capture.tables.reader import TaskMap
 from lowwater.catalog.expr import columns_of
 from lowwater.catalog.packets import THINNED_BY, stored
 from lowwater.catalog.skews import link_skews

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lowwater.capture.tables.logs.sections import type_name
-from lowwater.capture.tables.logs.zeek import belongs
-from lowwater.capture.tables.sniffing.pieces import sample_text
+from lowwater.capture.tables.logs import belongs
+from lowwater.capture.tables.sections import type_name
+from lowwater.capture.tables.sniffing.columns import sample_text
 from lowwater.catalog.logs import READY
 from lowwater.catalog.records import RecordLayout
 from lowwater.errors import CaptureError
@@ -123,7 +123,7 @@ def _suricata(path: Path, objects: Sequence[Mapping[str, Any]]) -> SniffedLog | 
 
 
 def _zeek_json(objects: Sequence[Mapping[str, Any]]) -> SniffedLog | None:
-    """Returns the protocol that knows the most members of the objects, nearly all of them."""
+    """Returns the Zeek log whose fields are those of the objects; None if no log has nearly all of them."""
     members = Counter(name for value in objects for name in value if name != "_path")
     flows = members["ts"] * 2 > len(objects) and members["uid"] * 2 > len(objects)
     if not flows or not (members["id.orig_h"] or members["id"]):

@@ -1,6 +1,7 @@
-"""Zeek's logs: text below lines `#fields`, or JSON lines. The first line of a file says which.
+"""Logs of Zeek and nfdump in their own text formats, as the ready protocols of `catalog.logs` read them.
 
-A parser of `reader`. (Zeek's ASCII writer: src/logging/writers/ascii, src/threading/formatters/Ascii.cc.)
+Beside the parsers of `capture.tables`. A log is text below header lines, which say which columns the records below them
+have; Zeek writes JSON lines, too, as Suricata does.
 """
 
 from __future__ import annotations
@@ -16,15 +17,80 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lowwater.capture.formats.sources import Source
-from lowwater.capture.tables.blocks import Block
+from lowwater.capture.tables.blocks import (
+    Block,
+    Piece,
+)
+from lowwater.capture.tables.delimited import Splitter
 from lowwater.capture.tables.jsonlines import JsonParser
-from lowwater.capture.tables.logs.sections import Section, SectionedParser, type_name
-from lowwater.capture.tables.pieces import Piece
-from lowwater.capture.tables.splitting import Splitter
+from lowwater.capture.tables.sections import Section, SectionedParser, type_name
 from lowwater.catalog.logs import READY
 from lowwater.catalog.records import LIST, RecordField, RecordLayout
 from lowwater.catalog.types import Type
 from lowwater.errors import CaptureError
+
+# Flows as `nfdump -o csv` writes them: a header, the flows, and a summary behind them. A parser of `reader`. The
+# columns are found by the header, since versions of nfdump have others.
+
+_TIMES = {"ts", "firstSeen"}
+"""Names of the clock; a line with one of them between commas is a header."""
+
+_NAMED = {"sa", "da", "srcAddr", "dstAddr"}
+"""Names of addresses, one of which every flow has; statistics (`nfdump -s`) have a column `val`."""
+
+_TOTALS = b"flows,bytes,packets,"
+_WORDS = (b"Summary", b"No matched flows", b"Time window:", b"Total flows processed:", b"Sys:")
+_STATISTICS = "statistics"
+_NULL = ("", "0000-00-00 00:00:00.000")
+
+
+class NfdumpParser(SectionedParser):
+    """Parses the CSV of nfdump; iterate it once. Arguments as of `SectionedParser`."""
+
+    def __init__(self, path: Path, source: Source, layout: RecordLayout, damaged: Callable[[], bool]) -> None:
+        super().__init__(path, source, layout, damaged)
+        self._totals = False
+
+    def marks(self, block: Block) -> NDArray[np.int64]:
+        """Returns the lines that do not begin with a digit, and those behind them: totals follow their names."""
+        if not len(block):
+            return np.empty(0, np.int64)
+        first = np.frombuffer(block.data, np.uint8)[block.begins]
+        words = np.flatnonzero((first < ord("0")) | (first > ord("9")))
+        near = np.concatenate([[0], words, words + 1])
+        return np.unique(near[near < len(block)])
+
+    def head(self, line: bytes) -> bool:
+        """Reads a line that may be of a header or a summary."""
+        line = line.strip()
+        totals, self._totals = self._totals, line.startswith(_TOTALS)
+        if self._totals or line.startswith(_WORDS):
+            return False
+        names = [name.strip() for name in line.decode("utf-8", "replace").split(",")]
+        if not _TIMES.isdisjoint(names):
+            left_out = "" if _NAMED & set(names) else _STATISTICS
+            section = Section(Splitter(",", "", _NULL, 0, ()), (), left_out=left_out)
+            self.begin_section(names, tuple(names), section)
+            return False
+        return not totals
+
+    def no_header(self, line: bytes) -> CaptureError:
+        """Returns the error for flows without a header."""
+        return CaptureError(
+            f"{self._path}: begins with {line[:60]!r}, and the CSV of nfdump begins with the names of its columns",
+            "write it with nfdump -o csv, without -q",
+        )
+
+    def other_log(self, name: str) -> CaptureError:
+        """Returns the error for a file without flows."""
+        return CaptureError(
+            f"{self._path}: has {name} of nfdump, and {self._layout.protocol} reads flows",
+            "write it with nfdump -o csv, without -s",
+        )
+
+
+# Zeek's logs: text below lines `#fields`, or JSON lines. The first line of a file says which. A parser of `reader`.
+# (Zeek's ASCII writer: src/logging/writers/ascii, src/threading/formatters/Ascii.cc.)
 
 _HASH, _BRACE = ord("#"), ord("{")
 _ESCAPE = re.compile(rb"\\(?:x([0-9a-fA-F]{2})|(\\))")
@@ -140,7 +206,7 @@ def _listed(values: pa.Array, separator: str) -> pa.Array:
 
     def written(text: str) -> str:
         elements = text.split(separator) if separator else [text]
-        return ",".join(_text(element).replace(",", "\\x2c") for element in elements)
+        return ",".join(_zeek_text(element).replace(",", "\\x2c") for element in elements)
 
     odd = pc.match_substring(values, "\\")
     if separator != ",":
@@ -149,7 +215,7 @@ def _listed(values: pa.Array, separator: str) -> pa.Array:
 
 
 def _plain(values: pa.Array) -> pa.Array:
-    return _each_text(values, pc.match_substring(values, "\\"), _text)
+    return _each_text(values, pc.match_substring(values, "\\"), _zeek_text)
 
 
 def _each_text(values: pa.Array, odd: pa.Array, change: Callable[[str], str]) -> pa.Array:
@@ -161,7 +227,7 @@ def _each_text(values: pa.Array, odd: pa.Array, change: Callable[[str], str]) ->
     return pa.array(texts, pa.string()).take(encoded.indices)
 
 
-def _text(written: str) -> str:
+def _zeek_text(written: str) -> str:
     """Returns a text without escapes; bytes that are no UTF-8 stay `\\xff`, as in Zeek's JSON."""
     return _unescaped(written.encode()).decode("utf-8", "backslashreplace")
 

@@ -1,10 +1,16 @@
-"""Names of all link types that the tcpdump group lists, whether or not Lowwater decodes their headers.
-
-`formats.header` shows them. The link layers of `capture.headers.links` name the types that are decoded; some of those
-names are older than the list, and lakes hold them.
-"""
+"""What the header of a capture file says, and the names of link types."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from lowwater.capture.headers.links import NAMES
+
+# A header may claim any snaplen. A record beyond this limit counts as damage, which bounds the memory of a reader.
+_SMALLEST_LIMIT = 262_144
+_LARGEST_LIMIT = 1 << 24
+
 
 LISTED: dict[int, str] = {
     0: "NULL", 1: "ETHERNET", 2: "EXP_ETHERNET", 3: "AX25", 4: "PRONET", 5: "CHAOS", 6: "IEEE802_5",
@@ -48,4 +54,69 @@ LISTED: dict[int, str] = {
     297: "ZWAVE_TAP", 298: "SILABS_DEBUG_CHANNEL", 299: "FIRA_UCI", 300: "MDB", 301: "DECT_NR", 302: "EDK2_MM",
     303: "DEBUG_ONLY", 304: "DECT_NR_TAP",
 }  # fmt: skip
-"""Name by link type, without its prefix LINKTYPE_: https://www.tcpdump.org/linktypes.html, and libpcap's list."""
+"""Name by link type, without its prefix LINKTYPE_: https://www.tcpdump.org/linktypes.html, and libpcap's list.
+
+The link layers of `headers.links` name the types that are decoded; some of those names are older, and lakes hold them.
+"""
+
+FILE_HEADER = 24
+SNOOP_HEADER = 16
+RECORD_HEADER = 16
+ETHERNET = 1
+
+
+_LINK_NAMES = LISTED | NAMES
+LINK_NUMBERS = {name: number for number, name in _LINK_NAMES.items()}
+"""Link type numbers by name."""
+
+
+@dataclass(frozen=True)
+class CaptureFile:
+    """Facts of the file header of a capture; of a pcapng, facts of its first section and first interface.
+
+    Attributes:
+        path: path of the file, or name of the stream.
+        format: `pcap`, `pcapng`, `snoop` or `erf`.
+        byte_order: `little` or `big`.
+        resolution: `us`, `ns`, or the unit of a pcapng timestamp as a part of a second, such as `10^-12` or `2^-10`;
+            empty if a pcapng has no interface before its packets.
+        link_number: link type of the file, without the bits about frame check sequences; -1 without an interface.
+        link_type: name of the link type, or its number as text if nobody lists it; empty without an interface.
+        snaplen: largest captured length, as in the file (untrusted; 0 for no limit).
+        bytes: stored size of the file; 0 for a stream.
+        compression: `gzip`, `zstd`, `xz` or `lz4`; empty for a plain file.
+        version: version of the format.
+        modified: whether records have the longer headers of Kuznetzov's modified pcap.
+    """
+
+    path: Path
+    format: str
+    byte_order: str
+    resolution: str
+    link_number: int
+    link_type: str
+    snaplen: int
+    bytes: int
+    compression: str = ""
+    version: tuple[int, int] = (2, 4)
+    modified: bool = False
+
+    @property
+    def decoded(self) -> bool:
+        """Whether records of this link type are decoded beyond timestamp and lengths."""
+        return self.link_number in NAMES
+
+    @property
+    def units(self) -> int:
+        """Nanoseconds per unit of the sub-second fields of a pcap or snoop capture."""
+        return 1000 if self.resolution == "us" else 1
+
+    @property
+    def limit(self) -> int:
+        """Largest plausible captured length, bytes: the snaplen, at least 256 KiB and at most 16 MiB."""
+        return max(_SMALLEST_LIMIT, min(self.snaplen, _LARGEST_LIMIT))
+
+
+def link_name(number: int) -> str:
+    """Returns the name of a link type, or its number as text if nobody lists it."""
+    return _LINK_NAMES.get(number, str(number))

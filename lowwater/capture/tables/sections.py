@@ -1,7 +1,8 @@
 """Parses text logs whose header lines say which columns the records below them have.
 
 Between `blocks` and `reader`. A log may have several headers: of files that were joined, or of a tool that started
-again. A record is read by the header above it.
+again. A record is read by the header above it. Ends of flows (ports, types of ICMP, the protocol) get the form that
+they have in packets, so one expression gives the Community ID of packets and of logs.
 """
 
 from __future__ import annotations
@@ -14,26 +15,88 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lowwater.capture.formats.sources import Source
-from lowwater.capture.tables.blocks import Block, TextBlocks
-from lowwater.capture.tables.logs.flows import with_ends
-from lowwater.capture.tables.pieces import ENCODING, HEADER, LONG, Piece, Places, Refusals, make_piece
-from lowwater.capture.tables.splitting import Splitter
+from lowwater.capture.tables.blocks import (
+    ENCODING,
+    HEADER,
+    LONG,
+    Block,
+    Piece,
+    Places,
+    Refusals,
+    TextBlocks,
+    make_piece,
+)
+from lowwater.capture.tables.delimited import Splitter
+from lowwater.catalog.logs import nfdump, zeek
 from lowwater.catalog.records import RecordField, RecordLayout
 from lowwater.errors import CaptureError
+
+
+def with_ends(layout: RecordLayout, raw: list[pa.Array]) -> list[pa.Array]:
+    """Returns the texts of the fields with the ends of flows in the form of packets.
+
+    Zeek calls ICMP of both versions `icmp`. nfdump writes type and code of ICMP as one destination port.
+
+    Args:
+        layout: the fields, in the order of `raw`.
+        raw: the texts of each field, UTF-8.
+    """
+    names = [field.name for field in layout.fields]
+    raw = list(raw)
+    if layout.format == zeek.KIND and "protocol" in names:
+        protocol, source = names.index("protocol"), names.index("srcIP")
+        of_ipv6 = pc.match_substring(_text(raw[source]), ":")
+        of_icmp = pc.equal(_text(raw[protocol]), "icmp")
+        both = pc.and_(of_icmp, of_ipv6).fill_null(False)
+        raw[protocol] = pc.if_else(both, "icmp6", _text(raw[protocol]))
+    if layout.format == nfdump.KIND:
+        protocol, source, target = (names.index(name) for name in ("protocol", "srcPort", "destPort"))
+        written = _text(raw[protocol])
+        of_icmp = pc.or_(pc.starts_with(written, "ICMP"), pc.is_in(written, pa.array(("1", "58")))).fill_null(False)
+        if pc.any(of_icmp).as_py():
+            port = _text(raw[target])
+            parts = [_type_and_code(text) for text in pc.if_else(of_icmp, port, None).to_pylist()]
+            for at, place in enumerate((source, target)):
+                texts = pa.array([part[at] for part in parts], pa.string())
+                raw[place] = pc.if_else(of_icmp, texts, _text(raw[place]))
+    return raw
+
+
+def _text(values: pa.Array) -> pa.Array:
+    return values.cast(pa.string())
+
+
+def _type_and_code(port: str | None) -> tuple[str | None, str | None]:
+    """Returns type and code of a port of ICMP: `2048` and `8.0` are type 8, code 0; any other text stays a port."""
+    if port is None:
+        return None, None
+    kind, dot, code = port.partition(".")
+    if dot:
+        return kind, code
+    if not (port.isascii() and port.isdigit() and len(port) <= 5):
+        return port, port
+    return str(int(port) >> 8), str(int(port) & 0xFF)
+
 
 MOST_SECTIONS = 1000
 """Most different headers of a file. A log has one; a hostile file would make a section of every line."""
 
+
 MOST_COLUMNS = 4096
 """Most columns of a header."""
+
 
 MOST_HEADER = 1 << 17
 """Most characters of the names in a header: all headers of a file stay in memory."""
 
+
 _NO_RECORD, _NO_HEADER = -1, -2
+
+
 Numbers = NDArray[np.int16]
 """For each line of a block, the number of the section by which it is read; _NO_RECORD or _NO_HEADER without one."""
 
