@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from deltalake import DeltaTable
 
+from lowwater.cli.lake_doctor import _wrong_tables
 from lowwater.config import Retention
 from lowwater.instants import HOUR
 from lowwater.lake.layout import open_lake
@@ -32,6 +33,7 @@ def test_damage_in_a_store_is_found_and_mended(root: ObjectPath) -> None:
     assert damaged(lake) == {}
     (gone,) = [file for file in paths.files_below(path / f"_hour={BASE // HOUR + 1}") if file.suffix == ".parquet"]
     paths.remove(gone)
+    assert damaged(lake) == {} and [gone.name in line for line in _wrong_tables(lake)] == [True], "doctor looks"
     maintain(lake, Retention(versions="1h"))
     found = damaged(lake)
     assert list(found) == [1] and "is not there" in found[1]
