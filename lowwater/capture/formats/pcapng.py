@@ -168,7 +168,7 @@ NUMBER, KIND, FACTOR, MOST, ADDED, SNAPLEN, COLUMNS = range(7)
 """Columns of the interface table of a section: number in the file (-1 for none), then as in `Description`."""
 
 NAMES, STATISTICS, SECRETS, JOURNAL, CUSTOM, UNKNOWN, COMMENT, BYTES, TALLIES = range(2, 11)
-"""Indices in the tally of blocks that are no packets: as `COUNTED`, then the bytes of these """
+"""Indices in the tally of blocks that are no packets: as `COUNTED`, then the bytes of these blocks."""
 
 FIXED, SIMPLE_FIXED = 28, 12
 """Bytes of a packet block, and of a simple one, before its frame."""

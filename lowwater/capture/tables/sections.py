@@ -31,7 +31,7 @@ from lowwater.capture.tables.blocks import (
     make_piece,
 )
 from lowwater.capture.tables.delimited import Splitter
-from lowwater.catalog.logs import nfdump, zeek
+from lowwater.catalog.logs import NFDUMP_KIND, ZEEK_KIND
 from lowwater.catalog.records import RecordField, RecordLayout
 from lowwater.errors import CaptureError
 
@@ -47,13 +47,13 @@ def with_ends(layout: RecordLayout, raw: list[pa.Array]) -> list[pa.Array]:
     """
     names = [field.name for field in layout.fields]
     raw = list(raw)
-    if layout.format == zeek.KIND and "protocol" in names:
+    if layout.format == ZEEK_KIND and "protocol" in names:
         protocol, source = names.index("protocol"), names.index("srcIP")
         of_ipv6 = pc.match_substring(_text(raw[source]), ":")
         of_icmp = pc.equal(_text(raw[protocol]), "icmp")
         both = pc.and_(of_icmp, of_ipv6).fill_null(False)
         raw[protocol] = pc.if_else(both, "icmp6", _text(raw[protocol]))
-    if layout.format == nfdump.KIND:
+    if layout.format == NFDUMP_KIND:
         protocol, source, target = (names.index(name) for name in ("protocol", "srcPort", "destPort"))
         written = _text(raw[protocol])
         of_icmp = pc.or_(pc.starts_with(written, "ICMP"), pc.is_in(written, pa.array(("1", "58")))).fill_null(False)

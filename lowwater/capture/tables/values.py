@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from lowwater.catalog.logs.numbers import protocol_number
+from lowwater.catalog.logs import protocol_number
 from lowwater.catalog.records import INSTANT, ISO, PROTOCOL_NAME, SECONDS, TIMES, RecordField
 from lowwater.catalog.types import Type
 from lowwater.catalog.values import pack_ip, words_from_ip

@@ -17,7 +17,7 @@ from lowwater.capture.reader import digest
 from lowwater.capture.records.lateness import GAPS
 from lowwater.capture.tables.reader import inspect_records
 from lowwater.capture.tables.sniffing.tables import sniff
-from lowwater.catalog.logs.fields import CLOCK
+from lowwater.catalog.logs import CLOCK
 from lowwater.cli.inspection.values import (
     counts_text,
     duration_text,
