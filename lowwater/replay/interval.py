@@ -25,7 +25,7 @@ from lowwater.lake.ingestion.tasks import on_threads
 from lowwater.lake.layout import Lake, open_lake, result_schema, stream_schema
 from lowwater.lake.ledgers.captures import Captures
 from lowwater.lake.ledgers.coverage import gap_texts
-from lowwater.lake.ledgers.interval_states import RUNNING, StatusInputs, StatusRow, status
+from lowwater.lake.ledgers.interval_states import HELD, RUNNING, StatusInputs, StatusRow, status
 from lowwater.lake.ledgers.missing import missing_texts
 from lowwater.lake.ledgers.outside import occupied_intervals
 from lowwater.lake.ledgers.runs import (
@@ -78,6 +78,9 @@ if TYPE_CHECKING:
     from lowwater.high.spark_tasks import Session
 
 STAGES = (LOW, HIGH, AUDIT, PUBLISH)
+
+WARNED = "warned"
+"""Verdict of an audit after which a person may have to approve the publication."""
 
 AGAIN_OR_LIFT = "roll it back again with `lowwater rollback`, or lift the roll back with --lift"
 
@@ -143,7 +146,7 @@ def replay(
     return [_Run(job, at, until, progress, sessions).run(stage, hold) for at, until in job.intervals(start, end)]
 
 
-def run_interval(job: Job, start: int, end: int, progress: Progress, sessions: Sessions) -> Outcome:
+def run_interval(job: Job, start: int, end: int, progress: Progress, sessions: Sessions, ask: bool = False) -> Outcome:
     """Runs one interval through all stages on a shared session; may be called from several threads.
 
     The caller rewrites the index of the reports at the end, since it lists every interval.
@@ -154,11 +157,12 @@ def run_interval(job: Job, start: int, end: int, progress: Progress, sessions: S
         end: end of the interval, ns since the epoch, exclusive.
         progress: reports the stages.
         sessions: Spark session, started when it is needed.
+        ask: stop before publishing where the audit warned and the settings ask for approval.
 
     Raises:
         LowwaterError: the interval cannot be published; the error is recorded.
     """
-    return _Run(job, start, end, progress, sessions, INDEX_PERIOD).run(None, False)
+    return _Run(job, start, end, progress, sessions, INDEX_PERIOD, ask=ask).run(None, False)
 
 
 def job_sessions(app: str, job: Job, progress: Progress, spark: Session | None = None) -> Sessions:
@@ -194,6 +198,7 @@ class _Run:
     latest: int = 0  # time of the newest row of the ledger, ns; 0 as long as it is unknown
     warm: bool = False  # whether a cluster had executors before the low stage
     shared: PurePath | None = None  # folder of the lake for files of tasks on other machines
+    ask: bool = False  # whether a person approves warnings, if the settings say so
 
     def run(self, stage: str | None, hold: bool) -> Outcome:
         stages = (stage,) if stage else STAGES[:-1] if hold else STAGES
@@ -206,6 +211,7 @@ class _Run:
         ):
             self.shared = shared if on_cluster() else None
             self.job = replace(self.job, lake=replace(self.job.lake, fence=fence))
+            digests: dict[str, str] = {}
             try:
                 self._fence_off()
                 for query in self.job.plan.queries:  # before any work: another set's table is no matter of inputs
@@ -218,6 +224,9 @@ class _Run:
                 # Gaps and policies are in the digests: what was let pass then, with --through-end too, stands.
                 excluded = inputs.gaps() if confirms else inputs.require()
                 state, reason = inputs.state(excluded)
+                if stages == (PUBLISH,) and not confirms and self._outrun(digests):
+                    self.progress.say("  its inputs have changed since the audit: it begins again")
+                    stages, self.ask = STAGES, True  # what was approved was another audit
                 if confirms:
                     outcome = self._confirm(digests, state, reason, folder / "publish")
                     return replace(outcome, digests=digests, verdict=self.verdict, report=self.report)
@@ -225,6 +234,9 @@ class _Run:
                 if HIGH in stages:
                     self.sessions.begin(starts_quickly())
                 for next_stage in stages:
+                    if next_stage == PUBLISH and self.ask and self.job.approval and self.verdict == WARNED:
+                        outcome = replace(outcome, state=HELD, reason=self._consent())
+                        break
                     current = next_stage
                     if AUDIT in stages and next_stage in (HIGH, AUDIT):
                         import_early("lowwater_expectations.validation")
@@ -238,6 +250,7 @@ class _Run:
                 raise  # says nothing about this interval: another run, or another query set, is at it
             except LowwaterError as error:
                 account = error.accounting if isinstance(error, AuditError) else {}
+                account = {**account, "tried": self.job.attempted(digests), "repeats": error.repeats}
                 self._record(current, FAILED, "", "", None, account, error.message)
                 with suppress(LowwaterError):  # what went wrong first is what is said
                     self._index(current, folder)
@@ -274,6 +287,19 @@ class _Run:
             account = {"promises": self.promises, "stored": self.stored, **self.cluster}
             self._record(LOW, "done", "", _joined(digests), sum(rows.values()), account)
         return Outcome(self.start, self.end, stage, outcome.reason, rows, False) if stage != PUBLISH else outcome
+
+    def _consent(self) -> str:
+        where, bounds = self.job.lake.root, f"--from {format_instant(self.start)} --to {format_instant(self.end)}"
+        return (
+            f"its audit warned, and a person must approve it: `lowwater replay {self.job.query_set} --lake {where} "
+            f"--stage publish {bounds}`, or the task `approve` in Airflow"
+        )
+
+    def _outrun(self, digests: dict[str, str]) -> bool:
+        """Whether the interval was audited, and its inputs have changed since: settings, queries or captures."""
+        audits = {row.query: row for row in self._rows() if row.stage == AUDIT and row.state != FAILED}
+        audited = {query: audits[query].digest for query in digests if query in audits}
+        return bool(audited) and audited != digests
 
     def _published(self, digests: dict[str, str]) -> bool:
         """Whether every query is published from these inputs, its table has the rows, and nothing has failed since.
@@ -623,6 +649,7 @@ def times_of(job: Job, captures: Mapping[str, Captures]) -> Timetable:
         occupied_intervals(PacketFiles.of(job.lake), rows, job.config, job.length),
         end_of_rows(job, captures),
         at - min(starts.values(), default=at),
+        job.passed,
     )
 
 

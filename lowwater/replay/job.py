@@ -5,13 +5,16 @@ The command line and the tasks of Airflow open it; `interval` runs it.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from pathlib import Path, PurePath
 from types import MappingProxyType
 from typing import Any
 
+from lowwater import __version__
 from lowwater.capture.content.retention import ContentOptions
 from lowwater.catalog.skews import link_skews
 from lowwater.catalog.watchlists import watchlist_digest
@@ -35,6 +38,7 @@ from lowwater.lake.ledgers.runs import (
     last_published,
     published_until,
 )
+from lowwater.lake.looks import last_look
 from lowwater.lake.parts import Parts, inputs_parts
 from lowwater.lake.results.states import FORM, state_folder
 from lowwater.link_names import family_of
@@ -46,7 +50,7 @@ from lowwater.plan.properties.state import hands_over
 from lowwater.plan.queryset import Plan, QueryPlan, plan_files
 from lowwater.plan.text import nearest
 from lowwater.plan.tree import walk
-from lowwater.quality.custom.suites import Suites, read_suites
+from lowwater.quality.custom.suites import Suites, read_suites, suite_digest
 from lowwater.replay.checks.affordable import require_affordable
 from lowwater.replay.checks.capabilities import require_lowered
 from lowwater.replay.checks.estimates import require_marked
@@ -72,6 +76,7 @@ class Job:
         through_end: whether an interval runs that captures cover only from the first or to the last record of a link
             (T6).
         files: its query files.
+        passed: instant, ns, up to which the schedule has seen time pass; intervals until then are expected.
     """
 
     lake: Lake
@@ -82,6 +87,7 @@ class Job:
     suites: Suites = field(default_factory=dict)
     through_end: bool = False
     files: tuple[Path, ...] = ()
+    passed: int = 0
 
     @staticmethod
     def open(root: PurePath, query_set: str, queries: Path, changes: TrialChanges | None = None) -> Job:
@@ -116,7 +122,9 @@ class Job:
         _require_protocols(config, plan)
         length = section.interval if section and section.interval else config.interval.length
         suites = read_suites(root, query_set, {query.name: query.high.fields for query in plan.queries})
-        job = Job(lake, config, query_set, plan, length, suites, files=tuple(files))
+        job = Job(
+            lake, config, query_set, plan, length, suites, files=tuple(files), passed=last_look(root, query_set).at
+        )
         if changes is None:
             store_chained(root, query_set, job.chained)
         return job
@@ -160,6 +168,13 @@ class Job:
         configured = section is not None and section.chain_start is not None
         return configured or any(hands_over(query.high) for query in self.plan.queries)
 
+    @property
+    def approval(self) -> bool:
+        """Whether a person must approve what the schedule publishes, where the audit warns."""
+        section = self.config.query_sets.get(self.query_set)
+        own = section.approval if section is not None else None
+        return self.config.schedule.approval if own is None else own
+
     def tunings(self) -> dict[str, Tuning]:
         """The recommendations of the last runs for the LFTAs, if the settings turn tuning on."""
         return recommended(self.lake, self.plan, self.config)[1] if self.config.replay.tuned else {}
@@ -180,6 +195,14 @@ class Job:
         if not isinstance(beat, int):
             return replace(settings, policy=Policy(beat))
         return replace(settings, period=shortest_period(tunings) or beat)
+
+    def attempted(self, digests: Mapping[str, str]) -> str:
+        """A digest of all that an attempt at an interval may have failed for, given the digests of its inputs.
+
+        Suites and versions of Lowwater are no inputs, but another one may not fail.
+        """
+        suites = {query: suite_digest(suites) for query, suites in self.suites.items()}
+        return sha256(json.dumps([dict(digests), suites, __version__], sort_keys=True).encode()).hexdigest()
 
     def captures(self) -> dict[str, Captures]:
         """The captures of the links that the set reads."""
@@ -460,12 +483,17 @@ class IntervalInputs(LowInputs):
         for gap in gaps:
             if not self.passes(gap):
                 raise gap_error(gap, self.start, self.end, self.captures.get(gap.link, ()), self.why_needed(gap))
-        self._require_states()
+        self.require_states()
         for reason in self.outdated():
             raise LakeError(reason, "run `lowwater ingest` on the file: it replaces its packets")
         return gaps
 
-    def _require_states(self) -> None:
+    def require_states(self) -> None:
+        """Checks that the states are there which the interval continues from.
+
+        Raises:
+            LakeError: the interval before is not published, or its state is gone.
+        """
         states = self.held()
         for query in self.plan.queries:
             folder = states.get(query.name)

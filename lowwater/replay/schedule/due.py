@@ -18,6 +18,7 @@ from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.interval_states import (
     DAMAGED,
     HALF,
+    HELD,
     MISSING,
     NOTHING_MISSING,
     STALE,
@@ -46,12 +47,12 @@ from lowwater.replay.schedule.estimate import NEWEST, Estimate, PacketEstimate, 
 from lowwater.replay.trial_changes import TrialChanges
 
 KINDS = (MISSING, FAILED, STALE, DAMAGED)
-"""Reasons for an interval to be due; a half-published one counts as missing."""
+"""Reasons for an interval to be due; one that is half published, or audited only, counts as missing."""
 
 TO_CONFIRM = (PROVISIONAL, INCOMPLETE)
 """States of a publication that a run turns into `done` where nothing is open or missing any more."""
 
-MAY_RUN = (*KINDS, HALF, *TO_CONFIRM)
+MAY_RUN = (*KINDS, HALF, HELD, *TO_CONFIRM)
 """States of a query that make its interval due."""
 
 VISIBLE = (DONE, INCOMPLETE, PROVISIONAL, ROLLED_BACK)
@@ -69,7 +70,7 @@ class Due:
         query_set: name of the query set.
         start: first instant of the interval, ns since the epoch.
         end: end of the interval, ns since the epoch, exclusive.
-        state: missing, failed, stale, damaged or half published; provisional or incomplete if it would be done now.
+        state: missing, failed, stale, damaged, held or half published; provisional or incomplete if it would be done.
         reasons: reasons, one line each, without duplicates.
         queries: queries that are in a due state.
         packets: number of packets that the run reads; 0 if it only confirms a publication.
@@ -117,7 +118,7 @@ class DueSelection:
 
     def wants(self, state: str) -> bool:
         """Whether intervals of this state are selected."""
-        return not self.kinds or (MISSING if state == HALF else state) in self.kinds
+        return not self.kinds or (MISSING if state in (HALF, HELD) else state) in self.kinds
 
 
 def open_jobs(
