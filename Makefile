@@ -77,7 +77,7 @@ $(VENV)/.package: $(VENV)/.packages pyproject.toml
 # Another lock may mean another Delta, and an interrupted fetch half a jar: begin with an empty folder.
 $(VENV)/.jars: $(VENV)/.packages | $(VENV)/.package
 	@rm -rf $(VENV)/share/lowwater/jars
-	$(BIN)/python -m lowwater.high.session --fetch
+	$(BIN)/python -m lowwater.spark.session --fetch
 	@touch $@
 
 # The S3 server of the tests has packages of other versions, in a folder of its own; only its process sees them.

@@ -12,14 +12,15 @@ import os
 import shutil
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from bench_ingest import concurrent
 
+from lowwater.capture.tables.ordered import each_on_threads
 from lowwater.config import Config
 from lowwater.lake.ingestion.ingest import ingest
-from lowwater.lake.ingestion.tasks import in_process, on_threads
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.low import LowSettings
@@ -38,7 +39,7 @@ def low(lake: Lake, packets: int, threads: int, folder: Path) -> tuple[float, fl
     """Elapsed and processor seconds of one low stage, which leaves its streams."""
     plan = plan_texts([("flows.gsql", FLOWS)], Links(("main1",)), 1 << 16)
     inputs = LowInputs(lake, plan, Config(), 0, END_OF_TIME, read_captures(lake, ["main1"]))
-    size, runner = (packets + 1, in_process) if threads == 1 else (-(-packets // threads), on_threads)
+    size, runner = -(-packets // threads) + (threads == 1), partial(each_on_threads, threads=threads)
     shutil.rmtree(folder, ignore_errors=True)
     begin, spent = time.monotonic(), time.process_time()
     low_stage(inputs, LowSettings(0, task_packets=size), folder, runner)

@@ -27,13 +27,15 @@ import pyarrow.parquet as pq
 
 from lowwater.catalog.expr import Type
 from lowwater.catalog.streams import PUNCTUATION, ROW
+from lowwater.high.process import InProcess
 from lowwater.high.query_runs import run_high
 from lowwater.high.results import HighResult, HighSettings
-from lowwater.high.session import SessionSettings, build_session
 from lowwater.plan.context import Links
 from lowwater.plan.operators import Lfta
 from lowwater.plan.properties.schemas import stream_schema
 from lowwater.plan.queryset import Plan, plan_texts
+from lowwater.spark.micro_batches import MOST_ROWS
+from lowwater.spark.session import SessionSettings, build_session
 
 SECOND = 1_000_000_000
 START = 1_767_225_600
@@ -177,12 +179,12 @@ def write_lfta(folder: Path, lfta: Lfta, link: str, rows: int, seed: int, flows:
 
 
 def in_lowwater(
-    spark: Any, plan: Plan, files: dict[tuple[str, str], list[str]], folder: Path, settings: HighSettings
+    plan: Plan, files: dict[tuple[str, str], list[str]], folder: Path, settings: HighSettings
 ) -> tuple[float, HighResult]:
     """Seconds of the high stage, and its result."""
     queries = {query.name: query.high for query in plan.queries}
     begin = time.monotonic()
-    (result,) = run_high(lambda: spark, queries, files, 0, 1 << 62, folder, settings).values()
+    (result,) = run_high(InProcess(), queries, files, 0, 1 << 62, folder, settings).values()
     return time.monotonic() - begin, result
 
 
@@ -250,8 +252,8 @@ def measure(spark: Any, name: str, rows: int, folder: Path, settings: HighSettin
         (lfta.name, link): [str(write_lfta(folder / "few", lfta, link, share // 4, seed, subject.flows))]
         for seed, (lfta, link) in enumerate(instances)
     }
-    few_s, _ = in_lowwater(spark, plan, few, folder / "few" / "lowwater", settings)
-    seconds, result = in_lowwater(spark, plan, files, folder / "lowwater", settings)
+    few_s, _ = in_lowwater(plan, few, folder / "few" / "lowwater", settings)
+    seconds, result = in_lowwater(plan, files, folder / "lowwater", settings)
     chosen = {"spark.sql.shuffle.partitions": "2", "spark.sql.adaptive.enabled": "false"}
     session = spark.newSession()
     for key, value in chosen.items():
@@ -261,7 +263,7 @@ def measure(spark: Any, name: str, rows: int, folder: Path, settings: HighSettin
     streams = {}
     for each, paths in by_lfta.items():
         # A stream takes whole files: so many of each that a micro-batch has as many rows as the replay's.
-        batches = max(1, -(-share * len(instances) // settings.most_rows))
+        batches = max(1, -(-share * len(instances) // MOST_ROWS))
         parts = split_by_time(paths, folder / "parts" / each, batches)
         reader = session.readStream.schema(batch[each].schema).option("maxFilesPerTrigger", 1)
         streams[each] = reader.parquet(str(parts)).where(f"_kind = '{ROW}'")

@@ -20,8 +20,7 @@ import duckdb
 
 from lowwater.capture.generate import generate
 from lowwater.config import Config, Link
-from lowwater.high.session import build_session
-from lowwater.high.spark_tasks import spark_runner
+from lowwater.high.process import InProcess
 from lowwater.instants import HOUR, parse_instant
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import open_lake
@@ -43,14 +42,14 @@ FROM read_parquet(?) WHERE ipversion IS NOT NULL GROUP BY ALL
 """
 
 
-def measure(rate: float, query: str, spark: Any, folder: Path) -> dict[str, Any]:
+def measure(rate: float, query: str, runner: InProcess, folder: Path) -> dict[str, Any]:
     """One hour of three links at a rate, replayed twice by one query set; the second run has everything warm."""
     captures = generate(folder / "captures", START, 1, LINKS, rate, seed=3, cut=())
     config = Config(links={name: Link() for name in LINKS}, sets={"main0_and_control": ("control", "main1")})
     lake = open_lake(folder / "lake")
     begin = time.monotonic()
     for each in captures:
-        ingest(lake, each.link, [each.path], config, (each.start, each.end), spark_runner(spark))
+        ingest(lake, each.link, [each.path], config, (each.start, each.end), runner.ingesting(0))
     ingested = time.monotonic() - begin
     packets = sum(row.packets for rows in read_captures(lake, LINKS).values() for row in rows)
     plan = plan_files([ROOT / "queries" / f"{query}.gsql"], Links(LINKS, config.sets))
@@ -61,7 +60,7 @@ def measure(rate: float, query: str, spark: Any, folder: Path) -> dict[str, Any]
         shutil.rmtree(lake.root / "streams", ignore_errors=True)
         job = Job(lake, config, f"{query}_{run}", plan, HOUR)
         progress = Progress(quiet=True)
-        replay(job, START, START + HOUR, None, progress, spark)
+        replay(job, START, START + HOUR, None, progress, runner)
         found |= {f"{stage}_{run}_s": round(spent, 2) for stage, spent in progress.seconds.items()}
     rows = sum(row.rows or 0 for row in read_replays(lake, f"{query}_warm") if row.stage == "low")
     found["lfta_rows"] = rows
@@ -84,22 +83,18 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="also write the figures there")
     parser.add_argument("--rates", default="0.5,300", help="packets/s of a busy link, comma separated")
     options = parser.parse_args()
-    begin = time.monotonic()
-    spark = build_session("lowwater bench")
+    runner = InProcess()
     figures: dict[str, Any] = {"machine": f"{platform.machine()}, {os.cpu_count()} cores"}
-    figures["session_s"] = round(time.monotonic() - begin, 2)
-    print(f"session: {figures['session_s']} s")
     figures["runs"] = []
     for rate in (float(text) for text in options.rates.split(",")):
         for query in ("flows", "full_flow"):
             folder = Path(tempfile.mkdtemp(prefix="lowwater-bench-"))
             try:
-                found = {"rate": rate, **measure(rate, query, spark, folder)}
+                found = {"rate": rate, **measure(rate, query, runner, folder)}
             finally:
                 shutil.rmtree(folder, ignore_errors=True)
             figures["runs"].append(found)
             print(", ".join(f"{key} {value}" for key, value in found.items()), flush=True)
-    spark.stop()
     if options.json:
         options.json.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
 

@@ -40,7 +40,7 @@ FOLDERS = (
     ("lowwater/lake/ingestion/", "captures: written as packets"),
     ("lowwater/low/", "low: packets to LFTA rows"),
     ("replay/stages/low_tasks.py", "low: packets to LFTA rows"),
-    ("lowwater/high/session.py", "Spark's Python side"),
+    ("lowwater/spark/session.py", "Spark's Python side"),
     ("lowwater/high/", "high: LFTA rows to rows of queries"),
     ("lowwater/lake/results/", "publish, streams"),
 )

@@ -23,8 +23,8 @@ from lowwater.catalog.packets import RECORD
 from lowwater.catalog.streams import ROW
 from lowwater.high.results import HighSettings
 from lowwater.high.sink.stream_files import StreamFiles
+from lowwater.high.slices.part import Part, StoredLeaf, evaluate_part
 from lowwater.high.slices.slice_choice import choose_slices
-from lowwater.high.slices.task import SliceTask, StoredLeaf, run_slice
 from lowwater.high.source.stored_streams import Replay, StoredStream
 from lowwater.low import Bounds, LowSettings, needed_columns, run_link
 from lowwater.plan.context import Links
@@ -136,10 +136,10 @@ def high(query: QueryPlan, files: Files, folder: Path, period: float, slice_rows
     stream = StreamFiles(folder, node.fields, (-END_OF_TIME, INT64_MAX), END_OF_TIME)
     cut = choose_slices(node, ends, max(1, -(-ends.total() // slice_rows)))
     settings = stream.owned, timeline, None, replay.closing, False
-    tasks = [SliceTask(node, each, leaf_rows, {}, folder, f"{at:05d}", *settings) for at, each in enumerate(cut)]
+    tasks = [Part(node, each, leaf_rows, {}, folder, f"{at:05d}", *settings) for at, each in enumerate(cut)]
     most = 0
     for task in tasks:
-        outcome = run_slice(task)
+        outcome = evaluate_part(task)
         assert outcome.error is None and outcome.held == 0
         most = max(most, outcome.read)
         for file, rows in outcome.files.items():

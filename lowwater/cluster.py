@@ -1,7 +1,4 @@
-"""Whether the tasks of a stage run on other machines, from which size of the work on, and where each of them runs.
-
-Below the pipeline. Ingest, the low and the high stage and the audit ask it (docs/cluster.md).
-"""
+"""Tasks of a stage on other machines: from which size of the work on, and where each of them runs (docs/cluster.md)."""
 
 from __future__ import annotations
 
@@ -11,6 +8,8 @@ from dataclasses import dataclass
 from hashlib import blake2b
 
 ALWAYS = "always"
+SPREAD_PACKETS = 8_000_000
+"""From this number of packets on, the workers of a cluster run the low stage faster than threads."""
 SLACK = 1.1
 """By how much a machine may exceed its share of the work, so that a task runs where copies of its files are."""
 
@@ -51,14 +50,14 @@ class LostExecutor:
     reason: str
 
 
-def master(default: str = "local[*]") -> str:
-    """Returns the address of Spark's master: LOWWATER_SPARK_MASTER, or the default."""
-    return os.environ.get("LOWWATER_SPARK_MASTER", default)
+def on_cluster(master: str) -> bool:
+    """Whether the executors of a master are other processes, possibly on other machines.
 
-
-def on_cluster() -> bool:
-    """Whether Spark's executors are other processes, possibly on other machines."""
-    return not master().startswith("local")
+    Example:
+        >>> on_cluster("local[*]"), on_cluster("spark://10.0.0.1:7077")
+        (False, True)
+    """
+    return not master.startswith("local")
 
 
 def spreads(size: int, least: int) -> bool:
@@ -72,7 +71,7 @@ def spreads(size: int, least: int) -> bool:
         >>> spreads(10, 1_000_000)
         False
     """
-    return on_cluster() and (size >= least or os.environ.get("LOWWATER_SPARK_SPREAD") == ALWAYS)
+    return size >= least or os.environ.get("LOWWATER_SPARK_SPREAD") == ALWAYS
 
 
 def place(tasks: Sequence[tuple[str, int]], cores: Mapping[str, int]) -> list[str]:

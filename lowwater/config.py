@@ -347,6 +347,7 @@ class Replay(Section):
         memory: memory of the Spark process, in Java's notation.
         patience: longest wait of a scheduled run for a link, before its policy decides (T6), wall clock, ns.
         processes: whether the scheduler runs low, high and audit in one process, or each as a task of its own.
+        threads: threads of a process; 0 for one a core, fewer where memory is short.
     """
 
     heartbeat: Heartbeat = SECOND
@@ -361,6 +362,38 @@ class Replay(Section):
     memory: str = Setting(default="2g", pattern=r"^\d+[kmgKMG]$")
     patience: Duration = 900 * SECOND
     processes: Processes = "shared"
+    threads: int = Setting(default=0, ge=0)
+
+
+MASTER = r"^(local(\[(\*|\d+)(,\d+)?\])?|(spark|k8s)://\S+|yarn)$"
+"""The forms of a master URL of Spark."""
+
+
+def is_master(text: str) -> bool:
+    """Whether a text is a master URL of Spark.
+
+    Example:
+        >>> is_master("local[*]"), is_master("spark://10.0.0.1:7077"), is_master("10.0.0.1")
+        (True, True, False)
+    """
+    return re.fullmatch(MASTER, text) is not None
+
+
+class Spark(Section):
+    """`[spark]`: the Spark that evaluates; without it the process of each command does.
+
+    Attributes:
+        master: its master URL.
+    """
+
+    master: Annotated[str, Setting(pattern=MASTER)] | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_remote(cls, data: Any) -> Any:
+        if isinstance(data, dict) and "remote" in data:
+            raise ValueError("remote: servers of Spark Connect are not used yet; write master instead")
+        return data
 
 
 class Schedule(Section):
@@ -449,6 +482,7 @@ class Config(Section):
     thresholds: Thresholds = Thresholds()
     history: History = History()
     replay: Replay = Replay()
+    spark: Spark = Spark()
     schedule: Schedule = Schedule()
     notify: Notify = Notify()
     files: Files = Files()

@@ -43,7 +43,7 @@ def require(task: str, *extras: str, instead: str = "") -> None:
     Args:
         task: what needs the extras, as the message names it: `lowwater backfill`.
         extras: names of extras, keys of `EXTRAS`.
-        instead: what does without them, for the hint: `add --engine reference`.
+        instead: what does without them, for the hint: `add --spark none`.
 
     Raises:
         AbsentExtraError: a package of an extra is not installed; the message names all that are needed.

@@ -75,6 +75,8 @@ EXAMPLES = {
     "replay.memory": 'memory = "2g"',
     "replay.patience": 'patience = "15 min"',
     "replay.processes": 'processes = "shared"',
+    "replay.threads": "threads = 8",
+    "spark.master": 'master = "local[*]"',
     "schedule.deadline": 'deadline = "30 min"',
     "schedule.approval": "approval = true",
     "schedule.maintain": 'maintain = "daily"',
@@ -92,6 +94,7 @@ EXAMPLES = {
 
 _FORMS = {
     "replay.memory": "must be digits and k, m or g",
+    "spark.master": "must be local[*], local[N], spark://HOST:PORT, k8s://ADDRESS or yarn",
     "replay.flush": "must be immediate, slow N, oop-slow N M or lazy N",
     "notify.url": "must be an address that begins with http:// or https://",
     "notify.email": "must be an address of mail, such as desk@example.org",

@@ -49,6 +49,9 @@ files = ["../../queries/demo.gsql"]
 
 [replay]
 patience = "10min"
+
+[spark]
+master = "local[*]"
 """
 LINK = """
 [links.{name}]

@@ -20,7 +20,7 @@ from typing import Any
 
 from lowwater import __version__
 from lowwater.extras import EXTRAS
-from lowwater.high.jars import DELTA, NEEDED
+from lowwater.spark.jars import DELTA, NEEDED
 
 ROOT = Path(__file__).resolve().parents[1]
 LOCKS = ROOT / "requirements"

@@ -314,7 +314,7 @@ def _spark() -> str:
 
 def _quick() -> str:
     """Options of a JVM that starts quickly: that of a worker does little, and dies soon."""
-    from lowwater.high.session import class_archive
+    from lowwater.spark.session import class_archive
 
     archive = class_archive()
     mapped = f" -Xshare:auto -XX:SharedArchiveFile={archive}" if archive and " " not in str(archive) else ""

@@ -23,6 +23,8 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from lowwater.config import Config, Link
+from lowwater.high.process import InProcess
+from lowwater.high.runner import Runner
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.captures import Captures, read_captures
@@ -32,7 +34,6 @@ from lowwater.plan.queryset import Plan, plan_texts
 from lowwater.replay.command.run_command import RunRequest, RunResults, run_intervals
 from lowwater.replay.progress import Progress
 from lowwater.replay.record_links import planned_options
-from lowwater.replay.sessions import Sessions
 
 QUERIES = Path(__file__).resolve().parents[1] / "examples" / "transfers" / "transfers.gsql"
 LINK, ACCOUNTS, SECONDS = "bank", 10, 60
@@ -48,7 +49,7 @@ class Way:
     """How the transfers are evaluated; none of it may change a row.
 
     Attributes:
-        engine: reference or spark.
+        engine: reference or process.
         interval: length of the intervals, ns; None for one.
         period: of the heartbeats, ns.
         policy: when heartbeats are made.
@@ -56,7 +57,7 @@ class Way:
         skew: bound of the disorder, ns; later transfers are refused.
     """
 
-    engine: str = "spark"
+    engine: str = "process"
     interval: int | None = None
     period: int = SECOND
     policy: Policy = Policy.PERIODIC
@@ -157,7 +158,7 @@ def judged(
     kind: str,
     way: Way,
     balances: dict[tuple[int, int], int],
-    sessions: Sessions | None = None,
+    runner: Runner | None = None,
 ) -> Verdict:
     """Evaluates the queries in a way and judges every row.
 
@@ -166,7 +167,7 @@ def judged(
         kind: of the link.
         way: engine, intervals, heartbeats.
         balances: the exact ones.
-        sessions: of Spark, for its engine.
+        runner: does the work; None for the reference engine.
     """
     lake, captures = made
     began = time.monotonic()
@@ -182,7 +183,7 @@ def judged(
             interval=way.interval,
             order=way.order,
         )
-        gathered = run_intervals(request, lake, captures, Path(folder), Progress(quiet=True), sessions)
+        gathered = run_intervals(request, lake, captures, Path(folder), Progress(quiet=True), runner)
     seconds = time.monotonic() - began
     totals = list(_rows(gathered, "total"))
     published = sorted(((second, account), balance) for second, account, balance in _rows(gathered, "balances"))
@@ -212,10 +213,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--count", type=int, default=10_000_000, help="transfers")
     parser.add_argument("--seed", type=int, default=42)
     parser.add_argument("--file", type=Path, help="where the transfers are written, .csv or .parquet")
-    parser.add_argument("--engine", choices=("spark", "reference"), default="spark")
+    parser.add_argument("--engine", choices=("process", "reference"), default="process")
     parser.add_argument("--ways", type=int, default=len(WAYS), help="so many of the ways")
     options = parser.parse_args(arguments)
-    sessions = Sessions("transfers", Progress(quiet=True)) if options.engine == "spark" else None
+    runner = InProcess() if options.engine == "process" else None
     with tempfile.TemporaryDirectory(prefix="lowwater-transfers-") as folder:
         path = options.file or Path(folder) / "transfers.csv"
         table = transfers(options.count, options.seed)
@@ -227,7 +228,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             size = path.stat().st_size
             print(f"{options.count:,} transfers in {size:,} bytes; ingest {rate:,.0f} records/s", flush=True)
             for way in (replace(way, engine=options.engine) for way in WAYS[: options.ways]):
-                verdict = judged(made, kind, way, balances, sessions)
+                verdict = judged(made, kind, way, balances, runner)
                 bad += not verdict.consistent
                 word = "exact" if verdict.exact else "WRONG"
                 print(

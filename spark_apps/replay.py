@@ -38,7 +38,7 @@ def main(arguments: list[str] | None = None) -> int:
     if chosen.deployed:
         reached_by_workers()
     if chosen.stage in (None, "high"):
-        launch_jvm_early()
+        launch_jvm_early(chosen.lake)
     # These imports take as long as the start of the JVM.
     from lowwater.replay.interval import replay
     from lowwater.replay.job import Job

@@ -22,6 +22,8 @@ from tests.replay.support import END, HOURS, LINKS, START, copy_lake, ingest_all
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from lowwater.high.runner import Runner
+
 ROOT = Path(__file__).resolve().parents[1]
 LONG = 15
 """Seconds that a file of tests takes, in a whole run on two cores, before the order of the files knows it."""
@@ -85,11 +87,34 @@ def captures_dir() -> Path:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """The one Spark session of the test process; started by the first test that asks."""
-    from lowwater.high.session import build_session
+    from lowwater.spark.session import build_session
 
     session = build_session("lowwater-tests")
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def on_spark(spark: SparkSession) -> Runner:
+    """The runner on that session."""
+    from tests.runners import spark_runner
+
+    return spark_runner(spark)
+
+
+@pytest.fixture(scope="session")
+def runner() -> Runner:
+    """The runner of this process."""
+    from lowwater.high.process import InProcess
+
+    return InProcess()
+
+
+@pytest.fixture(params=["process", pytest.param("spark", marks=pytest.mark.spark)])
+def each_runner(request: pytest.FixtureRequest) -> Runner:
+    """Each of the two runners: what a test says holds on both."""
+    runner: Runner = request.getfixturevalue("runner" if request.param == "process" else "on_spark")
+    return runner
 
 
 def made_once(tmp_path_factory: pytest.TempPathFactory, name: str, make: Callable[[Path], None]) -> Path:
@@ -138,11 +163,11 @@ def packets(captures: list[GeneratedCapture], tmp_path_factory: pytest.TempPathF
 
 
 @pytest.fixture(scope="session")
-def published(packets: Path, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def published(packets: Path, runner: Runner, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The lake with the three hours replayed in order; copy it before you change it."""
 
     def make(folder: Path) -> None:
-        replay_range(copy_lake(packets, folder / "lake"), spark, START, END)
+        replay_range(copy_lake(packets, folder / "lake"), runner, START, END)
 
     made = made_once(tmp_path_factory, "published", make)
     return copy_lake(made / "lake", tmp_path_factory.mktemp("published") / "lake")

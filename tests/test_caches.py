@@ -14,9 +14,9 @@ from lowwater.caches import cache_folder
 from lowwater.errors import ConfigError
 from lowwater.gsql.declarations import _Builder, _PassTokens
 from lowwater.gsql.grammars import load_grammar
-from lowwater.high.jars import NEEDED, delta_jars
-from lowwater.high.session import class_archive
 from lowwater.machine_code import cached_njit, is_trusted
+from lowwater.spark.jars import NEEDED, delta_jars
+from lowwater.spark.session import class_archive
 
 
 @pytest.mark.parametrize("mode", [0o777, 0o1777, 0o770, 0o702])

@@ -104,8 +104,8 @@ def test_the_check_sees_an_upward_import() -> None:
     assert any("plan" in line for line in upward(list(reversed(folder_order()))))
 
 
-def test_only_high_and_spark_apps_import_spark() -> None:
-    others = [path for path in MODULES if area(module_name(path)) != "high"]
+def test_only_the_folder_of_spark_imports_it() -> None:
+    others = [path for path in MODULES if area(module_name(path)) != "spark"]
     guilty = [path for path in others if SPARK & {name.split(".")[0] for name in imports(path)}]
     assert guilty == []
 
@@ -156,7 +156,7 @@ def test_import_loads_no_engine(module: str) -> None:
 @pytest.mark.slow
 def test_what_python_workers_import_knows_nothing_of_planning() -> None:
     """Spark's executors start processes for the slices of large intervals, and those import the module of the task."""
-    assert loaded("lowwater.high.slices.task", {"lowwater.plan.bind", "lowwater.plan.rules", "lowwater.config"}) == []
+    assert loaded("lowwater.high.slices.part", {"lowwater.plan.bind", "lowwater.plan.rules", "lowwater.config"}) == []
 
 
 def loaded(module: str, unwanted: set[str]) -> list[str]:

@@ -43,7 +43,7 @@ def _words(column: pa.Array) -> NDArray[np.uint64]:
         bits: NDArray[np.uint64] = column.fill_null(0.0).to_numpy(zero_copy_only=False).view(np.uint64).copy()
         return bits
     if pa.types.is_integer(column.type) or pa.types.is_boolean(column.type):
-        values: NDArray[np.int64] = column.fill_null(0).cast(pa.int64()).to_numpy(zero_copy_only=False)
+        values: NDArray[np.int64] = column.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
         return values.astype(np.uint64)
     whole = column.cast(pa.large_binary())
     offsets = np.frombuffer(whole.buffers()[1], np.int64)[whole.offset : whole.offset + len(whole) + 1]

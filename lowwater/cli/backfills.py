@@ -24,8 +24,10 @@ from lowwater.lake.ledgers.seen import unread_lines
 from lowwater.lake.ledgers.timetable import range_words
 from lowwater.lake.results.pins import pin
 from lowwater.replay.job import Job
+from lowwater.replay.progress import Progress as ReplayProgress
 from lowwater.replay.schedule.backfill import WAITING, BackfillListener, IntervalResult, Order, backfill
 from lowwater.replay.schedule.due import Due, DueSelection, due, open_jobs, outdated_audits
+from lowwater.replay.stages.runners import runner_of
 from lowwater.replay.trial_changes import TrialChanges
 from lowwater.terminal import open_console, say, styled
 
@@ -221,22 +223,24 @@ def _packets(count: int, exact: bool) -> str:
     return f"about {round(count / unit) * unit:,}"
 
 
-def run_backfill(selection: IntervalSelection, workers: int, order: str) -> bool:
+def run_backfill(selection: IntervalSelection, workers: int, order: str, spark: str | None = None) -> bool:
     """Runs the due intervals and prints their results. Returns whether each was published, or runs elsewhere.
 
     Args:
         selection: intervals to run.
         workers: number of intervals that run at the same time.
         order: a value of `backfill.Order`.
+        spark: as for `named_spark`.
     """
     jobs, work, sound = _due(selection)
     if not work:
         _pin(jobs)
         say("nothing is due")
         return sound
+    runner = runner_of("lowwater backfill", jobs[0].config, ReplayProgress(quiet=True), spark)
     say(_total(work, _counted(jobs)), err=True)
     with _watched(work, workers) as watch:
-        results = backfill(jobs, work, workers, Order(order), watch)
+        results = backfill(jobs, work, workers, Order(order), watch, runner)
     _pin(jobs)
     _summary(results, _counted(jobs))
     return sound and all(result.published or result.state == RUNNING for result in results)

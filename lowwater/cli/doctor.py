@@ -193,11 +193,11 @@ def check_kernels() -> Check:
 
 def check_jars() -> Check:
     """Checks for the Delta jars. Spark needs them to read tables of a lake, and tests of a checkout do; no run does."""
-    fetch = f"{sys.executable} -m lowwater.high.session --fetch"
+    fetch = f"{sys.executable} -m lowwater.spark.session --fetch"
     state = State.MISSING if checkout() else State.WARNING
     try:
         # Imported here, because the doctor must also run without PySpark.
-        from lowwater.high.jars import delta_jars, jars_folder
+        from lowwater.spark.jars import delta_jars, jars_folder
 
         jars = delta_jars()
     except ImportError as error:
@@ -272,8 +272,8 @@ def prepare(console: Terminal) -> None:
         remove_folder(folder)
     if absent("spark"):
         return
-    from lowwater.high.jars import fetch_jars, jars_folder
     from lowwater.replay.setup.training import train
+    from lowwater.spark.jars import fetch_jars, jars_folder
 
     console.print("fetching the jars of Delta")
     fetch_jars()

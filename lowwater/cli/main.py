@@ -52,7 +52,7 @@ def cli() -> None:
     Try it without a lake:
       lowwater generate --out captures --hours 1
       lowwater inspect captures/*/*.pcap
-      lowwater run queries/flows.gsql --engine reference --capture main1=captures/main1/... --out results
+      lowwater run queries/flows.gsql --capture main1=captures/main1/... --out results
     Keep a lake, an interval at a time:
       lowwater init captures --lake var/lake --query queries/flows.gsql
       lowwater ingest --lake var/lake

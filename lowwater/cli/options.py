@@ -55,6 +55,12 @@ class _Lake(click.ParamType[PurePath]):
 
 
 LAKE = _Lake()
+SPARK = click.option(
+    "--spark",
+    metavar="URL",
+    help="The Spark that evaluates: a master URL such as local[*], or none for this process. Default: [spark] of the "
+    "settings, else this process.",
+)
 LAKE_HELP = "The lake: its folder, or s3://BUCKET/PREFIX."
 
 

@@ -12,8 +12,8 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from lowwater.cli.queries import Definitions
+from lowwater.cluster import SPREAD_PACKETS
 from lowwater.instants import format_duration
-from lowwater.replay.stages.runners import SPREAD_PACKETS
 from lowwater.replay.tuning.placement import Placement, foretold
 
 

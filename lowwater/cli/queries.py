@@ -29,13 +29,14 @@ from lowwater.plan.queryset import Plan, plan_files
 from lowwater.plan.text import Note
 from lowwater.refused import refusals
 from lowwater.replay.checks.affordable import cost_notes, require_affordable
-from lowwater.replay.checks.capabilities import not_run, require_lowered
+from lowwater.replay.checks.capabilities import REFERENCE, not_run, require_lowered
 from lowwater.replay.checks.estimates import estimate_notes, require_marked
 from lowwater.replay.checks.kept_columns import require_kept
 from lowwater.replay.command.run_command import RunRequest, run
 from lowwater.replay.command.summary import empty_query_notes
 from lowwater.replay.job import config_links, lake_links
 from lowwater.replay.progress import Progress
+from lowwater.replay.stages.runners import runner_of
 from lowwater.storage.captures import StoredCapture, capture_path, captures_like
 from lowwater.terminal import open_console, say
 
@@ -193,6 +194,7 @@ def run_files(
     skew: Sequence[tuple[str, str]],
     heartbeat: str,
     engine: str,
+    spark: str | None,
     interval: int | None,
     copies: int | None,
     traces: bool,
@@ -212,7 +214,8 @@ def run_files(
         kind: (link, kind of its files).
         skew: (link, duration as written).
         heartbeat: a duration or the name of a policy, as written.
-        engine: `spark` or `reference`.
+        engine: `reference` for the oracle of the tests.
+        spark: master URL; None for this process.
         interval: length of the evaluated intervals, ns; None for one interval.
         copies: maximum number of windows and groupings that a row may be in; None for the settings' value.
         traces: whether to write the heartbeats.
@@ -224,8 +227,8 @@ def run_files(
         raise click.UsageError("--spreadsheet goes with --format csv")
     if interval is not None and interval <= 0:
         raise click.BadParameter("--interval must be above 0")
-    if traces and engine != "spark":
-        raise click.UsageError("--traces needs --engine spark: the reference engine has no heartbeats between nodes")
+    if traces and engine == REFERENCE:
+        raise click.UsageError("--traces: the reference engine has no heartbeats between nodes")
     config, captures = _links(links, capture, options.durations(skew), dict(kind))
     period, policy = _heartbeat(heartbeat)
     links_of_settings = replace(config_links(config, sorted(config.links)), remedy="give --capture {}=FILE")
@@ -241,9 +244,11 @@ def run_files(
         return plan
 
     progress = Progress()
+    runner = runner_of("lowwater run", config, progress, spark) if spark else None
     request = RunRequest(planned({}), config, captures, out, form, period, policy, engine, interval, replan=planned)
     try:
-        _show(run(replace(request, traces=traces, spreadsheet=spreadsheet, instants=instants), progress), out)
+        chosen = replace(request, traces=traces, spreadsheet=spreadsheet, instants=instants)
+        _show(run(chosen, progress, runner), out)
     except PartialError as error:
         _show(error.summary, out)
         raise

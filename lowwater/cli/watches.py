@@ -8,11 +8,12 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePath
 from types import FrameType
 
+from lowwater.capture.tables.ordered import TaskMap
 from lowwater.capture.tables.reader import RECORD_KINDS
 from lowwater.config import Config, load_config
 from lowwater.errors import LakeError, LowwaterError
@@ -24,8 +25,7 @@ from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.captures import left_out_words
 from lowwater.lake.ledgers.seen import unread_lines
 from lowwater.replay.progress import Progress
-from lowwater.replay.sessions import Sessions
-from lowwater.replay.stages.runners import ingest_runner
+from lowwater.replay.stages.runners import ingest_tasks
 from lowwater.terminal import say
 
 LOOK = 60.0
@@ -112,7 +112,7 @@ class _Watching:
         self._waiting: dict[str, int] = {}
         self._looked_at = -LOOK
         self._told: list[str] = []
-        self._sessions = Sessions("lowwater ingest", Progress())
+        self._tasks: Callable[[Iterable[Path]], TaskMap] | None = None
 
     def complain(self, error: LowwaterError) -> None:
         """Prints an error, once for as long as it lasts."""
@@ -154,8 +154,8 @@ class _Watching:
     def _ingest(self, link: str, portion: Sequence[tuple[Path, FileState]], config: Config, growing: bool) -> bool:
         paths = [path for path, _ in portion]
         try:
-            runner = ingest_runner(paths, lambda: self._sessions.spark)
-            results = ingest(self._lake, link, paths, config, None, runner, growing)
+            self._tasks = self._tasks or ingest_tasks(config, Progress())
+            results = ingest(self._lake, link, paths, config, None, self._tasks(paths), growing)
         except LakeError as error:  # a full disk, or another process: the next look tries again
             self.complain(error)
             return False

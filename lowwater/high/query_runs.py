@@ -1,33 +1,30 @@
-"""Runs the high stage of one interval: output queries as Spark streaming queries over the rows of LFTAs.
+"""Runs the high stage of one interval: describes the parts of output queries over the rows of LFTAs.
 
-Queries whose plans are not cut share one stream. Its rows are punctuation, and each promise closes a slice of time.
-`low` writes the input files, the lake stores the result. At the closing tick the sources promise the end of time, so
-every row comes out; only rows that the interval owns are kept (SEMANTICS I1).
+A runner evaluates them, each once the promises of its sources have closed it. `low` writes the input files, the lake
+stores the result. At the closing tick the sources promise the end of time, so every row comes out; only rows that the
+interval owns are kept (SEMANTICS I1).
 """
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path, PurePath
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
 
 from lowwater.catalog.streams import STREAM_TYPES
 from lowwater.catalog.watchlists import read_watchlist
 from lowwater.errors import LowwaterError, error_of_query
-from lowwater.high.results import HighResult, HighSettings
+from lowwater.high.results import HighResult, HighSettings, OperatorCounts
+from lowwater.high.runner import PlanParts, Runner, Source
 from lowwater.high.sink.stream_files import StreamFiles
 from lowwater.high.slices.canonical_order import links_of, placed_leaves
-from lowwater.high.slices.driver import SlicedPlan, add_slice_counts, run_slices
+from lowwater.high.slices.part import Part, PartOutcome, StoredLeaf
 from lowwater.high.slices.slice_choice import choose_chain, choose_slices
-from lowwater.high.slices.task import SliceTask, StoredLeaf
 from lowwater.high.source.stored_streams import Replay, StoredStream
 from lowwater.high.state_handover import StateHandover
 from lowwater.high.timeline import Timeline
@@ -40,31 +37,13 @@ from lowwater.plan.tree import leaf_name, leaves, walk
 from lowwater.storage.paths import make_folders
 
 Inputs = Mapping[tuple[str, str], list[str]]
-Behind = Mapping[str, tuple[LftaInput | Cut, list[StoredStream]]]
+Behind = Mapping[str, tuple[LftaInput | Cut, dict[Source, StoredStream]]]
 """Name of a leaf -> the leaf and its stored streams."""
-
-CONF = {
-    "spark.sql.streaming.minBatchesToRetain": "1",
-    "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
-    "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming.checkpointing."
-    "FileSystemBasedCheckpointFileManager",
-    "spark.sql.streaming.numRecentProgressUpdates": "10000",
-    "spark.sql.adaptive.enabled": "false",
-    "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
-    "mapreduce.fileoutputcommitter.algorithm.version": "2",
-}
-"""Spark settings of a run that make a micro-batch cheap.
-
-Spark's default manager of checkpoint files starts four processes (`readlink`) for every file on a local disk.
-"""
-
-INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-"""Further settings for streams of punctuation: they have few rows, so no Java code is generated and compiled."""
 
 
 @dataclass(frozen=True)
-class _Plan(SlicedPlan):
-    """A plan in slices with its output stream.
+class _Plan(PlanParts):
+    """A plan in parts with its output stream.
 
     Attributes:
         stream: takes rows and punctuation.
@@ -80,7 +59,7 @@ class _Plan(SlicedPlan):
 class _Run:
     """State that the output queries of one run share."""
 
-    open_session: Callable[[], SparkSession]
+    runner: Runner
     feeds: Mapping[tuple[str, str], StoredStream]
     start: int
     end: int
@@ -90,13 +69,8 @@ class _Run:
     carries: Mapping[str, StateHandover]
     published: bool
 
-    @cached_property
-    def session(self) -> SparkSession:
-        """The session of the streams; the first use waits until Spark has started."""
-        return run_session(self.open_session(), INTERPRETED)
-
     def run_uncut(self, queries: Mapping[str, Node]) -> dict[str, HighResult | LowwaterError]:
-        """Runs queries whose plans are not cut on one stream; a query without a result has its error."""
+        """Runs queries whose plans are not cut together; a query without a result has its error."""
         began = time.monotonic()
         results = {name: HighResult() for name in queries}
         streams = {name: self._output(name, node) for name, node in queries.items()}
@@ -108,7 +82,7 @@ class _Run:
                 errors[name] = error_of_query(name, error)
                 continue
             plans.update({} if plan is None else {name: plan})
-        folder = self.work / "all-slices"  # the name of no query
+        folder = self.work / "all-parts"  # the name of no query
         errors |= self._evaluate(plans, results, folder) if plans else {}
         for name, result in results.items():
             _finish(result, streams[name], began)
@@ -142,15 +116,15 @@ class _Run:
         self, query: str, node: Node, part_feeds: Mapping[str, StoredStream], stream: StreamFiles, result: HighResult
     ) -> None:
         if (plan := self._sliced(query, node, part_feeds, stream)) is not None:
-            for error in self._evaluate({query: plan}, {query: result}, self.work / query / "slices").values():
+            for error in self._evaluate({query: plan}, {query: result}, self.work / query / "parts").values():
                 raise error
 
     def _sliced(
         self, query: str, node: Node, part_feeds: Mapping[str, StoredStream], stream: StreamFiles
     ) -> _Plan | None:
-        """Divides a plan into slices; None where there is nothing to do."""
+        """Divides a plan into parts; None where there is nothing to do."""
         behind = {leaf_name(leaf): (leaf, self._behind(leaf, part_feeds)) for leaf in leaves(node)}
-        feeds = [feed for _, group in behind.values() for feed in group]
+        feeds = [feed for _, group in behind.values() for feed in group.values()]
         rows, handed = any(feed.rows for feed in feeds), hands_over(node)
         if not rows and not handed:
             stream.close(self.end)
@@ -158,7 +132,7 @@ class _Run:
         carry = self.carries.get(query, StateHandover(end=self.end))
         start = carry.start if handed and (carry.start or not rows) else None
         replay = Replay.over(feeds, self.end, self.settings.tick, start)
-        timeline = replay.timeline([replay.promised(group) for _, group in behind.values()])
+        timeline = replay.timeline([replay.promised([*group.values()]) for _, group in behind.values()])
         ends: Counter[int] = Counter()
         for feed in feeds:
             ends.update(feed.ends)
@@ -170,20 +144,18 @@ class _Run:
         step = None if waits_for_promises(node) else self.settings.tick
         settings = stream.owned, timeline, step, replay.closing, stream.published, carry if chained else None
         tasks = [
-            SliceTask(node, slice_, stored, lists, stream.folder, f"{number:05d}", *settings)
+            Part(node, slice_, stored, lists, stream.folder, f"{number:05d}", *settings)
             for number, slice_ in enumerate(slices)
         ]
         python = any(operator.physical().in_python for operator in walk(node))
-        return _Plan(tasks, ends.total(), python, stream, replay.closing, timeline)
+        promises = {source: feed.promises for _, group in behind.values() for source, feed in group.items()}
+        return _Plan(tasks, ends.total(), python, promises, self.end, stream, replay.closing, timeline)
 
     def _evaluate(
         self, plans: Mapping[str, _Plan], results: Mapping[str, HighResult], folder: Path
     ) -> dict[str, LowwaterError]:
-        """Evaluates plans on one stream of punctuation; returns the errors by query."""
-        try:
-            outcomes_of = run_slices(plans, self.session, folder, self.settings)
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+        """Evaluates the parts of plans; returns the errors by query."""
+        outcomes_of = self.runner.evaluate(plans, folder)
         errors = {}
         for name, plan in plans.items():
             outcomes = outcomes_of[name]
@@ -193,14 +165,26 @@ class _Run:
             for outcome in outcomes:
                 for file, rows in outcome.files.items():
                     plan.stream.take(file, rows)
-            add_slice_counts(outcomes, results[name])
+            _add_counts(outcomes, results[name])
             plan.stream.close(plan.closing, plan.timeline)
         return errors
 
-    def _behind(self, leaf: LftaInput | Cut, part_feeds: Mapping[str, StoredStream]) -> list[StoredStream]:
+    def _behind(self, leaf: LftaInput | Cut, part_feeds: Mapping[str, StoredStream]) -> dict[Source, StoredStream]:
         if isinstance(leaf, Cut):
-            return [part_feeds[leaf.name]]
-        return [self.feeds[leaf.lfta.name, link] for link in leaf.lfta.links]
+            return {(leaf.name, ""): part_feeds[leaf.name]}
+        return {(leaf.lfta.name, link): self.feeds[leaf.lfta.name, link] for link in leaf.lfta.links}
+
+
+def _add_counts(outcomes: Sequence[PartOutcome], result: HighResult) -> None:
+    """Adds the counts of parts to the result of their query."""
+    result.batches += len(outcomes)
+    result.state_rows = max(result.state_rows, *(outcome.read + outcome.held for outcome in outcomes))
+    for points in zip(*(outcome.points for outcome in outcomes), strict=True):
+        total: Counter[str] = Counter()
+        for _, _, counts in points:
+            total.update(counts)
+        kind, query, _ = points[0]
+        result.operators.append(OperatorCounts(query, kind, dict(total)))
 
 
 def _finish(result: HighResult, stream: StreamFiles, began: float) -> None:
@@ -215,7 +199,9 @@ def _stored(node: Node, behind: Behind) -> dict[str, StoredLeaf]:
     for name, (leaf, group) in behind.items():
         lfta = leaf.lfta if isinstance(leaf, LftaInput) else None
         numbers = [links.index(link) for link in lfta.links] if lfta else [0]
-        chunks = [(number, chunk) for number, feed in zip(numbers, group, strict=True) for chunk in feed.chunks]
+        chunks = [
+            (number, chunk) for number, feed in zip(numbers, group.values(), strict=True) for chunk in feed.chunks
+        ]
         record = NUMBER_COLUMN if lfta and lfta.placed else ""
         stored[name] = StoredLeaf(lfta.stored if lfta else leaf.fields, chunks, name in placed, record)
     return stored
@@ -239,16 +225,8 @@ def _files(inputs: Inputs, lfta: str, link: str) -> list[str]:
     return inputs[lfta, link]
 
 
-def run_session(spark: SparkSession, more: Mapping[str, str]) -> SparkSession:
-    """Opens a new session of `spark` with the settings CONF and further ones."""
-    session = spark.newSession()
-    for key, value in {**CONF, **more}.items():
-        session.conf.set(key, value)
-    return session
-
-
 def run_high(
-    spark: Callable[[], SparkSession],
+    runner: Runner,
     queries: Mapping[str, Node],
     inputs: Inputs,
     start: int,
@@ -263,11 +241,11 @@ def run_high(
     """Runs every output query over the LFTA rows of one interval.
 
     Args:
-        spark: returns the session of `build_session`; called once the slices are chosen, which needs no Spark.
+        runner: evaluates the parts.
         queries: output query -> high plan.
         inputs: (LFTA, link) -> parquet files in order of `_tick`: paths, or addresses in the lake.
         start, end: the interval, ns; rows with `_last` in [start, end) are kept.
-        work: folder for rows, parts and checkpoints, with a folder for each query; the caller removes it.
+        work: folder for rows, parts and files of the runner, with a folder for each query; the caller removes it.
         settings: settings of the stage; rows do not depend on them.
         carries: query -> its place in a chain, for queries with a state.
         failures: filled with query -> its error; None lets the first error end the run.
@@ -279,14 +257,14 @@ def run_high(
 
     Raises:
         ValueOverflowError: if an integer sum does not fit 64 bits, and errors end the run.
-        LowwaterError: if an input cannot be read or Spark fails.
+        LowwaterError: if an input cannot be read or the runner fails.
     """
     settings = settings or HighSettings()
     lftas = {leaf.lfta for node in queries.values() for leaf in leaves(node) if isinstance(leaf, LftaInput)}
     feeds = {
         (lfta.name, link): StoredStream.scan(_files(inputs, lfta.name, link)) for lfta in lftas for link in lfta.links
     }
-    run = _Run(spark, feeds, start, end, work, rows or work, settings, carries or {}, published)
+    run = _Run(runner, feeds, start, end, work, rows or work, settings, carries or {}, published)
     uncut = {name: node for name, node in queries.items() if not fragment_plan(node)[0]}
     with ThreadPoolExecutor(settings.concurrency, thread_name_prefix="lowwater-high") as pool:
         uncut_future = pool.submit(run.run_uncut, uncut)

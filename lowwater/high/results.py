@@ -14,17 +14,13 @@ class HighSettings:
 
     Attributes:
         tick: time between ticks, ns of virtual time; rows and punctuation come at multiples of it.
-        most_rows: approximate number of rows that the slices of a micro-batch read.
         slice_rows: approximate number of rows of a slice.
         concurrency: number of output queries that run at once.
-        warm: whether executors of a cluster were there before the interval began; otherwise more rows stay on threads.
     """
 
     tick: int = 900_000_000_000
-    most_rows: int = 2_000_000
     slice_rows: int = 250_000
     concurrency: int = 2
-    warm: bool = True
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,11 @@ class Promise:
     period: int
     last: int
 
+    @property
+    def latest(self) -> int:
+        """The promise at the last tick, ns."""
+        return self.last if self.period == 0 else self.last + (self.until - self.first) // self.period * self.period
+
     def at(self, instants: Instants) -> Instants:
         """The promises at instants (ns) that are not before `first`."""
         if self.period == 0:

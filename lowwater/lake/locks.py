@@ -13,7 +13,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path, PurePath
 
-from lowwater.cluster import on_cluster
 from lowwater.errors import BusyError, LakeError
 from lowwater.instants import format_instant
 from lowwater.lake.layout import Lake
@@ -173,33 +172,32 @@ def _staging(lake: Lake, name: str) -> Iterator[Path]:
 
 
 @contextmanager
-def handed_over(lake: Lake, name: str, held: bool = True) -> Iterator[PurePath | None]:
+def handed_over(lake: Lake, name: str, far: bool, held: bool = True) -> Iterator[PurePath | None]:
     """Yields a new folder of a lake in an object store for files that tasks on other machines write and read.
 
-    It is removed at the end; folders of earlier attempts of this name are removed first. None for a lake in a folder,
-    whose staging folder all machines see.
+    It is removed at the end; folders of earlier attempts of this name are removed first. None where no task runs on
+    another machine, and for a lake in a folder, whose staging folder all machines see.
 
     Args:
         lake: the lake.
         name: what the attempt is for.
+        far: whether tasks may run on other machines.
         held: whether the caller holds the lock of this name, by which the maintenance knows that the folder is in use.
     """
-    if not isinstance(lake.root, ObjectPath):
+    if not far or not isinstance(lake.root, ObjectPath):
         yield None
         return
     home = lake.work / safe_name(name)
     with ExitStack() as stack:
-        if not held and on_cluster():
+        if not held:
             stack.enter_context(hold(lake, name, RANGES_WAIT))
-        if on_cluster():  # nobody else writes there
-            paths.remove(*paths.files_below(home))
+        paths.remove(*paths.files_below(home))  # nobody else writes there
         folder = home / uuid.uuid4().hex[:12]
         try:
             yield folder
         finally:
-            if on_cluster():
-                with suppress(OSError):  # the next attempt removes them
-                    paths.remove(*paths.files_below(folder))
+            with suppress(OSError):  # the next attempt removes them
+                paths.remove(*paths.files_below(folder))
 
 
 @contextmanager

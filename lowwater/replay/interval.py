@@ -13,15 +13,14 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
-from lowwater.cluster import on_cluster
 from lowwater.documents import stored_object
 from lowwater.errors import AuditError, BusyError, LakeError, LowwaterError, OwnerError
+from lowwater.high.runner import Runner
 from lowwater.instants import format_instant
-from lowwater.lake.ingestion.tasks import on_threads
 from lowwater.lake.layout import Lake, open_lake, result_schema, stream_schema
 from lowwater.lake.ledgers.captures import Captures
 from lowwater.lake.ledgers.coverage import gap_texts
@@ -65,17 +64,13 @@ from lowwater.replay.command.summary import Accounts
 from lowwater.replay.job import IntervalInputs, Job
 from lowwater.replay.progress import Progress
 from lowwater.replay.schedule.link_queries import set_names
-from lowwater.replay.sessions import Sessions, starts_quickly
 from lowwater.replay.stages.audit import audit
 from lowwater.replay.stages.engines import high_stage, last_instant, low_stage, state_folders
 from lowwater.replay.stages.heartbeat_rows import heartbeat_rows
 from lowwater.replay.stages.link_scans import LinkScans
-from lowwater.replay.stages.runners import SessionWatch, lost_lines, low_runner, task_account
+from lowwater.replay.stages.runners import lost_lines, runner_of, task_account
 from lowwater.replay.warmup import import_early
 from lowwater.storage import paths
-
-if TYPE_CHECKING:
-    from lowwater.high.spark_tasks import Session
 
 STAGES = (LOW, HIGH, AUDIT, PUBLISH)
 
@@ -121,7 +116,7 @@ def replay(
     end: int,
     stage: str | None,
     progress: Progress,
-    spark: Session | None = None,
+    runner: Runner | None = None,
     hold: bool = False,
 ) -> list[Outcome]:
     """Runs the intervals of [start, end), ns, one after another.
@@ -135,19 +130,19 @@ def replay(
         end: end, a bound of an interval, ns since the epoch, exclusive.
         stage: stage to run; None for all.
         progress: reports the stages.
-        spark: session to use; None to start one when it is needed.
+        runner: does the work; None for the one that the settings name.
         hold: stop before publishing; an interval that is already published is still skipped.
 
     Raises:
         GapError: a link has not reported.
         LowwaterError: an interval cannot be published for another reason.
     """
-    sessions = job_sessions("lowwater replay", job, progress, spark)
-    return [_Run(job, at, until, progress, sessions).run(stage, hold) for at, until in job.intervals(start, end)]
+    runner = runner or runner_of("lowwater replay", job.config, progress)
+    return [_Run(job, at, until, progress, runner).run(stage, hold) for at, until in job.intervals(start, end)]
 
 
-def run_interval(job: Job, start: int, end: int, progress: Progress, sessions: Sessions, ask: bool = False) -> Outcome:
-    """Runs one interval through all stages on a shared session; may be called from several threads.
+def run_interval(job: Job, start: int, end: int, progress: Progress, runner: Runner, ask: bool = False) -> Outcome:
+    """Runs one interval through all stages; may be called from several threads.
 
     The caller rewrites the index of the reports at the end, since it lists every interval.
 
@@ -156,26 +151,13 @@ def run_interval(job: Job, start: int, end: int, progress: Progress, sessions: S
         start: first instant of the interval, ns since the epoch.
         end: end of the interval, ns since the epoch, exclusive.
         progress: reports the stages.
-        sessions: Spark session, started when it is needed.
+        runner: does the work.
         ask: stop before publishing where the audit warned and the settings ask for approval.
 
     Raises:
         LowwaterError: the interval cannot be published; the error is recorded.
     """
-    return _Run(job, start, end, progress, sessions, INDEX_PERIOD, ask=ask).run(None, False)
-
-
-def job_sessions(app: str, job: Job, progress: Progress, spark: Session | None = None) -> Sessions:
-    """Builds the Spark session of a query set, with the sizes of its settings.
-
-    Args:
-        app: name of the Spark application.
-        job: the query set.
-        progress: is told when a session starts.
-        spark: session to use; None to start one when it is needed.
-    """
-    sizes: dict[str, Any] = {"shuffle_partitions": job.partitions, "driver_memory": job.config.replay.memory}
-    return Sessions(app, progress, spark, **sizes)
+    return _Run(job, start, end, progress, runner, INDEX_PERIOD, ask=ask).run(None, False)
 
 
 @dataclass
@@ -186,7 +168,7 @@ class _Run:
     start: int
     end: int
     progress: Progress
-    sessions: Sessions
+    runner: Runner
     pause: float = 0.0  # seconds for which an index of the reports is new enough
     seconds: dict[str, float] = field(default_factory=dict)
     verdict: str = ""  # of the audit, once it is known; `report` its page
@@ -196,7 +178,6 @@ class _Run:
     stored: int = 0  # bytes of the rows of LFTAs
     cluster: dict[str, Any] = field(default_factory=dict)  # of the stage: where tasks ran, and lost executors
     latest: int = 0  # time of the newest row of the ledger, ns; 0 as long as it is unknown
-    warm: bool = False  # whether a cluster had executors before the low stage
     shared: PurePath | None = None  # folder of the lake for files of tasks on other machines
     ask: bool = False  # whether a person approves warnings, if the settings say so
 
@@ -206,10 +187,10 @@ class _Run:
         lake, query_set = self.job.lake, self.job.query_set
         with (
             run_attempt(lake, query_set, self.start, self.end) as (folder, fence),
-            handed_over(lake, f"{query_set} {self.start}-{self.end}", held=False) as shared,
+            handed_over(lake, f"{query_set} {self.start}-{self.end}", self.runner.far, held=False) as shared,
             self.scans,
         ):
-            self.shared = shared if on_cluster() else None
+            self.shared = shared
             self.job = replace(self.job, lake=replace(self.job.lake, fence=fence))
             digests: dict[str, str] = {}
             try:
@@ -232,7 +213,7 @@ class _Run:
                     return replace(outcome, digests=digests, verdict=self.verdict, report=self.report)
                 outcome = Outcome(self.start, self.end, state, reason, {}, False)
                 if HIGH in stages:
-                    self.sessions.begin(starts_quickly())
+                    self.runner.begin()
                 for next_stage in stages:
                     if next_stage == PUBLISH and self.ask and self.job.approval and self.verdict == WARNED:
                         outcome = replace(outcome, state=HELD, reason=self._consent())
@@ -347,12 +328,11 @@ class _Run:
 
     def _low(self, inputs: IntervalInputs, folder: Path) -> dict[str, int]:
         job = self.job
-        self.warm = on_cluster() and self.sessions.has_executors()
-        runner = low_runner(inputs.packets, lambda: self.sessions.spark, self.warm)
+        tasks = self.runner.low(inputs.packets)
         tunings = job.tunings()
-        rows_folder = folder if self.shared is None or runner is on_threads else self.shared / "low"
-        result = low_stage(inputs, job.low_settings(tunings), rows_folder, runner, tunings, self.progress.say)
-        self.cluster = task_account(runner)
+        rows_folder = self.shared / "low" if self.shared is not None and getattr(tasks, "far", False) else folder
+        result = low_stage(inputs, job.low_settings(tunings), rows_folder, tasks, tunings, self.progress.say)
+        self.cluster = task_account(tasks)
         for line in lost_lines(self.cluster):
             self.progress.say(line)
         accounts = Accounts()
@@ -384,15 +364,14 @@ class _Run:
             # One part a link, in the order of the links: the low stage writes them so.
             for link, part in zip(sorted(lfta.links), parts, strict=True):
                 files[lfta.name, link] = [str(path) for path in part]
-        chosen = {"tick": job.config.replay.tick, "warm": self.warm}
+        chosen = {"tick": job.config.replay.tick}
         begin = time.monotonic()
         states = {query: paths.local_folder(path) for query, path in inputs.held().items()}
         rows_folder = None if self.shared is None else self.shared / "high"
         rows = []
-        watch = SessionWatch(lambda: self.sessions.spark)
-        stage = watch.session, inputs, files, folder, chosen, states
+        stage = self.runner, inputs, files, folder, chosen, states
         results = high_stage(*stage, published=True, rows=rows_folder)
-        self.cluster = watch.lost()
+        self.cluster = self.runner.lost()
         for line in lost_lines(self.cluster):
             self.progress.say(line)
         self.seconds[HIGH] = round(time.monotonic() - begin, 3)
@@ -425,7 +404,7 @@ class _Run:
             stored = stored_object(row.accounting)
             written[query] = WrittenStream(row.rows or 0, stored.get("fingerprint", ""))
         begin = time.monotonic()
-        verdict = audit(self.job, inputs, written, self.scans, lambda: self.sessions.spark, folder)
+        verdict = audit(self.job, inputs, written, self.scans, folder)
         self.seconds[AUDIT] = round(time.monotonic() - begin, 3)
         self.verdict, self.report = verdict.verdict, verdict.report
         rows = []

@@ -6,7 +6,6 @@ The command line and the tasks of Airflow open it; `interval` runs it.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
@@ -152,11 +151,6 @@ class Job:
             raise ConfigError(
                 f"--from and --to do not bound whole intervals of {unit}", f"give multiples of {unit}, UTC"
             )
-
-    @property
-    def partitions(self) -> int:
-        """Number of shuffle partitions: the setting, otherwise one for each core."""
-        return self.config.replay.partitions or os.cpu_count() or 1
 
     @property
     def chained(self) -> bool:

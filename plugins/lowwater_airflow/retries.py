@@ -9,7 +9,7 @@ from airflow.sdk import ExceptionRetryPolicy, RetryAction, RetryRule
 
 from lowwater import errors
 
-REPEATING = [
+REPEATING: list[str | type[BaseException]] = [
     f"{kind.__module__}.{kind.__name__}"
     for kind in vars(errors).values()
     if isinstance(kind, type) and issubclass(kind, errors.LowwaterError) and kind.repeats

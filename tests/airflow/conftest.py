@@ -297,7 +297,7 @@ def _settings(path: Path, hook: str) -> None:
     text = '[sets]\nboth = ["main1", "control"]\n'
     text += f'\n[replay]\npatience = "{PATIENCE:.0f}s"\n\n[query_sets.late]\nprocesses = "each"\n'
     text += f'\n[query_sets.careful]\napproval = true\ndeadline = "1s"\n\n[notify]\nurl = "{hook}"\ndigest = "never"\n'
-    text += '\n[schedule]\nmaintain = "never"\n'
+    text += '\n[schedule]\nmaintain = "never"\n\n[spark]\nmaster = "local[*]"\n'
     for name in (*LINKS, "late"):
         text += LINK.format(
             name=name,

@@ -84,6 +84,8 @@ def arguments(lake: Path) -> list[str]:
 @pytest.mark.spark
 def test_the_process_dies_with_its_task(lake: Path, tmp_path: Path) -> None:
     """`kill -9` of the task: neither the process nor its JVM outlives it."""
+    with (lake / "lowwater.toml").open("a", encoding="utf-8") as settings:
+        settings.write('\n[spark]\nmaster = "local[*]"\n')
     command = [sys.executable, "-c", RUN, str(ROOT / "plugins"), *arguments(lake)]
     with (tmp_path / "log").open("w") as said:
         task = psutil.Popen(command, stdout=said, stderr=said, cwd=ROOT)

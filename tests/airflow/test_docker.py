@@ -338,7 +338,7 @@ def test_an_interval_on_the_cluster_of_the_compose_file(
 
 
 COUNT = """
-from lowwater.high.session import build_session
+from lowwater.spark.session import build_session
 print("asked", flush=True)
 print(build_session().range(3).count(), flush=True)
 """

@@ -26,7 +26,7 @@ from tests.airflow.conftest import LATE_HOURS, PATIENCE, Platform, script, wait
 from tests.replay.support import END, HOURS, LINKS, START, copy_lake, leftovers, lowwater, table_rows
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from lowwater.high.runner import Runner
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800)]
 PAIR = ("flows", "right", "joined")
@@ -34,7 +34,7 @@ BOTH, BOTH_END = 2, START + 2 * HOUR
 """Hours of the backfill that is killed, and their end."""
 
 
-def test_reverse_and_parallel_with_kills(platform: Platform, spark: SparkSession, tmp_path: Path) -> None:
+def test_reverse_and_parallel_with_kills(platform: Platform, runner: Runner, tmp_path: Path) -> None:
     """Backfill backwards, two runs at once, one process of each run killed at random: the tables of a clean run."""
     assert ingested(platform) == dict.fromkeys((*LINKS, "log"), HOURS) | {"late": 1}
     untouched = copy_lake(platform.lake, tmp_path / "clean")
@@ -46,7 +46,7 @@ def test_reverse_and_parallel_with_kills(platform: Platform, spark: SparkSession
     assert len(killer.killed) == BOTH, killer.killed
     tries = [platform.task("replay_pair", START + hour * HOUR, "evaluate")["try_number"] for hour in range(BOTH)]
     assert min(tries) >= 2
-    replay(Job.open(untouched, "pair", platform.home.queries), START, BOTH_END, None, Progress(quiet=True), spark)
+    replay(Job.open(untouched, "pair", platform.home.queries), START, BOTH_END, None, Progress(quiet=True), runner)
     for query in (*PAIR, "logged"):
         assert table_rows(platform.lake, query) == table_rows(untouched, query) != []
     assert logged(platform.lake) == records(platform.captures / "log", BOTH_END)

@@ -63,7 +63,6 @@ def test_peers_are_as_exact_as_the_page_says(name: str, inputs: dict[str, Captur
 
 @pytest.mark.bench
 @pytest.mark.slow
-@pytest.mark.spark
 def test_lowwaters_rows_of_shuffled_minutes_are_those_of_the_hour(
     inputs: dict[str, Captures], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -111,14 +111,14 @@ def test_extras() -> None:
 
 
 def test_jars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from lowwater.high.jars import NEEDED
+    from lowwater.spark.jars import NEEDED
 
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
     folder = tmp_path / "share" / "lowwater" / "jars"
     folder.mkdir(parents=True)
     for name in NEEDED:
         assert check_jars().state is State.MISSING
-        assert check_jars().mend.endswith("-m lowwater.high.session --fetch")
+        assert check_jars().mend.endswith("-m lowwater.spark.session --fetch")
         (folder / f"{name}-4.4.0.jar").touch()
     assert check_jars().state is State.OK
 

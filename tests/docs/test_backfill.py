@@ -24,7 +24,7 @@ RUN = {"run", "edit", "example"}
 """What is run: a command of the page, its edited line, and what stands for the reader's own captures."""
 
 
-@pytest.mark.spark
+@pytest.mark.slow
 def test_every_command_prints_what_follows(tmp_path: Path) -> None:
     program = tmp_path / "bin" / "lowwater"
     program.parent.mkdir()

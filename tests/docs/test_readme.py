@@ -40,7 +40,7 @@ def workplace(folder: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder in which every command of the README ran, on Spark."""
+    """A folder in which every command of the README ran."""
     work = workplace(tmp_path_factory.mktemp("readme"))
     answered, published = RUN
     assert lines(run(answered, work)) == lines(SHOWN.text)
@@ -48,12 +48,11 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return work
 
 
-def run(block: Block, work: Path, more: str = "") -> str:
-    """What a block prints; `more` is given to every `lowwater run`."""
-    text = block.text.replace("lowwater run ", f"lowwater run {more} ")
+def run(block: Block, work: Path) -> str:
+    """What a block prints."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "MPLBACKEND": "Agg"}
     done = subprocess.run(
-        ["sh", "-e", "-c", text], cwd=work, env=environment, capture_output=True, text=True, timeout=400
+        ["sh", "-e", "-c", block.text], cwd=work, env=environment, capture_output=True, text=True, timeout=400
     )
     assert done.returncode == 0, f"{block}: {done.stdout}{done.stderr}"
     return done.stdout
@@ -83,15 +82,9 @@ def test_the_query_is_the_shipped_one() -> None:
 
 
 @pytest.mark.slow
-def test_the_question_has_the_answer_that_is_shown(tmp_path: Path) -> None:
-    work = workplace(tmp_path)
-    assert lines(run(RUN[0], work, "--engine reference")) == lines(SHOWN.text)
-    with (work / "results" / "skew_violations.csv").open() as file:
+def test_every_command_runs(lake: Path) -> None:
+    with (lake / "results" / "skew_violations.csv").open() as file:
         assert len(list(csv.DictReader(file))) == 5, "five packets came later"
-
-
-@pytest.mark.spark
-def test_every_command_runs_on_spark(lake: Path) -> None:
     with (lake / "rows.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert [line.split(",")[0] for line in lines(SHOWN.text) if line[:1].isdigit()] == [row["begin"] for row in rows]
@@ -115,7 +108,7 @@ def test_every_reader_of_the_page_on_results_prints_what_it_shows(lake: Path) ->
     assert (lake / "latency.png").stat().st_size > 10_000
 
 
-@pytest.mark.spark
+@pytest.mark.slow
 def test_every_cell_of_the_notebook_prints_and_plots_what_it_shows(lake: Path) -> None:
     document = notebook.read()
     cells = notebook.code_cells(document)

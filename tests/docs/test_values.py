@@ -12,7 +12,7 @@ from tests.edges import CASES, SUMS, Value, query
 from tests.replay.support import lowwater
 
 SECOND = 1_000_000_000
-ENGINES = ["reference", pytest.param("spark", marks=[pytest.mark.spark, pytest.mark.slow])]
+ENGINES = ["reference", pytest.param("process", marks=pytest.mark.slow)]
 
 
 def _cells(line: dict[str, str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Every operator of the Spark lowering against plain Python, over disordered, lagging and silent links."""
+"""Every operator of the high level against plain Python, over disordered, lagging and silent links."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from lowwater.catalog.expr import Const, Expr, Type
 from lowwater.errors import ValueOverflowError
 from lowwater.high.query_runs import run_high
 from lowwater.high.results import HighResult, HighSettings
-from lowwater.high.slices import driver
-from lowwater.high.spark_tasks import Runner
 from lowwater.plan.context import Links
 from lowwater.plan.operators import Aggregate, Field, JoinKind, LftaInput, Node, Union
 from lowwater.plan.queryset import plan_texts
 from lowwater.plan.temporal import CLOCK, Step
 from lowwater.plan.tree import walk
+from lowwater.spark import micro_batches
+from lowwater.spark.runner import PYTHON_ROW_COST
 from tests.high.plans import COUNT, group, join, joined, select, sum_of
 from tests.high.streams import (
     FLOWS,
@@ -41,9 +41,8 @@ from tests.high.streams import (
 from tests.high.test_state_size import regular
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from lowwater.high.runner import Runner
 
-pytestmark = pytest.mark.spark
 END = 400 * SECOND
 SETTINGS = HighSettings(tick=60 * SECOND, slice_rows=40)
 """As many rows are replayed, although there are few."""
@@ -52,13 +51,13 @@ Inputs = Mapping[tuple[str, str], list[str]]
 
 
 def run(
-    spark: SparkSession, node: Node, inputs: Inputs, work: Path, start: int = 0, settings: HighSettings = SETTINGS
+    runner: Runner, node: Node, inputs: Inputs, work: Path, start: int = 0, settings: HighSettings = SETTINGS
 ) -> tuple[list[tuple[Any, ...]], HighResult]:
     """Rows and result of a query with these settings; few rows, as these are, must give the same by default."""
     found = []
     work.mkdir(parents=True, exist_ok=True)
     for chosen in (settings, HighSettings()):
-        result = run_high(lambda: spark, {"q": node}, inputs, start, END, Path(mkdtemp(dir=work)), chosen)["q"]
+        result = run_high(runner, {"q": node}, inputs, start, END, Path(mkdtemp(dir=work)), chosen)["q"]
         check_law(result.files)
         rows, marks = read_stream(result.files)
         assert result.rows == len(rows)
@@ -82,7 +81,7 @@ def stored(work: Path, name: str, rows: list[Row], link: str = "main1", delay: i
     return write_stream(work / f"{name}-{link}.parquet", FLOWS, rows, END, 5 * SECOND, delay, seed)
 
 
-def test_a_selection_merges_links_of_which_one_is_silent(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_selection_merges_links_of_which_one_is_silent(runner: Runner, tmp_path: Path) -> None:
     first, second = flows(150, 300, seed=1), flows(80, 100, seed=2)
     inputs = {
         ("s", "a"): stored(tmp_path, "s", first, "a", delay=40 * SECOND),
@@ -95,7 +94,7 @@ def test_a_selection_merges_links_of_which_one_is_silent(spark: SparkSession, tm
         "AND", binary(">", column("x"), number(2), Type.BOOL), binary("<>", column("k"), number(1), Type.BOOL)
     )
     node = select(leaf("s", FLOWS, ("a", "b", "c")), wanted, items, fields)
-    rows, result = run(spark, node, inputs, tmp_path)
+    rows, result = run(runner, node, inputs, tmp_path)
     expected = [
         (tb + 1, ip, last)
         for (tb, k, ip, x), last in first + second
@@ -105,7 +104,7 @@ def test_a_selection_merges_links_of_which_one_is_silent(spark: SparkSession, tm
     assert [o.counts for o in result.operators] == [{"rows_in": 230, "rows_out": len(expected)}]
 
 
-def test_partial_groups_of_two_links_merge_exactly(spark: SparkSession, tmp_path: Path) -> None:
+def test_partial_groups_of_two_links_merge_exactly(runner: Runner, tmp_path: Path) -> None:
     parts = {"a": flows(200, 300, seed=3), "b": flows(200, 300, seed=4)}
     inputs = {("s", link): stored(tmp_path, "s", rows, link, 30 * SECOND, 9) for link, rows in parts.items()}
     x = column("x")
@@ -119,7 +118,7 @@ def test_partial_groups_of_two_links_merge_exactly(spark: SparkSession, tmp_path
     ]
     keys = [(Field("minute", Type.INT, epoch(60)), binary("/", column("tb"), number(6))), (FLOWS[1], column("k"))]
     having = binary(">=", column("n"), number(5), Type.BOOL)
-    rows, result = run(spark, group(leaf("s", FLOWS, ("a", "b")), keys, aggregates, having), inputs, tmp_path)
+    rows, result = run(runner, group(leaf("s", FLOWS, ("a", "b")), keys, aggregates, having), inputs, tmp_path)
     groups: dict[tuple[Any, ...], list[Any]] = defaultdict(list)
     for (tb, k, ip, value), _ in parts["a"] + parts["b"]:
         groups[tb // 6, k].append((value, ip))
@@ -135,7 +134,7 @@ def test_partial_groups_of_two_links_merge_exactly(spark: SparkSession, tmp_path
 
 
 @pytest.mark.parametrize("kind", list(JoinKind))
-def test_equality_joins_with_null_keys_and_a_lagging_side(spark: SparkSession, tmp_path: Path, kind: JoinKind) -> None:
+def test_equality_joins_with_null_keys_and_a_lagging_side(each_runner: Runner, tmp_path: Path, kind: JoinKind) -> None:
     left, right = flows(60, 300, seed=5), flows(60, 380, seed=6)
     inputs = {
         ("l", "main1"): stored(tmp_path, "l", left, delay=90 * SECOND, seed=1),
@@ -143,7 +142,7 @@ def test_equality_joins_with_null_keys_and_a_lagging_side(spark: SparkSession, t
     }
     residual = binary("<>", binary("+", column("l.x"), column("r.x")), number(3), Type.BOOL)
     node = join(kind, leaf("l", FLOWS), leaf("r", FLOWS), residual=residual)
-    rows, result = run(spark, node, inputs, tmp_path)
+    rows, result = run(each_runner, node, inputs, tmp_path)
 
     def meets(a: dict[str, Any], b: dict[str, Any]) -> bool:
         fits = a["x"] is not None and b["x"] is not None and a["x"] + b["x"] != 3
@@ -153,13 +152,13 @@ def test_equality_joins_with_null_keys_and_a_lagging_side(spark: SparkSession, t
     assert result.operators[0].counts["rows_out"] == len(rows)
 
 
-def test_the_equality_of_the_window_fills_first(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_equality_of_the_window_fills_first(runner: Runner, tmp_path: Path) -> None:
     """A missing l.tb takes r.tb, which ties it first, not r.x, which another equality ties to it too (V1)."""
     left, right = flows(40, 120, seed=25), flows(40, 120, seed=26)
     inputs = {("l", "main1"): stored(tmp_path, "l", left), ("r", "main1"): stored(tmp_path, "r", right)}
     plain_join = join(JoinKind.OUTER, leaf("l", FLOWS), leaf("r", FLOWS), on=None)
     node = replace(plain_join, equalities=((column("l.tb"), column("r.x")),))
-    rows, _ = run(spark, node, inputs, tmp_path)
+    rows, _ = run(runner, node, inputs, tmp_path)
     pairs = [((a, a_last), (b, b_last)) for a, a_last in left for b, b_last in right if a[0] == b[0] == b[3]]
     expected: list[tuple[Any, ...]] = [
         (a[0], b[0], a[1], b[1], a[3], b[3], max(a_last, b_last)) for (a, a_last), (b, b_last) in pairs
@@ -174,14 +173,14 @@ def test_the_equality_of_the_window_fills_first(spark: SparkSession, tmp_path: P
 
 
 @pytest.mark.parametrize("kind", list(JoinKind))
-def test_band_joins(spark: SparkSession, tmp_path: Path, kind: JoinKind) -> None:
+def test_band_joins(runner: Runner, tmp_path: Path, kind: JoinKind) -> None:
     left, right = flows(60, 300, seed=7), flows(60, 380, seed=8)
     inputs = {
         ("l", "main1"): stored(tmp_path, "l", left),
         ("r", "main1"): stored(tmp_path, "r", right, delay=70 * SECOND, seed=2),
     }
     node = join(kind, leaf("l", FLOWS), leaf("r", FLOWS), below=1, above=4)
-    rows, _ = run(spark, node, inputs, tmp_path, settings=replace(SETTINGS, tick=20 * SECOND, slice_rows=7))
+    rows, _ = run(runner, node, inputs, tmp_path, settings=replace(SETTINGS, tick=20 * SECOND, slice_rows=7))
 
     def meets(a: dict[str, Any], b: dict[str, Any]) -> bool:
         return bool(a["k"] == b["k"] and a["tb"] - 1 <= b["tb"] <= a["tb"] + 4)
@@ -189,7 +188,7 @@ def test_band_joins(spark: SparkSession, tmp_path: Path, kind: JoinKind) -> None
     assert rows == sorted(joined(left, right, node, NAMES, meets), key=order)
 
 
-def test_a_band_on_a_decreasing_attribute(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_band_on_a_decreasing_attribute(runner: Runner, tmp_path: Path) -> None:
     falling = epoch(10).then(Step("neg"))
     fields = (Field("tb", Type.INT, falling), *FLOWS[1:])
     sides = []
@@ -200,7 +199,7 @@ def test_a_band_on_a_decreasing_attribute(spark: SparkSession, tmp_path: Path) -
         for name, rows in zip("lr", sides, strict=True)
     }
     node = join(JoinKind.OUTER, leaf("l", fields), leaf("r", fields), below=3, above=1, times=(falling, falling))
-    rows, _ = run(spark, node, inputs, tmp_path)
+    rows, _ = run(runner, node, inputs, tmp_path)
 
     def meets(a: dict[str, Any], b: dict[str, Any]) -> bool:
         return bool(a["k"] == b["k"] and a["tb"] - 3 <= b["tb"] <= a["tb"] + 1)
@@ -208,7 +207,7 @@ def test_a_band_on_a_decreasing_attribute(spark: SparkSession, tmp_path: Path) -
     assert rows == sorted(joined(sides[0], sides[1], node, NAMES, meets), key=order)
 
 
-def test_an_equality_of_differently_scaled_clocks(spark: SparkSession, tmp_path: Path) -> None:
+def test_an_equality_of_differently_scaled_clocks(runner: Runner, tmp_path: Path) -> None:
     doubled = epoch(10).then(Step("mul", 2))
     scaled = (Field("tb", Type.INT, doubled), *FLOWS[1:])
     left, right = flows(60, 300, seed=11), [((2 * tb, *rest), last) for (tb, *rest), last in flows(60, 390, seed=12)]
@@ -217,7 +216,7 @@ def test_an_equality_of_differently_scaled_clocks(spark: SparkSession, tmp_path:
         ("r", "main1"): write_stream(tmp_path / "r.parquet", scaled, right, END, 5 * SECOND, 20 * SECOND),
     }
     node = join(JoinKind.OUTER, leaf("l", FLOWS), leaf("r", scaled), times=(epoch(10), doubled))
-    rows, _ = run(spark, node, inputs, tmp_path)
+    rows, _ = run(runner, node, inputs, tmp_path)
 
     def meets(a: dict[str, Any], b: dict[str, Any]) -> bool:
         return bool(a["k"] == b["k"] and a["tb"] == b["tb"])
@@ -226,7 +225,7 @@ def test_an_equality_of_differently_scaled_clocks(spark: SparkSession, tmp_path:
     assert rows == sorted(expected, key=order)
 
 
-def test_a_chain_of_aggregation_outer_join_and_aggregation(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_chain_of_aggregation_outer_join_and_aggregation(each_runner: Runner, tmp_path: Path) -> None:
     sides = {"l": flows(80, 300, seed=13), "r": flows(80, 300, seed=14)}
     inputs = {(n, "main1"): stored(tmp_path, n, rows, delay=30 * SECOND, seed=4) for n, rows in sides.items()}
     keys = [(FLOWS[0], column("tb")), (FLOWS[1], column("k"))]
@@ -234,7 +233,7 @@ def test_a_chain_of_aggregation_outer_join_and_aggregation(spark: SparkSession, 
     joined = join(JoinKind.OUTER, counted[0], counted[1])
     minutes = (Field("minute", Type.INT, epoch(10).then(Step("div", 6))), binary("/", column("l_tb"), number(6)))
     node = group(joined, [minutes], [COUNT, sum_of("lefts", column("l_x")), sum_of("rights", column("r_x"))])
-    rows, result = run(spark, node, inputs, tmp_path)
+    rows, result = run(each_runner, node, inputs, tmp_path)
     counts: dict[str, dict[tuple[Any, ...], int]] = {"l": defaultdict(int), "r": defaultdict(int)}
     for name, members in sides.items():
         for (tb, k, _, _), _ in members:
@@ -251,7 +250,7 @@ def test_a_chain_of_aggregation_outer_join_and_aggregation(spark: SparkSession, 
 
 
 @pytest.mark.parametrize("kind", [JoinKind.INNER, JoinKind.OUTER])
-def test_an_aggregation_above_a_band(spark: SparkSession, tmp_path: Path, kind: JoinKind) -> None:
+def test_an_aggregation_above_a_band(runner: Runner, tmp_path: Path, kind: JoinKind) -> None:
     left, right = flows(60, 300, seed=15), flows(60, 300, seed=16)
     inputs = {
         ("l", "main1"): stored(tmp_path, "l", left),
@@ -261,7 +260,7 @@ def test_an_aggregation_above_a_band(spark: SparkSession, tmp_path: Path, kind: 
     # Unmatched rows have no l_tb or no r_tb; a temporal key over both is the instant that the clock itself gives them.
     late = band.window.left_time.joined(band.window.right_time.then(Step("add", -2)))
     node = group(band, [(Field("l_tb", Type.INT, late), column("l_tb"))], [COUNT, sum_of("s", column("r_x"))])
-    rows, result = run(spark, node, inputs, tmp_path, settings=replace(SETTINGS, tick=20 * SECOND))
+    rows, result = run(runner, node, inputs, tmp_path, settings=replace(SETTINGS, tick=20 * SECOND))
 
     def meets(a: dict[str, Any], b: dict[str, Any]) -> bool:
         return bool(a["k"] == b["k"] and abs(a["tb"] - b["tb"]) <= 2)
@@ -277,7 +276,7 @@ def test_an_aggregation_above_a_band(spark: SparkSession, tmp_path: Path, kind: 
     assert result.batches > 1
 
 
-def test_a_union_of_different_depths(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_union_of_different_depths(runner: Runner, tmp_path: Path) -> None:
     sides = {"l": flows(60, 300, seed=17), "r": flows(60, 300, seed=18)}
     inputs = {(n, "main1"): stored(tmp_path, n, rows) for n, rows in sides.items()}
     counted = group(leaf("l", FLOWS), [(FLOWS[0], column("tb"))], [sum_of("s", column("x"))])
@@ -285,7 +284,7 @@ def test_a_union_of_different_depths(spark: SparkSession, tmp_path: Path) -> Non
     plain = select(leaf("r", FLOWS), None, {"tb": column("tb"), "s": column("x")}, fields)
     merged = Union("q", fields, (counted, plain))
     node = group(merged, [(FLOWS[0], column("tb"))], [COUNT])
-    rows, _ = run(spark, node, inputs, tmp_path)
+    rows, _ = run(runner, node, inputs, tmp_path)
     expected: dict[int, int] = defaultdict(int)
     for tb in {values[0] for values, _ in sides["l"]}:
         expected[tb] += 1
@@ -294,74 +293,70 @@ def test_a_union_of_different_depths(spark: SparkSession, tmp_path: Path) -> Non
     assert rows == [(tb, n, epoch(10).last(tb)) for tb, n in sorted(expected.items())]
 
 
-def test_rows_do_not_depend_on_the_slices(spark: SparkSession, tmp_path: Path) -> None:
+def test_rows_do_not_depend_on_the_slices(each_runner: Runner, tmp_path: Path) -> None:
     sides = {"l": flows(50, 300, seed=19), "r": flows(50, 300, seed=20)}
     inputs = {(n, "main1"): stored(tmp_path, n, rows, delay=60 * SECOND, seed=5) for n, rows in sides.items()}
     keys = [(FLOWS[0], column("tb")), (FLOWS[1], column("k"))]
     counted = [group(leaf(name, FLOWS), keys, [Aggregate("x", "count", None, Type.INT)]) for name in "lr"]
     node = join(JoinKind.OUTER, counted[0], counted[1])
     found, batches = [], []
-    for size, most in ((1000, 1000), (40, 1000), (40, 50), (10, 20), (5, 5)):
-        chosen = replace(SETTINGS, slice_rows=size, most_rows=most)
-        rows, result = run(spark, node, inputs, tmp_path, settings=chosen)
+    for size in (1000, 40, 10, 5):
+        rows, result = run(each_runner, node, inputs, tmp_path, settings=replace(SETTINGS, slice_rows=size))
         found.append(rows)
         batches.append(result.batches)
-    assert found[0] and batches[0] == 1 and batches[1] == batches[2] < batches[3] < batches[4]
+    assert found[0] and 1 == batches[0] < batches[1] < batches[2] < batches[3]
     assert all(rows == found[0] for rows in found)
 
 
+@pytest.mark.spark
 def test_slices_on_executors_give_the_same_rows(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    runner: Runner, on_spark: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where rows are many; errors of a task come back as themselves."""
     sides = {"l": flows(50, 300, seed=19), "r": flows(50, 300, seed=20)}
     inputs = {(n, "main1"): stored(tmp_path, n, rows) for n, rows in sides.items()}
     node = join(JoinKind.OUTER, leaf("l", FLOWS), leaf("r", FLOWS), below=1, above=1)
-    here, _ = run(spark, node, inputs, tmp_path / "here")
-    monkeypatch.setattr(driver, "SPREAD_ROWS", 1)
-    there, result = run(spark, node, inputs, tmp_path / "there")
+    here, _ = run(runner, node, inputs, tmp_path / "here")
+    monkeypatch.setattr("lowwater.spark.runner.SPREAD_ROWS", 1)
+    there, result = run(on_spark, node, inputs, tmp_path / "there")
     assert there == here and result.batches > 1
     large = binary("*", column("x"), number(1 << 61))
     beyond = group(leaf("l", FLOWS), [(FLOWS[0], column("tb"))], [sum_of("s", binary("+", large, large))])
     with pytest.raises(ValueOverflowError, match="query q, column s: the sum of a group does not fit 64 bits"):
-        run(spark, beyond, {("l", "main1"): inputs["l", "main1"]}, tmp_path / "beyond")
+        run(on_spark, beyond, {("l", "main1"): inputs["l", "main1"]}, tmp_path / "beyond")
 
 
+@pytest.mark.spark
 def test_an_aggregate_in_python_goes_to_executors_sooner(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    runner: Runner, on_spark: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = "SELECT tb, destPort, FIRST(len) AS f, count(*) AS n FROM main1.TCP GROUP BY time/60 AS tb, destPort"
     node = plan_texts([("q.gsql", text)], Links(("main1",)), 1).queries[0].high
     (below,) = (each for each in walk(node) if isinstance(each, LftaInput))
     rows = regular(below, END)
     inputs = {(below.lfta.name, "main1"): write_stream(tmp_path / "in.parquet", below.lfta.stored, rows, END)}
-    here, _ = run(spark, node, inputs, tmp_path)
-    spread: list[SparkSession] = []
-    original = driver.spark_runner
-
-    def counted(session: SparkSession) -> Runner:
-        spread.append(session)
-        return original(session)
-
-    monkeypatch.setattr(driver, "spark_runner", counted)
-    for most, times in ((len(rows) * driver.PYTHON_ROW_COST + 1, 0), (len(rows) * driver.PYTHON_ROW_COST, 2)):
-        monkeypatch.setattr(driver, "SPREAD_ROWS", most)
-        there, _ = run(spark, node, inputs, tmp_path)
+    here, _ = run(runner, node, inputs, tmp_path)
+    spread: list[str] = []
+    tasks = micro_batches.SparkTasks
+    monkeypatch.setattr(micro_batches, "SparkTasks", lambda *given: spread.append("asked") or tasks(*given))
+    for most, times in ((len(rows) * PYTHON_ROW_COST + 1, 0), (len(rows) * PYTHON_ROW_COST, 2)):
+        monkeypatch.setattr("lowwater.spark.runner.SPREAD_ROWS", most)
+        there, _ = run(on_spark, node, inputs, tmp_path)
         assert there == here and len(spread) == times
     assert len(here) > 1
 
 
-def test_only_rows_of_the_interval_are_kept(spark: SparkSession, tmp_path: Path) -> None:
+def test_only_rows_of_the_interval_are_kept(runner: Runner, tmp_path: Path) -> None:
     members = flows(200, 500, seed=21)
     inputs = {("s", "main1"): stored(tmp_path, "s", members)}
     start = 120 * SECOND
     node = group(leaf("s", FLOWS), [(FLOWS[0], column("tb"))], [COUNT])
-    rows, _ = run(spark, node, inputs, tmp_path, start=start)
+    rows, _ = run(runner, node, inputs, tmp_path, start=start)
     assert {row[0] for row in rows} == {tb for (tb, *_), last in members if start <= last < END}
     assert all(start <= row[-1] < END for row in rows)
 
 
-def test_sums_are_exact_or_an_error(spark: SparkSession, tmp_path: Path) -> None:
+def test_sums_are_exact_or_an_error(each_runner: Runner, tmp_path: Path) -> None:
     most, least = (1 << 63) - 1, -(1 << 63)
     kept = {1: (most, most, -most, -1), 2: (least, most, 1), 3: (-1, -1), 4: (least,), 5: (most,), 6: (None, None)}
     node = group(
@@ -373,7 +368,7 @@ def test_sums_are_exact_or_an_error(spark: SparkSession, tmp_path: Path) -> None
 
     def total(values: dict[int, tuple[int | None, ...]]) -> list[tuple[Any, ...]]:
         members = [((tb, 0, None, x), epoch(10).last(tb)) for tb, xs in values.items() for x in xs]
-        return run(spark, node, {("s", "main1"): stored(tmp_path, "s", members)}, tmp_path)[0]
+        return run(each_runner, node, {("s", "main1"): stored(tmp_path, "s", members)}, tmp_path)[0]
 
     for tb, value, mean, _ in total(kept):
         known = [x for x in kept[tb] if x is not None]
@@ -383,18 +378,18 @@ def test_sums_are_exact_or_an_error(spark: SparkSession, tmp_path: Path) -> None
         total({1: (most, 1)})
 
 
-def test_an_input_without_rows_is_answered_at_once(spark: SparkSession, tmp_path: Path) -> None:
+def test_an_input_without_rows_is_answered_at_once(runner: Runner, tmp_path: Path) -> None:
     node = select(leaf("s", FLOWS), None, {"tb": column("tb")}, FLOWS[:1])
-    rows, result = run(spark, node, {("s", "main1"): stored(tmp_path, "s", [])}, tmp_path)
+    rows, result = run(runner, node, {("s", "main1"): stored(tmp_path, "s", [])}, tmp_path)
     assert (rows, result.batches, result.punctuation) == ([], 0, 1)
 
 
-def test_constants_of_every_type_pass_through(spark: SparkSession, tmp_path: Path) -> None:
+def test_constants_of_every_type_pass_through(runner: Runner, tmp_path: Path) -> None:
     clock = (Field("ts", Type.INT, CLOCK), Field("name", Type.STRING), Field("f", Type.FLOAT), Field("b", Type.BOOL))
     members: list[Row] = [((5, "é", 0.5, True), 5), ((7 * SECOND, None, None, None), 7 * SECOND)]
     inputs = {("s", "main1"): write_stream(tmp_path / "s.parquet", clock, members, END)}
     items: dict[str, Expr] = {f.name: column(f.name, f.type) for f in clock}
     items |= {"ip": Const(Type.IP, b"\x04\x01\x02\x03\x04")}
     node = select(leaf("s", clock), None, items, (*clock, Field("ip", Type.IP)))
-    rows, _ = run(spark, node, inputs, tmp_path)
+    rows, _ = run(runner, node, inputs, tmp_path)
     assert rows == [(*values, b"\x04\x01\x02\x03\x04", last) for values, last in members]

@@ -26,8 +26,8 @@ from lowwater.high.slices import row_blocks, spill
 from lowwater.high.slices.evaluate import Counts, Evaluation, Leaves
 from lowwater.high.slices.instants import last, window_end
 from lowwater.high.slices.keys import codes
+from lowwater.high.slices.part import Part, StoredLeaf, evaluate_part
 from lowwater.high.slices.slice_choice import ALL_TIME, TimeSlice, choose_slices
-from lowwater.high.slices.task import SliceTask, StoredLeaf, run_slice
 from lowwater.high.slices.values import Frame, evaluate
 from lowwater.high.source.stored_streams import StoredStream
 from lowwater.high.timeline import Timeline
@@ -358,10 +358,8 @@ def test_rows_and_counts_do_not_depend_on_the_slices(
     for most in (1, chance.randint(2, 40)):
         slices = choose_slices(node, ends, most)
         outcomes = [
-            run_slice(
-                SliceTask(
-                    node, each, stored, {}, folder, f"{most}-{at}", (0, ALL_TIME), timeline, None, ALL_TIME, False
-                )
+            evaluate_part(
+                Part(node, each, stored, {}, folder, f"{most}-{at}", (0, ALL_TIME), timeline, None, ALL_TIME, False)
             )
             for at, each in enumerate(slices)
         ]

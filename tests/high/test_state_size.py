@@ -19,9 +19,9 @@ from tests.high.plans import COUNT, group, join
 from tests.high.streams import SECOND, Row, column, epoch, leaf, write_stream
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from lowwater.high.runner import Runner
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 HOUR = 3600 * SECOND
 TICK = HOUR // 2
@@ -59,7 +59,7 @@ def regular(below: LftaInput, until: int) -> list[Row]:
 
 
 @pytest.mark.parametrize("name", QUERIES)
-def test_peak_state_of_every_operator_is_that_of_an_hour(name: str, spark: SparkSession, tmp_path: Path) -> None:
+def test_peak_state_of_every_operator_is_that_of_an_hour(name: str, runner: Runner, tmp_path: Path) -> None:
     plan = plan_texts([("q.gsql", QUERIES[name])], Links(("main1", "main2")), 1).queries[0].high
     leaves = {each.lfta.name: each for each in walk(plan) if isinstance(each, LftaInput)}
     peaks = []
@@ -72,13 +72,13 @@ def test_peak_state_of_every_operator_is_that_of_an_hour(name: str, spark: Spark
             for link in below.lfta.links
         }
         settings = HighSettings(tick=HOUR // 2, slice_rows=180)
-        result = run_high(lambda: spark, {"q": plan}, inputs, 0, hours * HOUR, tmp_path / str(hours), settings)["q"]
+        result = run_high(runner, {"q": plan}, inputs, 0, hours * HOUR, tmp_path / str(hours), settings)["q"]
         assert result.batches >= 2 * hours and result.rows > 0
         peaks.append(result.state_rows)
     assert 0 < peaks[1] <= 1.1 * peaks[0], peaks
 
 
-def test_peak_state_is_the_same_for_a_day_as_for_an_hour(spark: SparkSession, tmp_path: Path) -> None:
+def test_peak_state_is_the_same_for_a_day_as_for_an_hour(runner: Runner, tmp_path: Path) -> None:
     left, right = leaf("left", FIELDS), leaf("right", FIELDS)
     keys = [(FIELDS[0], column("tb")), (FIELDS[1], column("k"))]
     nodes = {"grouped": group(left, keys, [COUNT]), "joined": join(JoinKind.OUTER, left, right)}
@@ -90,7 +90,7 @@ def test_peak_state_is_the_same_for_a_day_as_for_an_hour(spark: SparkSession, tm
             (name, "main1"): write_stream(folder / f"{name}.parquet", FIELDS, steady(hours, seed), hours * HOUR)
             for seed, name in enumerate(("left", "right"))
         }
-        results = run_high(lambda: spark, nodes, inputs, 0, hours * HOUR, folder / "work", settings)
+        results = run_high(runner, nodes, inputs, 0, hours * HOUR, folder / "work", settings)
         assert {name: result.batches >= 2 * hours for name, result in results.items()} == dict.fromkeys(nodes, True)
         peaks[hours] = {name: result.state_rows for name, result in results.items()}
     for name in nodes:

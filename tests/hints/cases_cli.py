@@ -13,7 +13,7 @@ import pytest
 from lowwater import extras
 from lowwater.cli.commands.expect import _suggestions
 from lowwater.cli.commands.skew import _review
-from lowwater.config import load_config
+from lowwater.config import Config, load_config
 from lowwater.instants import HOUR
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.history import record_metrics
@@ -21,6 +21,8 @@ from lowwater.lake.ledgers.runs import ReplayRow, record_replays
 from lowwater.quality.drift import LINK, metric_rows, metric_table
 from lowwater.replay.packets.capture_export import Selection, exported_links, select, write_selection
 from lowwater.replay.packets.predicate import read_predicate
+from lowwater.replay.progress import Progress
+from lowwater.replay.stages.runners import runner_of
 from tests.hints.desk import Case, Desk, Site
 from tests.quality.test_history import items
 from tests.replay.support import START, Said
@@ -196,7 +198,11 @@ def _without(desk: Desk, *packages: str) -> None:
     """Asks for the extra of Spark where these packages are not installed."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(extras, "find_spec", lambda name: None if name in packages else object())
-        extras.require("lowwater run --engine spark", "spark")
+        extras.require("lowwater backfill on local[*]", "spark")
+
+
+def _on(master: str) -> None:
+    runner_of("lowwater backfill", Config(), Progress(quiet=True), master)
 
 
 CASES = [
@@ -205,6 +211,12 @@ CASES = [
         lambda desk: _without(desk, "pyspark"),
         "pip install 'lowwater[spark]'",
         lambda desk: _without(desk),
+    ),
+    Case(
+        "a Spark that is none",
+        lambda desk: _on("spark.example"),
+        "write for example local[*], spark://host:7077, or none",
+        lambda desk: _on("none"),
     ),
     Case(
         "a story of other hours",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -14,16 +15,20 @@ from lowwater_review import Board, write_site
 from lowwater.caches import cache_folder
 from lowwater.capture.formats.write import WrittenInterface, pcapng_header, pcapng_record
 from lowwater.catalog.expr import Type
-from lowwater.catalog.streams import ROW
+from lowwater.catalog.streams import CONTROL, ROW
 from lowwater.config import Config, Link, load_config
-from lowwater.high import jars
+from lowwater.high.closing import closed_parts
 from lowwater.high.query_runs import _files
+from lowwater.high.runner import PlanParts
+from lowwater.high.slices.slice_choice import TimeSlice
 from lowwater.high.source.stored_streams import StoredStream
+from lowwater.high.timeline import Promise
 from lowwater.instants import HOUR, SECOND
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.plan.context import Links
-from lowwater.plan.operators import Aggregate
+from lowwater.plan.operators import Aggregate, Field
 from lowwater.plan.queryset import plan_texts
+from lowwater.quality.outputs.shared_keys import KeyedStream, shared_keys
 from lowwater.replay.checks.affordable import require_affordable
 from lowwater.replay.checks.estimates import require_marked
 from lowwater.replay.checks.kept_columns import require_kept
@@ -33,6 +38,7 @@ from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
 from lowwater.replay.setup import kernels, training
 from lowwater.replay.stages.engines import LowInputs, low_stage
+from lowwater.spark import jars
 from lowwater.storage.paths import lake_path
 from lowwater_airflow.settings import Settings, cron, deployment, query_folder
 from tests.high.plans import group
@@ -171,6 +177,23 @@ def _stored(desk: Desk, good: bool) -> None:
     assert StoredStream.scan([str(path)]).rows == 1
 
 
+def _closed(last: int) -> None:
+    """Closes the parts of a query by the punctuation of one stream, the interval of which ends at 10."""
+    parts: Any = [SimpleNamespace(slice_=TimeSlice(0, 20, {}))]
+    plan = PlanParts(parts, 0, False, {("flows", "main1"): [Promise(9, 9, 0, last)]}, 10)
+    assert len([*closed_parts({"flows": plan})]) == 1
+
+
+def _keyed(desk: Desk, good: bool) -> None:
+    """Looks for shared keys in the file of a stream."""
+    path = desk.folder / "keyed.parquet"
+    if good:
+        fields = [("n", [1]), *((name, [ROW if name == "_kind" else 5]) for name in CONTROL.names)]
+        pq.write_table(pa.table(dict(fields)), path)
+    stream = KeyedStream([path], (Field("n", Type.INT),), ("n",))
+    assert shared_keys({"flows": stream}, 1, desk.folder / "keys")["flows"].keys == 0
+
+
 def _streams(desk: Desk, link: str) -> None:
     files = _low(desk)
     ((name, _), *_) = files
@@ -241,8 +264,8 @@ def _archive(desk: Desk, folder: str) -> None:
     desk.write("taken", "a file")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(training, "_replay", lambda spark, folder: None)
-        patch.setattr("lowwater.high.session.build_session", lambda app, settings: settings.record.write_bytes(b"x"))
-        patch.setattr("lowwater.high.session.end_jvm", lambda spark: None)
+        patch.setattr("lowwater.spark.session.build_session", lambda app, settings: settings.record.write_bytes(b"x"))
+        patch.setattr("lowwater.spark.session.end_jvm", lambda spark: None)
         assert training.train(desk.folder / folder).exists()
 
 
@@ -308,6 +331,18 @@ def _chained(desk: Desk, hour: int) -> None:
 
 COPIES = "SELECT tb, count(*) AS n FROM main1.TCP GROUP BY time/60 AS tb"
 CASES = [
+    Case(
+        "a stream whose last promise is missing",
+        lambda desk: _closed(9),
+        "run the low stage again",
+        lambda desk: _closed(10),
+    ),
+    Case(
+        "a stream of a query that is gone",
+        lambda desk: _keyed(desk, False),
+        "run the high stage again",
+        lambda desk: _keyed(desk, True),
+    ),
     Case(
         "a file of queries whose name no DAG can have",
         lambda desk: _named(desk, "a b"),
@@ -498,11 +533,11 @@ CASES = [
     ),
 ]
 LEFT: dict[Site, str] = {
-    ("lowwater/high/failures.py", "translate"): "Spark fails where the machine does: tests/high/test_failures.py",
-    ("lowwater/high/jars.py", "fetch_jars"): "a repository that does not answer",
-    ("lowwater/high/jars.py", "_make_folder"): "a Python whose folders belong to another user",
-    ("lowwater/high/session.py", "_unstarted"): "a machine without Java: tests/replay/test_sessions.py",
-    ("lowwater/high/session.py", "end_jvm"): "a JVM of another process: nothing of ours starts one",
+    ("lowwater/spark/failures.py", "translate"): "Spark fails where the machine does: tests/spark/test_failures.py",
+    ("lowwater/spark/jars.py", "fetch_jars"): "a repository that does not answer",
+    ("lowwater/spark/jars.py", "_make_folder"): "a Python whose folders belong to another user",
+    ("lowwater/spark/session.py", "_unstarted"): "a machine without Java: tests/replay/test_sessions.py",
+    ("lowwater/spark/session.py", "end_jvm"): "a JVM of another process: nothing of ours starts one",
     ("lowwater/reference/execution/graph.py", "_refused"): "of the model, in Python: tests/reference/test_execution.py",
     ("lowwater/reference/execution/model.py", "Setup.__post_init__"): "of the model, in Python: the same tests",
     ("lowwater/replay/stages/low_tasks.py", "run_low"): "a disk that is full",

@@ -16,7 +16,7 @@ from tests.hostile.traffic import World, make_world
 
 CASES_OF_A_WORLD = 16
 SHEDDING = 3
-"""Every so many worlds Spark sheds load (O5); which packets that leaves only the reference engine can say."""
+"""Every so many worlds sheds load (O5); which packets that leaves only the reference engine can say."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,8 @@ def run_world(seed: int, engine: str, folder: Path, numbers: range | None = None
 
     Args:
         seed: of the world.
-        engine: spark or reference. Where a case has no oracle, or the engine is spark, the rows of the reference
-            engine are compared too.
+        engine: process, spark or reference. Where a case has no oracle, or the engine is not reference, the rows of
+            the reference engine are compared too.
         folder: for captures and results.
         numbers: of the cases; all unless given.
     """
@@ -48,7 +48,6 @@ def run_world(seed: int, engine: str, folder: Path, numbers: range | None = None
     world = make_world(seed, folder / "captures")
     cases = {number: draw(seed, sorted(world.files), number) for number in numbers or range(CASES_OF_A_WORLD)}
     given = write_queries(cases, folder)
-    # An interval costs Spark a second for each query.
     lengths = ("7s", "10s", "1 min") if engine == "reference" else ("1 min", "2 min")
     settings = ["--interval", rng.choice(lengths)] if rng.random() < 0.6 else []
     settings += ["--heartbeat", rng.choice(("1s", "100ms", "13s", "none", "data-driven", "on-demand"))]
@@ -98,9 +97,8 @@ def _links(world: World, folder: Path) -> list[str]:
 def _run(given: list[str], world: World, engine: str, out: Path, settings: list[str]) -> None:
     captures = [f"--capture={link}={path}" for link, paths in world.files.items() for path in paths]
     skews = [f"--skew={link}={world.skews[link]}ns" for link in world.files]
-    cli.main(
-        ["run", *given, *captures, *skews, "--engine", engine, "--out", str(out), *settings], standalone_mode=False
-    )
+    chosen = ["--spark", "local[*]"] if engine == "spark" else ["--engine", engine]
+    cli.main(["run", *given, *captures, *skews, *chosen, "--out", str(out), *settings], standalone_mode=False)
 
 
 def rows_of(path: Path) -> Counter[tuple[Any, ...]]:

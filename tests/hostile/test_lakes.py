@@ -10,7 +10,7 @@ import pytest
 from tests.hostile.lakes import HostileLake
 from tests.hostile.traffic import SECOND, make_world
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800), pytest.mark.usefixtures("spark")]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 
 def _lake(seed: int, folder: Path, interval: int = 0) -> HostileLake:
@@ -70,7 +70,7 @@ def test_kills_at_random_instants(seed: int, tmp_path: Path) -> None:
     for capture in lake.captures():
         lake.ingest(*capture)
     for _ in range(4):
-        if lake.killed_backfill(rng.uniform(4, 25)) is not None:
+        if lake.killed_backfill(rng.uniform(1, 9)) is not None:
             break
     lake.backfill()
     assert not lake.differences() and lake.rows()

@@ -231,15 +231,15 @@ def test_airflow_gets_what_a_driver_needs() -> None:
 
 SESSION = """
 import json, os, time
-from lowwater.high.executors import Executors
-from lowwater.high.session import build_session
-from lowwater.high.spark_tasks import SparkTasks
+from lowwater.spark.executors import Executors
+from lowwater.spark.session import build_session
+from lowwater.spark.tasks import SparkTasks
 spark = build_session("kubernetes")
 executors = Executors(spark)
 deadline = time.monotonic() + 120
 while sum(executors.cores().values()) < 2 and time.monotonic() < deadline:
     time.sleep(0.2)
-tasks = SparkTasks(spark)
+tasks = SparkTasks(spark, far=True)
 def work(number):
     import os, time
     time.sleep(0.1)

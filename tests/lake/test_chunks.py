@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,13 +13,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from lowwater.capture.tables.ordered import each_on_threads
 from lowwater.config import Config
 from lowwater.instants import HOUR
 from lowwater.lake import tables
 from lowwater.lake.ingestion import batch as batching
 from lowwater.lake.ingestion import packing
 from lowwater.lake.ingestion.ingest import ingest
-from lowwater.lake.ingestion.tasks import in_process, on_threads
 from lowwater.lake.layout import CAPTURES, MALFORMED, PACKETS, Lake, open_lake
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.packets import read_packets
@@ -61,6 +62,10 @@ def contents(lake: Lake) -> pa.Table:
     return table.set_column(0, "capture", table.column("capture").cast(pa.string())).combine_chunks()
 
 
+def one_after_another(function: Callable[[Any], Any], arguments: Iterable[Any]) -> list[Any]:
+    return [function(argument) for argument in arguments]
+
+
 def facts(lake: Lake) -> list[Any]:
     rows = read_captures(lake, ["a"])["a"]
     told = {"attempt", "ingested_at", "path", "place", "sha256", "bytes", "compression"}
@@ -68,14 +73,14 @@ def facts(lake: Lake) -> list[Any]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("runner", [in_process, on_threads])
+@pytest.mark.parametrize("runner", [one_after_another, each_on_threads])
 @pytest.mark.parametrize(("chunk", "rows"), [(4096, 1), (10_000, 500), (1 << 20, 1)])
 def test_tasks_make_the_table_that_one_makes(
     lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, runner: Any, chunk: int, rows: int
 ) -> None:
     path = many(tmp_path / "a.pcap")
     whole = open_lake(tmp_path / "whole")
-    ingest(whole, "a", [path], CONFIG, runner=in_process)
+    ingest(whole, "a", [path], CONFIG, runner=one_after_another)
     small(monkeypatch, chunk, rows, 64)
     ingest(lake, "a", [path], CONFIG, runner=runner)
     assert contents(lake).equals(contents(whole))
@@ -91,13 +96,13 @@ def test_tasks_make_the_table_that_one_makes(
 def test_workers_of_spark_make_the_same_table(
     lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark: SparkSession
 ) -> None:
-    from lowwater.high.spark_tasks import spark_runner
+    from lowwater.spark.tasks import SparkTasks
 
     path = many(tmp_path / "a.pcap")
     whole = open_lake(tmp_path / "whole")
-    ingest(whole, "a", [path], CONFIG, runner=in_process)
+    ingest(whole, "a", [path], CONFIG, runner=one_after_another)
     small(monkeypatch, 10_000, 1, 64)
-    ingest(lake, "a", [path], CONFIG, runner=spark_runner(spark))
+    ingest(lake, "a", [path], CONFIG, runner=SparkTasks(spark))
     assert len(list(lake.packets.glob("link=a/hour=*/*.parquet"))) > 3
     assert contents(lake).equals(contents(whole))
     assert facts(lake) == facts(whole)

@@ -34,9 +34,9 @@ from tests.replay.support import (
 )
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from lowwater.high.runner import Runner
 
-pytestmark = pytest.mark.spark
+pytestmark = pytest.mark.slow
 FOREVER = Retention(streams=None)
 
 
@@ -55,11 +55,11 @@ def stream_rows(lake: Path) -> dict[str, int]:
 
 
 @pytest.fixture(scope="module")
-def first_hour(packets: Path, tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Path:
+def first_hour(packets: Path, tmp_path_factory: pytest.TempPathFactory, runner: Runner) -> Path:
     """A lake with its first hour published in two halves: several files in one hour."""
     lake = copy_lake(packets, tmp_path_factory.mktemp("halves") / "lake")
     write_settings(lake, length="30min")
-    replay_range(lake, spark, START, START + HOUR)
+    replay_range(lake, runner, START, START + HOUR)
     return lake
 
 
@@ -111,7 +111,7 @@ def test_files_stay_for_readers_and_go_when_their_time_is_over(halves: Path) -> 
     assert all_tables(halves) == before
 
 
-def test_streams_go_once_they_were_published_long_enough(halves: Path, spark: SparkSession) -> None:
+def test_streams_go_once_they_were_published_long_enough(halves: Path, runner: Runner) -> None:
     before, held, rows = all_tables(halves), states(halves), stream_rows(halves)
     opened = open_lake(halves)
     week = Retention(streams="7d")
@@ -127,17 +127,17 @@ def test_streams_go_once_they_were_published_long_enough(halves: Path, spark: Sp
     assert all_tables(halves) == before and states(halves) == held
     assert due(Job.open(halves, "demo", QUERIES), DueSelection(START, START + HOUR)) == []
     write_settings(halves, skews={"control": "2s"}, length="30min")
-    (outcome,) = replay_range(halves, spark, START, START + HOUR // 2)
+    (outcome,) = replay_range(halves, runner, START, START + HOUR // 2)
     assert outcome.committed, "what was removed is made again where it is needed"
 
 
-def test_what_is_audited_and_not_published_stays(lake: Path, spark: SparkSession) -> None:
+def test_what_is_audited_and_not_published_stays(lake: Path, runner: Runner) -> None:
     for stage in ("low", "high", "audit"):
-        replay_range(lake, spark, START, START + HOUR, stage)
+        replay_range(lake, runner, START, START + HOUR, stage)
     rows = stream_rows(lake)
     found = maintain(open_lake(lake), Retention(streams=0), clock=lambda: later(60))
     assert "removed streams" not in kinds(found) and stream_rows(lake) == rows
-    (outcome,) = replay_range(lake, spark, START, START + HOUR, "publish")
+    (outcome,) = replay_range(lake, runner, START, START + HOUR, "publish")
     assert outcome.committed
 
 

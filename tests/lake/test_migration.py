@@ -25,7 +25,7 @@ from lowwater.replay.progress import Progress
 from tests.replay.support import START, Rows, lowwater, table_rows
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from lowwater.high.runner import Runner
 
 QUERIES = ("talkers", "loud")
 
@@ -57,8 +57,8 @@ def test_a_lake_of_0_1_is_read_and_says_what_to_do(old: Path) -> None:
     assert counts and {row["shed"] for row in counts} == {0}
 
 
-@pytest.mark.spark
-def test_a_lake_of_0_1_gives_its_rows_again(old: Path, spark: SparkSession) -> None:
+@pytest.mark.slow
+def test_a_lake_of_0_1_gives_its_rows_again(old: Path, runner: Runner) -> None:
     lake = old / "lake"
     before = published(lake)
     opened, config = open_lake(lake), load_config(lake)
@@ -67,7 +67,7 @@ def test_a_lake_of_0_1_gives_its_rows_again(old: Path, spark: SparkSession) -> N
         (result,) = ingest(opened, "main1", [capture], config, covers)
         assert result.state == "replaced"
     job = Job.open(lake, "talkers", old / "queries")
-    outcomes = replay(job, START, START + 2 * HOUR, None, Progress(quiet=True), spark)
+    outcomes = replay(job, START, START + 2 * HOUR, None, Progress(quiet=True), runner)
     assert [outcome.state for outcome in outcomes] == ["done", "provisional"]
     assert published(lake) == before
 

@@ -34,6 +34,11 @@ REFUSED = [
     ),
     ('[retention]\nversions="1s"', 'retention.versions: must be at least 1h; write for example versions = "7d"'),
     ('[notify]\nurl="x"', "notify.url: must be an address that begins with http:// or https://; write for example url"),
+    (
+        '[spark]\nmaster="10.0.0.1:7077"',
+        "spark.master: must be local[*], local[N], spark://HOST:PORT, k8s://ADDRESS or yarn; write for example master",
+    ),
+    ('[spark]\nremote="sc://a"', "spark: remote: servers of Spark Connect are not used yet; write master instead"),
     ('[query_sets."a b"]', "query_sets.a b: is not a valid name of a query set: a letter or _, then"),
 ]
 

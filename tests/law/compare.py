@@ -24,7 +24,6 @@ from lowwater.replay.checks.capabilities import require_lowered
 from lowwater.replay.command.run_command import RunRequest, RunResults, run_intervals
 from lowwater.replay.command.summary import LinkCounts
 from lowwater.replay.progress import Progress
-from lowwater.replay.sessions import Sessions
 from tests.law.cases import Case, whole
 from tests.law.lakes import LastLake
 from tests.law.questions import Question
@@ -36,11 +35,11 @@ from tests.plan.batch_pools import CONTEXT, KNOWN
 from tests.plan.batch_rows import rounded
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from lowwater.high.runner import Runner
 
 Row = tuple[Any, ...]
 Rows = Counter[Row]
-REFERENCE, SPARK = "reference", "spark"
+REFERENCE, PROCESS, SPARK = "reference", "process", "spark"
 
 
 class Difference(AssertionError):
@@ -82,14 +81,13 @@ def refused(question: Question, engine: str) -> str:
     return ""
 
 
-def evaluated(case: Case, engine: str, spark: SparkSession | None = None) -> RunResults:
+def evaluated(case: Case, engine: str, runner: Runner | None = None) -> RunResults:
     """What an engine makes of a case; the records of every link that is read are accounted for."""
     lake, captures = LAKES.of(case.world)
     with tempfile.TemporaryDirectory() as folder:
         request = request_of(case, engine, Path(folder))
         progress = Progress(quiet=True)
-        sessions = None if spark is None else Sessions("law", progress, spark)
-        gathered = run_intervals(request, lake, captures, Path(folder), progress, sessions)
+        gathered = run_intervals(request, lake, captures, Path(folder), progress, runner)
     for error in gathered.failures.values():
         raise error
     for link in request.plan.links:
@@ -121,7 +119,7 @@ def request_of(case: Case, engine: str, folder: Path) -> RunRequest:
         period=choice.period,
         policy=Policy(choice.policy),
         engine=engine,
-        interval=choice.long if engine == SPARK else choice.interval,
+        interval=choice.interval if engine == REFERENCE else choice.long,
         order=choice.order,
         low=low_settings(choice),
         high=high,
@@ -189,7 +187,7 @@ def compare_oracle(case: Case, gathered: RunResults, engine: str) -> None:
                 raise Difference(pair, question.name, theirs - ours, ours - theirs)
 
 
-def compare_ticks(case: Case, spark: RunResults, reference: RunResults) -> None:
+def compare_ticks(case: Case, runner: RunResults, reference: RunResults) -> None:
     """Holds the ticks of Spark's rows against those of the reference engine, of which none may be much later.
 
     A row that a promise lets go is at most one tick later; one that is let go by an arrival, of which Spark hears at a
@@ -201,7 +199,7 @@ def compare_ticks(case: Case, spark: RunResults, reference: RunResults) -> None:
         return
     skew = max(case.world.skews.values())
     for query in reference.rows:
-        ours, theirs = ticks_of(spark, query), ticks_of(reference, query)
+        ours, theirs = ticks_of(runner, query), ticks_of(reference, query)
         for row, ticks in theirs.items():
             for mine, own in zip(sorted(ours[row]), sorted(ticks), strict=True):
                 promised = own - skew > row[-1]
@@ -220,9 +218,9 @@ def ticks_of(gathered: RunResults, query: str) -> dict[Row, list[int]]:
     return found
 
 
-def compare_engines(spark: RunResults, reference: RunResults) -> None:
+def compare_engines(runner: RunResults, reference: RunResults) -> None:
     """Holds Spark against the reference engine over the same intervals: rows with their last instants."""
     for query in reference.rows:
-        ours, theirs = rows_of(spark, query, "_last"), rows_of(reference, query, "_last")
+        ours, theirs = rows_of(runner, query, "_last"), rows_of(reference, query, "_last")
         if ours != theirs:
             raise Difference("spark beside reference", query, theirs - ours, ours - theirs)

@@ -21,21 +21,33 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lowwater.high.process import InProcess
 from tests.law import record_cases
 from tests.law.cases import VERSION, Case, case
-from tests.law.compare import REFERENCE, SPARK, compare_engines, compare_oracle, compare_ticks, evaluated, refused
+from tests.law.compare import (
+    PROCESS,
+    REFERENCE,
+    SPARK,
+    compare_engines,
+    compare_oracle,
+    compare_ticks,
+    evaluated,
+    refused,
+)
 from tests.law.killed import compare_published
 from tests.law.questions import Question
 from tests.law.record_cases import record_case
 from tests.law.reduce import PLAIN, reduced
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from lowwater.high.runner import Runner
 
 LEDGER = Path(__file__).resolve().parents[2] / "var" / "fuzz" / "ledger.jsonl"
 KEPT = Path(__file__).with_name("kept.csv")
 SAME, DIFFERENT, REFUSED = "same", "different", "refused"
-BUDGET = {REFERENCE: 300, SPARK: 60}
+BUDGET = {REFERENCE: 300, PROCESS: 300, SPARK: 60}
+ENGINES = {REFERENCE: "SQL and the batch evaluator", PROCESS: "these and the reference engine", SPARK: "the same"}
+"""Engine -> what its rows are compared with."""
 """Most runs while a case is made small."""
 
 
@@ -64,19 +76,19 @@ class Outcome:
     version: str = VERSION
 
 
-def run_case(seed: int, engine: str, spark: SparkSession | None = None) -> Outcome:
+def run_case(seed: int, engine: str, runner: Runner | None = None) -> Outcome:
     """Runs the case of a number; never raises what the case is to blame for."""
     run, why = accepted(case(seed), engine)
     found = Outcome(seed, engine, refused=why)
     return (
-        _judged(found, run.asked, lambda: check(run, engine, spark)) if run.asked else replace(found, outcome=REFUSED)
+        _judged(found, run.asked, lambda: check(run, engine, runner)) if run.asked else replace(found, outcome=REFUSED)
     )
 
 
-def run_record_case(seed: int, engine: str, spark: SparkSession | None = None) -> Outcome:
+def run_record_case(seed: int, engine: str, runner: Runner | None = None) -> Outcome:
     """Runs the case of a number over links of records; never raises what the case is to blame for."""
     drawn, found = record_case(seed), Outcome(seed, engine, version=record_cases.VERSION)
-    return _judged(found, drawn.asked, lambda: record_cases.check(drawn, engine, spark))
+    return _judged(found, drawn.asked, lambda: record_cases.check(drawn, engine, runner))
 
 
 def _judged(found: Outcome, asked: Sequence[Question], rows: Callable[[], int]) -> Outcome:
@@ -102,7 +114,7 @@ class Grammar:
     """
 
     version: str
-    run: Callable[[int, str, SparkSession | None], Outcome]
+    run: Callable[[int, str, Runner | None], Outcome]
     option: str = ""
 
 
@@ -117,7 +129,7 @@ def accepted(drawn: Case, engine: str) -> tuple[Case, dict[str, str]]:
     return replace(drawn, asked=run), {each.family: why[each.name] for each in drawn.asked if why[each.name]}
 
 
-def check(run: Case, engine: str, spark: SparkSession | None = None) -> int:
+def check(run: Case, engine: str, runner: Runner | None = None) -> int:
     """Holds an engine against the oracles, and Spark against the reference engine too; how many rows there were.
 
     Where the settings kill processes, so does a lake whose intervals Spark replays.
@@ -125,15 +137,15 @@ def check(run: Case, engine: str, spark: SparkSession | None = None) -> int:
     Raises:
         AssertionError: they are not equal, or a record is in no account.
     """
-    ours = evaluated(run, engine, spark)
+    ours = evaluated(run, engine, runner)
     compare_oracle(run, ours, engine)
-    if engine == SPARK:
+    if engine != REFERENCE:
         same = replace(run, choice=replace(run.choice, interval=run.choice.long))
         reference = evaluated(same, REFERENCE)
         compare_engines(ours, reference)
         compare_ticks(same, ours, reference)
-        if run.choice.kills and spark is not None:
-            compare_published(run, spark)
+        if run.choice.kills and runner is not None:
+            compare_published(run, runner)
     return sum(table.num_rows for tables in ours.rows.values() for table in tables)
 
 
@@ -145,10 +157,10 @@ def following(cases: int, engine: str, ledger: Path, least: int = 0, grammar: Gr
     return range(first, first + cases)
 
 
-def again(engine: str, ledger: Path, least: int = 0, grammar: Grammar = PACKETS) -> list[int]:
-    """The seeds of an engine that were kept and are not in the ledger, from `least` on."""
+def again(of: str, engine: str, ledger: Path, least: int = 0, grammar: Grammar = PACKETS) -> list[int]:
+    """The seeds that were kept of an engine and that the ledger does not have of the second one, from `least` on."""
     known = {row["seed"] for row in rows_of(ledger, grammar) if row["engine"] == engine}
-    kept = [range(int(row["first"]), int(row["last"]) + 1) for row in kept_rows(grammar) if row["engine"] == engine]
+    kept = [range(int(row["first"]), int(row["last"]) + 1) for row in kept_rows(grammar) if row["engine"] == of]
     return [seed for part in kept for seed in part if seed >= least and seed not in known]
 
 
@@ -156,7 +168,7 @@ def fuzz(
     seeds: Sequence[int],
     engine: str,
     ledger: Path,
-    spark: SparkSession | None = None,
+    runner: Runner | None = None,
     seconds: float = float("inf"),
     grammar: Grammar = PACKETS,
 ) -> None:
@@ -173,7 +185,7 @@ def fuzz(
     for seed in seeds:
         if time.monotonic() > ends:
             break
-        found = grammar.run(seed, engine, spark)
+        found = grammar.run(seed, engine, runner)
         with ledger.open("a", encoding="utf-8") as file:
             file.write(json.dumps(vars(found)) + "\n")
         if found.outcome == DIFFERENT:
@@ -207,7 +219,7 @@ def keep(ledger: Path, grammar: Grammar = PACKETS) -> int:
         writer = csv.writer(file, lineterminator="\n")
         if new:
             writer.writerow(("version", "engine", "first", "last", "cases", "beside_sql", "beside_batch", "rows"))
-        for engine in (REFERENCE, SPARK):
+        for engine in ENGINES:
             mine = [row for row in rows if row["engine"] == engine]
             ran = [row for row in mine if row["outcome"] != REFUSED]
             beside = sum((Counter(row["beside"]) for row in ran), Counter[str]())
@@ -222,7 +234,7 @@ def keep(ledger: Path, grammar: Grammar = PACKETS) -> int:
 def summary(ledger: Path, grammar: Grammar = PACKETS) -> int:
     """Prints what the ledger has; how many differences."""
     rows = rows_of(ledger, grammar)
-    for engine, other in ((REFERENCE, "SQL and the batch evaluator"), (SPARK, "these and the reference engine")):
+    for engine, other in ENGINES.items():
         mine = [row for row in rows if row["engine"] == engine and row["outcome"] != REFUSED]
         beside = sum((Counter(row["beside"]) for row in mine), Counter[str]())
         compared = ", ".join(f"{count} queries beside {name}" for name, count in sorted(beside.items()))
@@ -242,30 +254,30 @@ def summary(ledger: Path, grammar: Grammar = PACKETS) -> int:
     return len(different)
 
 
-def show(seed: int, engine: str, spark: SparkSession | None) -> int:
+def show(seed: int, engine: str, runner: Runner | None) -> int:
     """Prints the case of a number, and where it differs a smaller one that does too."""
     run, why = accepted(case(seed), engine)
     for family, text in why.items():
         print(f"{family} is refused: {text}")
     print(described(run))
-    first = failure(run, engine, spark)
+    first = failure(run, engine, runner)
     if not first:
         print("no difference")
         return 0
     print(f"\n{first}\n\nmade small:\n")
     kind = first.partition(":")[0]
-    small = reduced(run, lambda each: failure(each, engine, spark).startswith(kind), BUDGET[engine])
-    print(described(small), failure(small, engine, spark), repr(small), sep="\n\n")
+    small = reduced(run, lambda each: failure(each, engine, runner).startswith(kind), BUDGET[engine])
+    print(described(small), failure(small, engine, runner), repr(small), sep="\n\n")
     return 1
 
 
-def show_records(seed: int, engine: str, spark: SparkSession | None) -> int:
+def show_records(seed: int, engine: str, runner: Runner | None) -> int:
     """Prints the case of a number over links of records, and where it differs a smaller one that does too."""
     case, left = record_case(seed), BUDGET[engine]
 
     def why(tried: record_cases.RecordCase) -> str:
         try:
-            record_cases.check(tried, engine, spark)
+            record_cases.check(tried, engine, runner)
         except Exception as error:  # noqa: BLE001 - whatever a case does is its outcome
             return f"{type(error).__name__}: {error}"
         return ""
@@ -288,10 +300,10 @@ def show_records(seed: int, engine: str, spark: SparkSession | None) -> int:
     return 1
 
 
-def failure(run: Case, engine: str, spark: SparkSession | None) -> str:
+def failure(run: Case, engine: str, runner: Runner | None) -> str:
     """Why a case fails, the kind of error first; empty where it does not."""
     try:
-        check(run, engine, spark)
+        check(run, engine, runner)
     except Exception as error:  # noqa: BLE001 - whatever a case does is its outcome
         return f"{type(error).__name__}: {error}"
     return ""
@@ -318,13 +330,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--reference", type=int, default=0, help="more cases on the reference engine")
     parser.add_argument("--spark", type=int, default=0, help="more cases on Spark")
+    parser.add_argument("--process", type=int, default=0, help="more cases in this process")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="most seconds for either")
     parser.add_argument("--ledger", type=Path, default=LEDGER)
     parser.add_argument("--begin", type=int, default=0, help="least seed, for several runs at once, each with a ledger")
-    parser.add_argument("--again", action="store_true", help="run what was kept on Spark once more")
+    parser.add_argument("--again", action="store_true", help="run what was kept on Spark once more, by --engine")
     parser.add_argument("--keep", action="store_true", help="turn the ledger into lines of kept.csv")
     parser.add_argument("--seed", type=int, help="show one case")
-    parser.add_argument("--engine", choices=(REFERENCE, SPARK), default=REFERENCE)
+    parser.add_argument("--engine", choices=list(ENGINES), default=REFERENCE)
     parser.add_argument("--records", action="store_true", help="cases over links of records")
     options = parser.parse_args()
     grammar = RECORDS if options.records else PACKETS
@@ -332,20 +345,24 @@ def main() -> int:
         return keep(options.ledger, grammar)
     if options.again and options.ledger == LEDGER:
         options.ledger = LEDGER.with_name("again.jsonl")
-    session: SparkSession | None = None
-    if options.spark or options.again or (options.seed is not None and options.engine == SPARK):
-        from lowwater.high.session import SessionSettings, build_session
+    runners: dict[str, Runner | None] = {REFERENCE: None, PROCESS: InProcess()}
+    if options.spark or options.engine == SPARK:
+        from lowwater.spark.session import SessionSettings, build_session
+        from tests.runners import spark_runner
 
         # Of thousands of queries the JVM compiles what all of them run: a third less time a case.
-        session = build_session("lowwater fuzz", SessionSettings(quick_start=False))
+        runners[SPARK] = spark_runner(build_session("lowwater fuzz", SessionSettings(quick_start=False)))
     if options.seed is not None:
-        return (show_records if options.records else show)(options.seed, options.engine, session)
+        return (show_records if options.records else show)(options.seed, options.engine, runners[options.engine])
     ledger, seconds, least = options.ledger, options.seconds, options.begin
     if options.again:
-        fuzz(again(SPARK, ledger, least, grammar), SPARK, ledger, session, seconds, grammar)
+        engine = options.engine if options.engine != REFERENCE else PROCESS
+        fuzz(again(SPARK, engine, ledger, least, grammar), engine, ledger, runners[engine], seconds, grammar)
     else:
-        for engine, cases in ((REFERENCE, options.reference), (SPARK, options.spark)):
-            fuzz(following(cases, engine, ledger, least, grammar), engine, ledger, session, seconds, grammar)
+        for engine, cases in ((REFERENCE, options.reference), (PROCESS, options.process), (SPARK, options.spark)):
+            fuzz(
+                following(cases, engine, ledger, least, grammar), engine, ledger, runners.get(engine), seconds, grammar
+            )
     return 1 if summary(ledger, grammar) else 0
 
 

@@ -31,7 +31,7 @@ from tests.law.cases import Case
 from tests.law.compare import LAKES, Difference, Row, Rows, config_of, plan_of, value
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from lowwater.high.runner import Runner
 
 SET = "law"
 MOST = 4
@@ -75,7 +75,7 @@ class Mortal(Progress):
             yield
 
 
-def compare_published(case: Case, spark: SparkSession) -> int:
+def compare_published(case: Case, runner: Runner) -> int:
     """Holds what is published, after all kills, against the reference engine over the same intervals.
 
     Raises:
@@ -87,7 +87,7 @@ def compare_published(case: Case, spark: SparkSession) -> int:
     shutil.copytree(whole.root, folder)
     job = job_of(case, open_lake(folder), folder)
     intervals = intervals_of(case, job)
-    deaths = published(job, intervals, case, spark)
+    deaths = published(job, intervals, case, runner)
     compare_rows(job, expected(job, intervals, case), f"published after {deaths} kills beside reference")
     return deaths
 
@@ -140,7 +140,7 @@ def intervals_of(case: Case, job: Job) -> list[tuple[int, int]]:
     return [(number * job.length, (number + 1) * job.length) for number in numbers]
 
 
-def published(job: Job, intervals: Sequence[tuple[int, int]], case: Case, spark: SparkSession) -> int:
+def published(job: Job, intervals: Sequence[tuple[int, int]], case: Case, runner: Runner) -> int:
     """Replays the intervals, again after each kill; how often the process died."""
     work = Path(job.lake.work)  # of a lake in a folder, where there are kills
     progress = Mortal(case.choice.kills, work)
@@ -148,7 +148,7 @@ def published(job: Job, intervals: Sequence[tuple[int, int]], case: Case, spark:
     for start, end in intervals:
         while True:
             try:
-                replay(job, start, end, None, progress, spark)
+                replay(job, start, end, None, progress, runner)
                 break
             except Killed:
                 deaths += 1

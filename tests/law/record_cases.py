@@ -27,8 +27,7 @@ from lowwater.replay.command.run_command import RunRequest, RunResults, run_inte
 from lowwater.replay.command.summary import LinkCounts
 from lowwater.replay.progress import Progress
 from lowwater.replay.record_links import planned_options
-from lowwater.replay.sessions import Sessions
-from tests.law.compare import REFERENCE, SPARK, Difference, Rows, compare_engines, low_settings, rows_of, value
+from tests.law.compare import REFERENCE, Difference, Rows, compare_engines, low_settings, rows_of, value
 from tests.law.drawn import drawn
 from tests.law.lakes import LastLake
 from tests.law.questions import Question
@@ -39,7 +38,7 @@ from tests.plan.batch import evaluate as batch_rows
 from tests.plan.batch_plans import bound_plans
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from lowwater.high.runner import Runner
 
 FOLDER = Path(__file__).resolve().parent
 GRAMMAR = ("record_cases.py", "record_questions.py", "records.py", "drawn.py", "settings.py")
@@ -86,7 +85,7 @@ def _fill(world: RecordWorld, lake: Lake, folder: Path) -> None:
 LAKES = LastLake((*RECORD_LINKS, PACKETS), _fill)
 
 
-def evaluated(case: RecordCase, engine: str, spark: SparkSession | None = None) -> RunResults:
+def evaluated(case: RecordCase, engine: str, runner: Runner | None = None) -> RunResults:
     """What an engine makes of a case; the records of every link that is read are accounted for."""
     choice, plan = case.choice, plan_of(case.world, case.asked, case.choice.slots)
     require_lowered(plan, engine)
@@ -100,14 +99,13 @@ def evaluated(case: RecordCase, engine: str, spark: SparkSession | None = None) 
             period=choice.period,
             policy=Policy(choice.policy),
             engine=engine,
-            interval=choice.long if engine == SPARK else choice.interval,
+            interval=choice.interval if engine == REFERENCE else choice.long,
             order=choice.order,
             low=low_settings(choice),
             high={"tick": choice.pace[0], "slice_rows": 40 if choice.few else 4},
         )
         progress = Progress(quiet=True)
-        sessions = None if spark is None else Sessions("law", progress, spark)
-        gathered = run_intervals(request, lake, captures, Path(folder), progress, sessions)
+        gathered = run_intervals(request, lake, captures, Path(folder), progress, runner)
     for link in plan.links:
         account = gathered.accounts.links.get(link, LinkCounts())
         count = len(case.world.packets) if link == PACKETS else len(case.world.sane(link))
@@ -136,19 +134,19 @@ def expected(case: RecordCase, asked: Question) -> Rows:
     return Counter(tuple(value(row.values[f.name]) for f in node.fields) for row in rows)
 
 
-def check(case: RecordCase, engine: str, spark: SparkSession | None = None) -> int:
+def check(case: RecordCase, engine: str, runner: Runner | None = None) -> int:
     """Holds an engine against the oracles, and Spark against the reference engine too; how many rows there were.
 
     Raises:
         AssertionError: they are not equal, or a record is in no account.
     """
-    ours = evaluated(case, engine, spark)
+    ours = evaluated(case, engine, runner)
     for asked in case.asked:
         found, theirs = rows_of(ours, asked.name), expected(case, asked)
         if found != theirs:
             pair = f"{engine} beside {'SQL' if asked.sql else 'the batch evaluator'}"
             raise Difference(pair, asked.name, theirs - found, found - theirs)
-    if engine == SPARK:
+    if engine != REFERENCE:
         same = replace(case, choice=replace(case.choice, interval=case.choice.long))
         compare_engines(ours, evaluated(same, REFERENCE))
     return sum(table.num_rows for tables in ours.rows.values() for table in tables)

@@ -120,16 +120,18 @@ def main() -> int:
     ends = time.monotonic() + options.seconds
     with cluster(options.folder.absolute(), packages=str(ROOT)) as machines:  # functions of cases are of the tests
         os.environ.update(machines.environment())
-        from lowwater.high.session import SessionSettings, build_session
+        from lowwater.spark.session import SessionSettings, build_session
+        from tests.runners import spark_runner
 
         spark = build_session("lowwater law", SessionSettings(quick_start=False))
+        runner = spark_runner(spark, machines.master)
         seeds = iter(following(options.cases, ENGINE, options.ledger, options.begin))
         waiting: deque[Future[Outcome]] = deque()
         with ThreadPoolExecutor(options.at_once) as pool:
             while True:
                 while len(waiting) < options.at_once and time.monotonic() < ends and (seed := next(seeds, -1)) >= 0:
                     ready = prepared(seed)  # not in threads: cases of a world share its lake
-                    waiting.append(pool.submit(run, ready, spark, machines.lake("law") / f"case-{seed}"))
+                    waiting.append(pool.submit(run, ready, runner, machines.lake("law") / f"case-{seed}"))
                 if not waiting:
                     break
                 outcome = waiting.popleft().result()  # in the order of seeds: a run goes on behind the last one

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.law.cases import case
-from tests.law.compare import SPARK
+from tests.law.compare import PROCESS
 from tests.law.fuzz import check
 from tests.law.questions import Question
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from lowwater.high.runner import Runner
 
-pytestmark = pytest.mark.spark
+pytestmark = pytest.mark.slow
 
 BAND = "FROM main1.TCP A, [main2, control].DataProtocol B WHERE A.time - {} <= B.time AND B.time <= A.time + {}"
 EQUAL = "FROM main1.TCP A, [main2, control].DataProtocol B WHERE A.time = B.time"
@@ -33,9 +33,9 @@ SELECTS = {
 
 @pytest.mark.parametrize("seed", [106, 198])
 @pytest.mark.parametrize("name", list(SELECTS))
-def test_rows_that_meet_by_a_band_alone(name: str, seed: int, spark: SparkSession) -> None:
+def test_rows_that_meet_by_a_band_alone(name: str, seed: int, runner: Runner) -> None:
     drawn = case(seed)
     text = SELECTS[name].format(BAND.format(seed % 3, 2))
     asked = Question("q", f"DEFINE{{query_name 'q';}} {text}", "", "law.bands")
-    rows = check(replace(drawn, asked=(asked,), choice=replace(drawn.choice, kills=())), SPARK, spark)
+    rows = check(replace(drawn, asked=(asked,), choice=replace(drawn.choice, kills=())), PROCESS, runner)
     assert rows > 0

@@ -9,13 +9,13 @@ import pytest
 
 from lowwater.config import Config
 from lowwater.low import Policy
-from tests.law.compare import REFERENCE, SPARK, rows_of, ticks_of
+from tests.law.compare import PROCESS, REFERENCE, rows_of, ticks_of
 from tests.law.record_cases import RecordCase, evaluated, record_case
 from tests.law.records import RecordWorld
 from tests.law.settings import SECOND
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from lowwater.high.runner import Runner
 
 DELAY = 7 * SECOND
 
@@ -35,11 +35,11 @@ def _periodic(seed: int) -> RecordCase:
     return replace(case, choice=replace(case.choice, interval=None, long=None, **own))
 
 
-def _later(case: RecordCase, engine: str, patch: pytest.MonkeyPatch, spark: SparkSession | None = None) -> int:
-    plain = evaluated(case, engine, spark)
+def _later(case: RecordCase, engine: str, patch: pytest.MonkeyPatch, runner: Runner | None = None) -> int:
+    plain = evaluated(case, engine, runner)
     with patch.context() as patched:
         patched.setattr(RecordWorld, "config", property(_delayed))
-        delayed = evaluated(case, engine, spark)
+        delayed = evaluated(case, engine, runner)
     later = 0
     for asked in case.asked:
         assert rows_of(delayed, asked.name, "_last") == rows_of(plain, asked.name, "_last")
@@ -56,6 +56,6 @@ def test_rows_of_the_reference_engine_come_later_and_are_the_same(monkeypatch: p
     assert sum(_later(_periodic(seed), REFERENCE, monkeypatch) for seed in range(0, 40, 5)) > 50
 
 
-@pytest.mark.spark
-def test_rows_of_spark_come_later_and_are_the_same(monkeypatch: pytest.MonkeyPatch, spark: SparkSession) -> None:
-    assert sum(_later(_periodic(seed), SPARK, monkeypatch, spark) for seed in (5, 10, 15)) > 10
+@pytest.mark.slow
+def test_rows_of_the_process_come_later_and_are_the_same(monkeypatch: pytest.MonkeyPatch, runner: Runner) -> None:
+    assert sum(_later(_periodic(seed), PROCESS, monkeypatch, runner) for seed in (5, 10, 15)) > 10

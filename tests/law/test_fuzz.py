@@ -35,7 +35,7 @@ def test_a_run_goes_on_behind_the_ledger_and_what_was_kept(
     assert summary(ledger) == 0
     assert "4 cases on reference" in capsys.readouterr().out
     assert keep(ledger) == 0 and not ledger.exists()
-    assert again(REFERENCE, ledger, least=2) == [2, 3]
+    assert again(REFERENCE, REFERENCE, ledger, least=2) == [2, 3]
     for name, least in (("ledger.jsonl", 0), ("other.jsonl", 40)):
         fuzz(following(1, REFERENCE, tmp_path / name, least), REFERENCE, tmp_path / name)
     assert [row["seed"] for each in (ledger, tmp_path / "other.jsonl") for row in ledger_rows(each)] == [4, 40]

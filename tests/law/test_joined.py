@@ -13,13 +13,13 @@ from lowwater.errors import QueryError
 from lowwater.plan.operators import Join, JoinKind
 from lowwater.plan.tree import walk
 from tests.law.cases import Case
-from tests.law.compare import REFERENCE, SPARK, plan_of
+from tests.law.compare import PROCESS, REFERENCE, plan_of
 from tests.law.fuzz import check
 from tests.law.joined import OUTER, SHAPES, Grammar, case
 from tests.law.questions import Question
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from lowwater.high.runner import Runner
 
 CHAINS = (0, 3, 11, 16, 22, 23, 35, 45, 54)
 ACROSS = (0, 2, 4, 5, 6, 10)
@@ -34,16 +34,16 @@ def across(seed: int) -> Case:
     return case(seed, Grammar(Random(f"across {seed}")).across(OUTER[seed % len(OUTER)]))
 
 
-@pytest.mark.spark
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", CHAINS)
-def test_chains_of_joins(seed: int, spark: SparkSession) -> None:
-    assert check(chain(seed), SPARK, spark) > 0
+def test_chains_of_joins(seed: int, runner: Runner) -> None:
+    assert check(chain(seed), PROCESS, runner) > 0
 
 
-@pytest.mark.spark
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", ACROSS)
-def test_functions_of_both_sides(seed: int, spark: SparkSession) -> None:
-    assert check(across(seed), SPARK, spark) > 0
+def test_functions_of_both_sides(seed: int, runner: Runner) -> None:
+    assert check(across(seed), PROCESS, runner) > 0
 
 
 @pytest.mark.slow

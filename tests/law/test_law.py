@@ -1,7 +1,7 @@
 """The law (SEMANTICS): the rows are a function of the admitted packets, and nothing else changes them.
 
 The first cases of `fuzz`, which are random packets, queries and settings, and all that ever failed: on the reference
-engine here, and the first of them on Spark in `test_law_spark`.
+engine here, and the first of them by both runners in `test_law_runners`.
 """
 
 from __future__ import annotations

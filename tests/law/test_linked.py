@@ -8,13 +8,13 @@ import pytest
 
 from tests.breadth import examples
 from tests.law.cases import Case
-from tests.law.compare import REFERENCE, SPARK
+from tests.law.compare import PROCESS, REFERENCE
 from tests.law.fuzz import check
 from tests.law.joined import case
 from tests.law.linked import question
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from lowwater.high.runner import Runner
 
 BLOCKS, BLOCK = 4, 10
 """Tests, and random cases of each in `make test`; `make fuzz` has more."""
@@ -32,7 +32,7 @@ def test_the_reference_engine_beside_sql(first: int) -> None:
     assert sum(check(linked(seed), REFERENCE) > 0 for seed in seeds) > len(seeds) // 2
 
 
-@pytest.mark.spark
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
-def test_spark_beside_the_reference_engine_and_sql(seed: int, spark: SparkSession) -> None:
-    check(linked(seed), SPARK, spark)
+def test_the_process_beside_the_reference_engine_and_sql(seed: int, runner: Runner) -> None:
+    check(linked(seed), PROCESS, runner)

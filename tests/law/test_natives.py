@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.law.cases import SHARED, Case, case
-from tests.law.compare import REFERENCE, SPARK
+from tests.law.compare import PROCESS, REFERENCE
 from tests.law.fuzz import check
 from tests.law.questions import Question
 from tests.natives import PAIRS
 from tests.plan.batch_worlds import SECOND
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from lowwater.high.runner import Runner
 
 WORLDS = 4
 
@@ -41,7 +41,7 @@ def test_native_aggregates_of_the_reference_engine_are_those_of_duckdb() -> None
     assert sum(check(run, REFERENCE) for run in worlds()) > 10 * WORLDS
 
 
-@pytest.mark.spark
-def test_native_aggregates_of_spark_are_those_of_duckdb(spark: SparkSession) -> None:
+@pytest.mark.slow
+def test_native_aggregates_of_the_process_are_those_of_duckdb(runner: Runner) -> None:
     for run in worlds()[:2]:
-        check(run, SPARK, spark)
+        check(run, PROCESS, runner)

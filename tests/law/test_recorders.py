@@ -33,7 +33,7 @@ from tests.law.recorders import HOUR, SECOND, File, World, draw
 from tests.replay.support import lowwater
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from lowwater.high.runner import Runner
 
 QUERY = "SELECT tb, srcIP, srcPort, count(*) as cnt FROM TCP GROUP BY time/60 as tb, srcIP, srcPort"
 WORLDS = int(os.environ.get("LOWWATER_WORLDS", "0"))
@@ -46,12 +46,12 @@ def put(world: World, folder: Path, looks: Sequence[int]) -> None:
             each.write(folder)
 
 
-def run(lake: Path, queries: Path, spark: SparkSession) -> None:
+def run(lake: Path, queries: Path, runner: Runner) -> None:
     """What `ingest`, then `backfill` do; what is refused is told and does not end it."""
     said = lowwater("ingest", "--lake", lake)
     assert said.code in (0, 1), said.err
     job = Job.open(lake, "per_minute", queries)
-    backfill([job], due(job, DueSelection()), spark=spark)
+    backfill([job], due(job, DueSelection()), runner=runner)
 
 
 def rows(lake: Path) -> Counter[tuple[int, str, int]]:
@@ -141,7 +141,7 @@ def named(lake: Path, folder: Path, file: File) -> bool:
     return row is not None and row.state != GONE
 
 
-def follow(world: World, tmp_path: Path, spark: SparkSession) -> None:
+def follow(world: World, tmp_path: Path, runner: Runner) -> None:
     folder, queries = tmp_path / "captures", tmp_path
     (tmp_path / "per_minute.gsql").write_text(QUERY)
     put(world, folder, [0])
@@ -149,7 +149,7 @@ def follow(world: World, tmp_path: Path, spark: SparkSession) -> None:
     said = lowwater("init", folder, "--lake", lake, "--query", tmp_path / "per_minute.gsql")
     assert said.code == 0, said.err
     settings = (lake / "lowwater.toml").read_bytes()
-    run(lake, queries, spark)
+    run(lake, queries, runner)
     check(
         World([each for each in world.files if not world.looks[each.name]], world.looks, world.twins),
         lake,
@@ -158,11 +158,11 @@ def follow(world: World, tmp_path: Path, spark: SparkSession) -> None:
     )
     for look in (1, 2):
         put(world, folder, [look])
-        run(lake, queries, spark)
+        run(lake, queries, runner)
     check(world, lake, folder, queries)
     said = lowwater("init", folder, "--lake", other, "--query", tmp_path / "per_minute.gsql")
     (other / "lowwater.toml").write_bytes(settings)
-    run(other, queries, spark)
+    run(other, queries, runner)
     # 3: what was published before a file showed that something is missing stays visible, and is stale. Of two files
     # that overlap the first one that comes stands (T1): the hours of these two follow it.
     one, two = ({each.capture: each for each in captures_of(at)} for at in (lake, other))
@@ -178,8 +178,7 @@ def follow(world: World, tmp_path: Path, spark: SparkSession) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.spark
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + (WORLDS or examples(20))))
-def test_nothing_that_lies_there_is_lost(seed: int, tmp_path: Path, spark: SparkSession) -> None:
+def test_nothing_that_lies_there_is_lost(seed: int, tmp_path: Path, runner: Runner) -> None:
     world = draw(Random(seed))
-    follow(world, tmp_path, spark)
+    follow(world, tmp_path, runner)

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.law.compare import REFERENCE, SPARK
+from tests.law.compare import PROCESS, REFERENCE
 from tests.law.record_cases import check, record_case
 from tests.law.record_questions import FAMILIES
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from lowwater.high.runner import Runner
 
 
 @pytest.mark.slow
@@ -24,8 +24,8 @@ def test_rows_of_the_reference_engine_are_those_of_the_oracles() -> None:
     assert rows > 240 and len(families) > len(set(FAMILIES)) * 3 // 4
 
 
-@pytest.mark.spark
-def test_rows_of_spark_are_those_of_the_oracles(spark: SparkSession) -> None:
+@pytest.mark.slow
+def test_rows_of_the_process_are_those_of_the_oracles(runner: Runner) -> None:
     """Among these are the first that failed: texts of late records, links in FILTER_JOIN, promises of a merge."""
     seeds = (0, 3, 11, 24, 25, 34, 57, 64, 81, 94)
-    assert sum(check(record_case(seed), SPARK, spark) for seed in seeds) > 10 * len(seeds)
+    assert sum(check(record_case(seed), PROCESS, runner) for seed in seeds) > 10 * len(seeds)

@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lowwater.low import Policy
-from lowwater.replay.progress import Progress
-from lowwater.replay.sessions import Sessions
 from scripts.transfers import DISORDER, MS, SECOND, Way, exact, judged, lake_of, transfers, write
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from lowwater.high.runner import Runner
 
 
 def _way(random: Random, engine: str) -> Way:
@@ -38,13 +36,12 @@ def test_every_total_of_the_reference_engine_is_zero(tmp_path: Path, kind: str) 
         assert not judged(made, kind, Way("reference"), exact(table.slice(1))).consistent
 
 
-@pytest.mark.spark
-def test_every_total_of_spark_is_zero(tmp_path: Path, spark: SparkSession) -> None:
+@pytest.mark.slow
+def test_every_total_of_the_process_is_zero(tmp_path: Path, runner: Runner) -> None:
     random, table = Random("transfers"), transfers(3000, 4)
     write(table, tmp_path / "transfers.csv")
-    sessions = Sessions("transfers", Progress(quiet=True), spark)
     with lake_of(tmp_path / "transfers.csv", "csv") as made:
         for _ in range(3):
-            way = _way(random, "spark")
-            verdict = judged(made, "csv", way, exact(table, way.skew), sessions)
+            way = _way(random, "process")
+            verdict = judged(made, "csv", way, exact(table, way.skew), runner)
             assert verdict.consistent and verdict.totals, f"{way}: {verdict}"

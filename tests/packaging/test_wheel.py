@@ -112,15 +112,18 @@ def test_uvx_needs_the_wheel_alone(built: tuple[Path, Path], tmp_path: Path) -> 
 
 @pytest.mark.slow
 def test_quality_alone_works_from_the_wheel(built: tuple[Path, Path], tmp_path: Path) -> None:
-    installed.check_quality(Installation(tmp_path, built[1], ["quality"]))
+    """Without Spark: an interval is evaluated, audited and published by the process."""
+    place = Installation(tmp_path, built[1], ["quality"])
+    installed.check_quality(place)
+    installed.check_light(place, __version__)
+    installed.check_lake(place)
 
 
 @pytest.mark.slow
 @pytest.mark.spark
 def test_all_extras_work_from_the_wheel(built: tuple[Path, Path], tmp_path: Path) -> None:
-    """All in one environment, with a backfill on Spark; `.ci/matrix` gives each its own."""
+    """All in one environment; `.ci/matrix` gives each its own."""
     place = Installation(tmp_path, built[1], ["all"])
     installed.write_capture(tmp_path)
     for check in installed.checks_of("all"):
-        if check is not installed.check_spark:  # the backfill of a lake uses Spark too
-            check(place)
+        check(place)

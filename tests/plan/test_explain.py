@@ -324,8 +324,8 @@ def test_spark_queries_are_counted_with_the_reason_of_each_cut() -> None:
     assert (below.operator, below.of, below.reader) == ("running aggregation", "ends", "aggregation")
     assert "carries state from slice to slice" in below.reason
     shown = explain(made)
-    assert shown.count("  Spark queries: one\n") == 2 and "  Spark queries: one; recomputes pairs\n" in shown
-    assert "  Spark queries: 2, one after another; recomputes ends\n" in shown
+    assert shown.count("  evaluations: one\n") == 2 and "  evaluations: one; recomputes pairs\n" in shown
+    assert "  evaluations: 2, one after another; recomputes ends\n" in shown
 
 
 @pytest.mark.slow

@@ -137,7 +137,7 @@ def test_a_longer_list_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("engine", ["reference", pytest.param("spark", marks=pytest.mark.spark)])
+@pytest.mark.parametrize("engine", ["reference", pytest.param("process", marks=pytest.mark.slow)])
 def test_long_lists_run(tmp_path: Path, engine: str) -> None:
     """600 of 1,000 source ports, through LFTAs and above a derived table, whose predicate the high level asks."""
     frames = [(START + n * SECOND // 10, maker.udp("10.0.0.1", "10.0.0.2", n, 53, b"x")) for n in range(1, 1001)]

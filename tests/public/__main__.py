@@ -11,8 +11,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from lowwater.replay.progress import Progress
-from lowwater.replay.sessions import Sessions
+from lowwater.high.process import InProcess
 from tests.public.recorded import compare_recorded
 from tests.public.runs import Outcome, checked
 from tests.public.sources import found, planned
@@ -38,12 +37,12 @@ def main() -> int:
     parser.add_argument("--reference", action="store_true", help="without Spark")
     parser.add_argument("--seed", type=int, default=0, help="of the records")
     options = parser.parse_args()
-    spark = None if options.reference else Sessions("public queries", Progress(quiet=True)).spark
+    runner = None if options.reference else InProcess()
     outcomes: dict[str, list[tuple[str, Outcome]]] = {}
     for queries in found(options.folder):
         names, why = planned(queries)
-        outcome = checked(queries, names, why, spark, options.seed)
-        compare_recorded(queries, names, spark, outcome)
+        outcome = checked(queries, names, why, runner, options.seed)
+        compare_recorded(queries, names, runner, outcome)
         outcomes.setdefault(queries.repository, []).append((queries.name, outcome))
         print(f"{queries.repository} {queries.name}: {len(outcome.ran)} ran, {outcome.rows} rows", flush=True)
         for text in outcome.different:

@@ -23,8 +23,7 @@ from lowwater.plan.queryset import Plan, plan_texts
 from lowwater.replay.checks.capabilities import require_lowered
 from lowwater.replay.command.run_command import RunRequest, RunResults, run_intervals
 from lowwater.replay.progress import Progress
-from lowwater.replay.sessions import Sessions
-from tests.law.compare import REFERENCE, SPARK
+from tests.law.compare import PROCESS, REFERENCE
 from tests.plan.batch_rows import World
 from tests.public import sql
 from tests.public.oracle import Oracle, batch_rows, batch_world, rows_of
@@ -39,7 +38,7 @@ from tests.public.records import (
 from tests.public.sources import PARAMS, QuerySet
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from lowwater.high.runner import Runner
 
 TOGETHER = 24
 """Queries that are planned and run as one set."""
@@ -142,7 +141,7 @@ def evaluated(
     config: Config,
     made: tuple[Lake, dict[str, Captures], Path],
     engine: str,
-    spark: SparkSession | None = None,
+    runner: Runner | None = None,
     interval: int | None = None,
 ) -> RunResults:
     """What an engine makes of a plan.
@@ -159,15 +158,14 @@ def evaluated(
     require_lowered(plan, engine)
     request = RunRequest(plan, config, [], folder / "out", engine=engine, interval=interval, low={"compiled": False})
     progress = Progress(quiet=True)
-    sessions = None if spark is None else Sessions("public queries", progress, spark)
-    gathered = run_intervals(request, lake, captures, folder, progress, sessions)
+    gathered = run_intervals(request, lake, captures, folder, progress, runner)
     for link in plan.links:
         assert gathered.accounts.links[link].violating == 0, link
     return gathered
 
 
 def checked(
-    queries: QuerySet, planned: Sequence[str], why: Mapping[str, str], spark: SparkSession | None, seed: int = 0
+    queries: QuerySet, planned: Sequence[str], why: Mapping[str, str], runner: Runner | None, seed: int = 0
 ) -> Outcome:
     """Runs all queries of a set that plan over random records, on both engines where there is a session.
 
@@ -185,7 +183,7 @@ def checked(
     with lake_of(queries, used) as made:
         oracle, world = Oracle(queries, used), batch_world(queries, used)
         for at in range(0, len(planned), TOGETHER):
-            _compare(queries, planned[at : at + TOGETHER], made, oracle, world, spark, outcome)
+            _compare(queries, planned[at : at + TOGETHER], made, oracle, world, runner, outcome)
         outcome.no_sql = oracle.why
     return outcome
 
@@ -201,14 +199,14 @@ def _compare(
     made: tuple[Lake, dict[str, Captures], Path],
     oracle: Oracle,
     world: World,
-    spark: SparkSession | None,
+    runner: Runner | None,
     outcome: Outcome,
 ) -> None:
     closure = queries.closure(names)
     shown = [name for name in closure if name in names or sql.stateful(queries.statements[name])]
     plan, config = plan_of(queries, shown), config_of(queries)
     ours = evaluated(plan, config, made, REFERENCE, interval=60 * SECOND)
-    others = evaluated(plan, config, made, SPARK, spark) if spark is not None else ours
+    others = evaluated(plan, config, made, PROCESS, runner) if runner is not None else ours
     by_name = {each.name: each for each in (*plan.queries, *plan.internal)}
     for name in closure:
         oracle.add(name, by_name[name].logical, ours.rows.get(name, []))

@@ -15,7 +15,7 @@ from tests.public.runs import checked
 from tests.public.sources import QuerySet, Recorded, found, planned, query_set
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from lowwater.high.runner import Runner
 
 SCHEMA = """
 PROTOCOL base {
@@ -108,9 +108,9 @@ def test_other_rows_than_those_of_sql_or_of_a_recording_are_found(
     assert "steps: DuckDB" in checked(queries, ["steps"], {}, None).different[0]
 
 
-@pytest.mark.spark
+@pytest.mark.slow
 @pytest.mark.captures
-def test_every_published_query_runs_over_records_of_its_schema(spark: SparkSession) -> None:
+def test_every_published_query_runs_over_records_of_its_schema(runner: Runner) -> None:
     """`python -m tests.public FOLDER` prints the table of `docs/public_queries.md`."""
     folder = Path(os.environ.get("LOWWATER_PUBLIC_QUERIES", "-"))
     if not folder.is_dir():
@@ -118,8 +118,8 @@ def test_every_published_query_runs_over_records_of_its_schema(spark: SparkSessi
     ran = lines = equal = 0
     for queries in found(folder):
         names, why = planned(queries)
-        outcome = checked(queries, names, why, spark)
-        compare_recorded(queries, names, spark, outcome)
+        outcome = checked(queries, names, why, runner)
+        compare_recorded(queries, names, runner, outcome)
         assert not outcome.different, f"{queries.repository} {queries.name}: {outcome.different}"
         ran, lines, equal = ran + len(outcome.ran), lines + outcome.lines[0], equal + outcome.lines[1]
     assert ran > 180 and equal >= 0.95 * lines > 100

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -38,15 +39,13 @@ from lowwater.quality.links.profile import LinkProfile
 from lowwater.quality.measures import AuditScope, _offsets, frames, lfta_counts
 from lowwater.quality.outputs import stream_checks, unique_keys
 from lowwater.quality.outputs.query_measures import QueryMeasures, WrittenStream
+from lowwater.quality.outputs.shared_keys import KeyedStream, shared_keys
 from lowwater.quality.outputs.stream_checks import BrokenRows, StreamCheck, check_stream
 from lowwater.quality.outputs.unique_keys import distinct_keys
 from lowwater.replay.stages.audit import EVIDENCE, SUBJECTS
 from tests.capturemaker import pcap_bytes, tcp
 from tests.lake.support import BASE, at
 from tests.quality.frames import LFTA, LINK, QUERY, ROWS
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 FIELDS = (Field("addr", Type.IP), Field("n", Type.INT))
 PLAIN = (Field("n", Type.INT),)
@@ -200,19 +199,16 @@ def keyed(folder: Path, rows: Sequence[tuple[str | None, int | None]]) -> list[P
     return written(folder, *tables)
 
 
-@pytest.mark.spark
-def test_rows_that_share_their_key(spark: SparkSession, tmp_path: Path) -> None:
-    from lowwater.high.unique import KeyedStream, shared_keys
-
+def test_rows_that_share_their_key(tmp_path: Path) -> None:
     rows = [("10.0.0.1", 1), (None, 1), ("10.0.0.1", None), (None, None), ("10.0.0.1", 1), (None, None), (None, None)]
-    files = [str(path) for path in keyed(tmp_path, rows)]
+    files = keyed(tmp_path, rows)
     asked = {
         "both": KeyedStream(files, FIELDS, ("addr", "n")),
         "one": KeyedStream(files, FIELDS, ("n",)),
         "none": KeyedStream(files[:4], FIELDS, ("addr", "n")),
         "timed": KeyedStream(files, (FIELDS[0], Field("n", Type.INT, CLOCK)), ("n",)),
     }
-    found = shared_keys(spark, asked, 4, 2)
+    found = shared_keys(asked, 4, tmp_path / "work")
     assert {name: (each.keys, each.total) for name, each in found.items()} == {
         "both": (2, 5),
         "one": (2, 7),
@@ -221,7 +217,20 @@ def test_rows_that_share_their_key(spark: SparkSession, tmp_path: Path) -> None:
     }
     assert found["both"].rows.column("_last").to_pylist() == [3, 5, 6, 0]  # by key, NULL first; no more than asked for
     assert found["both"].rows.schema == result_schema(FIELDS)
-    assert shared_keys(spark, {}, 4, 2) == {}
+    assert shared_keys({}, 4, tmp_path / "work") == {}
+
+
+def test_keys_of_every_type(tmp_path: Path) -> None:
+    """Zeros are equal, NaN equals NaN, NULL equals NULL; truths with NULL among them have digests too."""
+    fields = (Field("b", Type.BOOL), Field("x", Type.FLOAT), Field("s", Type.STRING))
+    rows = [(True, 0.0, "a"), (True, -0.0, "a"), (None, math.nan, None), (None, math.nan, None), (False, 1.0, "a")]
+    control = {"_kind": ROW, "_tick": 1, "_until": 1, "_period": 0}
+    data = [dict(zip("bxs", row, strict=True)) | {**control, "_last": at} for at, row in enumerate(rows)]
+    files = written(tmp_path, pa.Table.from_pylist(data, schema=result_schema(fields)))
+    found = shared_keys({"q": KeyedStream(files, fields, ("b", "x", "s"))}, 9, tmp_path / "work")["q"]
+    assert (found.keys, found.total, found.rows.column("_last").to_pylist()) == (2, 4, [2, 3, 0, 1])
+    assert distinct_keys(files, fields, ("b", "s")) is False
+    assert distinct_keys(files[:0], fields, ("b", "s")) is True
 
 
 def test_whether_keys_are_distinct(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from lowwater.lake.results.exploring import result_table
 from tests.replay.support import START, Rows, ingest_all, replay_range, table_rows, write_settings
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from lowwater.high.runner import Runner
 
 TALKERS = """DEFINE {{ query_name 'talkers'; }}
 SELECT tb, srcIP, count(*) AS packets, sum(len) AS bytes FROM main1.TCP {where}GROUP BY time/600 AS tb, srcIP;
@@ -24,14 +24,14 @@ FIRST, SECOND = (START, START + HOUR), (START + HOUR, START + 2 * HOUR)
 
 
 def make_lake(
-    folder: Path, captures: list[GeneratedCapture], spark: SparkSession, text: str = AS_IT_IS, skew: str = "1s"
+    folder: Path, captures: list[GeneratedCapture], runner: Runner, text: str = AS_IT_IS, skew: str = "1s"
 ) -> Path:
     """Makes the lake in a folder, with its query file `talkers.gsql` beside it.
 
     Args:
         folder: gets the folder `lake`.
         captures: captures, of which those of main1 are ingested.
-        spark: session that replays the hours.
+        runner: replays the hours.
         text: the queries.
         skew: of main1.
     """
@@ -40,7 +40,7 @@ def make_lake(
     set_query(lake, text)
     write_settings(lake, {"main1": skew}, sets={"talkers": lake / "talkers.gsql"})
     ingest_all(lake, [each for each in captures if each.link == "main1"])
-    replay_range(lake, spark, START, START + 2 * HOUR, query_set="talkers")
+    replay_range(lake, runner, START, START + 2 * HOUR, query_set="talkers")
     return lake
 
 

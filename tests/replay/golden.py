@@ -22,7 +22,7 @@ from tests.replay import seed_drawings
 from tests.replay.drawings import write_captures
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from lowwater.high.runner import Runner
 
 ROOT = Path(__file__).resolve().parents[2]
 QUERIES = ROOT / "queries"
@@ -115,15 +115,15 @@ def seed_plan(name: str, links: Sequence[str]) -> Plan:
     )
 
 
-def rows_text(name: str, engine: str, spark: SparkSession | None = None) -> str:
+def rows_text(name: str, engine: str, runner: Runner | None = None) -> str:
     """The golden of a query file: its packets, and the rows that an engine makes of them."""
-    return _text(f"queries/{name}.gsql", DRAWINGS[name], lambda links: plan(name), SETS, engine, spark)
+    return _text(f"queries/{name}.gsql", DRAWINGS[name], lambda links: plan(name), SETS, engine, runner)
 
 
-def seed_text(name: str, engine: str, spark: SparkSession | None = None) -> str:
+def seed_text(name: str, engine: str, runner: Runner | None = None) -> str:
     """The golden of a query of the papers."""
     drawing = seed_drawings.DRAWINGS[name]
-    return _text(f"queries/seeds/{name}.gsql", drawing, lambda links: seed_plan(name, links), SEED_SETS, engine, spark)
+    return _text(f"queries/seeds/{name}.gsql", drawing, lambda links: seed_plan(name, links), SEED_SETS, engine, runner)
 
 
 def _text(
@@ -132,7 +132,7 @@ def _text(
     planned: Callable[[Sequence[str]], Plan],
     sets: dict[str, tuple[str, ...]],
     engine: str,
-    spark: SparkSession | None,
+    runner: Runner | None,
 ) -> str:
     parts = [f"packets of {file}, link by link, seconds after {BEGIN}\n{drawing}"]
     with tempfile.TemporaryDirectory() as folder:
@@ -141,7 +141,7 @@ def _text(
         known = {name: members for name, members in sets.items() if set(members) <= set(links)}
         config = Config(links={link: Link() for link in links}, sets=known)
         queries, out = planned(links), Path(folder) / "out"
-        summary = run(RunRequest(queries, config, captures, out, engine=engine), Progress(quiet=True), spark)
+        summary = run(RunRequest(queries, config, captures, out, engine=engine), Progress(quiet=True), runner)
         for query in queries.queries:
             parts.append(f"rows of {query.name}\n\n{(out / f'{query.name}.csv').read_text(encoding='utf-8')}")
     refused = {link: counts["violating"] for link, counts in summary["links"].items()}

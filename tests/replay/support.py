@@ -26,7 +26,7 @@ from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from lowwater.high.runner import Runner
 
 ROOT = Path(__file__).resolve().parents[2]
 QUERIES = ROOT / "queries"
@@ -73,10 +73,10 @@ def copy_lake(lake: Path, to: Path) -> Path:
 
 
 def replay_range(
-    lake: Path, spark: SparkSession, start: int, end: int, stage: str | None = None, query_set: str = "demo"
+    lake: Path, runner: Runner, start: int, end: int, stage: str | None = None, query_set: str = "demo"
 ) -> list[Outcome]:
     """What `lowwater replay` does, on the session of the tests."""
-    return replay(Job.open(lake, query_set, QUERIES), start, end, stage, Progress(quiet=True), spark)
+    return replay(Job.open(lake, query_set, QUERIES), start, end, stage, Progress(quiet=True), runner)
 
 
 def table_rows(lake: PurePath, query: str, start: int = START, end: int = END) -> Rows:

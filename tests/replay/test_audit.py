@@ -47,16 +47,16 @@ from tests.replay.support import (
 )
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from lowwater.high.runner import Runner
 
 HOUR_0 = (START, START + HOUR)
 INTERVAL = "2026-01-01T00:00:00Z to 2026-01-01T01:00:00Z"
 
 
-def held(lake: Path, spark: SparkSession, query_set: str = "demo") -> Outcome:
+def held(lake: Path, runner: Runner, query_set: str = "demo") -> Outcome:
     """Runs the first hour up to its audit."""
     job = Job.open(lake, query_set, QUERIES)
-    (outcome,) = replay(job, *HOUR_0, None, Progress(quiet=True), spark, hold=True)
+    (outcome,) = replay(job, *HOUR_0, None, Progress(quiet=True), runner, hold=True)
     return outcome
 
 
@@ -160,7 +160,7 @@ def of_first_hour(lake: Path) -> IntervalAudit:
     return next(each for each in interval_audits(open_lake(lake)) if each.start == START)
 
 
-@pytest.mark.spark
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("alter", "says", "kept", "shown"), ALTERATIONS, ids=[each[0].__name__ for each in ALTERATIONS]
 )
@@ -171,13 +171,13 @@ def test_an_altered_stream_is_not_published(
     shown: str,
     published: Path,
     tmp_path: Path,
-    spark: SparkSession,
+    runner: Runner,
 ) -> None:
     """Of the hour that is published already the older publication stays, and the other query is held back too."""
     lake = copy_lake(published, tmp_path / "lake")
     alter(lake)
     with pytest.raises(AuditError) as caught:
-        replay_range(lake, spark, *HOUR_0, "audit")
+        replay_range(lake, runner, *HOUR_0, "audit")
     error = caught.value
     assert error.message.startswith(f"the audit of demo, {INTERVAL}, failed: query flows, {INTERVAL}: ")
     assert says in error.message and "main1" in error.message and "full_flow" not in error.message
@@ -185,7 +185,7 @@ def test_an_altered_stream_is_not_published(
     assert says.split(" (")[0] in Path(error.report).read_text(encoding="utf-8").replace("&#39;", "'")
     assert states(lake) == {**states(published), (0, "flows"): "failed", (0, "full_flow"): "failed"}
     with pytest.raises(LakeError, match="stage audit failed"):
-        replay_range(lake, spark, *HOUR_0, "publish")
+        replay_range(lake, runner, *HOUR_0, "publish")
     assert (all_tables(lake), commits(lake)) == (all_tables(published), commits(published))
     found = quarantined(lake)
     expected = {"expect_query_rows_as_made": 1, **kept}
@@ -198,25 +198,25 @@ def test_an_altered_stream_is_not_published(
     assert leftovers(lake) == []
 
 
-@pytest.mark.spark
-def test_a_failed_interval_is_made_again(published: Path, tmp_path: Path, spark: SparkSession) -> None:
+@pytest.mark.slow
+def test_a_failed_interval_is_made_again(published: Path, tmp_path: Path, runner: Runner) -> None:
     """Though its inputs have not changed since it was published."""
     lake = copy_lake(published, tmp_path / "lake")
     a_row_gone(lake)
     with pytest.raises(AuditError):
-        replay_range(lake, spark, *HOUR_0, "audit")
-    (outcome,) = replay_range(lake, spark, *HOUR_0)
+        replay_range(lake, runner, *HOUR_0, "audit")
+    (outcome,) = replay_range(lake, runner, *HOUR_0)
     assert (outcome.state, outcome.verdict, outcome.committed) == ("done", "passed", False)
     assert states(lake) == states(published)
     assert quarantined(lake) == {}
     assert of_first_hour(lake).verdict == "passed"
-    (again,) = replay_range(lake, spark, *HOUR_0)
+    (again,) = replay_range(lake, runner, *HOUR_0)
     assert (again.verdict, again.report) == (outcome.verdict, outcome.report)
 
 
-@pytest.mark.spark
-def test_what_was_never_visible_stays_so(lake: Path, tmp_path: Path, spark: SparkSession) -> None:
-    outcome = held(lake, spark)
+@pytest.mark.slow
+def test_what_was_never_visible_stays_so(lake: Path, tmp_path: Path, runner: Runner) -> None:
+    outcome = held(lake, runner)
     assert (outcome.state, outcome.verdict) == ("audit", "passed")
     assert Path(outcome.report).is_file()
     assert states(lake)[0, "flows"] == "missing" and not (lake / "tables").exists()
@@ -225,12 +225,12 @@ def test_what_was_never_visible_stays_so(lake: Path, tmp_path: Path, spark: Spar
     altered = copy_lake(lake, tmp_path / "altered")
     a_value_changed(altered)
     with pytest.raises(LawError, match=r"the stream of query flows has changed since its audit"):
-        replay_range(altered, spark, *HOUR_0, "publish")
+        replay_range(altered, runner, *HOUR_0, "publish")
     assert not (altered / "tables").exists()
     with pytest.raises(AuditError):
-        replay_range(altered, spark, *HOUR_0, "audit")
+        replay_range(altered, runner, *HOUR_0, "audit")
     assert not (altered / "tables").exists()
-    (outcome,) = replay_range(lake, spark, *HOUR_0, "publish")
+    (outcome,) = replay_range(lake, runner, *HOUR_0, "publish")
     assert (outcome.state, outcome.verdict, Path(outcome.report).is_file()) == ("done", "passed", True)
     assert "held" not in (lake / "reports" / "index.html").read_text(encoding="utf-8")
 
@@ -244,12 +244,12 @@ def write_suite(lake: Path, most: int, severity: str) -> None:
     path.write_text(json.dumps({"name": "flows", "expectations": [entry]}), encoding="utf-8")
 
 
-@pytest.mark.spark
-def test_what_people_expect_of_rows_decides_by_its_severity(lake: Path, spark: SparkSession) -> None:
+@pytest.mark.slow
+def test_what_people_expect_of_rows_decides_by_its_severity(lake: Path, runner: Runner) -> None:
     """A critical rule holds back the set, its rows are kept; as a warning it is published; a change is judged alone."""
     write_suite(lake, 1, "critical")
     with pytest.raises(AuditError, match=r"query flows, .*: cnt values to be between: .*: broken by "):
-        replay_range(lake, spark, *HOUR_0)
+        replay_range(lake, runner, *HOUR_0)
     assert not (lake / "tables").exists() or not any((lake / "tables").iterdir())
     opened = open_lake(lake)
     kept = [row for row in read_quarantine(opened, "demo", *HOUR_0).to_pylist() if row["suite"] == "rows"]
@@ -258,7 +258,7 @@ def test_what_people_expect_of_rows_decides_by_its_severity(lake: Path, spark: S
     assert {row["subject"] for row in kept} == {"flows: cnt values to be between: min_value 1, max_value 1"}
 
     write_suite(lake, 1, "warning")
-    (outcome,) = replay_range(lake, spark, *HOUR_0)
+    (outcome,) = replay_range(lake, runner, *HOUR_0)
     assert (outcome.state, outcome.verdict) == ("done", "warned")
     found = [row[0] for row in table_rows(lake, "flows", *HOUR_0)]
     page = Path(outcome.report).with_name("rows.html").read_text(encoding="utf-8")
@@ -290,8 +290,8 @@ def test_a_wrong_suite_is_refused_before_anything_runs(lake: Path) -> None:
     assert not (lake / "lfta").exists()
 
 
-@pytest.mark.spark
-def test_the_verdicts_of_the_demo(published: Path, tmp_path: Path, spark: SparkSession) -> None:
+@pytest.mark.slow
+def test_the_verdicts_of_the_demo(published: Path, tmp_path: Path, runner: Runner) -> None:
     """The hour with the excluded gap is published with a warning that names link and gap."""
     found = interval_audits(open_lake(published))
     assert [(each.start, each.verdict) for each in found] == [
@@ -310,7 +310,7 @@ def test_the_verdicts_of_the_demo(published: Path, tmp_path: Path, spark: SparkS
         assert all((published / "reports" / page).is_file() and page in index for page in each.pages.values())
     assert ">incomplete<" in index
     lake = copy_lake(published, tmp_path / "lake")
-    outcomes = replay_range(lake, spark, START, END)
+    outcomes = replay_range(lake, runner, START, END)
     assert [each.verdict for each in outcomes] == ["passed", "warned", "passed"]
     (row,) = [
         row
@@ -326,13 +326,13 @@ def test_the_verdicts_of_the_demo(published: Path, tmp_path: Path, spark: SparkS
     assert f"  warning: {message}\n" in said.out and str(published / "reports" / "index.html") in said.out
 
 
-@pytest.mark.spark
-def test_audits_of_several_intervals_at_once(published: Path, tmp_path: Path, spark: SparkSession) -> None:
+@pytest.mark.slow
+def test_audits_of_several_intervals_at_once(published: Path, tmp_path: Path, runner: Runner) -> None:
     lake = copy_lake(published, tmp_path / "lake")
     before = read_quality(open_lake(lake)).num_rows
     with ThreadPoolExecutor(3) as pool:
         spans = [(START + hour * HOUR, START + (hour + 1) * HOUR) for hour in range(3)]
-        for done in [pool.submit(replay_range, lake, spark, *span, "audit") for span in spans]:
+        for done in [pool.submit(replay_range, lake, runner, *span, "audit") for span in spans]:
             done.result()
     assert read_quality(open_lake(lake)).num_rows == before
     assert [each.verdict for each in interval_audits(open_lake(lake))] == ["passed", "warned", "passed"]
@@ -340,19 +340,19 @@ def test_audits_of_several_intervals_at_once(published: Path, tmp_path: Path, sp
     assert all(page in index for each in interval_audits(open_lake(lake)) for page in each.pages.values())
 
 
-@pytest.mark.spark
+@pytest.mark.slow
 def test_a_report_that_cannot_be_written(
-    published: Path, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+    published: Path, tmp_path: Path, runner: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lake = copy_lake(published, tmp_path / "lake")
     monkeypatch.setattr(report_pages, "LOCK_WAIT", 0.1)
     with hold(open_lake(lake), "reports"):  # another run is at the index: nobody waits for it
-        (outcome,) = replay_range(lake, spark, *HOUR_0, "audit")
+        (outcome,) = replay_range(lake, runner, *HOUR_0, "audit")
     assert outcome.verdict == "passed"
     (lake / "reports" / "demo").rename(lake / "reports" / "kept")
     (lake / "reports" / "demo").write_text("no folder")
     with pytest.raises(LakeError, match=r"links\.html: the data-quality report cannot be written: .*[Dd]irectory"):
-        replay_range(lake, spark, *HOUR_0, "audit")
+        replay_range(lake, runner, *HOUR_0, "audit")
     assert states(lake)[0, "flows"] == "failed"
     assert all_tables(lake) == all_tables(published)
     assert leftovers(lake) == []
@@ -392,12 +392,12 @@ def test_an_audit_error_pickles() -> None:
     assert isinstance(error, LawError)
 
 
-@pytest.mark.spark
-def test_thresholds_decide(tmp_path: Path, spark: SparkSession) -> None:
+@pytest.mark.slow
+def test_thresholds_decide(tmp_path: Path, runner: Runner) -> None:
     """Too many fail the audit; with the limits raised the same interval is published with warnings."""
     lake = lone_lake(tmp_path, "[thresholds]\nviolating = 0.001\nmalformed = 0.001\n")
     with pytest.raises(AuditError) as caught:
-        replay_range(lake, spark, *HOUR_0, query_set="lone")
+        replay_range(lake, runner, *HOUR_0, query_set="lone")
     first, second = caught.value.message.splitlines()
     assert f"link main1, {INTERVAL}: 4 of 200 records (2%) are later than the skew of 1s" in first
     assert "more than the critical limit of 1%; the first: main1.pcap record 20 (" in first
@@ -429,19 +429,19 @@ def test_thresholds_decide(tmp_path: Path, spark: SparkSession) -> None:
     set_thresholds(
         lake, tmp_path / "lone.gsql", f"[links.main1.thresholds]\nviolating = {limits}\nmalformed = {limits}\n"
     )
-    (outcome,) = replay_range(lake, spark, *HOUR_0, query_set="lone")
+    (outcome,) = replay_range(lake, runner, *HOUR_0, query_set="lone")
     assert (outcome.state, outcome.verdict, outcome.committed) == ("done", "warned", True)
     (warned,) = interval_audits(open_lake(lake))
     assert [each.severity for each in warned.failures] == ["warning", "warning"]
     assert "more than the warning limit of 1%" in warned.messages[0]
     set_thresholds(lake, tmp_path / "lone.gsql", "[thresholds]\nviolating = 0.5\nmalformed = 0.5\n")
-    (outcome,) = replay_range(lake, spark, *HOUR_0, "audit", query_set="lone")
+    (outcome,) = replay_range(lake, runner, *HOUR_0, "audit", query_set="lone")
     assert outcome.verdict == "passed"
 
 
-@pytest.mark.spark
-def test_what_an_interval_was_is_kept_beside_its_audit(lake: Path, spark: SparkSession) -> None:
-    held(lake, spark)
+@pytest.mark.slow
+def test_what_an_interval_was_is_kept_beside_its_audit(lake: Path, runner: Runner) -> None:
+    held(lake, runner)
     opened = open_lake(lake)
     rows = read_metrics(opened, "demo").to_pylist()
     found = {(row["subject"], row["measure"]): row["value"] for row in rows if not row["item"]}
@@ -455,5 +455,5 @@ def test_what_an_interval_was_is_kept_beside_its_audit(lake: Path, spark: SparkS
         assert 0 < sum(shares) <= 1 + 1e-9 and len(shares) <= 20
     assert found["flows", "volume"] > 0 and ("full_flow", "volume") in found
     before = read_metrics(opened, "demo").num_rows
-    held(lake, spark)
+    held(lake, runner)
     assert read_metrics(opened, "demo").num_rows == before and len(read_lateness(opened, "main1")) == 1

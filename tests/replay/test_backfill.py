@@ -38,25 +38,25 @@ from tests.replay.support import (
 )
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from lowwater.high.runner import Runner
 
-pytestmark = pytest.mark.spark
+pytestmark = pytest.mark.slow
 TO = "2026-01-01T03:00Z"
 ENDS = 300.0
 """Seconds that a backfill of three hours may take on a busy machine."""
 
 
-def run(lake: Path, spark: SparkSession, workers: int = 1, order: Order = Order.OLDEST) -> list[IntervalResult]:
+def run(lake: Path, runner: Runner, workers: int = 1, order: Order = Order.OLDEST) -> list[IntervalResult]:
     job = Job.open(lake, "demo", QUERIES)
-    return backfill([job], due(job, DueSelection(None, END)), workers, order, spark=spark)
+    return backfill([job], due(job, DueSelection(None, END)), workers, order, runner=runner)
 
 
-def test_newest_first_and_two_at_once(published: Path, lake: Path, spark: SparkSession) -> None:
+def test_newest_first_and_two_at_once(published: Path, lake: Path, runner: Runner) -> None:
     begun: list[Due] = []
     ended: list[IntervalResult] = []
     job = Job.open(lake, "demo", QUERIES)
     tried = backfill(
-        [job], due(job, DueSelection(None, END)), 2, Order.NEWEST, BackfillListener(begun.append, ended.append), spark
+        [job], due(job, DueSelection(None, END)), 2, Order.NEWEST, BackfillListener(begun.append, ended.append), runner
     )
     assert max(begun[0].start, begun[1].start) == START + 2 * HOUR
     assert tried == ended and {each.state for each in tried} == {"done", "incomplete"}
@@ -66,7 +66,7 @@ def test_newest_first_and_two_at_once(published: Path, lake: Path, spark: SparkS
     assert leftovers(lake) == []
 
 
-def test_only_what_changed_is_due_and_says_why(published: Path, tmp_path: Path, spark: SparkSession) -> None:
+def test_only_what_changed_is_due_and_says_why(published: Path, tmp_path: Path, runner: Runner) -> None:
     lake = copy_lake(published, tmp_path / "lake")
     text = (QUERIES / "demo.gsql").read_text(encoding="utf-8")
     changed = tmp_path / "changed.gsql"
@@ -78,14 +78,14 @@ def test_only_what_changed_is_due_and_says_why(published: Path, tmp_path: Path, 
     write_settings(lake, skews={"control": "2s"})
     found = due(Job.open(lake, "demo", QUERIES), DueSelection(None, END))
     assert [each.reasons for each in found] == [("link control: skew was 1s, is 2s",)] * HOURS
-    (tried,) = backfill([Job.open(lake, "demo", QUERIES)], found[2:], spark=spark)
+    (tried,) = backfill([Job.open(lake, "demo", QUERIES)], found[2:], runner=runner)
     assert tried.state == "done"
     assert len(due(Job.open(lake, "demo", QUERIES), DueSelection(None, END))) == HOURS - 1
 
 
-def test_one_that_cannot_run_does_not_stop_the_others(lake: Path, spark: SparkSession) -> None:
+def test_one_that_cannot_run_does_not_stop_the_others(lake: Path, runner: Runner) -> None:
     write_settings(lake, policy="fail")
-    tried = run(lake, spark)
+    tried = run(lake, runner)
     assert [each.state for each in tried] == ["done", "waiting", "done"]
     assert "link 'control': no capture covers" in tried[1].reason and not tried[1].published
     assert states(lake)[1, "flows"] == "missing"
@@ -96,23 +96,23 @@ def test_one_that_cannot_run_does_not_stop_the_others(lake: Path, spark: SparkSe
     assert stale.out == "nothing is due\n"
 
 
-def test_a_failed_interval_does_not_stop_the_others(lake: Path, spark: SparkSession) -> None:
+def test_a_failed_interval_does_not_stop_the_others(lake: Path, runner: Runner) -> None:
     victim = next((lake / "packets" / "link=main2").glob(f"hour={START // HOUR + 1}/*.parquet"))
     whole = victim.read_bytes()
     victim.write_bytes(b"PAR1" + bytes(len(whole) - 8) + b"PAR1")
-    tried = run(lake, spark)
+    tried = run(lake, runner)
     assert [each.state for each in tried] == ["done", "failed", "done"]
     assert states(lake)[1, "flows"] == "failed"
     victim.write_bytes(whole)
-    (again,) = run(lake, spark)
+    (again,) = run(lake, runner)
     assert (again.state, again.due.state) == ("incomplete", "failed")
 
 
-def test_a_chained_set_runs_in_order_and_stops_at_a_failure(lake: Path, spark: SparkSession) -> None:
+def test_a_chained_set_runs_in_order_and_stops_at_a_failure(lake: Path, runner: Runner) -> None:
     write_settings(lake, policy="fail")
     path = lake / "lowwater.toml"
     path.write_text(path.read_text().replace("[query_sets.demo]", '[query_sets.demo]\nchain_start = "2026-01-01"'))
-    tried = run(lake, spark, workers=2, order=Order.NEWEST)
+    tried = run(lake, runner, workers=2, order=Order.NEWEST)
     assert [(each.due.start - START) // HOUR for each in tried] == [0, 1, 2]
     assert [each.state for each in tried] == ["done", "waiting", "waiting"]
     assert "an earlier interval of its chain" in tried[2].reason
@@ -167,7 +167,7 @@ def test_killed_and_started_again(published: Path, lake: Path) -> None:
 def test_what_runs_elsewhere_is_running_and_then_what_the_other_made_of_it(
     published: Path,
     tmp_path: Path,
-    spark: SparkSession,
+    runner: Runner,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -194,7 +194,7 @@ def test_what_runs_elsewhere_is_running_and_then_what_the_other_made_of_it(
         watch = BackfillListener(waits=lambda *_: waited.set())
         with ThreadPoolExecutor(1) as pool:
             mine = pool.submit(
-                backfill, [job], due(job, DueSelection(START, second + HOUR)), 1, watch=watch, spark=spark
+                backfill, [job], due(job, DueSelection(START, second + HOUR)), 1, watch=watch, runner=runner
             )
             assert waited.wait(ENDS)
             other.close()

@@ -33,7 +33,7 @@ from tests.replay.support import (
 )
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from lowwater.high.runner import Runner
 
 SECOND = 1_000_000_000
 BEGIN = 1_000_000 * SECOND
@@ -247,12 +247,12 @@ def test_a_stage_before_its_turn(lake: Path) -> None:
     assert not (lake / "tables").exists()
 
 
-@pytest.mark.spark
-def test_a_table_of_another_query_set(published: Path, tmp_path: Path, spark: SparkSession) -> None:
+@pytest.mark.slow
+def test_a_table_of_another_query_set(published: Path, tmp_path: Path, runner: Runner) -> None:
     lake = copy_lake(published, tmp_path / "lake")
     write_settings(lake, sets={"demo": QUERIES / "demo.gsql", "rival": QUERIES / "demo.gsql"})
     with pytest.raises(OwnerError, match="belongs to query set 'demo', and 'rival' claims it too"):
-        replay_range(lake, spark, START + 2 * HOUR, END, query_set="rival")
+        replay_range(lake, runner, START + 2 * HOUR, END, query_set="rival")
     assert all_tables(lake) == all_tables(published)
     assert {state for (_, query), state in states(lake, "rival").items() if query in DEMO} == {"missing"}
     assert leftovers(lake) == []

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lowwater.capture.tables.ordered import each_on_threads
 from lowwater.config import Config, Link
 from lowwater.lake.ingestion.ingest import ingest
-from lowwater.lake.ingestion.tasks import on_threads
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.low import LowSettings
@@ -48,7 +48,7 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> LowInputs:
 
 def pass_of(inputs: LowInputs, folder: Path, task_packets: int) -> LowResult:
     chosen = LowSettings(0, compiled=False, chunk_rows=64, slots=4, task_packets=task_packets)
-    return low_stage(inputs, chosen, folder, on_threads)
+    return low_stage(inputs, chosen, folder, each_on_threads)
 
 
 def content(inputs: LowInputs, result: LowResult) -> dict[str, Any]:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from lowwater.capture.tables.ordered import each_on_threads
 from lowwater.config import Config
 from lowwater.lake.ingestion.ingest import ingest
-from lowwater.lake.ingestion.tasks import on_threads
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.low import LowSettings
@@ -26,7 +26,7 @@ QUERIES = (
 
 def said(inputs: LowInputs, folder: Path, few: int) -> list[str]:
     lines: list[str] = []
-    low_stage(inputs, LowSettings(0, few=few), folder, on_threads, say=lines.append)
+    low_stage(inputs, LowSettings(0, few=few), folder, each_on_threads, say=lines.append)
     return lines
 
 

@@ -1,4 +1,4 @@
-"""`kill -9` during `high`, then a retry: the same rows once, nothing left in the lake, no process left."""
+"""`kill -9` during `high` on Spark, then a retry: the same rows once, nothing left in the lake, no process left."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.replay.support import (
 )
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from lowwater.high.runner import Runner
 
 pytestmark = pytest.mark.spark
 HOUR_2 = (START + 2 * HOUR, START + 3 * HOUR)
@@ -35,7 +35,7 @@ STARTS, DIES = 180.0, 30.0
 """Seconds that a session may take to reach `high` on a busy machine, and its processes to end after the kill."""
 
 
-def test_kill_during_high_then_retry(published: Path, lake: Path, spark: SparkSession) -> None:
+def test_kill_during_high_then_retry(published: Path, lake: Path, runner: Runner) -> None:
     log = lake.parent / "killed.log"
     temporary = lake.parent / "tmp"
     temporary.mkdir()
@@ -57,7 +57,7 @@ def test_kill_during_high_then_retry(published: Path, lake: Path, spark: SparkSe
             if process.is_running():
                 process.kill()
     assert not (lake / "tables").exists()
-    (outcome,) = replay_range(lake, spark, *HOUR_2)
+    (outcome,) = replay_range(lake, runner, *HOUR_2)
     assert (outcome.state, outcome.committed) == ("done", True)
     assert all_tables(lake) == {query: table_rows(published, query, *HOUR_2) for query in DEMO}
     assert states(lake)[2, "flows"] == "done"
@@ -67,7 +67,7 @@ def test_kill_during_high_then_retry(published: Path, lake: Path, spark: SparkSe
 def command(lake: Path) -> list[str]:
     span = ["--from", format_instant(HOUR_2[0]), "--to", format_instant(HOUR_2[1])]
     module = [sys.executable, "-m", "lowwater.cli.main"]
-    return [*module, "replay", "demo", "--lake", str(lake), *span, "--queries", str(QUERIES)]
+    return [*module, "replay", "demo", "--lake", str(lake), *span, "--queries", str(QUERIES), "--spark", "local[*]"]
 
 
 def checkpoints(lake: Path) -> list[Path]:

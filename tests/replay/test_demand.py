@@ -23,7 +23,7 @@ from lowwater.replay.stages.demand import NO_TICK, Demand, Promises, StreamName,
 from tests.replay.support import START, copy_lake, replay_range, table_rows, write_settings
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from lowwater.high.runner import Runner
 
 KNOWN = Links(("a", "b", "c"))
 SECOND = 1_000_000_000
@@ -117,15 +117,15 @@ SELECT tb, count(*) AS cnt FROM DataProtocol WHERE srcPort % 40 = 7 GROUP BY tim
 )
 
 
-@pytest.mark.spark
-def test_published_rows_are_those_of_periodic_heartbeats(lake: Path, tmp_path: Path, spark: SparkSession) -> None:
+@pytest.mark.slow
+def test_published_rows_are_those_of_periodic_heartbeats(lake: Path, tmp_path: Path, runner: Runner) -> None:
     query, other = tmp_path / "pairs.gsql", copy_lake(lake, tmp_path / "other")
     query.write_text(PAIRS, encoding="utf-8")
     for each, heartbeat in ((lake, "1s"), (other, "on-demand")):
         write_settings(each, sets={"pairs": query})
         with (each / "lowwater.toml").open("a", encoding="utf-8") as file:
             file.write(f'\n[replay]\nheartbeat = "{heartbeat}"\n')
-        replay_range(each, spark, START, START + HOUR, query_set="pairs")
+        replay_range(each, runner, START, START + HOUR, query_set="pairs")
     for name in ("pairs", "rare"):
         assert table_rows(lake, name) == table_rows(other, name) != []
     before, after = promises(lake), promises(other)

@@ -156,7 +156,7 @@ def test_seconds_grow_with_packets(lake: Path) -> None:
         assert each.seconds == pytest.approx(1.0 + each.packets / 1000, abs=0.2)
 
 
-@pytest.mark.spark
+@pytest.mark.slow
 def test_what_a_run_leaves_on_disk_is_told_by_earlier_ones(published: Path, tmp_path: Path) -> None:
     root = copy_lake(published, tmp_path / "lake")
     opened = job(root)

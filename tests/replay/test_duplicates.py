@@ -24,7 +24,7 @@ from tests.lake.test_copies import SECOND, SKEW, oracle, packets
 from tests.replay.support import lowwater, table_rows
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from lowwater.high.runner import Runner
 
 QUERIES = """
 DEFINE { query_name 'sizes'; }
@@ -107,8 +107,8 @@ def rows(lake: Path, start: int, end: int) -> Rows:
     return found
 
 
-@pytest.mark.spark
-def test_a_replay_has_the_same_rows_and_says_why_it_is_stale(folder: Path, spark: SparkSession) -> None:
+@pytest.mark.slow
+def test_a_replay_has_the_same_rows_and_says_why_it_is_stale(folder: Path, runner: Runner) -> None:
     lake, config = open_lake(folder / "lake"), load_config(folder / "lake")
     start = BASE // HOUR * HOUR
     for number, part in reversed([(0, RECORDS[:70]), (1, RECORDS[70:])]):
@@ -116,7 +116,7 @@ def test_a_replay_has_the_same_rows_and_says_why_it_is_stale(folder: Path, spark
         path.write_bytes(pcap_bytes(part, nanoseconds=True))
         ingest(lake, "a", [path], config, (start - HOUR + number * HOUR, start + 2 * number * HOUR))
     job = Job.open(folder / "lake", "q", folder)
-    (outcome,) = replay(job, start, start + HOUR, None, Progress(quiet=True), spark)
+    (outcome,) = replay(job, start, start + HOUR, None, Progress(quiet=True), runner)
     assert outcome.state == "done"
     assert rows(folder / "lake", start, start + HOUR) == expected()
     (row,) = [row for row in statuses(folder / "lake", folder) if row.query == "each" and row.start == start]
@@ -125,7 +125,7 @@ def test_a_replay_has_the_same_rows_and_says_why_it_is_stale(folder: Path, spark
     (row,) = [row for row in statuses(folder / "lake", folder) if row.query == "each" and row.start == start]
     assert row.state == "stale" and "duplicates was drop 3s by content, is kept" in row.reason
     job = Job.open(folder / "lake", "q", folder)
-    (outcome,) = replay(job, start, start + HOUR, None, Progress(quiet=True), spark)
+    (outcome,) = replay(job, start, start + HOUR, None, Progress(quiet=True), runner)
     assert outcome.state == "done"
     assert sum(rows(folder / "lake", start, start + HOUR)["each"].values()) == sum(expected()["each"].values()) + len(
         oracle(RECORDS)

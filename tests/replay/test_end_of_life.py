@@ -20,7 +20,7 @@ from lowwater.replay.schedule.due import DueSelection, due
 from tests.replay.support import QUERIES, START, lowwater, query_columns, table_rows
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from lowwater.high.runner import Runner
 
 MINUTE = 60 * SECOND
 RECORDS = 22 * MINUTE
@@ -99,16 +99,13 @@ def test_intervals_are_listed_up_to_the_last_row_that_can_be(capture: Path, tmp_
     assert listed(without) == [(at, at + 6) for at in range(0, 30, 6)]
 
 
-@pytest.mark.spark
 @pytest.mark.slow
-def test_rows_at_the_end_of_life_do_not_depend_on_the_intervals(
-    capture: Path, tmp_path: Path, spark: SparkSession
-) -> None:
+def test_rows_at_the_end_of_life_do_not_depend_on_the_intervals(capture: Path, tmp_path: Path, runner: Runner) -> None:
     found = {}  # of 9 minutes the fourth holds the end, and the fifth owns windows that end behind it
     for length in ("2h", "9 min"):
         lake = lake_of(tmp_path / length.replace(" ", ""), capture, length)
         job = Job.open(lake, "ends", QUERIES)
-        tried = backfill([job], due(job, DueSelection(None, None)), 1, spark=spark)
+        tried = backfill([job], due(job, DueSelection(None, None)), 1, runner=runner)
         assert {each.state for each in tried} == {"done"}
         assert {row.state for row in statuses(lake, QUERIES)} == {"done"}
         found[length] = {name: table_rows(lake, name, 0, 1 << 62) for name in QUERIES_OF}
@@ -121,10 +118,9 @@ def test_rows_at_the_end_of_life_do_not_depend_on_the_intervals(
     assert {at for at in ends if at >= START + RECORDS} == {START + at * MINUTE - 1 for at in range(23, 31)}
 
 
-@pytest.mark.spark
 @pytest.mark.slow
 def test_a_lake_whose_link_ends_with_its_last_record_has_the_rows_of_a_run(
-    capture: Path, tmp_path: Path, spark: SparkSession
+    capture: Path, tmp_path: Path, runner: Runner
 ) -> None:
     lake = lake_of(tmp_path / "lake", capture, "14 min", until=START + HOUR)
     (row,) = Job.open(lake, "ends", QUERIES).captures()["main1"]
@@ -135,7 +131,7 @@ def test_a_lake_whose_link_ends_with_its_last_record_has_the_rows_of_a_run(
     exact = f"{format_instant(last // SECOND * SECOND)[:-1]}.{last % SECOND:09d}Z"
     settings.write_text(text.replace(format_instant(START + HOUR), exact), encoding="utf-8")
     job = Job.open(lake, "ends", QUERIES)
-    backfill([job], due(job, DueSelection(None, None)), 1, spark=spark)
+    backfill([job], due(job, DueSelection(None, None)), 1, runner=runner)
     out = tmp_path / "out"
     asked = ("run", lake / "ends.gsql", "--capture", f"main1={capture}", "--out", out, "--engine", "reference")
     assert lowwater(*asked).code == 0

@@ -26,7 +26,7 @@ from tests.capturemaker import Record, pcap_bytes, tcp, udp
 from tests.replay.support import lowwater, table_rows
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from lowwater.high.runner import Runner
 
 BEGIN, SECONDS = 1_200_000 * SECOND, 60
 SKEW, OF_DNS, OF_WEB = 2 * SECOND, 5 * SECOND, 0
@@ -118,14 +118,14 @@ def test_the_reference_engine_admits_by_the_value(folder: Path) -> None:
     assert {name: whole[name] for name in ("ports", "epochs")} == expected(kept)
 
 
-@pytest.mark.spark
-def test_a_replay_has_the_same_rows(folder: Path, spark: SparkSession) -> None:
+@pytest.mark.slow
+def test_a_replay_has_the_same_rows(folder: Path, runner: Runner) -> None:
     lake, config = open_lake(folder / "lake"), load_config(folder / "lake")
     start = BEGIN // HOUR * HOUR
     end = start + HOUR
     ingest(lake, "a", [folder / "a.pcap"], config, (start - HOUR, end + HOUR))
     job = Job.open(folder / "lake", "q", folder)
-    (outcome,) = replay(job, start, end, None, Progress(quiet=True), spark)
+    (outcome,) = replay(job, start, end, None, Progress(quiet=True), runner)
     assert outcome.state == "done"
     names = {"ports": ("tb", "destPort", "n"), "epochs": ("tb", "n"), "pairs": ("t", "p", "q")}
     reference = by_reference(folder, "1h")
@@ -223,13 +223,13 @@ def test_records_have_skews_by_a_field(column: str, logged: Path) -> None:
     assert {name: whole[name] for name in ("ports", "epochs")} == expected(kept)
 
 
-@pytest.mark.spark
-def test_a_replay_of_records_has_the_same_rows(logged: Path, spark: SparkSession) -> None:
+@pytest.mark.slow
+def test_a_replay_of_records_has_the_same_rows(logged: Path, runner: Runner) -> None:
     of_log(logged, "host", OF_LOG["host"])
     lake, config = open_lake(logged / "lake"), load_config(logged / "lake")
     start = BEGIN // HOUR * HOUR
     ingest(lake, "a", [logged / "a.pcap"], config, (start - HOUR, start + 2 * HOUR))
-    (outcome,) = replay(Job.open(logged / "lake", "q", logged), start, start + HOUR, None, Progress(quiet=True), spark)
+    (outcome,) = replay(Job.open(logged / "lake", "q", logged), start, start + HOUR, None, Progress(quiet=True), runner)
     assert outcome.state == "done"
     reference = by_reference(logged, "1h")
     for query, columns in {"ports": ("tb", "port", "n"), "epochs": ("tb", "n"), "pairs": ("t", "p", "q")}.items():

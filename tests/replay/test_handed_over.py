@@ -43,7 +43,7 @@ from tests.replay.support import (
 )
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from lowwater.high.runner import Runner
 
 TEXT = """DEFINE { query_name 'hosts'; }
 SELECT tb, srcIP, count(*) AS cnt, sum(len) AS bytes, running_sum(len) AS total, FIRST(destPort) AS port
@@ -85,16 +85,16 @@ def lake_of(folder: Path, captures: list[GeneratedCapture], length: str, text: s
     return folder
 
 
-@pytest.mark.spark
-def test_hours_in_order_are_the_whole(captures: list[GeneratedCapture], tmp_path: Path, spark: SparkSession) -> None:
+@pytest.mark.slow
+def test_hours_in_order_are_the_whole(captures: list[GeneratedCapture], tmp_path: Path, runner: Runner) -> None:
     hours, whole = (
         lake_of(tmp_path / name, captures, length, TEXT + SAMPLED + COUNTED)
         for name, length in (("hours", "1h"), ("whole", "3h"))
     )
     with pytest.raises(LakeError, match="query hosts: the interval of 2026-01-01T01:00:00Z continues from the state"):
-        replay_range(hours, spark, START + HOUR, START + 2 * HOUR, query_set="chain")
-    replay_range(hours, spark, START, END, query_set="chain")
-    replay_range(whole, spark, START, END, query_set="chain")
+        replay_range(hours, runner, START + HOUR, START + 2 * HOUR, query_set="chain")
+    replay_range(hours, runner, START, END, query_set="chain")
+    replay_range(whole, runner, START, END, query_set="chain")
     for query in ("counted", "parted", "hosts", "sampled"):
         rows = table_rows(whole, query)
         assert table_rows(hours, query) == rows and len(rows) > 10
@@ -106,7 +106,7 @@ def test_hours_in_order_are_the_whole(captures: list[GeneratedCapture], tmp_path
     # Some supergroup began an epoch with what the one before had left.
     assert len({row[sorted((*SHOWN, "_last")).index("began")] for row in rows}) > 1
     assert leftovers(hours) == []
-    found = replay_range(hours, spark, START, END, query_set="chain")
+    found = replay_range(hours, runner, START, END, query_set="chain")
     assert not any(outcome.committed for outcome in found)
     assert chained(hours) == ["done"] * 12
 
@@ -124,9 +124,9 @@ def chained(lake: Path) -> list[str]:
     return [row.state for row in statuses(lake, QUERIES) if row.query_set == "chain" and row.start < END]
 
 
-@pytest.mark.spark
+@pytest.mark.slow
 def test_a_mended_hour_makes_those_after_it_stale_and_a_backfill_mends_them(
-    captures: list[GeneratedCapture], tmp_path: Path, spark: SparkSession
+    captures: list[GeneratedCapture], tmp_path: Path, runner: Runner
 ) -> None:
     """Of a set without `chain_start` too: its chain begins with the first coverage (I4), so its hours have an order."""
     cut, *others = [each for each in captures if each.link == "main1"]
@@ -140,7 +140,7 @@ def test_a_mended_hour_makes_those_after_it_stale_and_a_backfill_mends_them(
 
     def newest_first() -> list[tuple[int, str]]:
         job = Job.open(hours, "chain", QUERIES)
-        tried = backfill([job], due(job, DueSelection(None, END)), 2, Order.NEWEST, spark=spark)
+        tried = backfill([job], due(job, DueSelection(None, END)), 2, Order.NEWEST, runner=runner)
         return [((each.due.start - START) // HOUR, each.state) for each in tried]
 
     assert newest_first() == [(0, "incomplete"), (1, "done"), (2, "done")]
@@ -148,7 +148,7 @@ def test_a_mended_hour_makes_those_after_it_stale_and_a_backfill_mends_them(
     ingest_all(hours, [cut])
     # What rests on a publication is stale once that is another one, so one backfill mends the hours behind it too.
     assert [newest_first() for _ in range(2)] == [[(0, "done"), (1, "done"), (2, "done")], []]
-    replay_range(whole, spark, START, END, query_set="chain")
+    replay_range(whole, runner, START, END, query_set="chain")
     assert table_rows(hours, "hosts") == table_rows(whole, "hosts") != before
     assert chained(hours) == ["done"] * 3
     assert leftovers(hours) == []
@@ -268,21 +268,21 @@ def test_the_lake_keeps_whether_a_set_is_chained(recorded: Path) -> None:
     assert planned_anew() == [True, False, False, False]
 
 
-@pytest.mark.spark
+@pytest.mark.slow
 def test_a_state_that_is_spoilt_is_told_and_made_again(
-    captures: list[GeneratedCapture], tmp_path: Path, spark: SparkSession
+    captures: list[GeneratedCapture], tmp_path: Path, runner: Runner
 ) -> None:
     lake, whole = (lake_of(tmp_path / name, captures, length) for name, length in (("lake", "1h"), ("whole", "3h")))
-    replay_range(lake, spark, START, START + 2 * HOUR, query_set="chain")
+    replay_range(lake, runner, START, START + 2 * HOUR, query_set="chain")
     (file,) = (lake / "state" / "chain" / "hosts").glob(f"{START + HOUR}-*/*")
     before = file.read_text()
     file.write_text(before[:-1])
     with pytest.raises(LowwaterError, match="a state cannot be read") as caught:
-        replay_range(lake, spark, START + 2 * HOUR, END, query_set="chain")
+        replay_range(lake, runner, START + 2 * HOUR, END, query_set="chain")
     assert f"remove the folder {file.parent}, and `lowwater backfill` makes it again" in caught.value.hint
     shutil.rmtree(file.parent)
-    replay_range(lake, spark, START, END, query_set="chain")
-    replay_range(whole, spark, START, END, query_set="chain")
+    replay_range(lake, runner, START, END, query_set="chain")
+    replay_range(whole, runner, START, END, query_set="chain")
     assert file.read_text() == before and chained(lake) == ["done"] * 3
     assert table_rows(lake, "hosts") == table_rows(whole, "hosts")
 
@@ -297,16 +297,16 @@ class Trap:
         return Path.touch, (self.file,)
 
 
-@pytest.mark.spark
+@pytest.mark.slow
 def test_states_of_an_older_lake_are_made_anew_and_never_loaded(
-    captures: list[GeneratedCapture], tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+    captures: list[GeneratedCapture], tmp_path: Path, runner: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lake, whole = (lake_of(tmp_path / name, captures, length) for name, length in (("lake", "1h"), ("whole", "3h")))
     with monkeypatch.context() as older:
         # An older lake has publications of other digests, and their states in folders without a form, as pickles.
         for module in ("lowwater.lake.results.states", "lowwater.replay.job"):
             older.setattr(f"{module}.FORM", 1)
-        replay_range(lake, spark, START, START + 2 * HOUR, query_set="chain")
+        replay_range(lake, runner, START, START + 2 * HOUR, query_set="chain")
         assert chained(lake)[:2] == ["done", "done"]
     loaded = tmp_path / "loaded"
     states = lake / "state" / "chain" / "hosts"
@@ -321,9 +321,9 @@ def test_states_of_an_older_lake_are_made_anew_and_never_loaded(
     assert [row.state for row in stale][:2] == ["stale", "stale"]
     assert "the form of states" in stale[0].why
     with pytest.raises(LakeError, match="continues from the state of the interval of 2026-01-01T00:00:00Z"):
-        replay_range(lake, spark, START + HOUR, START + 2 * HOUR, query_set="chain")
-    replay_range(lake, spark, START, END, query_set="chain")
-    replay_range(whole, spark, START, END, query_set="chain")
+        replay_range(lake, runner, START + HOUR, START + 2 * HOUR, query_set="chain")
+    replay_range(lake, runner, START, END, query_set="chain")
+    replay_range(whole, runner, START, END, query_set="chain")
     assert chained(lake) == ["done"] * 3
     assert table_rows(lake, "hosts") == table_rows(whole, "hosts")
     assert not before & {folder.name for folder in states.iterdir()}, "what nothing reads any more is removed"

@@ -15,12 +15,12 @@ from tests.replay.support import lowwater
 from tests.replay.test_real_captures import NODES
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from lowwater.high.runner import Runner
 
 
 @pytest.mark.captures
-@pytest.mark.spark
-def test_six_nodes_as_hourly_files(captures_dir: Path, tmp_path: Path, spark: SparkSession) -> None:
+@pytest.mark.slow
+def test_six_nodes_as_hourly_files(captures_dir: Path, tmp_path: Path, runner: Runner) -> None:
     """Real captures of six nodes: nothing refused, every packet in a flow, the audit passed."""
     lake, queries = tmp_path / "lake", tmp_path / "queries"
     nodes = {f"node{number}": path for number, path in enumerate(sorted(captures_dir.glob(NODES)), 1)}

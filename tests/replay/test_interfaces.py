@@ -21,7 +21,7 @@ from tests.lake.test_interfaces import pcapng
 from tests.replay.support import lowwater
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from lowwater.high.runner import Runner
 
 HOURS = [["以太网", "无线网"], ["无线网", "以太网"], ["无线网"], ["以太网", "无线网"]]
 """Interfaces that the file of each hour declares: other places in hour 1, an adapter unplugged in hour 2."""
@@ -37,13 +37,13 @@ def take_in(lake: Lake, folder: Path, hour: int) -> str:
     return ingest(lake, "pc", [path], load_config(lake.root), covers)[0].note
 
 
-def run(lake: Lake, queries: Path, spark: SparkSession) -> None:
+def run(lake: Lake, queries: Path, runner: Runner) -> None:
     job = Job.open(lake.root, "q", queries)
-    backfill([job], due(job, DueSelection(None, None)), spark=spark)
+    backfill([job], due(job, DueSelection(None, None)), runner=runner)
 
 
-@pytest.mark.spark
-def test_an_hour_with_an_adapter_unplugged_is_covered_and_named(tmp_path: Path, spark: SparkSession) -> None:
+@pytest.mark.slow
+def test_an_hour_with_an_adapter_unplugged_is_covered_and_named(tmp_path: Path, runner: Runner) -> None:
     (queries := tmp_path / "queries").mkdir()
     (queries / "q.gsql").write_text(QUERY, encoding="utf-8")
     lakes = {name: open_lake(tmp_path / name) for name in ("together", "by hour", "backwards")}
@@ -53,10 +53,10 @@ def test_an_hour_with_an_adapter_unplugged_is_covered_and_named(tmp_path: Path, 
         take_in(lakes["together"], tmp_path, hour)
         note = take_in(lakes["by hour"], tmp_path, hour)
         assert ("it does not declare pc/以太网" in note) == (hour == 2)
-        run(lakes["by hour"], queries, spark)
+        run(lakes["by hour"], queries, runner)
         take_in(lakes["backwards"], tmp_path, 3 - hour)
-        run(lakes["backwards"], queries, spark)
-    run(lakes["together"], queries, spark)
+        run(lakes["backwards"], queries, runner)
+    run(lakes["together"], queries, runner)
     expected = sorted((BASE // HOUR + hour, f"pc/{name}", 60) for hour, names in enumerate(HOURS) for name in names)
     for lake in lakes.values():
         table = open_table(lake.table("hourly"))

@@ -46,25 +46,25 @@ from tests.replay.support import (
 )
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from lowwater.high.runner import Runner
 
-pytestmark = pytest.mark.spark
+pytestmark = pytest.mark.slow
 BY_HOUR = ("done", "incomplete", "done")
 INTERVALS = [(START + hour * HOUR, START + (hour + 1) * HOUR) for hour in range(HOURS)]
 
 
-def in_reverse_and_in_chunks(lake: Path, spark: SparkSession) -> None:
+def in_reverse_and_in_chunks(lake: Path, runner: Runner) -> None:
     with (lake / "lowwater.toml").open("a", encoding="utf-8") as file:
         file.write("\n[replay]\ntask_packets = 500\n")
     for start, end in reversed(INTERVALS):
-        replay_range(lake, spark, start, end)
+        replay_range(lake, runner, start, end)
         for node in (lake / "lfta" / "demo").iterdir():
             assert max(len(part) for part in stream_parts(node, start, end)) > 5
 
 
-def in_parallel(lake: Path, spark: SparkSession) -> None:
+def in_parallel(lake: Path, runner: Runner) -> None:
     with ThreadPoolExecutor(2) as pool:
-        for done in [pool.submit(replay_range, lake, spark, start, end) for start, end in INTERVALS]:
+        for done in [pool.submit(replay_range, lake, runner, start, end) for start, end in INTERVALS]:
             done.result()
 
 
@@ -78,35 +78,35 @@ def test_published(published: Path) -> None:
 
 @pytest.mark.parametrize("way", [in_reverse_and_in_chunks, in_parallel])
 def test_any_way_gives_the_same_tables(
-    way: Callable[[Path, SparkSession], None], published: Path, lake: Path, spark: SparkSession
+    way: Callable[[Path, Runner], None], published: Path, lake: Path, runner: Runner
 ) -> None:
-    way(lake, spark)
+    way(lake, runner)
     assert all_tables(lake) == all_tables(published)
     assert states(lake) == states(published)
     assert leftovers(lake) == []
 
 
-def test_shorter_intervals_give_the_same_rows(published: Path, lake: Path, spark: SparkSession) -> None:
+def test_shorter_intervals_give_the_same_rows(published: Path, lake: Path, runner: Runner) -> None:
     write_settings(lake, length="30min")
-    outcomes = replay_range(lake, spark, *INTERVALS[1])
+    outcomes = replay_range(lake, runner, *INTERVALS[1])
     assert [each.end - each.start for each in outcomes] == [HOUR // 2, HOUR // 2]
     for query in DEMO:
         assert table_rows(lake, query) == table_rows(published, query, *INTERVALS[1])
 
 
 def test_one_long_interval_replaces_the_short_ones_with_the_same_rows(
-    published: Path, tmp_path: Path, spark: SparkSession
+    published: Path, tmp_path: Path, runner: Runner
 ) -> None:
     lake = copy_lake(published, tmp_path / "lake")
     write_settings(lake, length="3h")
-    (outcome,) = replay_range(lake, spark, START, END)
+    (outcome,) = replay_range(lake, runner, START, END)
     assert (outcome.state, outcome.committed) == ("incomplete", True)
     assert all_tables(lake) == all_tables(published)
 
 
-def test_a_second_run_commits_nothing(published: Path, tmp_path: Path, spark: SparkSession) -> None:
+def test_a_second_run_commits_nothing(published: Path, tmp_path: Path, runner: Runner) -> None:
     lake = copy_lake(published, tmp_path / "lake")
-    outcomes = replay_range(lake, spark, START, END)
+    outcomes = replay_range(lake, runner, START, END)
     assert [(each.state, each.committed) for each in outcomes] == [(state, False) for state in BY_HOUR]
     assert commits(lake) == commits(published)
     assert [each.rows for each in outcomes] == [
@@ -114,14 +114,14 @@ def test_a_second_run_commits_nothing(published: Path, tmp_path: Path, spark: Sp
     ]
 
 
-def test_stage_by_stage_gives_the_same(published: Path, lake: Path, spark: SparkSession) -> None:
+def test_stage_by_stage_gives_the_same(published: Path, lake: Path, runner: Runner) -> None:
     interval = INTERVALS[1]
     for stage in ("low", "high", "audit"):
-        (outcome,) = replay_range(lake, spark, *interval, stage)
+        (outcome,) = replay_range(lake, runner, *interval, stage)
         assert (outcome.state, outcome.committed) == (stage, False)
         assert not (lake / "tables").exists(), f"{stage} made something visible"
         assert states(lake)[1, "flows"] == "missing"
-    (outcome,) = replay_range(lake, spark, *interval, "publish")
+    (outcome,) = replay_range(lake, runner, *interval, "publish")
     assert (outcome.state, outcome.committed) == ("incomplete", True)
     for query in DEMO:
         assert table_rows(lake, query) == table_rows(published, query, *interval)
@@ -130,18 +130,18 @@ def test_stage_by_stage_gives_the_same(published: Path, lake: Path, spark: Spark
 
 
 def test_a_provisional_interval_becomes_done(
-    captures: list[GeneratedCapture], published: Path, tmp_path: Path, spark: SparkSession
+    captures: list[GeneratedCapture], published: Path, tmp_path: Path, runner: Runner
 ) -> None:
     lake = tmp_path / "lake"
     lake.mkdir()
     write_settings(lake)
     ingest_all(lake, [each for each in captures if each.start < END])
-    (outcome,) = replay_range(lake, spark, *INTERVALS[2])
+    (outcome,) = replay_range(lake, runner, *INTERVALS[2])
     assert outcome.state == "provisional" and "main1" in outcome.reason
     assert states(lake) == each_query("missing", "missing", "provisional")
     before = commits(lake)
     ingest_all(lake, [each for each in captures if each.start >= END])
-    (outcome,) = replay_range(lake, spark, *INTERVALS[2])
+    (outcome,) = replay_range(lake, runner, *INTERVALS[2])
     assert (outcome.state, outcome.committed) == ("done", False)
     assert states(lake)[2, "flows"] == "done"
     assert commits(lake) == before
@@ -149,14 +149,14 @@ def test_a_provisional_interval_becomes_done(
 
 
 def test_a_whole_capture_mends_an_incomplete_interval(
-    captures: list[GeneratedCapture], published: Path, tmp_path: Path, spark: SparkSession
+    captures: list[GeneratedCapture], published: Path, tmp_path: Path, runner: Runner
 ) -> None:
     lake = copy_lake(published, tmp_path / "lake")
     whole = generate(tmp_path / "whole", START, HOURS, LINKS, rate=2.0, seed=7, cut=())
     (mended,) = [each for each in whole if (each.link, each.start) == ("control", INTERVALS[1][0])]
     ingest_all(lake, [mended])
     assert states(lake) == each_query("done", "stale", "done")
-    outcomes = replay_range(lake, spark, START, END)
+    outcomes = replay_range(lake, runner, START, END)
     assert [(each.state, each.committed) for each in outcomes] == [("done", False), ("done", True), ("done", False)]
     assert states(lake) == each_query("done", "done", "done")
     expected = reference_rows([(each.link, each.path) for each in whole if each.packets], tmp_path / "out")
@@ -186,13 +186,13 @@ def as_text(lake: Path, query: str) -> Counter[tuple[str, ...]]:
     return Counter(tuple("" if v is None else str(v) for v in row.values()) for row in rows.to_pylist())
 
 
-def test_a_changed_skew_makes_exactly_its_intervals_stale(published: Path, tmp_path: Path, spark: SparkSession) -> None:
+def test_a_changed_skew_makes_exactly_its_intervals_stale(published: Path, tmp_path: Path, runner: Runner) -> None:
     lake = copy_lake(published, tmp_path / "lake")
     lone = tmp_path / "lone.gsql"
     lone.write_text("SELECT time, len FROM main1.TCP WHERE SYN AND time % 7 = 0", encoding="utf-8")
     sets = {"demo": QUERIES / "demo.gsql", "lone": lone}
     write_settings(lake, sets=sets)
-    replay_range(lake, spark, *INTERVALS[1], query_set="lone")
+    replay_range(lake, runner, *INTERVALS[1], query_set="lone")
     assert states(lake, "lone")[1, "lone"] == "done"
     write_settings(lake, skews={"control": "2s"}, sets=sets)
     assert states(lake) == each_query("stale", "stale", "stale")

@@ -27,7 +27,7 @@ from tests.capturemaker import pcap_bytes, tcp
 from tests.replay.support import lowwater
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from lowwater.high.runner import Runner
 
 BEGIN, END = parse_instant("2021-09-30T01:52:00Z"), parse_instant("2021-09-30T02:38:00Z")
 NODES = range(1, 10)
@@ -133,18 +133,18 @@ def test_every_packet_is_of_a_link_in_its_life_and_the_plan_names_it(
     assert work[1]["at_edge"] and not work[0]["blocked"], "no gap is inside: all that is left is where captures end"
 
 
-@pytest.mark.spark
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "layout",
     [("one folder", "dated", "one file"), ("one folder", "dated", "-G 900"), ("nine folders", "undated", "-C")],
     ids=ids,
 )
-def test_every_packet_is_published_or_named(tmp_path: Path, layout: tuple[str, str, str], spark: SparkSession) -> None:
+def test_every_packet_is_published_or_named(tmp_path: Path, layout: tuple[str, str, str], runner: Runner) -> None:
     """The whole way; what does not run is named, and `through_end` runs the rest."""
     lake, packets = begun(tmp_path, layout)
     job = Job.open(lake, "per_minute", tmp_path)
     for each in (job, replace(job, through_end=True)):
-        tried = backfill([each], due(each, DueSelection()), spark=spark)
+        tried = backfill([each], due(each, DueSelection()), runner=runner)
         assert all(one.published or (one.state == WAITING and one.reason) for one in tried), tried
         named = sum(one.due.packets for one in tried if not one.published)
         assert published(lake) + named == sum(packets.values())

@@ -17,7 +17,7 @@ from lowwater.replay.progress import Progress
 from tests.capturemaker import pcap_bytes, udp
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from lowwater.high.runner import Runner
 
 BERLIN = 1_774_652_400  # 2026-03-28 00:00; on the 29th clocks go forward
 SAO_PAULO = 1_518_832_800  # 2018-02-17 00:00; on the 18th 00:00 is set back
@@ -41,7 +41,7 @@ def rows(
     begin: int = BERLIN,
     interval: int | None = None,
     engine: str = "reference",
-    spark: SparkSession | None = None,
+    runner: Runner | None = None,
 ) -> list[tuple[int, int]]:
     """Runs a query over a packet in the middle of each of 72 hours; returns its first two columns."""
     frame = udp("192.0.2.1", "198.51.100.1", 40000, 53, b"x")
@@ -50,7 +50,7 @@ def rows(
     request = RunRequest(
         plan, Config(links={"main1": Link()}), [("main1", capture)], folder / "out", engine=engine, interval=interval
     )
-    run(request, Progress(quiet=True), spark)
+    run(request, Progress(quiet=True), runner)
     with (folder / "out" / "q.csv").open(newline="") as file:
         return [(int(row[0]), int(row[1])) for row in list(csv.reader(file))[1:]]
 
@@ -119,12 +119,12 @@ def test_a_date_that_a_zone_leaves_out_is_no_idle_epoch(tmp_path: Path, interval
     assert rows(tmp_path, planned(query), APIA, interval) == [(15336, 24), (15337, 48), (15339, 72)]
 
 
-@pytest.mark.spark
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("query", "expected"),
     [(DAYS.format("time, 'Europe/Berlin'"), ROWS), (BEFORE, [(20541, 24), (20542, 23), (20543, 24)])],
 )
-def test_spark_counts_in_local_days(
-    tmp_path: Path, spark: SparkSession, query: str, expected: list[tuple[int, int]]
+def test_the_process_counts_in_local_days(
+    tmp_path: Path, runner: Runner, query: str, expected: list[tuple[int, int]]
 ) -> None:
-    assert rows(tmp_path, planned(query), interval=7 * HOUR, engine="spark", spark=spark) == expected
+    assert rows(tmp_path, planned(query), interval=7 * HOUR, engine="process", runner=runner) == expected

@@ -20,7 +20,7 @@ from tests.capture.logmaker import LOST, pair
 from tests.replay.support import lowwater
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from lowwater.high.runner import Runner
 
 SECOND = 1_000_000_000
 KINDS = {"conn": "zeek", "ssl": "zeek", "eve": "suricata", "flows": "nfdump"}
@@ -54,13 +54,13 @@ def prepared(folder: Path) -> tuple[Plan, list[tuple[str, Path]], dict[str, Link
     return plan, captures, links
 
 
-def check(folder: Path, spark: SparkSession | None, interval: int | None = None) -> None:
+def check(folder: Path, runner: Runner | None, interval: int | None = None) -> None:
     plan, captures, links = prepared(folder)
-    engine = "reference" if spark is None else "spark"
+    engine = "reference" if runner is None else "process"
     request = RunRequest(
         plan, Config(links=links), captures, folder / "out", "parquet", engine=engine, interval=interval
     )
-    summary = run(request, Progress(quiet=True), spark)
+    summary = run(request, Progress(quiet=True), runner)
     made = pair()[0]
     seen = [talk for talk in made if talk.number not in LOST]
 
@@ -102,10 +102,10 @@ def test_the_reference_engine_joins_logs_with_packets(tmp_path: Path) -> None:
     check(tmp_path, None)
 
 
-@pytest.mark.spark
-def test_spark_joins_logs_with_packets(tmp_path: Path, spark: SparkSession) -> None:
+@pytest.mark.slow
+def test_the_process_joins_logs_with_packets(tmp_path: Path, runner: Runner) -> None:
     """In several intervals; the reference engine has one."""
-    check(tmp_path, spark, 100 * SECOND)
+    check(tmp_path, runner, 100 * SECOND)
 
 
 SETTINGS = """
@@ -165,8 +165,8 @@ def test_a_lake_keeps_logs_and_counts_what_it_leaves_out(tmp_path: Path) -> None
     assert said.code == 0, said
 
 
-@pytest.mark.spark
-def test_a_backfill_over_logs(tmp_path: Path, spark: SparkSession) -> None:
+@pytest.mark.slow
+def test_a_backfill_over_logs(tmp_path: Path, runner: Runner) -> None:
     lake = lake_of_logs(tmp_path)
     said = lowwater("backfill", "--lake", lake, "--query-set", "q")
     assert said.code == 0, said

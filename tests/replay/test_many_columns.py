@@ -16,7 +16,7 @@ SECOND = 1_000_000_000
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("engine", ["reference", pytest.param("spark", marks=pytest.mark.spark)])
+@pytest.mark.parametrize("engine", ["reference", pytest.param("process", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("count", [MOST_COLUMNS, MOST_COLUMNS + 1])
 def test_many_sums(tmp_path: Path, count: int, engine: str) -> None:
     capture, query = tmp_path / "a.pcap", tmp_path / "q.gsql"

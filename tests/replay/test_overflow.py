@@ -28,7 +28,7 @@ SELECT wid, avg(len*100000000000000000) AS mean FROM a.UDP [RANGE 2 min, SLIDE 1
 DEFINE { query_name 'all'; }
 SELECT time, len FROM a.UDP
 """
-ENGINES = ["reference", pytest.param("spark", marks=pytest.mark.spark)]
+ENGINES = ["reference", pytest.param("process", marks=pytest.mark.slow)]
 
 
 def ran(folder: Path, engine: str, text: str, *options: str) -> Said:

@@ -9,7 +9,7 @@ import pytest
 from tests.replay.golden import GOLDEN, names, rows_text
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from lowwater.high.runner import Runner
 
 
 def golden(name: str) -> str:
@@ -27,7 +27,7 @@ def test_rows_of_the_reference_engine(name: str) -> None:
     assert rows_text(name, "reference") == golden(name)
 
 
-@pytest.mark.spark
-def test_rows_of_spark(spark: SparkSession) -> None:
-    made = {name: rows_text(name, "spark", spark) for name in names()}
+@pytest.mark.slow
+def test_rows_of_both_runners(each_runner: Runner) -> None:
+    made = {name: rows_text(name, "process", each_runner) for name in names()}
     assert made == {name: golden(name) for name in names()}

@@ -25,10 +25,10 @@ from lowwater.replay.progress import Progress
 from tests.replay.support import LINKS, QUERIES, SETS
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from lowwater.high.runner import Runner
 
 pytestmark = [
-    pytest.mark.spark,
+    pytest.mark.slow,
     pytest.mark.skipif(shutil.which("tshark") is None, reason="tshark is absent: apt install tshark"),
 ]
 NODES = "traffic/DSPJ2021+benchmark-data__20210929-11-experiment-baseline-with-latency-6__node_*.pcap"
@@ -95,30 +95,30 @@ def links_in(names: Sequence[str]) -> str:
     return ", ".join(f"'{name}'" for name in names)
 
 
-def spark_rows(
-    spark: SparkSession, name: str, captures: Captures, sets: Sets, folder: Path
+def rows_of_run(
+    runner: Runner, name: str, captures: Captures, sets: Sets, folder: Path
 ) -> tuple[Counter[tuple[str, ...]], dict[str, Any]]:
     """The rows of a query file over captures, and the summary."""
     known = tuple(sorted({link for link, _ in captures}))
     config = Config(links={link: Link() for link in known}, sets=sets)
     plan = plan_files([QUERIES / f"{name}.gsql"], Links(known, sets))
-    summary = run(RunRequest(plan, config, captures, folder), Progress(quiet=True), spark)
+    summary = run(RunRequest(plan, config, captures, folder), Progress(quiet=True), runner)
     with (folder / f"{name}.csv").open(newline="") as file:
         rows = csv.reader(file)
         next(rows)
         return Counter(tuple(row) for row in rows), summary
 
 
-def compare(spark: SparkSession, captures: Captures, sets: Sets, folder: Path) -> dict[str, Any]:
+def compare(runner: Runner, captures: Captures, sets: Sets, folder: Path) -> dict[str, Any]:
     """Both queries on both sides; gives the summary of the flows."""
     known = sorted({link for link, _ in captures})
     with oracle(captures, folder) as connection:
-        flows, summary = spark_rows(spark, "flows", captures, sets, folder / "flows")
+        flows, summary = rows_of_run(runner, "flows", captures, sets, folder / "flows")
         expected = sql_rows(connection, FLOWS.format(links_in(known)))
         assert len(expected) > 100
         assert flows == expected
         left, right = FLOWS.format(links_in(sets["main0_and_control"])), FLOWS.format("'main2'")
-        joined, _ = spark_rows(spark, "full_flow", captures, sets, folder / "join")
+        joined, _ = rows_of_run(runner, "full_flow", captures, sets, folder / "join")
         expected = sql_rows(connection, FULL_FLOW.format(left=left, right=right))
         assert len(expected) > 100
         assert joined == expected
@@ -126,18 +126,18 @@ def compare(spark: SparkSession, captures: Captures, sets: Sets, folder: Path) -
 
 
 @pytest.mark.captures
-def test_six_nodes(spark: SparkSession, captures_dir: Path, tmp_path: Path) -> None:
+def test_six_nodes(runner: Runner, captures_dir: Path, tmp_path: Path) -> None:
     files = sorted(captures_dir.glob(NODES))
     assert len(files) == 6
     names = ("node1", "main2", "node3", "node4", "node5", "node6")
     sets: Sets = {"main0_and_control": ("node1", "node3")}
-    summary = compare(spark, list(zip(names, files, strict=True)), sets, tmp_path)
+    summary = compare(runner, list(zip(names, files, strict=True)), sets, tmp_path)
     assert all(link["read"] == link["sane"] > 0 for link in summary["links"].values())
 
 
-def test_generated_captures(spark: SparkSession, captures: list[GeneratedCapture], tmp_path: Path) -> None:
+def test_generated_captures(runner: Runner, captures: list[GeneratedCapture], tmp_path: Path) -> None:
     chosen = [(each.link, each.path) for each in captures if each.packets]
-    summary = compare(spark, chosen, SETS, tmp_path)
+    summary = compare(runner, chosen, SETS, tmp_path)
     for link in LINKS:
         mine = [each for each in captures if each.link == link]
         counts = summary["links"][link]

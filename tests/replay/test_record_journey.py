@@ -22,7 +22,7 @@ from tests.replay.support import leftovers, lowwater
 from tests.replay.test_crash import DIES, STARTS, checkpoints, wait
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from lowwater.high.runner import Runner
 
 BEGIN, HOUR, SECOND = 1_767_225_600, 3600, 1_000_000_000
 HOURS, STEP = 2, 2
@@ -79,8 +79,7 @@ def killed_in_high(lake: Path, queries: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.spark
-def test_records_and_packets_from_init_to_the_pages(tmp_path: Path, spark: SparkSession) -> None:
+def test_records_and_packets_from_init_to_the_pages(tmp_path: Path, runner: Runner) -> None:
     packets, lines, sizes = write(tmp_path / "in")
     lake, query = tmp_path / "lake", tmp_path / "beside.gsql"
     query.write_text(QUERY)
@@ -94,7 +93,7 @@ def test_records_and_packets_from_init_to_the_pages(tmp_path: Path, spark: Spark
     job = Job.open(lake, "beside", tmp_path)
     published = set()
     for each in (job, replace(job, through_end=True)):
-        tried = backfill([each], due(each, DueSelection()), spark=spark)
+        tried = backfill([each], due(each, DueSelection()), runner=runner)
         published |= {one.due.start for one in tried if one.published}
     assert published == {(BEGIN + hour * HOUR) * SECOND for hour in range(HOURS)}, tried
 

@@ -25,7 +25,7 @@ from tests.capture.tablemaker import BEGIN, BY_NAME, BY_POSITION, as_csv, as_jso
 from tests.capturemaker import ethernet, ipv4, pcap_bytes, udp_header
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from lowwater.high.runner import Runner
 
 SECOND = 1_000_000_000
 TYPES = "{'time': 'BIGINT', 'src': 'VARCHAR', 'bytes': 'BIGINT', 'host': 'VARCHAR', 'rtt': 'DOUBLE', 'up': 'BOOLEAN'}"
@@ -91,14 +91,14 @@ def ran(
     files: dict[str, Path],
     links: dict[str, Link],
     out: Path,
-    spark: SparkSession | None = None,
+    runner: Runner | None = None,
     interval: int | None = None,
 ) -> tuple[dict[str, list[tuple[Any, ...]]], dict[str, Any]]:
     """The rows of every query, and the summary."""
     captures = list(files.items())
-    engine = "reference" if spark is None else "spark"
+    engine = "reference" if runner is None else "process"
     request = RunRequest(plan, Config(links=links), captures, out, "parquet", engine=engine, interval=interval)
-    summary = run(request, Progress(quiet=True), spark)
+    summary = run(request, Progress(quiet=True), runner)
     tables = {query.name: pq.read_table(out / f"{query.name}.parquet") for query in plan.queries}
     return {name: rows_of(table.to_pylist()) for name, table in tables.items()}, summary
 
@@ -165,11 +165,11 @@ def test_intervals_change_nothing(interval: int, tmp_path: Path) -> None:
     world.check(got, QUERIES)
 
 
-@pytest.mark.spark
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", MAKERS)
-def test_spark_gives_the_rows_of_sql(kind: str, tmp_path: Path, spark: SparkSession) -> None:
+def test_the_process_gives_the_rows_of_sql(kind: str, tmp_path: Path, runner: Runner) -> None:
     world = World(kind, 5, tmp_path / "files", disorder=2)
-    got, _ = ran(world.plan(QUERIES), world.files, world.links(2), tmp_path / "out", spark)
+    got, _ = ran(world.plan(QUERIES), world.files, world.links(2), tmp_path / "out", runner)
     world.check(got, QUERIES)
 
 
@@ -258,7 +258,7 @@ DEFINE { query_name 'test'; } SELECT time, seen_ms, noted, asked_us, schema FROM
 """
 
 
-def check_internal(folder: Path, spark: SparkSession | None) -> None:
+def check_internal(folder: Path, runner: Runner | None) -> None:
     """Arrivals go on from file to file."""
     times = [[5, 9, 7], [6, 8, 12, 11]]
     files = [
@@ -267,12 +267,12 @@ def check_internal(folder: Path, spark: SparkSession | None) -> None:
     ]
     plan = plan_texts([("test.gsql", INTERNAL)], Links(("log",), kinds={"log": "csv"}))
     links = {"log": Link(kind="csv", skew="10s")}
-    engine = "reference" if spark is None else "spark"
+    engine = "reference" if runner is None else "process"
     captures = [("log", path) for path in files]
     run(
         RunRequest(plan, Config(links=links), captures, folder / "out", "parquet", engine=engine),
         Progress(quiet=True),
-        spark,
+        runner,
     )
     clock, expected = 0, []
     for each in (each for part in times for each in part):
@@ -285,9 +285,9 @@ def test_internal_timestamps_are_arrivals(tmp_path: Path) -> None:
     check_internal(tmp_path, None)
 
 
-@pytest.mark.spark
-def test_internal_timestamps_are_arrivals_on_spark(tmp_path: Path, spark: SparkSession) -> None:
-    check_internal(tmp_path, spark)
+@pytest.mark.slow
+def test_internal_timestamps_are_arrivals_in_the_process(tmp_path: Path, runner: Runner) -> None:
+    check_internal(tmp_path, runner)
 
 
 @pytest.mark.slow
@@ -357,12 +357,12 @@ def test_progress_by_another_attribute(tmp_path: Path) -> None:
     same(got["test"], list(Counter((BEGIN + last) // 20 for last in lasts).items()))
 
 
-@pytest.mark.spark
+@pytest.mark.slow
 @pytest.mark.parametrize("interval", [None, 40 * SECOND])
-def test_spark_makes_the_same_progress(interval: int | None, tmp_path: Path, spark: SparkSession) -> None:
+def test_the_process_makes_the_same_progress(interval: int | None, tmp_path: Path, runner: Runner) -> None:
     plan, files, links = own_progress(3, tmp_path)
     theirs, _ = ran(plan, files, links, tmp_path / "reference")
-    got, _ = ran(plan, files, links, tmp_path / "out", spark, interval=interval)
+    got, _ = ran(plan, files, links, tmp_path / "out", runner, interval=interval)
     for name in OWN_PROGRESS:
         assert theirs[name], name
         same(got[name], theirs[name])

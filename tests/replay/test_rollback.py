@@ -21,20 +21,20 @@ from tests.replay.deskmaker import AS_IT_IS, CHANGED, FIRST, SECOND, hour, make_
 from tests.replay.support import copy_lake, lowwater, replay_range, states
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from lowwater.high.runner import Runner
 
 AT = ("--at", "2026-01-01T00:00Z")
 
 
 @pytest.fixture(scope="module")
 def changed(
-    captures: list[GeneratedCapture], tmp_path_factory: pytest.TempPathFactory, spark: SparkSession
+    captures: list[GeneratedCapture], tmp_path_factory: pytest.TempPathFactory, runner: Runner
 ) -> tuple[Path, int]:
     """A lake whose first hour was published again by a changed query, and the version of `talkers` before."""
-    lake = make_lake(tmp_path_factory.mktemp("changed"), captures, spark)
+    lake = make_lake(tmp_path_factory.mktemp("changed"), captures, runner)
     before = version(lake)
     set_query(lake, CHANGED)
-    replay_range(lake, spark, *FIRST, query_set="talkers")
+    replay_range(lake, runner, *FIRST, query_set="talkers")
     return lake, before
 
 
@@ -50,9 +50,9 @@ def shown(lake: Path) -> dict[tuple[int, str], str]:
     return {key: state for key, state in states(lake, "talkers").items() if key[0] < 2}
 
 
-@pytest.mark.spark
+@pytest.mark.slow
 def test_rows_come_back_and_the_act_is_recorded(
-    lake: Path, changed: tuple[Path, int], spark: SparkSession, captures: list[GeneratedCapture], tmp_path: Path
+    lake: Path, changed: tuple[Path, int], runner: Runner, captures: list[GeneratedCapture], tmp_path: Path
 ) -> None:
     before = changed[1]
     wrong, other = hour(lake, FIRST), hour(lake, SECOND)
@@ -83,10 +83,8 @@ def test_rows_come_back_and_the_act_is_recorded(
     assert pins is not None and pins.tables["talkers"] == version(lake) and not pins.unfinished
 
 
-@pytest.mark.spark
-def test_it_stands_until_inputs_change_or_it_is_lifted(
-    lake: Path, changed: tuple[Path, int], spark: SparkSession
-) -> None:
+@pytest.mark.slow
+def test_it_stands_until_inputs_change_or_it_is_lifted(lake: Path, changed: tuple[Path, int], runner: Runner) -> None:
     wrong = hour(lake, FIRST)
     told = ("--to", changed[1], "--because", "no")
     assert lowwater("rollback", "talkers", "--lake", lake, *AT, *told).code == 0
@@ -96,7 +94,7 @@ def test_it_stands_until_inputs_change_or_it_is_lifted(
     assert "rolled back" in said.out and "to version" in " ".join(said.out.split())
     said = lowwater("plan", "--lake", lake, "--to", "2026-01-01T01:00Z")
     assert said.out == "nothing is due\n"
-    (outcome,) = replay_range(lake, spark, *FIRST, query_set="talkers")
+    (outcome,) = replay_range(lake, runner, *FIRST, query_set="talkers")
     assert (outcome.state, outcome.committed) == ("rolled back", False) and "no" in outcome.reason
     assert (hour(lake, FIRST), version(lake)) == (right, at)
     notes = lowwater("rows", "talkers", "--lake", lake, "--to", "2026-01-01T01:00Z", "--limit", 1).err
@@ -109,12 +107,12 @@ def test_it_stands_until_inputs_change_or_it_is_lifted(
     said = lowwater("rollback", "talkers", "--lake", lake, *AT, "--lift", "--because", "it was right")
     assert said.code == 0 and shown(lake)[0, "talkers"] == "stale"
     assert "lifted" in lowwater("plan", "--lake", lake, "--to", "2026-01-01T01:00Z").out
-    (outcome,) = replay_range(lake, spark, *FIRST, query_set="talkers")
+    (outcome,) = replay_range(lake, runner, *FIRST, query_set="talkers")
     assert (outcome.state, outcome.committed) == ("done", True) and hour(lake, FIRST) == wrong
     assert shown(lake)[0, "talkers"] == "done"
 
 
-@pytest.mark.spark
+@pytest.mark.slow
 def test_what_cannot_be_rolled_back_is_refused(lake: Path, changed: tuple[Path, int]) -> None:
     because = ("--because", "no")
     newest = version(lake)
@@ -129,7 +127,7 @@ def test_what_cannot_be_rolled_back_is_refused(lake: Path, changed: tuple[Path, 
     assert version(lake) == newest
 
 
-@pytest.mark.spark
+@pytest.mark.slow
 def test_history_lists_what_diff_and_rollback_may_be_given(lake: Path, changed: tuple[Path, int]) -> None:
     before, newest = changed[1], version(lake)
     said = lowwater("history", "talkers", "--lake", lake, "--json")
@@ -209,9 +207,9 @@ def test_a_joined_file_gives_only_the_rows_of_the_interval(tmp_path: Path) -> No
     assert sorted(numbers) == [1] * 5 + [4] * 5
 
 
-@pytest.mark.spark
+@pytest.mark.slow
 def test_damage_is_said_everywhere_and_made_again_but_not_over_a_roll_back(
-    lake: Path, changed: tuple[Path, int], spark: SparkSession
+    lake: Path, changed: tuple[Path, int], runner: Runner
 ) -> None:
     """Another program deletes rows of a published hour, as of a table that was restored."""
     right, other = hour(lake, FIRST), hour(lake, SECOND)
@@ -231,7 +229,7 @@ def test_damage_is_said_everywhere_and_made_again_but_not_over_a_roll_back(
     assert "is damaged: version" in lowwater("rows", "talkers", "--lake", lake, *span).err
     counted = 'lowwater_intervals{query_set="talkers",state="damaged"} 1.0'
     assert counted in lowwater("metrics", "--lake", lake).out
-    (outcome,) = replay_range(lake, spark, *FIRST, query_set="talkers")
+    (outcome,) = replay_range(lake, runner, *FIRST, query_set="talkers")
     assert (outcome.state, outcome.verdict, outcome.committed) == ("done", "warned", True)
     pages = " ".join(each.read_text() for each in (lake / "reports" / "talkers").rglob("*queries*.html"))
     assert "the published rows of the interval were damaged: version" in pages and "DELETE by delta-rs" in pages
@@ -240,6 +238,6 @@ def test_damage_is_said_everywhere_and_made_again_but_not_over_a_roll_back(
     assert lowwater("rollback", "talkers", "--lake", lake, *AT, *told).code == 0
     DeltaTable(str(lake / "tables/talkers")).delete(f'"_last" < {FIRST[1]}')
     with pytest.raises(LakeError, match="rolled back, and damaged since"):
-        replay_range(lake, spark, *FIRST, query_set="talkers")
+        replay_range(lake, runner, *FIRST, query_set="talkers")
     assert lowwater("rollback", "talkers", "--lake", lake, *AT, *told).code == 0
     assert shown(lake)[0, "talkers"] == "rolled back"

@@ -90,7 +90,7 @@ def _chance(seed: int, stamp: int, frame: bytes) -> float:
     return (mixed >> 11) / (1 << 53)
 
 
-ENGINES = ["reference", pytest.param("spark", marks=pytest.mark.spark)]
+ENGINES = ["reference", pytest.param("process", marks=pytest.mark.slow)]
 CASES = [(1.0, 0, None), (0.3, 0, None), (0.3, 7, None), (1.0, 0, 12), (0.6, 3, 9)]
 
 

@@ -26,7 +26,7 @@ from tests.replay.golden import BEGIN, GOLDEN, SEED_SETS, seed_plan, seed_text, 
 from tests.replay.seed_drawings import DRAWINGS
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from lowwater.high.runner import Runner
 
 LINKS = ["A", "B", "C", "Control", "D", "M", "M1", "M2", "Main1", "Main2", "PKT1", "PKT2", "S0", "S1", "control"]
 LINKS += ["interface1", "interface2", "main0", "main1", "main2"]
@@ -173,14 +173,14 @@ def world(tmp_path: Path) -> World:
 
 
 def rows_of(
-    name: str, world: World, out: Path, engine: str, spark: SparkSession | None = None, interval: int | None = None
+    name: str, world: World, out: Path, engine: str, runner: Runner | None = None, interval: int | None = None
 ) -> Counter[tuple[str, ...]]:
     """The rows of the last output query of a seed."""
     chosen = seed_plan(name, LINKS)
     links = {link: Link() for link in LINKS}
     captures = [(link, path) for link, path in world.captures if link in chosen.links]
     request = RunRequest(chosen, Config(links=links, sets=SEED_SETS), captures, out, engine=engine, interval=interval)
-    run(request, Progress(quiet=True), spark)
+    run(request, Progress(quiet=True), runner)
     with (out / f"{chosen.queries[-1].name}.csv").open(newline="") as file:
         return told(name, file)
 
@@ -212,9 +212,9 @@ def test_rows_of_the_reference_engine_are_the_golden_and_those_of_sql(name: str)
         assert found and found == sql(SQL[name], admitted(DRAWINGS[name]))
 
 
-@pytest.mark.spark
-def test_rows_of_spark_are_the_goldens(spark: SparkSession) -> None:
-    made = {name: seed_text(name, "spark", spark) for name in seeds()}
+@pytest.mark.slow
+def test_rows_of_the_process_are_the_goldens(runner: Runner) -> None:
+    made = {name: seed_text(name, "process", runner) for name in seeds()}
     assert made == {name: golden(name) for name in seeds()}
 
 
@@ -248,12 +248,12 @@ def running_duplicates(world: World) -> Counter[tuple[str, ...]]:
 
 
 @pytest.mark.parametrize(
-    "engine", [pytest.param("reference", marks=pytest.mark.slow), pytest.param("spark", marks=pytest.mark.spark)]
+    "engine", [pytest.param("reference", marks=pytest.mark.slow), pytest.param("process", marks=pytest.mark.slow)]
 )
 @pytest.mark.parametrize("interval", [None, 60 * 10**9, 25 * 10**9])
 def test_running_aggregates_go_on_from_minute_to_minute(
     world: World, tmp_path: Path, interval: int | None, engine: str, request: pytest.FixtureRequest
 ) -> None:
-    session = request.getfixturevalue("spark") if engine == "spark" else None
+    session = request.getfixturevalue("runner") if engine == "process" else None
     rows = rows_of("004-running", world, tmp_path / "out", engine, session, interval)
     assert rows == running_duplicates(world)

@@ -13,26 +13,32 @@ from typing import TYPE_CHECKING
 import pyarrow.parquet as pq
 import pytest
 
-from lowwater.capture.tables.ordered import MOST_THREADS
-from lowwater.errors import LowwaterError
-from lowwater.high.slices.driver import CLUSTER_COLD, CLUSTER_ROWS, SPREAD_ROWS, _spread
+from lowwater.capture.tables.ordered import each_on_threads
+from lowwater.cluster import SPREAD_PACKETS
+from lowwater.config import Config
+from lowwater.errors import ConfigError, LowwaterError
+from lowwater.high.process import InProcess
 from lowwater.instants import HOUR, format_instant
-from lowwater.lake.ingestion.tasks import in_process, on_threads
 from lowwater.plan.context import Links
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
-from lowwater.replay.sessions import LONG_SESSION_INTERVALS, Sessions, starts_quickly
 from lowwater.replay.setup.training import train
 from lowwater.replay.stages.engines import LowResult, low_stage
-from lowwater.replay.stages.runners import (
+from lowwater.replay.stages.runners import named_spark, runner_of
+from lowwater.replay.warmup import import_early
+from lowwater.spark import sessions
+from lowwater.spark.runner import (
+    CLUSTER_COLD,
+    CLUSTER_ROWS,
+    MOST_THREADS,
     SPREAD_BYTES,
     SPREAD_COLD,
     SPREAD_LOCALLY,
-    SPREAD_PACKETS,
-    ingest_runner,
-    low_runner,
+    SPREAD_ROWS,
+    OnSpark,
 )
-from lowwater.replay.warmup import import_early
+from lowwater.spark.sessions import LONG_SESSION_INTERVALS, Sessions
+from lowwater.spark.tasks import SparkTasks
 from tests.replay.support import DEMO, QUERIES, ROOT, START, copy_lake, states
 
 if TYPE_CHECKING:
@@ -42,10 +48,10 @@ LINKS = Links(("main1",))
 NO_JAVA = """
 import sys
 from lowwater.errors import LowwaterError
-from lowwater.replay.sessions import Sessions
+from lowwater.spark.sessions import Sessions
 from lowwater.replay.progress import Progress
 
-sessions = Sessions("test", Progress(quiet=True))
+sessions = Sessions("test", "local[*]", Progress(quiet=True).stage)
 sessions.begin()
 sessions.begin()
 for _ in range(2):
@@ -58,9 +64,10 @@ for _ in range(2):
 
 UNWANTED = """
 import threading
+from pathlib import Path
 from lowwater.replay.warmup import launch_jvm_early
 
-launch_jvm_early()
+launch_jvm_early(Path("none"), "local[*]")
 if {waits}:
     [thread.join() for thread in threading.enumerate() if thread.name == "lowwater-jvm"]
 print("done")
@@ -71,8 +78,22 @@ class Asked(Exception):
     """Raised in the place of a session."""
 
 
-def ask() -> SparkSession:
-    raise Asked
+class Asking(Sessions):
+    """A session that nobody may have."""
+
+    def __init__(self, master: str, executors: bool = False) -> None:
+        super().__init__("test", master, Progress(quiet=True).stage)
+        self._executors = executors
+
+    def has_executors(self) -> bool:
+        return self._executors
+
+    @property
+    def spark(self) -> SparkSession:  # type: ignore[override]
+        raise Asked
+
+
+CLUSTER = "spark://127.0.0.1:7077"
 
 
 def without_java(folder: Path) -> dict[str, str]:
@@ -129,13 +150,14 @@ def test_a_jvm_that_was_begun_ahead_and_is_not_wanted_leaves_nothing(java: bool,
 
 @pytest.mark.slow
 def test_few_packets_need_no_jvm_for_low(lake: Path) -> None:
-    done = replay_without_java(lake, "--stage", "low")
+    done = replay_without_java(lake, "--stage", "low", "--spark", "local[*]")
     assert done.returncode == 0, done.stderr
     assert any((lake / "lfta").rglob("*.parquet"))
 
 
 @pytest.mark.slow
-def test_a_run_without_java_fails_in_high_and_says_so(lake: Path) -> None:
+def test_a_run_on_spark_without_java_fails_in_high_and_says_so(lake: Path) -> None:
+    name_spark(lake)
     done = replay_without_java(lake)
     assert done.returncode == 1
     assert "Spark did not start" in done.stderr
@@ -144,7 +166,8 @@ def test_a_run_without_java_fails_in_high_and_says_so(lake: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_backfill_without_java_ends_once(lake: Path) -> None:
+def test_a_backfill_on_spark_without_java_ends_once(lake: Path) -> None:
+    name_spark(lake)
     command = [sys.executable, "-m", "lowwater.cli.main", "backfill", "--lake", str(lake), "--queries", str(QUERIES)]
     environment = without_java(lake.parent)
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300)
@@ -153,17 +176,31 @@ def test_a_backfill_without_java_ends_once(lake: Path) -> None:
     assert "lowwater doctor" in done.stderr
 
 
-@pytest.mark.spark
+@pytest.mark.slow
+def test_a_lake_that_names_no_spark_needs_no_java(lake: Path) -> None:
+    assert replay_without_java(lake).returncode == 0
+    name_spark(lake)
+    span = ["--spark", "none", "--stage", "high"]
+    assert replay_without_java(lake, *span).returncode == 0
+    assert states(lake)[0, "flows"] == "done"
+
+
+def name_spark(lake: Path, master: str = "local[*]") -> None:
+    with (lake / "lowwater.toml").open("a", encoding="utf-8") as file:
+        file.write(f'\n[spark]\nmaster = "{master}"\n')
+
+
+@pytest.mark.slow
 def test_a_published_interval_starts_no_jvm(published: Path, tmp_path: Path) -> None:
     lake = copy_lake(published, tmp_path / "lake")
-    done = replay_without_java(lake)
+    done = replay_without_java(lake, "--spark", "local[*]")
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("already published from the same inputs") == len(DEMO)
 
 
 @pytest.mark.spark
 def test_a_given_session_is_used(spark: SparkSession) -> None:
-    sessions = Sessions("test", Progress(quiet=True), spark)
+    sessions = Sessions("test", "local[*]", Progress(quiet=True).stage, spark)
     sessions.begin()
     assert sessions.spark is spark
 
@@ -181,84 +218,94 @@ def test_an_import_ahead_is_the_import(tmp_path: Path, monkeypatch: pytest.Monke
     assert gc.isenabled()
 
 
-def test_much_work_is_compiled_well() -> None:
-    assert [starts_quickly(), starts_quickly(LONG_SESSION_INTERVALS - 1), starts_quickly(LONG_SESSION_INTERVALS)] == [
-        True,
-        True,
-        False,
-    ]
+@pytest.mark.parametrize(
+    ("intervals", "quick"), [(1, True), (LONG_SESSION_INTERVALS - 1, True), (LONG_SESSION_INTERVALS, False)]
+)
+def test_much_work_is_compiled_well(intervals: int, quick: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    monkeypatch.setattr(sessions, "build_session", lambda app, settings: asked.append(settings))
+    begun = Sessions("test", "local[1]", Progress(quiet=True).stage)
+    begun.begin(intervals)
+    assert begun.spark is None  # what was made in the place of a session
+    assert [(each.master, each.quick_start) for each in asked] == [("local[1]", quick)]
+
+
+def test_what_names_a_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The option, then the variable, then the settings; `none` is this process."""
+    settings = Config.model_validate({"spark": {"master": "local[2]"}})
+    assert [named_spark(Config()), named_spark(settings), named_spark(settings, "none")] == [None, "local[2]", None]
+    assert named_spark(settings, CLUSTER) == CLUSTER
+    monkeypatch.setenv("LOWWATER_SPARK_MASTER", "local[3]")
+    assert [named_spark(Config()), named_spark(settings), named_spark(settings, "none")] == ["local[3]"] * 2 + [None]
+    monkeypatch.setenv("LOWWATER_SPARK_MASTER", "none")
+    assert named_spark(settings) is None
+    with pytest.raises(ConfigError, match=r"--spark 10\.0\.0\.1: is no master"):
+        named_spark(settings, "10.0.0.1")
+    assert isinstance(runner_of("lowwater replay", settings, Progress(quiet=True), "none"), InProcess)
+    assert isinstance(runner_of("lowwater replay", settings, Progress(quiet=True), CLUSTER), OnSpark)
 
 
 @pytest.mark.parametrize(
-    ("cluster", "warm", "cores", "bound"),
+    ("master", "warm", "cores", "bound"),
     [
-        (True, True, 2, SPREAD_PACKETS),
-        (True, False, 2, SPREAD_COLD),
-        (False, True, MOST_THREADS + 1, SPREAD_LOCALLY),
-        (False, True, MOST_THREADS, None),
+        (CLUSTER, True, 2, SPREAD_PACKETS),
+        (CLUSTER, False, 2, SPREAD_COLD),
+        ("local[*]", True, MOST_THREADS + 1, SPREAD_LOCALLY),
+        ("local[*]", True, MOST_THREADS, None),
     ],
 )
 def test_packets_are_spread_where_workers_are_faster(
-    monkeypatch: pytest.MonkeyPatch, cluster: bool, warm: bool, cores: int, bound: int | None
+    monkeypatch: pytest.MonkeyPatch, master: str, warm: bool, cores: int, bound: int | None
 ) -> None:
     monkeypatch.setattr(os, "cpu_count", lambda: cores)
-    if cluster:
-        monkeypatch.setenv("LOWWATER_SPARK_MASTER", "spark://127.0.0.1:7077")
-    assert low_runner((bound or 1 << 40) - 1, ask, warm) is on_threads
+    runner = OnSpark(Asking(master, warm))
+    assert runner.low((bound or 1 << 40) - 1) is each_on_threads
     if bound is not None:
         with pytest.raises(Asked):
-            low_runner(bound, ask, warm)
+            runner.low(bound)
 
 
 @pytest.mark.parametrize(
-    ("cluster", "warm", "bound"), [(True, True, CLUSTER_ROWS), (True, False, CLUSTER_COLD), (False, True, SPREAD_ROWS)]
+    ("master", "warm", "bound"),
+    [(CLUSTER, True, CLUSTER_ROWS), (CLUSTER, False, CLUSTER_COLD), ("local[*]", True, SPREAD_ROWS)],
 )
 def test_rows_are_spread_where_executors_are_faster(
-    monkeypatch: pytest.MonkeyPatch, cluster: bool, warm: bool, bound: int
+    monkeypatch: pytest.MonkeyPatch, master: str, warm: bool, bound: int
 ) -> None:
-    if cluster:
-        monkeypatch.setenv("LOWWATER_SPARK_MASTER", "spark://127.0.0.1:7077")
-    assert [_spread(rows, warm) for rows in (bound - 1, bound)] == [False, True]
-    if cluster:
+    runner = OnSpark(Asking(master, warm))
+    runner.low(0)  # before an interval
+    assert [runner._spread(rows) for rows in (bound - 1, bound)] == [False, True]
+    if master == CLUSTER:
         monkeypatch.setenv("LOWWATER_SPARK_SPREAD", "always")
-        assert _spread(1, warm)
+        assert runner._spread(1)
 
 
 def test_a_session_that_has_not_started_has_no_executors() -> None:
-    sessions = Sessions("test", Progress(quiet=True))
-    assert not sessions.has_executors()
-    assert sessions._building is None, "the question starts a session"
+    waiting = Sessions("test", "local[*]", Progress(quiet=True).stage)
+    assert not waiting.has_executors()
+    assert waiting._building is None, "the question starts a session"
 
 
 @pytest.mark.parametrize(
-    ("sizes", "cluster", "spread"),
-    [((SPREAD_BYTES,), False, False), ((10, 20, 30), True, False), ((10, SPREAD_BYTES), True, True)],
+    ("size", "master", "spread"),
+    [(SPREAD_BYTES, "local[*]", False), (60, CLUSTER, False), (SPREAD_BYTES, CLUSTER, True)],
 )
-def test_big_captures_are_spread_over_a_cluster(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sizes: tuple[int, ...], cluster: bool, spread: bool
-) -> None:
-    if cluster:
-        monkeypatch.setenv("LOWWATER_SPARK_MASTER", "spark://127.0.0.1:7077")
-    files = [tmp_path / f"{number}.pcap" for number in range(len(sizes))]
-    for path, size in zip(files, sizes, strict=True):
-        path.touch()
-        os.truncate(path, size)  # sparse: it takes no room
+def test_big_captures_are_spread_over_a_cluster(size: int, master: str, spread: bool) -> None:
+    runner = OnSpark(Asking(master))
     if not spread:
-        assert ingest_runner([*files, tmp_path / "absent.pcap"], ask) is on_threads
+        assert runner.ingesting(size) is each_on_threads
         return
     with pytest.raises(Asked):
-        ingest_runner(files, ask)
+        runner.ingesting(size)
 
 
 @pytest.mark.spark
 def test_low_is_the_same_on_workers_and_in_process(packets: Path, spark: SparkSession, tmp_path: Path) -> None:
-    from lowwater.high.spark_tasks import spark_runner
-
     job = Job.open(packets, "demo", QUERIES)
     inputs = job.inputs(START, START + HOUR, job.captures())
     assert 0 < inputs.packets <= sum(each.packets for rows in inputs.captures.values() for each in rows)
     found: list[LowResult] = []
-    for name, runner in (("process", in_process), ("workers", spark_runner(spark))):
+    for name, runner in (("process", each_on_threads), ("workers", SparkTasks(spark))):
         found.append(low_stage(inputs, job.low_settings(), tmp_path / name, runner))
     assert [each.result for each in found[0].outcomes] == [each.result for each in found[1].outcomes]
     assert found[0].files.keys() == found[1].files.keys()

@@ -144,7 +144,6 @@ def test_too_many_evaluations_are_refused_with_the_first_length_that_will_do(
 @pytest.mark.slow
 def test_too_many_evaluations_are_refused_before_any_stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[object] = []
-    monkeypatch.setattr("lowwater.high.session.build_session", lambda *args: None)
     monkeypatch.setattr("lowwater.replay.command.run_command.low_stage", lambda *args: started.append(args))
     capture, query = tmp_path / "a.pcap", tmp_path / "q.gsql"
     capture.write_bytes(pcap_bytes(packets(through(3)), nanoseconds=True))

@@ -18,7 +18,7 @@ from tests.capturemaker import pcap_bytes, udp
 from tests.replay.support import QUERIES, lowwater, table_rows
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from lowwater.high.runner import Runner
 
 SET = 490_896 * HOUR
 """2026-01-01T00:00Z: when the clock of a probe was set that began in 1970."""
@@ -126,8 +126,8 @@ def test_three_days_between_two_captures_are_one_line(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.spark
-def test_a_silence_is_run_once_and_hands_a_state_on(tmp_path: Path, spark: SparkSession) -> None:
+@pytest.mark.slow
+def test_a_silence_is_run_once_and_hands_a_state_on(tmp_path: Path, runner: Runner) -> None:
     """In order of intervals or as a whole, a chained query and one of hours give the same rows."""
     far = SET + 500 * HOUR
     capture = probe(tmp_path / "p.pcap", [SET + SECOND, SET + 2 * SECOND, far + SECOND, far + 2 * SECOND])
@@ -140,7 +140,7 @@ def test_a_silence_is_run_once_and_hands_a_state_on(tmp_path: Path, spark: Spark
         settings.write_text(settings.read_text(encoding="utf-8").replace('"1h"', f'"{length}"'), encoding="utf-8")
         assert lowwater("ingest", "--lake", lake, "--link", "probe", "--covers", covers, capture).code == 0
         job = opened(lake)
-        tried = backfill([job], due(job, DueSelection()), spark=spark)
+        tried = backfill([job], due(job, DueSelection()), runner=runner)
         assert {each.state for each in tried} == {"done"}, [each.reason for each in tried]
         assert name == "whole" or len(tried) <= 30
         assert due(job, DueSelection()) == []
@@ -150,12 +150,12 @@ def test_a_silence_is_run_once_and_hands_a_state_on(tmp_path: Path, spark: Spark
     assert rows["hours"] == rows["whole"] and len(rows["hours"]["hosts"]) == 2
 
 
-@pytest.mark.spark
-def test_a_capture_in_the_middle_of_a_gap_that_was_published(tmp_path: Path, spark: SparkSession) -> None:
+@pytest.mark.slow
+def test_a_capture_in_the_middle_of_a_gap_that_was_published(tmp_path: Path, runner: Runner) -> None:
     ends = [probe(tmp_path / f"{at}.pcap", [SET + at * HOUR, SET + (at + 1) * HOUR]) for at in (0, 300)]
     lake = lake_of(tmp_path / "lake", SET, SET + 301 * HOUR, "publish", TEXT, *ends)
     job = opened(lake)
-    tried = backfill([job], due(job, DueSelection()), spark=spark)
+    tried = backfill([job], due(job, DueSelection()), runner=runner)
     assert all(each.published for each in tried) and len(tried) <= 6
     assert due(job, DueSelection()) == [] and len(table_rows(lake, "hosts", 0, 1 << 62)) == 3
     middle = probe(tmp_path / "middle.pcap", [SET + 150 * HOUR, SET + 151 * HOUR])
@@ -163,6 +163,6 @@ def test_a_capture_in_the_middle_of_a_gap_that_was_published(tmp_path: Path, spa
     found = due(job, DueSelection())
     assert {each.state for each in found} == {"stale"} and len(found) <= 6
     assert sum(each.packets for each in found) >= 2 and sum(each.intervals for each in found) == 298
-    again = backfill([job], found, spark=spark)
+    again = backfill([job], found, runner=runner)
     assert all(each.published for each in again) and due(job, DueSelection()) == []
     assert len(table_rows(lake, "hosts", 0, 1 << 62)) == 5

@@ -22,7 +22,7 @@ from tests.replay.keptmaker import BASE, SECOND, inputs, make_lake, oracle
 from tests.replay.support import lowwater
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from lowwater.high.runner import Runner
 
 ROOT = Path(__file__).resolve().parents[2]
 TCP = "protocol = 6 AND flags IS NOT NULL"
@@ -144,12 +144,12 @@ def test_rows_of_the_reference_engine_are_those_of_sql(lake: Lake, name: str) ->
         assert found == sql(connection, name) and found
 
 
-@pytest.mark.spark
+@pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_rows_of_spark_are_those_of_sql(lake: Lake, tmp_path: Path, spark: SparkSession) -> None:
+def test_rows_of_the_process_are_those_of_sql(lake: Lake, tmp_path: Path, runner: Runner) -> None:
     asked = inputs(lake, {name: text for name, (text, _) in QUERIES.items()})
     low = low_stage(asked, LowSettings(0, chunk_rows=13, slots=4, compiled=False), tmp_path / "low", _in_turn)
-    results = high_stage(lambda: spark, asked, low.files, tmp_path / "high", {})
+    results = high_stage(lambda: runner, asked, low.files, tmp_path / "high", {})
     with oracle(lake) as connection:
         for query in asked.plan.queries:
             found = shown(read_rows(results[query.name].files, query.high.fields))

@@ -26,7 +26,7 @@ from lowwater.replay.progress import Progress
 from lowwater.storage.holders import here
 from tests.replay.support import DEMO, QUERIES, ROOT, START, all_tables, each_query, leftovers, states, table_rows
 
-pytestmark = pytest.mark.spark
+pytestmark = pytest.mark.slow
 HOUR_1 = (START, START + HOUR)
 ENDS = 300.0
 """Seconds that an hour may take on a busy machine."""

@@ -18,18 +18,18 @@ from lowwater.replay.progress import Progress
 from tests.replay.support import LINKS, QUERIES, SETS, START, lowwater
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from lowwater.high.runner import Runner
 
 
-@pytest.mark.spark
+@pytest.mark.slow
 def test_a_promise_is_traced_to_the_heartbeats_before_it(
-    captures: list[GeneratedCapture], tmp_path: Path, spark: SparkSession
+    captures: list[GeneratedCapture], tmp_path: Path, runner: Runner
 ) -> None:
     chosen = [(each.link, each.path) for each in captures if each.start == START]
     plan = plan_files([QUERIES / "demo.gsql"], Links(LINKS, SETS))
     config = Config(links={name: Link() for name in LINKS}, sets=SETS)
     request = RunRequest(plan, config, chosen, tmp_path, high={"slice_rows": 1000}, traces=True)
-    summary = run(request, Progress(quiet=True), spark)
+    summary = run(request, Progress(quiet=True), runner)
     with (tmp_path / "heartbeats.csv").open() as file:
         rows = [{k: int(v) if v.lstrip("-").isdigit() else v for k, v in row.items()} for row in csv.DictReader(file)]
     nodes = defaultdict(list)
@@ -58,4 +58,4 @@ def _by(said: dict[str, int], at: int) -> int:
 def test_the_reference_engine_has_no_traces(tmp_path: Path) -> None:
     file = QUERIES / "demo.gsql"
     said = lowwater("run", file, "--capture", f"a={file}", "--out", tmp_path, "--traces", "--engine", "reference")
-    assert said.code == 2 and "--traces needs --engine spark" in said.err
+    assert said.code == 2 and "--traces: the reference engine has no heartbeats" in said.err

@@ -18,14 +18,14 @@ from tests.replay.deskmaker import AS_IT_IS, CHANGED, FIRST, SECOND, hour, make_
 from tests.replay.support import QUERIES, copy_lake, lowwater, replay_range
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from lowwater.high.runner import Runner
 
 TO = ("--from", "2026-01-01T00:00Z", "--to", "2026-01-01T02:00Z")
 
 
 @pytest.fixture(scope="module")
-def published(captures: list[GeneratedCapture], tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Path:
-    return make_lake(tmp_path_factory.mktemp("published"), captures, spark)
+def published(captures: list[GeneratedCapture], tmp_path_factory: pytest.TempPathFactory, runner: Runner) -> Path:
+    return make_lake(tmp_path_factory.mktemp("published"), captures, runner)
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def changed(tmp_path: Path) -> Path:
     return file
 
 
-@pytest.mark.spark
+@pytest.mark.slow
 def test_a_plan_with_changes_says_what_they_make_stale(lake: Path, changed: Path) -> None:
     assert "stale" not in lowwater("plan", "--lake", lake, *TO).out
     said = lowwater("plan", "--lake", lake, "--with", changed, "--skew", "main1=5s", *TO)
@@ -58,8 +58,8 @@ def test_a_plan_with_changes_says_what_they_make_stale(lake: Path, changed: Path
     assert said.code == 1 and "no query set has a file 'other.gsql'" in said.err
 
 
-@pytest.mark.spark
-def test_a_trial_is_compared_and_promoted(lake: Path, changed: Path, spark: SparkSession) -> None:
+@pytest.mark.slow
+def test_a_trial_is_compared_and_promoted(lake: Path, changed: Path, runner: Runner) -> None:
     before = {(query, at): hour(lake, at, query) for query in ("talkers", "totals") for at in (FIRST, SECOND)}
     at = version(lake)
     ledger = len(read_replays(open_lake(lake)))
@@ -98,14 +98,14 @@ def test_a_trial_is_compared_and_promoted(lake: Path, changed: Path, spark: Spar
     assert "nothing to promote" in lowwater("try", "short", "--lake", lake, "--promote").out
     assert "2026-01-01T00:00:00Z" not in lowwater("plan", "--lake", lake, *TO).out
     assert "nothing is due" in lowwater("plan", "--lake", lake, *TO).out
-    outcomes = replay_range(lake, spark, FIRST[0], SECOND[1], query_set="talkers")
+    outcomes = replay_range(lake, runner, FIRST[0], SECOND[1], query_set="talkers")
     assert [outcome.committed for outcome in outcomes] == [False, False]
     assert lowwater("try", "short", "--lake", lake, "--drop").out == "trial short is dropped\n"
     assert trials(open_lake(lake)) == [] and {bounds: hour(lake, bounds) for bounds in rows} == rows
 
 
-@pytest.mark.spark
-def test_what_is_published_so_does_not_run(lake: Path, spark: SparkSession) -> None:
+@pytest.mark.slow
+def test_what_is_published_so_does_not_run(lake: Path, runner: Runner) -> None:
     """A wider skew of an ordered link: other inputs, the same rows. The skew that the lake has: nothing to run."""
     said = lowwater("try", "wide", "--lake", lake, "--query-set", "talkers", "--skew", "main1=5s", *TO)
     assert said.code == 0 and "0 added, 0 gone, 0 changed" in said.out, said
@@ -130,14 +130,14 @@ CLOSING_WHEN running_sum(len) > 4000
 """
 
 
-@pytest.mark.spark
+@pytest.mark.slow
 def test_a_query_that_hands_on_a_state_is_promoted_with_it(
-    captures: list[GeneratedCapture], changed: Path, tmp_path: Path, spark: SparkSession
+    captures: list[GeneratedCapture], changed: Path, tmp_path: Path, runner: Runner
 ) -> None:
     """The first hour is promoted; the second one goes on from its state, as if the lake had computed both."""
     was, is_ = CHAIN.format(where=""), CHAIN.format(where="WHERE len > 60 ")
-    lake = make_lake(tmp_path / "was", captures, spark, was)
-    whole = make_lake(tmp_path / "is", captures, spark, is_)
+    lake = make_lake(tmp_path / "was", captures, runner, was)
+    whole = make_lake(tmp_path / "is", captures, runner, is_)
     changed.write_text(is_, encoding="utf-8")
     to = ("--from", "2026-01-01T00:00Z", "--to", "2026-01-01T01:00Z")
     said = lowwater("try", "chained", "--lake", lake, "--with", changed, *to)
@@ -146,7 +146,7 @@ def test_a_query_that_hands_on_a_state_is_promoted_with_it(
     said = lowwater("try", "chained", "--lake", lake, "--promote")
     assert said.code == 0 and said.out.count("done") == 1, said
     assert hour(lake, FIRST, "chain") == hour(whole, FIRST, "chain")
-    (outcome,) = replay_range(lake, spark, *SECOND, query_set="talkers")
+    (outcome,) = replay_range(lake, runner, *SECOND, query_set="talkers")
     assert outcome.committed and hour(lake, SECOND, "chain") == hour(whole, SECOND, "chain")
     assert hour(lake, SECOND, "chain") and "nothing is due" in lowwater("plan", "--lake", lake, *TO).out
 

@@ -24,7 +24,7 @@ from tests.replay.support import QUERIES, START, replay_range, table_rows
 from tests.replay.tuning_cases import GOLDEN, make_lake, told
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from lowwater.high.runner import Runner
 
 ACCOUNTS = ["lfta", "link", "start", "sane", *OUTCOMES]
 
@@ -125,11 +125,11 @@ def test_a_tuned_run_has_the_same_accounts(lake: Path) -> None:
     )
 
 
-@pytest.mark.spark
-def test_a_tuned_run_publishes_the_same_rows(published: Path, lake: Path, spark: SparkSession) -> None:
+@pytest.mark.slow
+def test_a_tuned_run_publishes_the_same_rows(published: Path, lake: Path, runner: Runner) -> None:
     low(lake)
     tune(lake)
-    replay_range(lake, spark, START, START + HOUR)
+    replay_range(lake, runner, START, START + HOUR)
     assert set(read_heartbeats(open_lake(lake), "demo", START, START + HOUR)["slots"].to_pylist()) == {256}
     for query in ("flows", "full_flow"):
         assert table_rows(lake, query, START, START + HOUR) == table_rows(published, query, START, START + HOUR)

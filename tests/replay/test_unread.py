@@ -19,7 +19,7 @@ from tests.capturemaker import pcap_bytes, udp
 from tests.replay.support import QUERIES, START, commits, lowwater, replay_range, table_rows
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from lowwater.high.runner import Runner
 
 QUERY = """DEFINE { query_name 'perhour'; }
 SELECT tb, count(*) AS packets FROM cap.UDP GROUP BY time/3600 AS tb
@@ -55,8 +55,8 @@ def shown(lake: Path) -> list[tuple[str, str]]:
     return [(row.state, row.reason) for row in statuses(lake, QUERIES)]
 
 
-def run(lake: Path, spark: SparkSession, first: int, last: int) -> list[tuple[str, bool]]:
-    done = replay_range(lake, spark, START + first * HOUR, START + (last + 1) * HOUR, query_set="q")
+def run(lake: Path, runner: Runner, first: int, last: int) -> list[tuple[str, bool]]:
+    done = replay_range(lake, runner, START + first * HOUR, START + (last + 1) * HOUR, query_set="q")
     return [(each.state, each.committed) for each in done]
 
 
@@ -64,14 +64,14 @@ def packets(lake: Path) -> list[int]:
     return [row[2] for row in table_rows(lake, "perhour", 0, 1 << 62)]
 
 
-@pytest.mark.spark
+@pytest.mark.slow
 def test_a_spill_makes_its_hour_incomplete_until_it_is_read_or_set_aside(
-    spilled: tuple[Path, Path], spark: SparkSession
+    spilled: tuple[Path, Path], runner: Runner
 ) -> None:
     lake, folder = spilled
     at = ("--lake", lake, "--queries", QUERIES)
     assert lowwater("ingest", "--lake", lake).code == 0
-    assert run(lake, spark, 0, 0) == [("done", True)]
+    assert run(lake, runner, 0, 0) == [("done", True)]
     hour(folder, 0, 1, 3).rename(folder / "late.pcap")  # nobody claims it, and the hour is published already
     for part in range(3):
         hour(folder, 2, part, 3)
@@ -82,7 +82,7 @@ def test_a_spill_makes_its_hour_incomplete_until_it_is_read_or_set_aside(
         and "3 files lie in the folder and no pattern claims them, 180 records, from 2026-01-01T00:20" in (said.err)
     )
     assert shown(lake)[0] == ("incomplete", "link 'cap': not read: late.pcap (no pattern claims it)")
-    assert run(lake, spark, 1, 2) == [("done", True), ("incomplete", True)]
+    assert run(lake, runner, 1, 2) == [("done", True), ("incomplete", True)]
     reason = (
         "link 'cap': not read: cap_2026010102.pcap1 (no pattern claims it), cap_2026010102.pcap2 (no pattern claims it)"
     )
@@ -107,7 +107,7 @@ def test_a_spill_makes_its_hour_incomplete_until_it_is_read_or_set_aside(
     assert [state for state, _ in shown(lake)[:3]] == ["done", "done", "incomplete"]
     (due, _) = json.loads(lowwater("plan", *at, "--format", "json").out)["intervals"]
     assert (due["state"], due["packets"], due["from"]) == ("incomplete", 0, "2026-01-01T02:00:00Z")
-    assert run(lake, spark, 0, 2) == [("done", False)] * 3 and commits(lake) == before  # its rows stay
+    assert run(lake, runner, 0, 2) == [("done", False)] * 3 and commits(lake) == before  # its rows stay
     assert [state for state, _ in shown(lake)[:3]] == ["done"] * 3
     assert "3 files set aside by me, 180 records" in (out := lowwater("report", *at).out) and "of the test bench" in out
 
@@ -119,4 +119,4 @@ def test_a_spill_makes_its_hour_incomplete_until_it_is_read_or_set_aside(
     )
     assert lowwater("ingest", "--lake", lake).code == 0
     assert shown(lake)[2][0] == "stale"
-    assert run(lake, spark, 2, 2) == [("done", True)] and packets(lake) == [180, 180, 180]
+    assert run(lake, runner, 2, 2) == [("done", True)] and packets(lake) == [180, 180, 180]

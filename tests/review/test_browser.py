@@ -173,8 +173,8 @@ def test_each_journey_can_be_made_by_keyboard_alone(page: Any, address: str, tmp
 class Doing(CommandHost):
     """Does acts in this process, where Airflow would; `tests/airflow/test_reprocess.py` has the same with Airflow."""
 
-    def __init__(self, root: Path, spark: Any) -> None:
-        self.root, self.spark = root, spark
+    def __init__(self, root: Path, runner: Any) -> None:
+        self.root, self.spark = root, runner
 
     def refusal(self, act: Act) -> str:
         return ""
@@ -188,13 +188,13 @@ class Doing(CommandHost):
         return "The intervals have run."
 
 
-@pytest.mark.spark
+@pytest.mark.slow
 def test_a_skew_is_accepted_and_what_became_stale_is_run_again_by_keyboard(
-    page: Any, captures: list[GeneratedCapture], tmp_path: Path, spark: Any
+    page: Any, captures: list[GeneratedCapture], tmp_path: Path, runner: Any
 ) -> None:
     """From the skew review to a calendar that is green again."""
-    lake = make_lake(tmp_path, captures, spark, skew="5s")
-    app = create(Board(lake, tmp_path), host=lambda: Doing(lake, spark))
+    lake = make_lake(tmp_path, captures, runner, skew="5s")
+    app = create(Board(lake, tmp_path), host=lambda: Doing(lake, runner))
     browser = page.context.browser.new_page()
 
     def press(name: str, heading: str) -> None:

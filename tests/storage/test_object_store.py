@@ -24,7 +24,7 @@ from tests.storage.conftest import SECRET
 from tests.storage.servers import Proxy, Rule, kinds_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from lowwater.high.runner import Runner
 
 SCHEMA = pa.schema([("value", pa.int64())])
 
@@ -162,9 +162,9 @@ def test_keys_that_may_not_write_make_no_lake(root: ObjectPath, proxy: Proxy, tm
     assert said.code == 1 and "does not allow it" in said.err and "rights" in said.err
 
 
-@pytest.mark.spark
+@pytest.mark.slow
 def test_the_tables_are_those_of_a_folder(
-    root: ObjectPath, proxy: Proxy, tmp_path: Path, captures: list[GeneratedCapture], spark: SparkSession
+    root: ObjectPath, proxy: Proxy, tmp_path: Path, captures: list[GeneratedCapture], runner: Runner
 ) -> None:
     folder = tmp_path / "lake"
     folder.mkdir()
@@ -186,7 +186,7 @@ def test_the_tables_are_those_of_a_folder(
                 covers = "2026-01-01T00:00:00Z/2026-01-01T01:00:00Z"
                 done = lowwater("ingest", "--lake", lake, "--link", capture.link, "--covers", covers, capture.path)
                 assert done.code == 0, done.err
-        replay_range(lake, spark, START, START + HOUR)  # type: ignore[arg-type]
+        replay_range(lake, runner, START, START + HOUR)  # type: ignore[arg-type]
         out = tmp_path / f"out-{len(said)}"
         commands: list[list[object]] = [
             ["rows", "flows"],

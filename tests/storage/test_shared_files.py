@@ -37,11 +37,10 @@ def test_a_draft_that_was_not_placed_is_never_read(root: ObjectPath) -> None:
 
 
 @pytest.mark.slow
-def test_what_a_dead_attempt_handed_over_is_removed(root: ObjectPath, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LOWWATER_SPARK_MASTER", "spark://127.0.0.1:7077")
+def test_what_a_dead_attempt_handed_over_is_removed(root: ObjectPath) -> None:
     lake = open_lake(root)
     paths.write(lake.work / "demo_1" / "dead" / "rows", b"rows")
-    with handed_over(lake, "demo 1") as folder:
+    with handed_over(lake, "demo 1", far=True) as folder:
         assert folder is not None
         assert [*paths.files_below(lake.work)] == []
         paths.write(folder / "rows", b"rows")
@@ -67,7 +66,7 @@ def test_errors_name_the_capture_of_the_user() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["local", "compressed", "stored"])
 def test_captures_that_are_handed_over_have_the_same_packets(
-    root: ObjectPath, captures: list[GeneratedCapture], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+    root: ObjectPath, captures: list[GeneratedCapture], tmp_path: Path, kind: str
 ) -> None:
     """Tasks of a cluster, in this process: they read what was sent and write whole files."""
     (capture,) = (each for each in captures if (each.link, each.start) == ("main1", START))
@@ -80,14 +79,16 @@ def test_captures_that_are_handed_over_have_the_same_packets(
         path = capture_path(str(root / "captures" / "a.pcap"))
     here, there = open_lake(tmp_path / "lake"), open_lake(root)
     ingest(here, "main1", [path], Config(), span)
-    monkeypatch.setenv("LOWWATER_SPARK_MASTER", "spark://127.0.0.1:7077")
     ran: list[object] = []
 
-    def runner(function: Callable[[Any], Any], tasks: Iterable[Any]) -> list[Any]:
-        ran.extend(tasks := pickle.loads(pickle.dumps([*tasks])))  # as Spark sends them
-        return [function(task) for task in tasks]
+    class Far:
+        far = True
 
-    (result,) = ingest(there, "main1", [path], Config(), span, runner)
+        def __call__(self, function: Callable[[Any], Any], tasks: Iterable[Any]) -> list[Any]:
+            ran.extend(tasks := pickle.loads(pickle.dumps([*tasks])))  # as Spark sends them
+            return [function(task) for task in tasks]
+
+    (result,) = ingest(there, "main1", [path], Config(), span, Far())
     assert ran and result.state == "added" and result.capture.path == str(path)
     ours, theirs = (rows_of(lake) for lake in (there, here))
     assert ours == theirs and len(ours) == result.capture.packets > 1000

@@ -22,7 +22,8 @@ from lowwater.replay.warmup import launch_jvm_early
     help="Which intervals begin first; the tables do not depend on it.",
     show_default=True,
 )
-def backfill(jobs: int, order: str, **selection: Any) -> None:
+@options.SPARK
+def backfill(jobs: int, order: str, spark: str | None, **selection: Any) -> None:
     """Runs every interval that is due, in one process: what `plan` shows.
 
     \b
@@ -32,9 +33,9 @@ def backfill(jobs: int, order: str, **selection: Any) -> None:
     Example:
       lowwater backfill --lake var/lake --from 2026-01-01 --to 2026-02-01 --jobs 2
     """
-    require("lowwater backfill", "spark", "quality")
-    launch_jvm_early()
+    require("lowwater backfill", "quality")
+    launch_jvm_early(selection["lake"], spark)
     from lowwater.cli.backfills import IntervalSelection, run_backfill
 
-    if not run_backfill(IntervalSelection(**selection), jobs, order):
+    if not run_backfill(IntervalSelection(**selection), jobs, order, spark):
         sys.exit(1)

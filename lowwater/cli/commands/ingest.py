@@ -117,18 +117,16 @@ def _ingest_files(
     from lowwater.lake.ingestion.record_options import record_options
     from lowwater.lake.layout import open_lake
     from lowwater.replay.progress import Progress
-    from lowwater.replay.sessions import Sessions
-    from lowwater.replay.stages.runners import ingest_runner
+    from lowwater.replay.stages.runners import ingest_tasks
 
     config = load_config(lake)
     opened = open_lake(lake)
     record_options(config, link)  # its errors come before the slow start of a Spark session
     progress = Progress()
-    sessions = Sessions("lowwater ingest", progress)
+    tasks = ingest_tasks(config, progress)
     try:
         with progress.stage("ingest", f"of {link}") as tell:
-            runner = ingest_runner(files, lambda: sessions.spark)
-            results = ingest_files(opened, link, files, config, covers, runner, growing, tell=tell)
+            results = ingest_files(opened, link, files, config, covers, tasks(files), growing, tell=tell)
         _show(results, opened, config)
     finally:
         tell_unread(opened, config)
@@ -152,13 +150,12 @@ def _ingest_patterns(lake: PurePath, link: str | None, start: int | None, end: i
     from lowwater.lake.ingestion.ingest import ingest as ingest_files
     from lowwater.lake.layout import open_lake
     from lowwater.replay.progress import Progress
-    from lowwater.replay.sessions import Sessions
-    from lowwater.replay.stages.runners import ingest_runner
+    from lowwater.replay.stages.runners import ingest_tasks
 
     config = load_config(lake)
     opened = open_lake(lake)
     progress = Progress()
-    sessions = Sessions("lowwater ingest", progress)
+    tasks = ingest_tasks(config, progress)
     sound = True
     results: list[IngestResult] = []
     said: set[str] = set()
@@ -177,8 +174,7 @@ def _ingest_patterns(lake: PurePath, link: str | None, start: int | None, end: i
         try:
             known = f", {ingested}" if ingested else ""
             with progress.stage("ingest", f"of {name}, {len(files.new):,} new{known}") as tell:
-                runner = ingest_runner(files.new, lambda: sessions.spark)
-                results += ingest_files(opened, name, files.new, config, None, runner, tell=tell)
+                results += ingest_files(opened, name, files.new, config, None, tasks(files.new), tell=tell)
         except LowwaterError as error:
             sound = False
             say(f"error: {error}", err=True)

@@ -22,7 +22,17 @@ from lowwater.terminal import open_console
 @click.option("--stage", type=click.Choice(["low", "high", "audit", "publish"]), help="Only this stage.")
 @click.option("--hold", is_flag=True, help="Stop after the audit; --stage publish publishes what it found good.")
 @click.option("--queries", default="queries", type=options.FOLDER, help="Folder of query sets.", show_default=True)
-def replay(query_set: str, lake: PurePath, start: int, end: int, stage: str | None, hold: bool, queries: Path) -> None:
+@options.SPARK
+def replay(
+    query_set: str,
+    lake: PurePath,
+    start: int,
+    end: int,
+    stage: str | None,
+    hold: bool,
+    queries: Path,
+    spark: str | None,
+) -> None:
     """Replays the intervals of a time range: packets/ -> lfta/ -> streams/ -> tables/.
 
     An interval that is published and whose inputs have not changed is left alone. The query set is a section
@@ -30,13 +40,22 @@ def replay(query_set: str, lake: PurePath, start: int, end: int, stage: str | No
     """
     if stage and hold:
         raise click.UsageError("--stage runs one stage, --hold all but publishing; give one of them")
-    require("lowwater replay", "spark", "quality")
+    require("lowwater replay", "quality")
     if stage in (None, "high"):
-        launch_jvm_early()
-    _replay(query_set, lake, start, end, stage, hold, queries)
+        launch_jvm_early(lake, spark)
+    _replay(query_set, lake, start, end, stage, hold, queries, spark)
 
 
-def _replay(query_set: str, lake: PurePath, start: int, end: int, stage: str | None, hold: bool, queries: Path) -> None:
+def _replay(
+    query_set: str,
+    lake: PurePath,
+    start: int,
+    end: int,
+    stage: str | None,
+    hold: bool,
+    queries: Path,
+    spark: str | None,
+) -> None:
     """Replays every interval of a query set in a time range.
 
     Args:
@@ -47,15 +66,18 @@ def _replay(query_set: str, lake: PurePath, start: int, end: int, stage: str | N
         stage: the only stage to run, of `interval.STAGES`; None for all.
         hold: whether to stop before publishing.
         queries: folder of query sets.
+        spark: as for `named_spark`.
     """
     from lowwater.replay.interval import STAGES
     from lowwater.replay.interval import replay as replay_intervals
     from lowwater.replay.job import Job
     from lowwater.replay.progress import Progress
+    from lowwater.replay.stages.runners import runner_of
 
     progress = Progress()
     job = Job.open(lake, query_set, queries)
-    outcomes = replay_intervals(job, start, end, stage, progress, hold=hold)
+    runner = runner_of("lowwater replay", job.config, progress, spark)
+    outcomes = replay_intervals(job, start, end, stage, progress, runner, hold)
     table = Table("interval", "state", "query", "rows", "note", box=None)
     for outcome in outcomes:
         for name, rows in outcome.rows.items():

@@ -8,8 +8,6 @@ from typing import Any
 import click
 
 from lowwater.cli import options
-from lowwater.extras import require
-from lowwater.replay.warmup import launch_jvm_early
 
 
 @click.command()
@@ -42,14 +40,10 @@ from lowwater.replay.warmup import launch_jvm_early
     help="Period, on-demand, data-driven or none.",
     show_default=True,
 )
-@click.option(
-    "--engine",
-    default="spark",
-    type=click.Choice(["spark", "reference"]),
-    help="What evaluates; the reference engine is slow and needs no JVM.",
-    show_default=True,
-)
+# An option of 0.7 and before, read for one more minor version. The reference engine is the oracle of the tests.
+@click.option("--engine", default="process", type=click.Choice(["process", "spark", "reference"]), hidden=True)
 @click.option("--interval", type=options.DURATION, help="Evaluate interval by interval; default one interval.")
+@click.option("--spark", metavar="URL", help="A Spark that evaluates: its master URL. Default: this process.")
 @options.SPREADSHEET
 @options.INSTANTS
 @click.option(
@@ -66,9 +60,6 @@ def run(files: tuple[Path, ...], **arguments: Any) -> None:
     Example:
       lowwater run queries/flows.gsql --capture main1=a.pcap --capture main2=b.pcap --out results
     """
-    if arguments["engine"] == "spark":
-        require("lowwater run --engine spark", "spark", instead="add --engine reference")
-        launch_jvm_early()
     from lowwater.cli.queries import run_files
 
     run_files(files, **arguments)

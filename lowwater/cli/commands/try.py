@@ -66,7 +66,7 @@ def try_(
         drop_trial(open_lake(lake, make=False), name)
         say(f"trial {name} is dropped")
         return
-    require("lowwater try", "spark", "quality")
+    require("lowwater try", "quality")
     changes = TrialChanges(tuple(file.resolve() for file in files), options.durations(skews))
     sys.exit(run_trial(TrialOptions(name, lake, queries, query_set, changes, start, end, jobs, limit, promote)))
 

@@ -1,5 +1,4 @@
-"""Slices of a replay: a task evaluates the rows of a closed slice over Arrow columns.
+"""Slices of a replay: a part of a query is evaluated over Arrow columns once its slice of time is closed.
 
-Slices of a plan with a state are evaluated in order. Spark's Python workers import this package, so nothing here
-imports Spark's functions.
+Slices of a plan with a state are evaluated in order. Workers of Spark import this package.
 """

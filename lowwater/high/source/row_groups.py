@@ -1,6 +1,6 @@
 """Reads a row group of a stored stream: rows of an LFTA on a link, or of a part of a cut plan.
 
-Spark's Python workers import it for the slices, so it imports nothing of Spark.
+Workers of Spark import it for the parts.
 """
 
 from __future__ import annotations

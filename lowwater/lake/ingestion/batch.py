@@ -19,6 +19,7 @@ from lowwater.capture.content.retention import ContentOptions
 from lowwater.capture.doubts import subsecond_words
 from lowwater.capture.formats.division import CaptureChunk
 from lowwater.capture.records.facts import CaptureSummary, InterfaceSummary
+from lowwater.capture.tables.ordered import TaskMap, each_on_threads
 from lowwater.capture.tables.reader import RECORD_KINDS, TableOptions
 from lowwater.config import Link
 from lowwater.errors import LowwaterError
@@ -35,7 +36,6 @@ from lowwater.lake.ingestion.replacement import (
     version_of,
 )
 from lowwater.lake.ingestion.survey import FailedTask, Survey, SurveyRun, SurveyTask, survey
-from lowwater.lake.ingestion.tasks import Runner, on_threads
 from lowwater.lake.ledgers.absent import absent_words
 from lowwater.lake.ledgers.captures import Capture, malformed_rows
 from lowwater.lake.ledgers.outside import attempt_paths, strays
@@ -171,14 +171,14 @@ class Batch:
         self._portion = _Portion()
         self._duplicates: list[tuple[int, Survey]] = []
 
-    def tasks(self, runner: Runner) -> Iterator[PackTask]:
+    def tasks(self, runner: TaskMap) -> Iterator[PackTask]:
         """Yields the tasks of all files to pack, as their surveys become complete."""
         in_chunks = isinstance(self._content, ContentOptions)
         if in_chunks and self._shared is None and self._are_of_new_lengths():
             for number in range(len(self._paths)):
                 yield from self._pack_while_surveying(number)
             return
-        surveyor = runner if self._shared is None else on_threads
+        surveyor = runner if self._shared is None else each_on_threads
         tasks = [self._survey_of(number) for number in range(len(self._paths))]
         for number, result in enumerate(surveyor(survey, tasks)):
             if isinstance(result, FailedTask):

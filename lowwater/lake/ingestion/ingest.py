@@ -12,8 +12,8 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from lowwater.capture.tables.ordered import TaskMap, each_on_threads
 from lowwater.capture.tables.reader import TableOptions
-from lowwater.cluster import on_cluster
 from lowwater.config import FILE_NAME, Config, section_of
 from lowwater.errors import ConfigError, LowwaterError, OverlapError
 from lowwater.lake.files.rotation import declared_coverage
@@ -23,7 +23,6 @@ from lowwater.lake.ingestion.looking import record
 from lowwater.lake.ingestion.packing import pack
 from lowwater.lake.ingestion.record_options import record_options
 from lowwater.lake.ingestion.replacement import Coverage, LedgerFiles
-from lowwater.lake.ingestion.tasks import Runner, on_threads
 from lowwater.lake.joins import compact
 from lowwater.lake.layout import Lake, make_records_table
 from lowwater.lake.ledgers.captures import read_captures
@@ -49,7 +48,7 @@ def ingest(
     files: Iterable[Path],
     config: Config,
     covers: Coverage | None = None,
-    runner: Runner = on_threads,
+    runner: TaskMap = each_on_threads,
     growing: bool = False,
     clock: Callable[[], int] = time.time_ns,
     records: TableOptions | None = None,
@@ -101,7 +100,7 @@ def ingest(
     family = family_of(link)
     # The lock is held while decoding: a file that the ledger does not name is then the leftover of a dead attempt.
     name = f"ingest of {family}"
-    with hold(lake, name, WAIT) as fence, handed_over(lake, name) as shared:
+    with hold(lake, name, WAIT) as fence, handed_over(lake, name, getattr(runner, "far", False)) as shared:
         lake = replace(lake, fence=fence)
         fence_off([lake.packets, lake.records(link), lake.captures, lake.malformed], fence)
         ledger = LedgerFiles(lake, link, settings)
@@ -112,9 +111,8 @@ def ingest(
             clean(lake, family, ledger.attempts)  # its room may be needed
         tidy.begin()
         coverage = [covers or declared_coverage(settings, path) for path in paths]
-        far = shared if on_cluster() and runner is not on_threads else None
         before = {row.link for file in ledger.all for row in file.rows}
-        batch = Batch(ledger, settings, paths, coverage, growing, clock, covers is not None, records, far)
+        batch = Batch(ledger, settings, paths, coverage, growing, clock, covers is not None, records, shared)
         for tasks in (batch.tasks(runner), batch.rest()):
             for result in runner(pack, tasks):
                 batch.take(result)

@@ -90,13 +90,13 @@ class ReadRange:
 
 @dataclass(frozen=True)
 class CutInfo:
-    """A separate Spark query whose rows are an input of the Spark query of an output.
+    """A separate evaluation whose rows are an input of the evaluation of an output.
 
     Attributes:
         operator: kind of the operator whose rows are replayed.
         of: name of the query that the operator belongs to.
         reader: kind of the operator that reads the replayed rows.
-        reason: why one Spark query cannot run both operators.
+        reason: why one evaluation cannot run both operators.
     """
 
     operator: str
@@ -121,8 +121,8 @@ class QueryInfo:
         cut: the work below and above the cut between the levels.
         lftas: names of the LFTAs that the query reads.
         high: the high level as GSQL; empty if an LFTA alone computes the query.
-        again: queries with their own description that the Spark query of this output computes again.
-        parts: the Spark queries that run before the Spark query of the output, in order.
+        again: queries with their own description that the evaluation of this output computes again.
+        parts: the evaluations that run before the evaluation of the output, in order.
         state: why intervals of the query run in order; empty if they can run in any order.
         reads: the read ranges of the LFTAs.
     """

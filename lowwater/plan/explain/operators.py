@@ -74,7 +74,7 @@ def _physical(node: Node, by_arrival: bool) -> Physical:
 def stream_of(query: str, node: Node) -> OperatorInfo:
     """Returns the description of a stream: the rows of a query with its own description."""
     promise = punctuation_info(node.punctuation(None))
-    reason = "it has its own description; the Spark query of each output above recomputes it"
+    reason = "it has its own description; the evaluation of each output above recomputes it"
     return OperatorInfo("stream", query, "stream", reason, (), columns_info(node.fields), promise, reads=query)
 
 

@@ -84,9 +84,9 @@ def _query(query: QueryInfo) -> Iterator[str]:
 def _spark_queries(query: QueryInfo) -> Iterator[str]:
     again = f"; recomputes {', '.join(query.again)}" if query.again else ""
     if not query.parts:
-        yield f"  Spark queries: one{again}"
+        yield f"  evaluations: one{again}"
         return
-    yield f"  Spark queries: {len(query.parts) + 1}, one after another{again}"
+    yield f"  evaluations: {len(query.parts) + 1}, one after another{again}"
     for part in query.parts:
         yield f"    {part.operator} of query {part.of}, stored and then read by the {part.reader}: {part.reason}"
 

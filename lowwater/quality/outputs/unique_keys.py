@@ -1,8 +1,7 @@
-"""Checks that the keys of a stream are unique, by a 64-bit digest of each key, without Spark.
+"""Checks that the keys of a stream are unique, by a 64-bit digest of each key.
 
-A Spark query for duplicate keys takes longer than all other checks of the audit together, so this check runs first.
-Rows with different digests have different keys; only rows with equal digests are compared. `high.unique` then finds the
-rows that share a key.
+Rows with different digests have different keys; only rows with equal digests are compared. Where this leaves a doubt,
+`shared_keys` finds the rows that share a key, which takes longer.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ LARGEST_STREAM = 1 << 27
 def distinct_keys(files: Sequence[Path], fields: Sequence[Field], key: Sequence[str]) -> bool:
     """Whether all rows of a stream certainly have different keys; NULL equals NULL.
 
-    False may also mean "unknown": a column of the key is a float (Arrow knows two zeros, Spark one), a file cannot be
+    False may also mean "unknown": a column of the key is a float (digests know two zeros), a file cannot be
     read, or the limits LARGEST_STREAM or LARGEST_COMPARISON are exceeded.
 
     Args:
@@ -45,19 +44,19 @@ def distinct_keys(files: Sequence[Path], fields: Sequence[Field], key: Sequence[
         if sum(pq.read_metadata(path).num_rows for path in files) > LARGEST_STREAM:
             return False
         whole = np.concatenate(
-            [row_digests(keys.columns, keys.num_rows) for keys in _keys(files, key)] or [np.empty(0, np.uint64)]
+            [row_digests(keys.columns, keys.num_rows) for keys in key_columns(files, key)] or [np.empty(0, np.uint64)]
         )
         whole.sort()
         shared = np.unique(whole[1:][whole[1:] == whole[:-1]])
         return not len(shared) or _all_different(files, key, shared)
     except (OSError, pa.ArrowException):
-        return False  # Spark says what is wrong with a file
+        return False  # `shared_keys` says what is wrong with a file
 
 
 def _all_different(files: Sequence[Path], key: Sequence[str], shared: NDArray[np.uint64]) -> bool:
     """Whether the rows that share their digest have different keys."""
     chosen, count = [], 0
-    for keys in _keys(files, key):
+    for keys in key_columns(files, key):
         part = keys.filter(pa.array(np.isin(row_digests(keys.columns, keys.num_rows), shared)))
         chosen.append(part)
         count += part.num_rows
@@ -67,7 +66,7 @@ def _all_different(files: Sequence[Path], key: Sequence[str], shared: NDArray[np
     return bool(rows.group_by(list(key)).aggregate([]).num_rows == rows.num_rows)
 
 
-def _keys(files: Sequence[Path], key: Sequence[str]) -> Iterator[pa.RecordBatch]:
+def key_columns(files: Sequence[Path], key: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """Yields the key columns of all rows, without punctuation."""
     for path in files:
         with pq.ParquetFile(path) as file:

@@ -25,7 +25,8 @@ from lowwater.plan.queryset import Plan, QueryPlan
 from lowwater.plan.text import Note
 from lowwater.plan.tree import walk as walk_plan
 
-SPARK, REFERENCE = "spark", "reference"
+REFERENCE = "reference"
+"""The name of the reference engine; every other name is of the engine whose runners evaluate."""
 
 NOT_RUN = "planned, but not run by the engines yet"
 _NO_PYTHON = "declared without Python: name its file by a line MODULE"
@@ -59,7 +60,7 @@ class Missing:
         return f"{self.what} {'has' if self.valueless else 'is'} {self.why}"
 
 
-def require_lowered(plan: Plan, engine: str = SPARK) -> None:
+def require_lowered(plan: Plan, engine: str = "") -> None:
     """Checks that an engine runs every operator and expression of a plan.
 
     Raises:
@@ -79,7 +80,7 @@ def require_lowered(plan: Plan, engine: str = SPARK) -> None:
 
 def not_run(plan: Plan) -> tuple[Note, ...]:
     """Returns the unsupported constructs of a plan as notes, without parameters: they may get a value later."""
-    every = [missing for _, missing in _missing(plan, SPARK) if not missing.valueless]
+    every = [missing for _, missing in _missing(plan) if not missing.valueless]
     every.sort(key=lambda missing: missing.place)
     return tuple(
         Note(missing.query, f"{missing}{f'; {missing.hint}' if missing.hint else ''}", missing.place)
@@ -87,12 +88,12 @@ def not_run(plan: Plan) -> tuple[Note, ...]:
     )
 
 
-def _missing(plan: Plan, engine: str = SPARK) -> list[tuple[str, Missing]]:
+def _missing(plan: Plan, engine: str = "") -> list[tuple[str, Missing]]:
     """Returns (file, missing construct) pairs, without duplicates."""
     files = {owner.name: owner.file for owner in (*plan.queries, *plan.internal)}
     first: dict[tuple[str, str, Place], tuple[str, Missing]] = {}
     for query in plan.queries:
-        for missing in _of_query(query) if engine == SPARK else _of_reference(query):
+        for missing in _of_query(query) if engine != REFERENCE else _of_reference(query):
             file = files.get(missing.query, query.file)
             first.setdefault((file, missing.what, missing.place), (file, missing))
     return list(first.values())

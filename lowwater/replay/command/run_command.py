@@ -12,21 +12,22 @@ from dataclasses import dataclass, field, replace
 from itertools import count as from_on
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from lowwater.capture.tables.ordered import TaskMap
 from lowwater.catalog import reserved_names as reserved
 from lowwater.catalog.packets import FRAME, HEAD
 from lowwater.catalog.streams import ROW
-from lowwater.cluster import on_cluster
 from lowwater.config import Config
 from lowwater.errors import ConfigError, LowwaterError, PartialError, error_of_query
+from lowwater.high.process import InProcess
+from lowwater.high.runner import Runner
 from lowwater.instants import HOUR, SECOND, format_duration
 from lowwater.lake.ingestion.ingest import IngestResult, ingest
-from lowwater.lake.ingestion.tasks import Runner
 from lowwater.lake.layout import VIOLATIONS, Lake, open_lake
 from lowwater.lake.ledgers.absent import absent_texts, fields_read
 from lowwater.lake.ledgers.captures import Capture, Captures, ingested_links, interface_links, read_captures
@@ -40,6 +41,7 @@ from lowwater.plan.properties.ranges import reached
 from lowwater.plan.properties.schemas import stream_schema, value_schema
 from lowwater.plan.queryset import Plan, QueryPlan, source_links
 from lowwater.plan.temporal import END_OF_TIME
+from lowwater.replay.checks.capabilities import REFERENCE
 from lowwater.replay.checks.kept_columns import applications_of, optional_columns, unkept_notes
 from lowwater.replay.command.malformed_rows import malformed_rows
 from lowwater.replay.command.row_files import write_csv, write_rows
@@ -47,7 +49,6 @@ from lowwater.replay.command.summary import Accounts, largest_lateness, lfta_cou
 from lowwater.replay.command.traces import TRACES, traces
 from lowwater.replay.progress import Progress
 from lowwater.replay.record_links import planned_options, planned_skews
-from lowwater.replay.sessions import Sessions, starts_quickly
 from lowwater.replay.stages.engines import (
     LowInputs,
     LowResult,
@@ -57,11 +58,7 @@ from lowwater.replay.stages.engines import (
     reference_stage,
     state_folders,
 )
-from lowwater.replay.stages.runners import low_runner
 from lowwater.tempfolders import make_folder, remove_folder
-
-if TYPE_CHECKING:
-    from lowwater.high.spark_tasks import Session
 
 MOST_INTERVALS = 100_000
 
@@ -80,7 +77,7 @@ class RunRequest:
         form: csv, json or parquet.
         period: heartbeat period, ns.
         policy: heartbeat policy.
-        engine: spark or reference.
+        engine: `reference` for the reference engine, the oracle of tests and experiments.
         interval: length of the intervals, ns; None for one interval over everything.
         order: seed of a random order of intervals, which then pass no state; for tests.
         low: settings of the low level other than the defaults; for tests.
@@ -97,7 +94,7 @@ class RunRequest:
     form: str = "csv"
     period: int = 1_000_000_000
     policy: Policy = Policy.PERIODIC
-    engine: str = "spark"
+    engine: str = "process"
     interval: int | None = None
     order: int | None = None
     low: dict[str, Any] = field(default_factory=dict)
@@ -136,13 +133,13 @@ class RunResults:
     failures: dict[str, LowwaterError] = field(default_factory=dict)
 
 
-def run(request: RunRequest, progress: Progress, spark: Session | None = None) -> dict[str, Any]:
+def run(request: RunRequest, progress: Progress, runner: Runner | None = None) -> dict[str, Any]:
     """Runs the queries and writes the results.
 
     Args:
         request: options of the run.
         progress: reports the stages.
-        spark: session to use; None to start one if the engine needs it.
+        runner: does the work; None for this process.
 
     Returns:
         The summary, as written to `summary.json`.
@@ -150,7 +147,7 @@ def run(request: RunRequest, progress: Progress, spark: Session | None = None) -
     Raises:
         ConfigError: a link that a query reads has no capture.
         LowwaterError: a capture or the output folder cannot be used.
-        LawError: a record is in no account, or Spark dropped rows as late.
+        LawError: a record is in no account.
         PartialError: some queries fail, whatever the cause; the results of the others are written.
         LowwaterError: every query fails, so nothing is written.
     """
@@ -162,12 +159,12 @@ def run(request: RunRequest, progress: Progress, spark: Session | None = None) -
     folder = make_folder("lowwater-run-")
     try:
         lake = open_lake(folder / "lake")
-        sessions = Sessions("lowwater run", progress, spark) if request.engine == "spark" else None
-        if sessions is not None:  # it starts while captures are read
-            sessions.begin(starts_quickly())
+        runner = None if request.engine == REFERENCE else runner or InProcess(request.config.replay.threads)
+        if runner is not None:
+            runner.begin()
         captures, notes = _ingest(request, lake, progress)
         request = _planned_anew(request, captures)
-        run_results = run_intervals(request, lake, captures, folder, progress, sessions)
+        run_results = run_intervals(request, lake, captures, folder, progress, runner)
         run_results.notes.update(dict.fromkeys(notes))
     finally:
         remove_folder(folder)
@@ -178,7 +175,8 @@ def run(request: RunRequest, progress: Progress, spark: Session | None = None) -
         run_results.notes.update({f"note: {line}": None for line in absent_texts(link, rows, fields, 0, END_OF_TIME)})
     for note in run_results.notes:
         progress.say(note)
-    summary = _write(request, run_results, captures, progress)
+    engine = REFERENCE if runner is None else runner.name
+    summary = _write(request, run_results, captures, engine, progress)
     if run_results.failures:
         hint = f"the results of the other queries are in {request.out}"
         raise PartialError(_told(run_results), "; ".join([*_hints(run_results), hint]), summary)
@@ -364,7 +362,7 @@ def run_intervals(
     captures: dict[str, Captures],
     folder: Path,
     progress: Progress,
-    sessions: Sessions | None = None,
+    runner: Runner | None = None,
 ) -> RunResults:
     """Runs the queries over a lake, interval by interval, and collects the results in memory.
 
@@ -374,10 +372,10 @@ def run_intervals(
         captures: link -> its captures.
         folder: folder for the files between the stages.
         progress: reports the stages.
-        sessions: Spark session; None to use the reference engine.
+        runner: does the work; None for the reference engine.
 
     Raises:
-        LawError: a record is in no account, or Spark dropped rows as late.
+        LawError: a record is in no account.
         LowwaterError: every query fails.
     """
     plan = request.plan
@@ -390,19 +388,18 @@ def run_intervals(
         Random(request.order).shuffle(intervals)
     for number, (start, end) in enumerate(intervals):
         work = folder / f"interval-{number}"
-        handed = sessions is not None and request.order is None
+        handed = runner is not None and request.order is None
         inputs = LowInputs(lake, plan, request.config, start, end, captures, ends, handed)
         detail = f"{number + 1} of {len(intervals)}" if len(intervals) > 1 else ""
-        if sessions is None:
+        if runner is None:
             with progress.stage("reference", detail):
                 _add_reference(request, inputs, run_results)
             _require_a_result(run_results)
             continue
         settings = LowSettings(0, request.period, request.policy, **request.low)
-        warm = on_cluster() and sessions.has_executors()
-        runner = low_runner(inputs.packets, lambda: sessions.spark, warm)
+        tasks = runner.low(inputs.packets)
         with progress.stage("low", detail):
-            low = _low_stage(inputs, settings, work / "low", runner, progress, run_results.failures)
+            low = _low_stage(inputs, settings, work / "low", tasks, progress, run_results.failures)
             plan = plan.without(low.failed)
             inputs = replace(inputs, plan=plan)
             _require_a_result(run_results)
@@ -411,11 +408,9 @@ def run_intervals(
                 run_results.violations.append(
                     _violations(outcome.result.link, outcome.result.violations, request.config)
                 )
-        _ = sessions.spark  # waited for here, so that its time is told apart
         with progress.stage("high", detail):
-            chosen = {"warm": warm, **request.high}
             results = high_stage(
-                lambda: sessions.spark, inputs, low.result.files, work / "high", chosen, states, run_results.failures
+                runner, inputs, low.result.files, work / "high", request.high, states, run_results.failures
             )
             states = _held(plan, work / "high", folder / f"states-{number}")
             for query in (query for query in plan.queries if query.name in results):
@@ -451,7 +446,7 @@ def _low_stage(
     inputs: LowInputs,
     settings: LowSettings,
     folder: Path,
-    runner: Runner,
+    runner: TaskMap,
     progress: Progress,
     failures: dict[str, LowwaterError],
 ) -> _Low:
@@ -528,7 +523,7 @@ def _write_query(request: RunRequest, run_results: RunResults, query: QueryPlan,
 
 
 def _write(
-    request: RunRequest, run_results: RunResults, captures: dict[str, Captures], progress: Progress
+    request: RunRequest, run_results: RunResults, captures: dict[str, Captures], engine: str, progress: Progress
 ) -> dict[str, Any]:
     queries: dict[str, dict[str, Any]] = {}
     with progress.stage("write"):
@@ -555,7 +550,7 @@ def _write(
         for name in sorted(captures)
     }
     summary = {
-        "engine": request.engine,
+        "engine": engine,
         "heartbeat": {"policy": str(request.policy), "period_ns": request.period},
         "interval_ns": request.interval,
         "links": links,

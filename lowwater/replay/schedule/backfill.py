@@ -1,4 +1,4 @@
-"""Backfill: runs due intervals of query sets on one Spark session, several at once.
+"""Backfill: runs due intervals of query sets by one runner, several at once.
 
 `lowwater backfill` calls it. A killed backfill loses only intervals that were running and not yet visible. A new one
 reads from the ledgers which intervals remain (SEMANTICS S1, S4).
@@ -14,21 +14,18 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from threading import Event
-from typing import TYPE_CHECKING
 
 from lowwater.errors import BusyError, LowwaterError
-from lowwater.lake.ledgers.interval_states import RUNNING
+from lowwater.high.runner import Runner
+from lowwater.lake.ledgers.interval_states import HELD, RUNNING
 from lowwater.lake.ledgers.runs import FAILED
 from lowwater.lake.locks import scratch
 from lowwater.quality.report_pages import write_index
-from lowwater.replay.interval import job_sessions, run_interval
+from lowwater.replay.interval import run_interval
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
 from lowwater.replay.schedule.due import Due
-from lowwater.replay.sessions import Sessions, starts_quickly
-
-if TYPE_CHECKING:
-    from lowwater.high.spark_tasks import Session
+from lowwater.replay.stages.runners import runner_of
 
 PATIENCE, PAUSE = 600.0, 1.0
 """Seconds without an end of any interval for which a backfill waits for those that run elsewhere, and between two tries
@@ -52,7 +49,7 @@ class IntervalResult:
 
     Attributes:
         due: the interval.
-        state: state of the publication, failed, waiting, or running, by another process.
+        state: state of the publication, failed, waiting, held, or running, by another process.
         reason: why the interval is not done, or the whole error message.
         rows: query -> number of rows published.
         seconds: duration, s.
@@ -67,7 +64,7 @@ class IntervalResult:
     @property
     def published(self) -> bool:
         """Whether the interval is visible now."""
-        return self.state not in (FAILED, WAITING, RUNNING)
+        return self.state not in (FAILED, WAITING, HELD, RUNNING)
 
 
 @dataclass(frozen=True)
@@ -87,7 +84,8 @@ def backfill(
     workers: int = 1,
     order: Order = Order.OLDEST,
     watch: BackfillListener | None = None,
-    spark: Session | None = None,
+    runner: Runner | None = None,
+    ask: bool = False,
 ) -> list[IntervalResult]:
     """Runs intervals; a failure stops only later intervals of the same chained set.
 
@@ -100,21 +98,22 @@ def backfill(
         workers: number of intervals that run at once.
         order: order in which intervals start; a chained set always starts oldest first, one at a time.
         watch: callbacks; None for none.
-        spark: session to use; None to start one.
+        runner: does the work; None for the one that the settings name.
+        ask: leave intervals unpublished of which a person must approve the warnings, if the settings say so.
 
     Returns:
         The result of each interval, in the order in which they ended.
 
     Raises:
-        LowwaterError: the session cannot be started.
+        LowwaterError: Spark cannot be started.
         KeyboardInterrupt: the user interrupted the backfill; running intervals were finished first.
     """
     by_name = {job.query_set: job for job in jobs}
-    sessions = job_sessions("lowwater backfill", jobs[0], Progress(quiet=True), spark)
+    runner = runner or runner_of("lowwater backfill", jobs[0].config, Progress(quiet=True))
     if any(interval.packets for interval in work if not interval.blocked):
-        sessions.begin(starts_quickly(len(work)))
+        runner.begin(len(work))
     try:
-        return _Backfill(by_name, sessions, watch or BackfillListener()).all(_ordered(by_name, work, order), workers)
+        return _Backfill(by_name, runner, watch or BackfillListener(), ask).all(_ordered(by_name, work, order), workers)
     finally:
         with suppress(BusyError), scratch(jobs[0].lake, "index of the reports") as folder:
             write_index(jobs[0].lake, folder)
@@ -141,8 +140,9 @@ class _Backfill:
     """The state that the threads of one backfill share."""
 
     jobs: dict[str, Job]
-    sessions: Sessions
+    runner: Runner
     watch: BackfillListener
+    ask: bool = False
     over: Event = field(default_factory=Event)
     tried: list[IntervalResult] = field(default_factory=list)
     busy: list[tuple[tuple[Due, ...], str]] = field(default_factory=list)  # units that others began, and who
@@ -212,11 +212,13 @@ class _Backfill:
     def _one(self, due: Due) -> IntervalResult:
         begin = time.monotonic()
         try:
-            outcome = run_interval(self.jobs[due.query_set], due.start, due.end, Progress(quiet=True), self.sessions)
+            outcome = run_interval(
+                self.jobs[due.query_set], due.start, due.end, Progress(quiet=True), self.runner, self.ask
+            )
         except BusyError:
             raise
         except LowwaterError as error:
-            if self.sessions.broken(error):
+            if self.runner.broken(error):
                 raise
             return IntervalResult(due, FAILED, str(error), seconds=time.monotonic() - begin)
         return IntervalResult(due, outcome.state, outcome.reason, outcome.rows, time.monotonic() - begin)

@@ -25,7 +25,7 @@ from lowwater.tempfolders import make_folder, remove_folder
 from lowwater.terminal import say
 
 if TYPE_CHECKING:
-    from lowwater.high.spark_tasks import Session
+    from lowwater.spark.runner import OnSpark
 
 START = parse_instant("2026-01-01T00:00:00Z")
 LINKS = ("a", "b")
@@ -51,15 +51,17 @@ def train(folder: Path) -> Path:
     Raises:
         LowwaterError: if the archive cannot be recorded.
     """
-    from lowwater.high.session import SessionSettings, archive_of, build_session, end_jvm
+    from lowwater.spark.runner import OnSpark
+    from lowwater.spark.session import SessionSettings, archive_of, build_session, end_jvm
+    from lowwater.spark.sessions import Sessions
 
     recorded = folder / f"recorded-{os.getpid()}.jsa"
     work = make_folder("lowwater-training-")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        spark = build_session("lowwater training", SessionSettings(record=recorded))
+        spark = build_session("lowwater training", SessionSettings("local[*]", record=recorded))
         try:
-            _replay(spark, work)
+            _replay(OnSpark(Sessions("lowwater training", "local[*]", Progress(quiet=True).stage, spark)), work)
         finally:
             end_jvm(spark)
         if not recorded.exists():
@@ -75,22 +77,22 @@ def train(folder: Path) -> Path:
         remove_folder(work)
 
 
-def _replay(spark: Session, folder: Path) -> None:
-    """Runs an interval of few rows with audit and publishing, then the same queries as `lowwater run`."""
+def _replay(runner: OnSpark, folder: Path) -> None:
+    """Runs an interval of few rows with audit and publishing, then the same queries as `lowwater run --spark`."""
     (folder / "training.gsql").write_text(QUERIES, encoding="utf-8")
     captures = generate(folder / "captures", START, 1, LINKS, rate=0.2, seed=1, cut=())
     lake = open_lake(folder / "lake")
     for capture in captures:
         ingest(lake, capture.link, [capture.path], load_config(lake.root), (capture.start, capture.end))
     job = Job.open(lake.root, "training", folder)
-    replay(job, START, START + HOUR, None, Progress(quiet=True), spark)
+    replay(job, START, START + HOUR, None, Progress(quiet=True), runner)
     files = [(capture.link, capture.path) for capture in captures]
-    run(RunRequest(job.plan, job.config, files, folder / "out"), Progress(quiet=True), spark)
+    run(RunRequest(job.plan, job.config, files, folder / "out"), Progress(quiet=True), runner)
 
 
 def main() -> None:
     """Entry of `python -m lowwater.replay.setup.training`."""
-    from lowwater.high.jars import jars_folder
+    from lowwater.spark.jars import jars_folder
 
     try:
         say(str(train(jars_folder().parent)))

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from lowwater.cluster import on_cluster
 from lowwater.errors import AuditError, LakeError
 from lowwater.instants import format_instant
 from lowwater.lake.layout import QUALITY, QUARANTINE
@@ -26,6 +25,7 @@ from lowwater.plan.queryset import QueryPlan
 from lowwater.quality.custom.row_checks import RuleResult, check_rows
 from lowwater.quality.measures import AuditScope, Counts, frames, lfta_counts
 from lowwater.quality.outputs.query_measures import QueryMeasures, WrittenStream
+from lowwater.quality.outputs.shared_keys import KeyedStream, shared_keys
 from lowwater.quality.outputs.stream_checks import EXAMPLE_ROWS, BrokenRows, StreamCheck, check_stream
 from lowwater.quality.outputs.unique_keys import distinct_keys
 from lowwater.quality.report_pages import page_of, write_pages
@@ -33,13 +33,10 @@ from lowwater.quality.verdicts import CRITICAL, FAILED, graver_first
 from lowwater.replay.job import IntervalInputs, Job
 from lowwater.replay.stages.drift_frames import compare
 from lowwater.replay.stages.link_scans import LinkScans
-from lowwater.storage.object_paths import ObjectPath
 from lowwater.storage.paths import locals_of
 
 if TYPE_CHECKING:
     from lowwater_expectations import Finding, Validation
-
-    from lowwater.high.spark_tasks import Session
 
 EVIDENCE = {
     "expect_query_rows_to_be_owned": "not_owned",
@@ -86,7 +83,6 @@ def audit(
     inputs: IntervalInputs,
     written: Mapping[str, WrittenStream],
     scans: LinkScans,
-    spark: Callable[[], Session],
     scratch: Path,
 ) -> Verdict:
     """Audits an interval and stores the findings: `quality`, `quarantine`, pages of the report without the index.
@@ -96,7 +92,6 @@ def audit(
         inputs: the inputs of the interval.
         written: query -> record of the high stage about its stream.
         scans: scans of the links, which may have begun.
-        spark: returns the Spark session; called only if it is needed.
         scratch: temporary folder of this run, on the disk of the lake.
 
     Raises:
@@ -108,7 +103,7 @@ def audit(
     scope = _scope(job, inputs)
     counts = lfta_counts(scope)
     scans.begin(inputs.scan, scope.links)  # while this thread looks at the streams
-    queries = _queries(job, inputs, written, spark)
+    queries = _queries(job, inputs, written, scratch)
     rules = {query.query: _judged(job, inputs, query) for query in queries}
     scanned = scans.results(scope.links)
     measured = frames(scope, scanned, counts, queries, rules)
@@ -147,7 +142,7 @@ def _scope(job: Job, inputs: IntervalInputs) -> AuditScope:
 
 
 def _queries(
-    job: Job, inputs: IntervalInputs, written: Mapping[str, WrittenStream], spark: Callable[[], Session]
+    job: Job, inputs: IntervalInputs, written: Mapping[str, WrittenStream], scratch: Path
 ) -> list[QueryMeasures]:
     """Measures every output query."""
     files = {
@@ -159,10 +154,7 @@ def _queries(
     for query in job.plan.queries:
         altered = prints[query.name] != written[query.name].fingerprint
         checks[query.name] = check_stream(files[query.name], query.high.fields, inputs.start, inputs.end, altered)
-    named: Mapping[str, Sequence[PurePath]] = files
-    if on_cluster() and isinstance(job.lake.root, ObjectPath):  # executors do not see the copies on this machine
-        named = {name: stream_files(job.lake.stream(name), inputs.start, inputs.end) for name in files}
-    shared = _shared_keys(job.plan.queries, files, named, checks, spark, job.partitions)
+    shared = _shared_keys(job.plan.queries, files, checks, scratch / "keys")
     measures = []
     for query in job.plan.queries:
         name, key = query.name, query.key
@@ -199,10 +191,8 @@ def _fingerprint(files: Sequence[Path]) -> str:
 def _shared_keys(
     queries: Sequence[QueryPlan],
     files: Mapping[str, Sequence[Path]],
-    named: Mapping[str, Sequence[PurePath]],
     checks: Mapping[str, StreamCheck],
-    spark: Callable[[], Session],
-    partitions: int,
+    folder: Path,
 ) -> dict[str, tuple[int, BrokenRows]]:
     """Query -> number of shared keys, and their rows; only for readable streams with a key."""
     fields = {query.name: query.high.fields for query in queries}
@@ -212,14 +202,8 @@ def _shared_keys(
         for name, key in keys.items()
         if key and files[name] and not checks[name].columns and not distinct_keys(files[name], fields[name], key)
     }
-    if not chosen:
-        return {}
-    from lowwater.high.unique import KeyedStream, shared_keys
-
-    streams = {
-        name: KeyedStream([str(path) for path in named[name]], fields[name], key) for name, key in chosen.items()
-    }
-    shared = shared_keys(spark(), streams, EXAMPLE_ROWS, partitions)
+    streams = {name: KeyedStream(files[name], fields[name], key) for name, key in chosen.items()}
+    shared = shared_keys(streams, EXAMPLE_ROWS, folder)
     return {name: (keys.keys, BrokenRows(keys.total, keys.rows.to_pylist())) for name, keys in shared.items()}
 
 

@@ -10,19 +10,22 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path, PurePath
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
+from lowwater.capture.tables.ordered import TaskMap
 from lowwater.catalog.expr import columns_of
 from lowwater.catalog.packets import THINNED_BY, stored
 from lowwater.catalog.skews import link_skews
 from lowwater.config import Config
 from lowwater.errors import ConfigError, LowwaterError, error_of_query
+from lowwater.high.query_runs import run_high
+from lowwater.high.results import HighResult, HighSettings
+from lowwater.high.runner import Runner
 from lowwater.high.state_handover import StateHandover
 from lowwater.instants import SECOND
 from lowwater.lake.copies import CopyRule, HashedLink
-from lowwater.lake.ingestion.tasks import Runner
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.captures import Capture, Captures
 from lowwater.lake.packets import LinkRead, PacketFiles, hashed_link, packet_files
@@ -41,10 +44,6 @@ from lowwater.replay.stages.low_tasks import LowOutcome, LowTask, by_link, links
 from lowwater.replay.stages.on_demand import on_demand
 from lowwater.replay.tuning.recommendations import Tuning, tuned_lftas
 from lowwater.stream.packet_sampling import packet_samplings
-
-if TYPE_CHECKING:
-    from lowwater.high.results import HighResult
-    from lowwater.high.spark_tasks import Session
 
 
 @dataclass(frozen=True)
@@ -189,7 +188,7 @@ def low_stage(
     inputs: LowInputs,
     settings: LowSettings,
     folder: PurePath,
-    runner: Runner,
+    runner: TaskMap,
     tunings: Mapping[str, Tuning] = MappingProxyType({}),
     say: Callable[[str], None] = lambda _: None,
 ) -> LowResult:
@@ -199,7 +198,7 @@ def low_stage(
         inputs: the inputs of the interval.
         settings: settings of the kernels; each link has its own skew.
         folder: folder for the streams of the LFTAs.
-        runner: runs the tasks, in this process or on Spark.
+        runner: runs the tasks.
         tunings: LFTA -> recommended settings.
         say: called with a line for each kernel that must be compiled.
     """
@@ -251,7 +250,7 @@ def _whole_seconds(inputs: LowInputs, link: str, start: int, arriving: bool) -> 
 
 
 def high_stage(
-    spark: Callable[[], Session],
+    runner: Runner,
     inputs: LowInputs,
     files: Mapping[tuple[str, str], list[str]],
     folder: Path,
@@ -261,22 +260,19 @@ def high_stage(
     published: bool = False,
     rows: PurePath | None = None,
 ) -> dict[str, HighResult]:
-    """Runs every output query on Spark over the streams of the low stage.
+    """Runs every output query over the streams of the low stage.
 
     Args:
-        spark: returns the session; called when the streams begin.
+        runner: evaluates the parts of the queries.
         inputs: the inputs of the interval.
         files: (LFTA, link) -> files of its stream.
-        folder: folder for rows and checkpoints; the caller removes it.
+        folder: folder for rows and files of the runner; the caller removes it.
         settings: fields of `HighSettings` other than the defaults.
         states: query -> folder with the earlier state; `state_folders` names the folders of the next one.
         failures: filled with query -> its error; queries in it are skipped. None lets the first error end the stage.
         published: whether rows are written in published types instead of stream types.
         rows: folder of the lake for rows, where tasks run on other machines; None for `folder`.
     """
-    from lowwater.high.query_runs import run_high
-    from lowwater.high.results import HighSettings
-
     queries = {query.name: query.high for query in inputs.plan.queries if query.name not in (failures or {})}
     folders = state_folders(inputs.plan, folder)
     carries = {
@@ -284,7 +280,7 @@ def high_stage(
     }
     chosen = HighSettings(**settings)
     bounds = inputs.start, inputs.end
-    return run_high(spark, queries, files, *bounds, folder, chosen, carries, failures, published, rows)
+    return run_high(runner, queries, files, *bounds, folder, chosen, carries, failures, published, rows)
 
 
 def state_folders(plan: Plan, folder: Path) -> dict[str, Path]:

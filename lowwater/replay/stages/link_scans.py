@@ -1,12 +1,12 @@
-"""Counts the records of links in threads while an interval waits for Spark; the audit takes the counts."""
+"""Counts the records of links in threads beside the high level; the audit takes the counts."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 
+from lowwater.capture.tables.ordered import thread_count
 from lowwater.quality.links.packet_scan import LinkScan
 
 
@@ -15,7 +15,7 @@ class LinkScans:
 
     def __init__(self) -> None:
         self._scans: dict[str, Future[LinkScan]] = {}
-        self._pool = ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="lowwater-scan")
+        self._pool = ThreadPoolExecutor(thread_count(), thread_name_prefix="lowwater-scan")
 
     def begin(self, scan: Callable[[str], LinkScan], links: Sequence[str]) -> None:
         """Begins the scans that were not begun before.

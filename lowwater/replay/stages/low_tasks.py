@@ -12,10 +12,10 @@ from pathlib import PurePath
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from lowwater.capture.tables.ordered import TaskMap
 from lowwater.catalog.packets import FRAME, THINNED_BY
 from lowwater.errors import LakeError
 from lowwater.lake.ingestion.division import divide
-from lowwater.lake.ingestion.tasks import Runner
 from lowwater.lake.packets import DroppedCopies, LinkRead
 from lowwater.lake.tables import safe_name
 from lowwater.low import Bounds, LinkResult, LowSettings, compiles, merge_results, needed_columns, run_link
@@ -104,7 +104,7 @@ def _chunk_bounds(bounds: Bounds, part: LinkRead) -> Bounds:
     return replace(bounds, entered=part.entered, left=part.left, before=part.before)
 
 
-def run_tasks(tasks: Sequence[LowTask], runner: Runner) -> list[LowOutcome]:
+def run_tasks(tasks: Sequence[LowTask], runner: TaskMap) -> list[LowOutcome]:
     """Runs tasks in parallel; returns one outcome for each link, in the order of the tasks.
 
     On links that shed load, the packets of every second are counted first, over all chunks (SEMANTICS O5).

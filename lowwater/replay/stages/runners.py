@@ -1,91 +1,93 @@
-"""Chooses where tasks of ingest and of the low stage run: on threads while there are few packets, otherwise on Spark.
-
-The first Spark task of a process starts Python workers, which load pyarrow and the kernels again. That takes several
-seconds on every core before a packet is read.
-"""
+"""Chooses the runner of a command: this process, or the Spark that its option, its environment or its settings name."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lowwater.capture.tables.ordered import MOST_THREADS
-from lowwater.cluster import LostExecutor, on_cluster, spreads
-from lowwater.lake.ingestion.tasks import Runner, on_threads
+from lowwater.capture.tables.ordered import TaskMap, each_on_threads
+from lowwater.config import Config, is_master
+from lowwater.errors import ConfigError
+from lowwater.extras import require
+from lowwater.replay.progress import Progress
 
 if TYPE_CHECKING:
-    from lowwater.high.executors import Executors
-    from lowwater.high.spark_tasks import Session
+    from lowwater.high.runner import Runner
 
-SPREAD_PACKETS = 8_000_000
-"""From this number of packets on, the workers of a cluster run the low stage faster than threads."""
-
-SPREAD_COLD = 30_000_000
-"""The same limit before a session has executors: their start takes as long as two threads take for so many packets."""
-
-SPREAD_LOCALLY = 128_000_000
-"""The same limit for workers on one machine; they help only where cores outnumber the threads."""
-
-SPREAD_BYTES = 2_000_000_000
-"""From this number of bytes on, the workers of a cluster ingest faster; on one machine threads are faster."""
+NO_SPARK = "none"
+"""What `--spark` says to do without the Spark that the settings name."""
 
 
-def low_runner(packets: int, spark: Callable[[], Session], warm: bool) -> Runner:
-    """Chooses the runner of a low stage over so many packets; starts a session only if needed.
+def named_spark(config: Config, given: str | None = None) -> str | None:
+    """Returns the master URL of the Spark that a command uses; None for none.
 
     Args:
-        packets: number of packets of the stage.
-        spark: the session; starts it, or waits until it has started.
-        warm: whether the session has executors that wait for tasks.
+        config: settings of the lake.
+        given: value of `--spark`; None to ask LOWWATER_SPARK_MASTER, then the settings.
+
+    Raises:
+        ConfigError: the option or the variable names no master.
     """
-    if on_cluster():
-        return _on(spark) if spreads(packets, SPREAD_PACKETS if warm else SPREAD_COLD) else on_threads
-    return _on(spark) if packets >= SPREAD_LOCALLY and (os.cpu_count() or 1) > MOST_THREADS else on_threads
+    for source, value in (("--spark", given), ("LOWWATER_SPARK_MASTER", os.environ.get("LOWWATER_SPARK_MASTER"))):
+        if value == NO_SPARK:
+            return None
+        if value:
+            if not is_master(value):
+                hint = f"write for example local[*], spark://host:7077, or {NO_SPARK}"
+                raise ConfigError(f"{source} {value}: is no master of Spark", hint)
+            return value
+    return config.spark.master
 
 
-def ingest_runner(files: Iterable[Path], spark: Callable[[], Session]) -> Runner:
-    """Chooses the runner of an ingest; starts a session only for large captures on a cluster."""
-    size = sum(path.stat().st_size for path in files if path.is_file())
-    return _on(spark) if spreads(size, SPREAD_BYTES) else on_threads
-
-
-def task_account(runner: Runner) -> dict[str, Any]:
-    """Returns where the tasks of a runner ran on a cluster and which executors died, for the ledger; else nothing."""
-    runs, lost = getattr(runner, "runs", ()), getattr(runner, "lost", None)
-    tasks = {"tasks": [asdict(run) for run in runs]} if runs else {}
-    return {**tasks, **(_lost(lost()) if lost is not None else {})}
-
-
-class SessionWatch:
-    """A session that is asked for later, and the executors that it loses from then on.
+def runner_of(app: str, config: Config, progress: Progress, given: str | None = None) -> Runner:
+    """Makes the runner of a command; starts nothing.
 
     Args:
-        spark: the session; starts it, or waits until it has started.
+        app: the command, as Spark shows it.
+        config: settings of the lake.
+        progress: reports how long the command waits for Spark.
+        given: as for `named_spark`.
+
+    Raises:
+        ConfigError: see `named_spark`.
+        AbsentExtraError: a Spark is named, and PySpark is not installed.
     """
+    master = named_spark(config, given)
+    if master is None:
+        from lowwater.high.process import InProcess
 
-    def __init__(self, spark: Callable[[], Session]) -> None:
-        self._spark = spark
-        self._executors: Executors | None = None
+        return InProcess(config.replay.threads)
+    require(f"{app} on {master}", "spark", instead=f"add --spark {NO_SPARK}")
+    from lowwater.spark.runner import OnSpark
+    from lowwater.spark.sessions import Sessions
 
-    def session(self) -> Session:
-        """Returns the session, and watches its executors on a cluster."""
-        session = self._spark()
-        if on_cluster() and self._executors is None:
-            from lowwater.high.executors import Executors
-
-            self._executors = Executors(session)
-        return session
-
-    def lost(self) -> dict[str, Any]:
-        """Returns the executors that died, for the ledger; nothing without a cluster."""
-        return _lost(self._executors.lost()) if self._executors is not None else {}
+    sizes = {"shuffle_partitions": config.replay.partitions or os.cpu_count() or 1}
+    return OnSpark(Sessions(app, master, progress.stage, None, driver_memory=config.replay.memory, **sizes))
 
 
-def _lost(executors: Sequence[LostExecutor]) -> dict[str, Any]:
-    return {"lost": [asdict(each) for each in executors]} if executors else {}
+def ingest_tasks(config: Config, progress: Progress) -> Callable[[Iterable[Path]], TaskMap]:
+    """Returns what gives the runner of the tasks of an ingest, by its files; starts nothing.
+
+    Arguments and errors as of `runner_of`.
+    """
+    if named_spark(config) is None:
+        # `InProcess` would load the operators of the high level.
+        tasks = partial(each_on_threads, threads=config.replay.threads)
+        return lambda files: tasks
+    runner = runner_of("lowwater ingest", config, progress)
+    return lambda files: runner.ingesting(sum(path.stat().st_size for path in files if path.is_file()))
+
+
+def task_account(tasks: TaskMap) -> dict[str, Any]:
+    """Returns where tasks ran on a cluster and which executors died, for the ledger; else nothing."""
+    runs, lost = getattr(tasks, "runs", ()), getattr(tasks, "lost", None)
+    account = {"tasks": [asdict(run) for run in runs]} if runs else {}
+    gone = [asdict(each) for each in lost()] if lost is not None else []
+    return {**account, **({"lost": gone} if gone else {})}
 
 
 def lost_lines(account: Mapping[str, Any]) -> list[str]:
@@ -94,9 +96,3 @@ def lost_lines(account: Mapping[str, Any]) -> list[str]:
         f"  lost executor {each['executor']} on {each['host']} ({each['reason']}): its tasks run again on others"
         for each in account.get("lost", ())
     ]
-
-
-def _on(spark: Callable[[], Session]) -> Runner:
-    from lowwater.high.spark_tasks import spark_runner
-
-    return spark_runner(spark())

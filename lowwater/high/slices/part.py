@@ -1,6 +1,8 @@
-"""Evaluates one slice of a query as a task: reads rows of LFTAs and writes files of result rows.
+"""Evaluates one part of a query: reads rows of LFTAs and writes files of result rows.
 
-`driver` creates the tasks; threads or Spark's workers run them."""
+A part is a slice of the time of the query. `query_runs` describes the parts, and a runner evaluates them, on threads or
+in Spark's workers.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,6 @@ from pathlib import Path, PurePath
 
 import numpy as np
 import pyarrow as pa
-from pyspark import TaskContext
 
 from lowwater.catalog.streams import CONTROL, LAST, ROW, TICK
 from lowwater.errors import LowwaterError, error_of_query
@@ -52,8 +53,8 @@ class StoredLeaf:
 
 
 @dataclass(frozen=True)
-class SliceTask:
-    """The description of a slice to evaluate.
+class Part:
+    """The description of a part: plain values, which can be sent to another process.
 
     Attributes:
         node: plan of the query.
@@ -90,15 +91,15 @@ class SliceTask:
 
 
 @dataclass
-class SliceOutcome:
-    """The result of a slice.
+class PartOutcome:
+    """The result of a part.
 
     Attributes:
         files: path -> number of rows.
         read: number of LFTA rows read.
         held: number of rows and groups that go on to the next slice.
         points: counts of the operators, see `Counts.points`.
-        error: why the slice has no result.
+        error: why the part has no result.
     """
 
     files: dict[str, int] = field(default_factory=dict)
@@ -118,7 +119,7 @@ class ChainState:
         LowwaterError: the state that the interval before left cannot be read.
     """
 
-    def __init__(self, task: SliceTask) -> None:
+    def __init__(self, task: Part) -> None:
         carry, node = task.carry or StateHandover(), task.node
         self.arrivals = ArrivalChain(node, carry) if reads_by_arrival(node) else None
         hosted = () if self.arrivals else walk(node)
@@ -134,35 +135,36 @@ class ChainState:
         return sum(chain.held for chain in (self.arrivals, *self.operators.values()) if chain is not None)
 
 
-def run_slice(task: SliceTask, chains: ChainState | None = None) -> SliceOutcome:
-    """Evaluates a slice and writes its rows; an error is returned, so that other queries go on.
+def evaluate_part(task: Part, chains: ChainState | None = None, again: bool = False) -> PartOutcome:
+    """Evaluates a part and writes its rows; an error is returned, so that other queries go on.
 
     Args:
-        task: description of the slice.
-        chains: state after the earlier slices; None for independent slices.
+        task: description of the part.
+        chains: state after the earlier parts; None for independent parts.
+        again: whether the runner tries a part again that cannot read or write a file.
 
     Raises:
-        OSError: a file cannot be read or written, on an executor: Spark tries the task again.
+        OSError: a file cannot be read or written, with `again`.
     """
     try:
         return _evaluated(task, chains)
     except Exception as error:
-        if isinstance(error, OSError) and TaskContext.get() is not None:
+        if again and isinstance(error, OSError):
             raise
-        return SliceOutcome(error=error_of_query(task.node.query, error))
+        return PartOutcome(error=error_of_query(task.node.query, error))
 
 
-def run_chain(tasks: Sequence[SliceTask], chains: ChainState) -> list[SliceOutcome]:
-    """Evaluates slices of a plan with a state in order; stops at the first error."""
-    outcomes: list[SliceOutcome] = []
+def evaluate_chain(tasks: Sequence[Part], chains: ChainState) -> list[PartOutcome]:
+    """Evaluates parts of a plan with a state in order; stops at the first error."""
+    outcomes: list[PartOutcome] = []
     for task in tasks:
         error = outcomes[-1].error if outcomes else None
-        outcomes.append(SliceOutcome(error=error) if error else run_slice(task, chains))
+        outcomes.append(PartOutcome(error=error) if error else evaluate_part(task, chains))
     return outcomes
 
 
-def _evaluated(task: SliceTask, chains: ChainState | None) -> SliceOutcome:
-    outcome = SliceOutcome()
+def _evaluated(task: Part, chains: ChainState | None) -> PartOutcome:
+    outcome = PartOutcome()
     counts = Counts(task.span)
     spill = paths.draft(task.folder / f"{task.name}.spill")
     first, end = max(task.owned[0], task.span[0]), min(task.owned[1], task.span[1])
@@ -182,7 +184,7 @@ def _evaluated(task: SliceTask, chains: ChainState | None) -> SliceOutcome:
 
 
 def _frames(
-    task: SliceTask, chains: ChainState | None, counts: Counts, spill: Path, outcome: SliceOutcome
+    task: Part, chains: ChainState | None, counts: Counts, spill: Path, outcome: PartOutcome
 ) -> Iterator[Frame]:
     """Yields the result rows of the plan, and counts the rows it reads."""
 
@@ -203,7 +205,7 @@ def _frames(
     yield from Evaluation(leaves, lists, counts, spill, task.slice_.end, operators).rows(task.node)
 
 
-def _rows(task: SliceTask, name: str) -> Iterator[Frame]:
+def _rows(task: Part, name: str) -> Iterator[Frame]:
     stored, slice_ = task.stored[name], task.slice_
     names = [f.name for f in stored.fields] + [LAST] + ([TICK] if task.step is not None else [])
     for link, chunk in stored.chunks:
@@ -212,7 +214,7 @@ def _rows(task: SliceTask, name: str) -> Iterator[Frame]:
             yield Frame.of(chunk.ending(names, slice_.reads[name], slice_.end, place, stored.number))
 
 
-def _dated(task: SliceTask, frame: Frame, schema: pa.Schema) -> pa.Table:
+def _dated(task: Part, frame: Frame, schema: pa.Schema) -> pa.Table:
     if task.step is None:
         # A row that came with a record may have been final before its own last instant.
         finals = frame[TICK if TICK in frame.columns else LAST]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.errors import PySparkException
 
-from lowwater.high.failures import translate
+from lowwater.spark.failures import translate
 
 if TYPE_CHECKING:
     pass

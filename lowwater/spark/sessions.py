@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from pyspark.sql import SparkSession
 
 from lowwater.errors import LowwaterError
-from lowwater.extras import require
-from lowwater.replay.progress import Progress
-
-if TYPE_CHECKING:
-    from lowwater.high.spark_tasks import Session
-
+from lowwater.spark.executors import Executors
+from lowwater.spark.session import SessionSettings, build_session
 
 LONG_SESSION_INTERVALS = 50
 """From this number of intervals on the optimising compiler of the JVM pays; Arrow and Python compute the slices."""
@@ -23,36 +22,44 @@ STARTS = 900.0
 """Seconds that a session may take to start; a cluster may have to find room for its driver."""
 
 
-def starts_quickly(intervals: int = 1) -> bool:
-    """Whether a command over so many intervals should start its session quickly rather than compute fast."""
-    return intervals < LONG_SESSION_INTERVALS
-
-
 class Sessions:
     """The Spark session of a command: an existing one, otherwise one that is started in advance or when needed.
 
     Args:
         app: name of the session, shown by Spark.
-        progress: reports how long the command waits for the session.
+        master: Spark master URL.
+        stage: reports how long the command waits for the session.
         existing: session to use; None to start one.
         sizes: fields of `SessionSettings` other than the defaults.
+
+    Attributes:
+        master: as given.
     """
 
-    def __init__(self, app: str, progress: Progress, existing: Session | None = None, **sizes: Any) -> None:
+    def __init__(
+        self,
+        app: str,
+        master: str,
+        stage: Callable[[str], AbstractContextManager[Any]],
+        existing: SparkSession | None = None,
+        **sizes: Any,
+    ) -> None:
+        self.master = master
         self._app = app
-        self._progress = progress
+        self._stage = stage
         self._given = existing
         self._sizes = sizes
-        self._building: Future[Session] | None = None
+        self._building: Future[SparkSession] | None = None
 
-    def begin(self, soon: bool = True) -> None:
+    def begin(self, intervals: int = 1) -> None:
         """Starts the session in the background; `spark` raises its errors.
 
         Args:
-            soon: whether it should start quickly, see `starts_quickly`.
+            intervals: number of intervals of the command; for few it should start quickly rather than compute fast.
         """
         if self._given is None and self._building is None:
-            self._building = _in_thread(lambda: self._build(soon))
+            quick = intervals < LONG_SESSION_INTERVALS
+            self._building = _in_thread(lambda: self._build(quick))
 
     def broken(self, error: LowwaterError) -> bool:
         """Whether an error is the failure to start the session, which affects every interval."""
@@ -66,12 +73,10 @@ class Sessions:
             session = self._building.result()
         if session is None:
             return False
-        from lowwater.high.executors import Executors
-
         return bool(Executors(session).cores())
 
     @cached_property
-    def spark(self) -> Session:
+    def spark(self) -> SparkSession:
         """The session; waits until it has started.
 
         Raises:
@@ -79,7 +84,7 @@ class Sessions:
         """
         if self._given is not None:
             return self._given
-        with self._progress.stage("session"):
+        with self._stage("session"):
             self.begin()
             assert self._building is not None
             try:
@@ -89,14 +94,11 @@ class Sessions:
                     f"the Spark session has not started within {STARTS:.0f} s", "look at the load of the machine"
                 ) from None
 
-    def _build(self, soon: bool) -> Session:
-        require(self._app, "spark")
-        from lowwater.high.session import SessionSettings, build_session
-
-        return build_session(self._app, SessionSettings(**self._sizes, quick_start=soon))
+    def _build(self, quick: bool) -> SparkSession:
+        return build_session(self._app, SessionSettings(self.master, **self._sizes, quick_start=quick))
 
 
-def _in_thread(build: Callable[[], Session]) -> Future[Session]:
+def _in_thread(build: Callable[[], SparkSession]) -> Future[SparkSession]:
     pool = ThreadPoolExecutor(1, thread_name_prefix="lowwater-session")
     try:
         return pool.submit(build)

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pytest
 
 from lowwater.errors import LowwaterError
-from lowwater.high.jars import fetch_jars, jars_folder
-from lowwater.high.session import class_archive
+from lowwater.spark.jars import fetch_jars, jars_folder
+from lowwater.spark.session import class_archive
 from tests.replay.support import ROOT, table_rows
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 ALONE = """
 import sys
 sys.prefix = sys.argv[1]
-from lowwater.high import session
+from lowwater.spark import session
 session.launch_jvm()
 print(session._waiting.gateway.proc.poll())
 """
@@ -33,7 +33,7 @@ print(session._waiting.gateway.proc.poll())
 DELTA = """
 import sys
 sys.prefix, table = sys.argv[1], sys.argv[2]
-from lowwater.high.session import SessionSettings, build_session
+from lowwater.spark.session import SessionSettings, build_session
 session = build_session(settings=SessionSettings(delta=True, quick_start=False))
 print(session.read.format("delta").load(table).count())
 """
@@ -41,8 +41,8 @@ print(session.read.format("delta").load(table).count())
 AHEAD = """
 import sys
 import psutil
-from lowwater.high import session
-from lowwater.high.session import SessionSettings, build_session, launch_jvm
+from lowwater.spark import session
+from lowwater.spark.session import SessionSettings, build_session, launch_jvm
 launch_jvm()
 launch_jvm()  # there is one
 home, process = session._waiting.home, session._waiting.gateway.proc
@@ -178,7 +178,7 @@ def test_a_jar_that_is_not_the_one_that_is_meant_is_refused(tmp_path: Path, monk
 
 ENDING = """
 from concurrent.futures import ThreadPoolExecutor
-from lowwater.high.session import build_session
+from lowwater.spark.session import build_session
 
 with ThreadPoolExecutor(2) as pool:
     session, other = pool.map(build_session, ["one", "other"])

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 import pytest
 
-from lowwater.high.jars import DELTA, NEEDED, delta_jars, fetch_jars, proxy_options
+from lowwater.spark.jars import DELTA, NEEDED, delta_jars, fetch_jars, proxy_options
 
 VERSION = DELTA.rpartition(":")[2]
 POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>

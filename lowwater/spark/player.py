@@ -16,7 +16,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from lowwater.errors import LowwaterError
-from lowwater.high.failures import translate
+from lowwater.spark.failures import translate
 
 LOOK = 5
 """Seconds after which it is looked whether a stream can still end."""

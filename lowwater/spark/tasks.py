@@ -12,25 +12,27 @@ from typing import Any
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
-from lowwater.cluster import LostExecutor, TaskRun, on_cluster, place
+from lowwater.cluster import LostExecutor, TaskRun, place
 from lowwater.errors import LowwaterError
-from lowwater.high.executors import Executors, own_executor, placed_items
-
-Runner = Callable[[Callable[[Any], Any], Iterable[Any]], list[Any]]
-Session = SparkSession
-"""The type of a session, for modules that must not import pyspark."""
+from lowwater.spark.executors import Executors, own_executor, placed_items
 
 
 class SparkTasks:
     """A `map` that runs one Spark task for each argument, and says afterwards where they ran.
 
+    Args:
+        spark: the session.
+        far: whether its executors may be on other machines.
+
     Attributes:
+        far: as given.
         runs: where tasks ran on a cluster, in the order of the calls and their arguments.
     """
 
-    def __init__(self, spark: SparkSession) -> None:
+    def __init__(self, spark: SparkSession, far: bool = False) -> None:
+        self.far = far
         self._spark = spark
-        self._executors = Executors(spark) if on_cluster() else None
+        self._executors = Executors(spark) if far else None
         self.runs: list[TaskRun] = []
 
     def __call__(self, function: Callable[[Any], Any], arguments: Iterable[Any]) -> list[Any]:
@@ -74,11 +76,6 @@ class SparkTasks:
             label, size = getattr(task, "label", ""), getattr(task, "weight", 0)
             runs.append(TaskRun(label, size, wanted, hosts.get(executor, ""), tries, round(seconds, 3)))
         self.runs += [run for _, run in sorted(zip(order, runs, strict=True), key=lambda pair: pair[0])]
-
-
-def spark_runner(spark: SparkSession) -> SparkTasks:
-    """Returns a `map` that runs one Spark task for each argument."""
-    return SparkTasks(spark)
 
 
 def heaviest_first(arguments: Sequence[Any]) -> list[int]:

@@ -1,6 +1,6 @@
 """The Spark session of a replay: local, without output, offline once the Delta jars are installed.
 
-The stages use its session; `make setup` runs `python -m lowwater.high.session --fetch` once.
+The stages use its session; `make setup` runs `python -m lowwater.spark.session --fetch` once.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -23,11 +23,10 @@ from pyspark.java_gateway import ensure_callback_server_started, launch_gateway
 from pyspark.sql import SparkSession
 
 import lowwater
-from lowwater import cluster
 from lowwater.caches import written_by_others
 from lowwater.descriptors import require_descriptors, require_selectable
 from lowwater.errors import LowwaterError
-from lowwater.high.jars import delta_jars, fetch_jars, jars_folder
+from lowwater.spark.jars import delta_jars, fetch_jars, jars_folder
 from lowwater.tempfolders import make_folder, remove_folder
 from lowwater.terminal import say
 
@@ -56,7 +55,7 @@ class SessionSettings:
     """Size and options of a session.
 
     Attributes:
-        master: Spark master URL; the environment variable LOWWATER_SPARK_MASTER overrides it.
+        master: Spark master URL; by default the environment variable LOWWATER_SPARK_MASTER, or this machine.
         shuffle_partitions: partitions of every shuffle.
         driver_memory: heap of the JVM, as Spark writes sizes.
         log_level: the log level of the JVM's log.
@@ -66,7 +65,7 @@ class SessionSettings:
         record: file for the Java classes that were loaded, written when the JVM ends; see `replay.setup.training`.
     """
 
-    master: str = "local[*]"
+    master: str = field(default_factory=lambda: os.environ.get("LOWWATER_SPARK_MASTER") or "local[*]")
     shuffle_partitions: int = 2
     driver_memory: str = "2g"
     log_level: str = "off"
@@ -119,10 +118,6 @@ def archive_of(recorded: Path, folder: Path) -> Path:
 
 
 LOOPBACK = "127.0.0.1"
-
-
-def _master(settings: SessionSettings) -> str:
-    return cluster.master(settings.master)
 
 
 def _authenticated(master: str) -> bool:
@@ -180,7 +175,7 @@ def _options(settings: SessionSettings, home: Path) -> dict[str, str]:
         "spark.driver.host": _host(),
         # Python workers import nothing of the folder in which they, or this process, were started.
         "spark.executorEnv.PYTHONSAFEPATH": "1",
-        "spark.authenticate": str(_authenticated(_master(settings))).lower(),
+        "spark.authenticate": str(_authenticated(settings.master)).lower(),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.local.dir": str(home),
@@ -250,7 +245,7 @@ def _started(app: str, settings: SessionSettings) -> SparkSession:
     context.setLogLevel(settings.log_level.upper())
     _listen(context._gateway)
     session = SparkSession.builder.getOrCreate()
-    atexit.register(_end, session, alone=_master(settings).startswith("local"))
+    atexit.register(_end, session, alone=settings.master.startswith("local"))
     return session
 
 
@@ -298,7 +293,7 @@ def _discard() -> None:
 
 
 def _conf(settings: SessionSettings, home: Path) -> SparkConf:
-    conf = SparkConf().setAppName("lowwater").setMaster(_master(settings))
+    conf = SparkConf().setAppName("lowwater").setMaster(settings.master)
     return conf.setAll(list(_options(settings, home).items()))
 
 
@@ -351,8 +346,8 @@ def end_jvm(session: SparkSession) -> None:
 
 
 def main() -> None:
-    """Entry of `python -m lowwater.high.session`."""
-    parser = argparse.ArgumentParser(prog="python -m lowwater.high.session", description="Spark set-up of Lowwater")
+    """Entry of `python -m lowwater.spark.session`."""
+    parser = argparse.ArgumentParser(prog="python -m lowwater.spark.session", description="Spark set-up of Lowwater")
     parser.add_argument("--fetch", action="store_true", required=True, help="fetch the Delta jars once")
     parser.parse_args()
     try:

@@ -1,0 +1,91 @@
+"""The runner of this process: threads, as many as it has cores and memory for. It needs no Spark and no JVM."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from lowwater.capture.tables import ordered
+from lowwater.capture.tables.ordered import TaskMap
+from lowwater.errors import LowwaterError, error_of_query
+from lowwater.high.closing import closed_parts
+from lowwater.high.runner import Outcomes, PlanParts
+from lowwater.high.slices.part import ChainState, Part, PartOutcome, evaluate_chain, evaluate_part
+
+
+class InProcess:
+    """Does the work of a command on threads.
+
+    Args:
+        threads: number of threads; 0 for one a core, as far as memory allows.
+    """
+
+    name = "process"
+    far = False
+
+    def __init__(self, threads: int = 0) -> None:
+        self.threads = threads or ordered.thread_count()
+        self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="lowwater-part")
+
+    def begin(self, intervals: int = 1) -> None:
+        """Nothing has to start."""
+
+    def broken(self, error: LowwaterError) -> bool:
+        """An error here is one of its interval."""
+        return False
+
+    def ingesting(self, size: int) -> TaskMap:
+        """Returns what runs tasks on the threads."""
+        return partial(ordered.each_on_threads, threads=self.threads)
+
+    def low(self, packets: int) -> TaskMap:
+        """Returns what runs tasks on the threads."""
+        return partial(ordered.each_on_threads, threads=self.threads)
+
+    def lost(self) -> dict[str, Any]:
+        """Nothing can be lost but the process."""
+        return {}
+
+    def evaluate(self, plans: Mapping[str, PlanParts], work: Path) -> Outcomes:
+        """Evaluates parts as the stored punctuation closes them. Parts of a plan with a state wait for each other."""
+        apart: dict[str, list[Future[PartOutcome]]] = {query: [] for query in plans}
+        chained: dict[str, list[Part]] = {}
+        chains: dict[str, Future[list[PartOutcome]]] = {}
+        try:
+            for query, part in closed_parts(plans):
+                if part.carry is None:
+                    apart[query].append(self._pool.submit(evaluate_part, part))
+                else:
+                    chained.setdefault(query, []).append(part)
+            for query, parts in chained.items():
+                chains[query] = self._pool.submit(evaluated_chain, query, parts, {})
+            outcomes = {query: [future.result() for future in futures] for query, futures in apart.items()}
+            outcomes |= {query: future.result() for query, future in chains.items()}
+        finally:  # after an error or an interruption nothing more begins, and nothing is left that still writes
+            begun: list[Future[Any]] = [*chains.values(), *(future for each in apart.values() for future in each)]
+            wait([future for future in begun if not future.cancel()])
+        return {query: first_error(each) or each for query, each in outcomes.items()}
+
+
+def evaluated_chain(query: str, parts: list[Part], chains: dict[str, ChainState]) -> list[PartOutcome]:
+    """Evaluates parts of a plan with a state in order.
+
+    Args:
+        query: name of the query.
+        parts: its parts that were closed, in order.
+        chains: query -> its state after the parts before; gets that of this query.
+    """
+    try:
+        if query not in chains:
+            chains[query] = ChainState(parts[0])
+    except Exception as error:  # noqa: BLE001 - whatever a query does is its own failure
+        return [PartOutcome(error=error_of_query(query, error))]
+    return evaluate_chain(parts, chains[query])
+
+
+def first_error(outcomes: list[PartOutcome]) -> LowwaterError | None:
+    """Returns the error of the first part that has one."""
+    return next((outcome.error for outcome in outcomes if outcome.error is not None), None)

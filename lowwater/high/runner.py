@@ -1,0 +1,84 @@
+"""What a runner is: it does the work of a command, in this process (`process`) or on Spark (`lowwater.spark.runner`).
+
+The unit of work of the high level is a part: a slice of the time of a query, with the files that it reads. A part is
+described by plain values and evaluated by `slices.part`, the same function wherever it runs. Rows do not depend on the
+parts (replay invariance).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from lowwater.capture.tables.ordered import TaskMap
+from lowwater.errors import LowwaterError
+from lowwater.high.slices.part import Part, PartOutcome
+from lowwater.high.timeline import Promise
+
+Source = tuple[str, str]
+"""A stored stream: (LFTA, link), or (part of a cut plan, empty text)."""
+
+Outcomes = dict[str, list[PartOutcome] | LowwaterError]
+"""Query -> outcomes of its parts in order, or its error."""
+
+
+@dataclass(frozen=True)
+class PlanParts:
+    """A plan divided into parts.
+
+    Attributes:
+        parts: the parts, in order of time.
+        rows: approximate number of rows that they read.
+        python: whether an aggregate in Python reads the rows.
+        promises: source -> its punctuation, in order.
+        end: end of the interval, ns: a source that promises it promises all of time (docs/adr/0005).
+    """
+
+    parts: Sequence[Part]
+    rows: int
+    python: bool
+    promises: Mapping[Source, Sequence[Promise]]
+    end: int
+
+
+class Runner(Protocol):
+    """Does the work of a command.
+
+    Attributes:
+        name: of the runner in summaries.
+        far: whether its tasks may run on machines that do not see the disk of this one.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def far(self) -> bool: ...
+
+    def begin(self, intervals: int = 1) -> None:
+        """Prepares for the high level of so many intervals in the background; its errors come where it is needed."""
+
+    def broken(self, error: LowwaterError) -> bool:
+        """Whether an error is of the runner itself, and so of every interval."""
+
+    def ingesting(self, size: int) -> TaskMap:
+        """Returns what runs the tasks of an ingest of so many bytes."""
+
+    def low(self, packets: int) -> TaskMap:
+        """Returns what runs the tasks of a low stage over so many packets."""
+
+    def evaluate(self, plans: Mapping[str, PlanParts], work: Path) -> Outcomes:
+        """Evaluates the parts of some queries, each once what its sources promise has closed it (`closing`).
+
+        Args:
+            plans: query -> its parts.
+            work: folder for files of the runner, removed here.
+
+        Raises:
+            LowwaterError: the runner fails, or a source does not promise the end of its interval.
+        """
+
+    def lost(self) -> dict[str, Any]:
+        """Returns, for the ledger, what the runner lost since it began; empty where nothing can be lost."""

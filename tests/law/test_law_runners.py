@@ -1,0 +1,63 @@
+"""The law by both runners: the first cases of `fuzz`, and all that ever failed.
+
+This process runs them all, and Spark a share, on the session of the test process.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.law.cases import FAMILIES
+from tests.law.compare import PROCESS, SPARK
+from tests.law.found import FOUND
+from tests.law.fuzz import DIFFERENT, REFUSED, accepted, check, run_case
+
+if TYPE_CHECKING:
+    from lowwater.high.runner import Runner
+
+pytestmark = pytest.mark.timeout(1800)
+
+CASES = {PROCESS: 12, SPARK: 4}
+"""`make fuzz` runs more, behind those of its ledger."""
+
+
+@pytest.mark.slow
+def test_rows_of_the_process_are_those_of_the_oracles(runner: Runner) -> None:
+    """Of cases that it runs, so many; `python -m tests.law.fuzz --engine process --seed N` shows one."""
+    rows, families = compared(PROCESS, runner)
+    assert rows > 10 * CASES[PROCESS] and len(families) > len(FAMILIES) // 2
+
+
+@pytest.mark.spark
+def test_rows_of_spark_are_those_of_the_oracles(on_spark: Runner) -> None:
+    rows, _ = compared(SPARK, on_spark)
+    assert rows > 10 * CASES[SPARK]
+
+
+def compared(engine: str, runner: Runner) -> tuple[int, set[str]]:
+    """The rows compared of the first cases of an engine, and their families."""
+    ran, families, rows, seed = 0, set[str](), 0, 0
+    while ran < CASES[engine]:
+        found = run_case(seed, engine, runner)
+        assert found.outcome != DIFFERENT, found
+        ran, rows, seed = ran + (found.outcome != REFUSED), rows + found.rows, seed + 1
+        families.update(found.families)
+    return rows, families
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", list(FOUND))
+def test_what_failed_once(name: str, runner: Runner) -> None:
+    run, why = accepted(FOUND[name], PROCESS)
+    assert not why
+    check(run, PROCESS, runner)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("name", list(FOUND)[::4])
+def test_what_failed_once_on_spark(name: str, on_spark: Runner) -> None:
+    run, why = accepted(FOUND[name], SPARK)
+    assert not why
+    check(run, SPARK, on_spark)

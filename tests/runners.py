@@ -1,0 +1,14 @@
+"""The runner on Spark, over a session that a test has."""
+
+from __future__ import annotations
+
+from pyspark.sql import SparkSession
+
+from lowwater.replay.progress import Progress
+from lowwater.spark.runner import OnSpark
+from lowwater.spark.sessions import Sessions
+
+
+def spark_runner(spark: SparkSession, master: str = "local[*]") -> OnSpark:
+    """The runner of a session; `master` says whether it is taken for a cluster."""
+    return OnSpark(Sessions("tests", master, Progress(quiet=True).stage, spark))
