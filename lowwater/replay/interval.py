@@ -36,6 +36,7 @@ from lowwater.lake.ledgers.runs import (
     PROVISIONAL,
     PUBLISH,
     ROLLED_BACK,
+    Publications,
     ReplayRow,
     last_published,
     read_replays,
@@ -567,34 +568,34 @@ def with_running(lake: Lake, rows: Sequence[StatusRow]) -> list[StatusRow]:
 def expected(job: Job, captures: Mapping[str, Captures]) -> StatusInputs:
     """Collects what `status` needs to know of a query set, given the captures of its links."""
     queries = {query.name: query for query in job.plan.queries}
-    known = job.known_missing(captures)
+    known, past = job.known_missing(captures), Publications(job.lake, job.query_set)
 
     def digest(query: str, start: int, end: int) -> str:
-        return job.inputs(start, end, captures, known).digest(queries[query])
+        return job.inputs(start, end, captures, known, past).digest(queries[query])
 
     def changed(query: str, start: int, end: int, accounting: str) -> str:
         before = stored_object(accounting).get("inputs", {})
-        return "; ".join(changes(before, job.inputs(start, end, captures, known).parts(queries[query]), captures))
+        return "; ".join(changes(before, job.inputs(start, end, captures, known, past).parts(queries[query]), captures))
 
     def outdated(start: int, end: int) -> str:
-        return "; ".join(job.inputs(start, end, captures, known).outdated())
+        return "; ".join(job.inputs(start, end, captures, known, past).outdated())
 
     def lacking(start: int, end: int) -> list[str]:
-        return job.inputs(start, end, captures, known).lacking()
+        return job.inputs(start, end, captures, known, past).lacking()
 
     def lost(query: str, start: int, end: int) -> str:
-        return job.inputs(start, end, captures, known).lost(queries[query])
+        return job.inputs(start, end, captures, known, past).lost(queries[query])
 
     def missing(start: int, end: int) -> list[str]:
-        return missing_texts(job.inputs(start, end, captures, known).missing())
+        return missing_texts(job.inputs(start, end, captures, known, past).missing())
 
     def gaps(start: int, end: int) -> list[str]:
-        inputs = job.inputs(start, end, captures, known)
+        inputs = job.inputs(start, end, captures, known, past)
         return gap_texts(inputs.gaps(), captures, inputs.why_needed)
 
     def unsettled(start: int, end: int) -> str:
         # Of a year of intervals few end where coverage does.
-        return job.inputs(start, end, captures, known).open() if times.in_gap(end, end + longest) else ""
+        return job.inputs(start, end, captures, known, past).open() if times.in_gap(end, end + longest) else ""
 
     times, longest = (
         times_of(job, captures),

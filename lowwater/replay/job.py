@@ -33,6 +33,7 @@ from lowwater.lake.ledgers.runs import (
     DONE,
     INCOMPLETE,
     PROVISIONAL,
+    Publications,
     ReplayRow,
     last_published,
     published_until,
@@ -207,7 +208,12 @@ class Job:
         return KnownMissing(self.lake, self.config, captures)
 
     def inputs(
-        self, start: int, end: int, captures: Mapping[str, Sequence[Capture]], known: KnownMissing | None = None
+        self,
+        start: int,
+        end: int,
+        captures: Mapping[str, Sequence[Capture]],
+        known: KnownMissing | None = None,
+        past: Publications | None = None,
     ) -> IntervalInputs:
         """The inputs of an interval as they are now.
 
@@ -216,6 +222,7 @@ class Job:
             end: end of the interval, ns since the epoch, exclusive.
             captures: link -> its captures, in the order of T1.
             known: what `known_missing` has said for many intervals; None to ask it for this one.
+            past: what was published, for many intervals; None to read what this one needs.
         """
         return IntervalInputs(
             self.lake,
@@ -230,6 +237,7 @@ class Job:
             length=self.length,
             through_end=self.through_end,
             known=known or self.known_missing(captures),
+            past=past,
         )
 
     def _ends(self, end: int, captures: Mapping[str, Sequence[Capture]]) -> dict[str, int]:
@@ -339,12 +347,14 @@ class IntervalInputs(LowInputs):
         length: length of the intervals of the set, ns; a stretch without records is a multiple of it.
         through_end: whether a gap before the first capture of a link, or after its last, is accepted.
         known: what the ledgers know to be missing; no row and no digest depends on it.
+        past: what is published; None to read the ledger.
     """
 
     query_set: str = ""
     length: int = 0
     through_end: bool = False
     known: KnownMissing | None = field(default=None, compare=False, repr=False)
+    past: Publications | None = field(default=None, compare=False, repr=False)
 
     def takes_up(self, query: QueryPlan) -> bool:
         """Whether a query continues the state of the interval before (I4)."""
@@ -360,6 +370,8 @@ class IntervalInputs(LowInputs):
 
     def _last(self, query: QueryPlan) -> ReplayRow | None:
         """The publication up to the begin of the interval; None if there is none."""
+        if self.past is not None:
+            return self.past.until(query.name, self.start)
         return published_until(self.lake, self.query_set, query.name, self.start)
 
     def chain_start(self, query: QueryPlan) -> int:
@@ -390,7 +402,10 @@ class IntervalInputs(LowInputs):
 
     def published(self, query: QueryPlan) -> bool:
         """Whether the newest publication of a query has these inputs."""
-        last = last_published(self.lake, self.query_set, query.name, self.start, self.end)
+        if self.past is not None:
+            last = self.past.last(query.name, self.start, self.end)
+        else:
+            last = last_published(self.lake, self.query_set, query.name, self.start, self.end)
         return last is not None and last.digest == self.digest(query)
 
     def lost(self, query: QueryPlan) -> str:

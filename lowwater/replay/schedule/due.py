@@ -33,6 +33,7 @@ from lowwater.lake.ledgers.runs import (
     INCOMPLETE,
     PROVISIONAL,
     ROLLED_BACK,
+    Publications,
     read_replays,
     replayed_sets,
 )
@@ -190,9 +191,9 @@ def due(job: Job, selection: DueSelection) -> list[Due]:
     due_intervals: list[Due] = []
     chain = _Chain([query for query in job.plan.queries if hands_over(query.high)])
     guess, files, known = estimate(job, captures, recent), PacketFiles.of(job.lake), job.known_missing(captures)
-    held = at_work(job.lake, job.query_set)
+    held, past = at_work(job.lake, job.query_set), Publications(job.lake, job.query_set)
     for (start, end), rows in sorted(groups.items()):
-        inputs = job.inputs(start, end, captures, known)
+        inputs = job.inputs(start, end, captures, known, past)
         interval = _due(inputs, chain.rows_then(inputs, rows), guess, files)
         if interval is not None and selection.wants(interval.state):
             running = next((who for (first, last), who in held.items() if first < end and start < last), "")

@@ -7,7 +7,7 @@ the DAGs `keep_*` of Airflow run what it finds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from lowwater.documents import stored_object
@@ -211,8 +211,3 @@ def _verdict(rows: Sequence[ReplayRow]) -> str:
 
 def _part(interval: Due, start: int, end: int, length: int) -> Due:
     return replace(interval, start=start, end=end, intervals=max(1, (end - start) // length))
-
-
-def words(left: Left, say: Callable[[Due], str]) -> str:
-    """Says of an interval why it is not run."""
-    return f"{say(left.due)}: {left.why}"
