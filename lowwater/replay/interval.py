@@ -119,6 +119,7 @@ def replay(
     progress: Progress,
     runner: Runner | None = None,
     hold: bool = False,
+    ask: bool = False,
 ) -> list[Outcome]:
     """Runs the intervals of [start, end), ns, one after another.
 
@@ -133,13 +134,16 @@ def replay(
         progress: reports the stages.
         runner: does the work; None for the one that the settings name.
         hold: stop before publishing; an interval that is already published is still skipped.
+        ask: the interval of a look, or a stretch of them, which runs as one; it is not published where the audit warned
+            and the settings ask for approval.
 
     Raises:
         GapError: a link has not reported.
         LowwaterError: an interval cannot be published for another reason.
     """
     runner = runner or runner_of("lowwater replay", job.config, progress)
-    return [_Run(job, at, until, progress, runner).run(stage, hold) for at, until in job.intervals(start, end)]
+    intervals = [(start, end)] if ask else job.intervals(start, end)
+    return [_Run(job, at, until, progress, runner, ask=ask).run(stage, hold) for at, until in intervals]
 
 
 def run_interval(job: Job, start: int, end: int, progress: Progress, runner: Runner, ask: bool = False) -> Outcome:

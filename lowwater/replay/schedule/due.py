@@ -16,7 +16,6 @@ from lowwater.documents import stored_object
 from lowwater.errors import ConfigError, LowwaterError
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.interval_states import (
-    DAMAGED,
     HALF,
     HELD,
     MISSING,
@@ -46,9 +45,7 @@ from lowwater.replay.interval import expected
 from lowwater.replay.job import IntervalInputs, Job
 from lowwater.replay.schedule.estimate import NEWEST, Estimate, PacketEstimate, estimate, packet_estimate
 from lowwater.replay.trial_changes import TrialChanges
-
-KINDS = (MISSING, FAILED, STALE, DAMAGED)
-"""Reasons for an interval to be due; one that is half published, or audited only, counts as missing."""
+from lowwater.state_names import KINDS
 
 TO_CONFIRM = (PROVISIONAL, INCOMPLETE)
 """States of a publication that a run turns into `done` where nothing is open or missing any more."""

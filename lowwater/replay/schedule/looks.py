@@ -17,8 +17,9 @@ from lowwater.lake.ledgers.interval_states import HELD
 from lowwater.lake.ledgers.runs import AUDIT, FAILED, ReplayRow, read_replays
 from lowwater.lake.ledgers.timetable import merged, range_words, without
 from lowwater.lake.looks import LastLook, Told, last_look, store_look
-from lowwater.replay.interval import WARNED
+from lowwater.replay.interval import WARNED, Outcome
 from lowwater.replay.job import Job
+from lowwater.replay.schedule.backfill import WAITING
 from lowwater.replay.schedule.due import Due, DueSelection, due
 from lowwater.replay.schedule.link_readiness import link_readiness
 
@@ -201,6 +202,23 @@ class _Look:
         if self._now >= last.finished_at + pause or last.finished_at > self._now:
             return None
         return f"failed: {last.stage}: {cause}; it is tried again at {format_instant(last.finished_at + pause)}", False
+
+
+def waits_for(job: Job, start: int, end: int) -> Outcome | None:
+    """The outcome of an interval of a chained set that does not run, since the one before it is not published.
+
+    Args:
+        job: the query set.
+        start: first instant of the interval, ns since the epoch.
+        end: end of the interval, ns since the epoch, exclusive.
+    """
+    if not job.chained:
+        return None
+    try:
+        job.inputs(start, end, job.captures()).require_states()
+    except LakeError as error:
+        return Outcome(start, end, WAITING, error.message, {}, False)
+    return None
 
 
 def _verdict(rows: Sequence[ReplayRow]) -> str:
