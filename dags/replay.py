@@ -17,7 +17,7 @@ from airflow.sdk import (
     get_parsing_context,
 )
 
-from lowwater.state_names import KINDS
+from lowwater.lake.kinds import KINDS
 from lowwater_airflow.alerts import failed, late
 from lowwater_airflow.operators import PublishInterval, ReplayStages
 from lowwater_airflow.retries import RETRYING

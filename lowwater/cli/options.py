@@ -12,8 +12,8 @@ from typing import Any
 import click
 
 from lowwater.instants import parse_duration, parse_instant, parse_span
+from lowwater.lake.kinds import KINDS
 from lowwater.places import shared
-from lowwater.state_names import KINDS
 from lowwater.storage.captures import StoredCapture, capture_path
 from lowwater.storage.object_paths import ObjectPath, parse
 

@@ -275,10 +275,11 @@ class _Run:
         return Outcome(self.start, self.end, stage, outcome.reason, rows, False) if stage != PUBLISH else outcome
 
     def _consent(self) -> str:
-        where, bounds = self.job.lake.root, f"--from {format_instant(self.start)} --to {format_instant(self.end)}"
+        """Says what waits, and how a person approves it."""
+        where, start, end = self.job.lake.root, format_instant(self.start), format_instant(self.end)
         return (
-            f"its audit warned, and a person must approve it: `lowwater replay {self.job.query_set} --lake {where} "
-            f"--stage publish {bounds}`, or the task `approve` in Airflow"
+            "its audit warned, and a person must approve it: "
+            f"`lowwater replay {self.job.query_set} --lake {where} --from {start} --to {end} --stage publish`"
         )
 
     def _outrun(self, digests: dict[str, str]) -> bool:

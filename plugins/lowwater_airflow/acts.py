@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 from lowwater.errors import LowwaterError
 from lowwater.instants import format_instant
+from lowwater.lake.kinds import KINDS
 from lowwater.replay.schedule.due import Due
 from lowwater.replay.schedule.skew_setting import write_skew
-from lowwater.state_names import KINDS
 
 if TYPE_CHECKING:
     from fastapi import Request

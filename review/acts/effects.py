@@ -13,13 +13,13 @@ from typing import Protocol
 
 from lowwater.errors import LakeError
 from lowwater.instants import format_duration, format_instant, parse_duration
+from lowwater.lake.kinds import KINDS
 from lowwater.lake.ledgers.interval_states import HELD, RUNNING, STALE
 from lowwater.lake.results.exploring import instant_of
 from lowwater.lake.tables import interval_label, safe_name
 from lowwater.replay.job import Job
 from lowwater.replay.schedule.due import Due, DueSelection, due
 from lowwater.replay.schedule.skew_setting import SkewChange, skew_change
-from lowwater.state_names import KINDS
 
 from ..board import Board, Interval, Snapshot
 from ..lateness import link_review

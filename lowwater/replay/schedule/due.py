@@ -14,6 +14,7 @@ from pathlib import Path, PurePath
 from lowwater.config import FILE_NAME, load_config
 from lowwater.documents import stored_object
 from lowwater.errors import ConfigError, LowwaterError
+from lowwater.lake.kinds import KINDS
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.interval_states import (
     HALF,
@@ -45,7 +46,6 @@ from lowwater.replay.interval import expected
 from lowwater.replay.job import IntervalInputs, Job
 from lowwater.replay.schedule.estimate import NEWEST, Estimate, PacketEstimate, estimate, packet_estimate
 from lowwater.replay.trial_changes import TrialChanges
-from lowwater.state_names import KINDS
 
 TO_CONFIRM = (PROVISIONAL, INCOMPLETE)
 """States of a publication that a run turns into `done` where nothing is open or missing any more."""
