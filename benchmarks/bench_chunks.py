@@ -1,7 +1,7 @@
 """The low level over one large link, from the lake to its streams: in one chunk, and in a chunk a core.
 
 Run `python benchmarks/bench_chunks.py [--packets N] [--repeat N] [--json FILE]`. The two alternate; each figure is the
-best of its rounds. Chunks of a link run in parallel on one machine or on a cluster by the same tasks (docs/adr/0024).
+best of its rounds. Chunks of a link run in parallel on one machine or on a cluster by the same tasks (docs/adr/0012).
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ SLICES = "Lowwater, a slice"
 
 CAUSE = (
     "The high level keeps no state between slices of such a query "
-    "([49](adr/0049-slices-of-time.md), [52](adr/0052-state-from-slice-to-slice.md)): a slice reads rows of the low "
+    "([49](adr/0049-slices-of-time.md)): a slice reads rows of the low "
     f"level from files, {PAPER_SLICE:,} of them, or those of an epoch or window where these are more. So this column "
     "has no curve. Where rows follow the rate, slices are divided like it here. Heartbeats and skew decide when a "
     "slice may be evaluated; until then its rows are on disk."

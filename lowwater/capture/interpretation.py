@@ -1,7 +1,7 @@
 """Runs kernels as plain Python while records are few, so that the first capture of a machine waits for no compiler.
 
 Between the kernels of the reader and `inlining`. numba takes ten seconds for the kernel of a link layer; plain Python
-takes some 10 microseconds a record (docs/adr/0068). Both run the same functions: `interpreted` replaces each
+takes some 10 microseconds a record (docs/adr/0044). Both run the same functions: `interpreted` replaces each
 compiled function that a kernel calls by the function it was compiled from.
 """
 

@@ -33,7 +33,7 @@ class PlanParts:
         rows: approximate number of rows that they read.
         python: whether an aggregate in Python reads the rows.
         promises: source -> its punctuation, in order.
-        end: end of the interval, ns: a source that promises it promises all of time (docs/adr/0005).
+        end: end of the interval, ns: a source that promises it promises all of time (docs/adr/0001).
     """
 
     parts: Sequence[Part]

@@ -2,7 +2,7 @@
 
 EXPLAIN shows the fragments, and `high.query_runs` runs them in order: each reads the rows of earlier ones. Most plans
 are evaluated by slices of time and need no split. The slices of an operator whose state outlives a slice are evaluated
-in order (docs/adr/0049, 0052).
+in order (docs/adr/0049).
 """
 
 from __future__ import annotations

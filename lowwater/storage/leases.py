@@ -2,7 +2,7 @@
 
 Below `lake.locks`. The claims on a thing are one object, changed only by conditional writes, so two holders never see
 different claims. No clock of another machine is believed: a claim is dead once the taker itself has seen it unchanged
-for LENGTH seconds (docs/adr/0072). A claim is renewed as long as its process gets on with its work (docs/adr/0152).
+for LENGTH seconds, and is renewed as long as its process gets on with its work (docs/adr/0152).
 """
 
 from __future__ import annotations

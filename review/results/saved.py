@@ -1,6 +1,6 @@
 """Plots that are saved beside a query set, as JSON: `<query set>.plots.json` in the folder of its first query file.
 
-The pages show them, and give out the file with one more plot. They do not write it (docs/adr/0134).
+The pages show them, and give out the file with one more plot. They do not write it (docs/adr/0107).
 """
 
 from __future__ import annotations

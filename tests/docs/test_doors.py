@@ -126,9 +126,17 @@ def test_every_path_of_the_papers_is_there() -> None:
 
 
 def test_the_list_of_decisions_has_each_by_its_title() -> None:
-    decisions = sorted((DOCS / "adr").glob("0*.md"))
-    titles = {page.name: text(page).splitlines()[0].removeprefix("# ").partition(". ") for page in decisions}
-    listed = re.findall(r"^\* \*\*(\d+)\*\* \[(.*?)\]\((0.*?\.md)\)", text(DOCS / "adr" / "README.md"), re.MULTILINE)
-    assert [(name, number, title) for number, title, name in listed] == [
-        (name, number, title) for name, (number, _, title) in titles.items()
-    ]
+    decisions = [(page.name, text(page).splitlines()[0]) for page in sorted((DOCS / "adr").glob("0*.md"))]
+    rooms = text(DOCS / "adr" / "README.md").split("\n## ")[1:]
+    listed = [re.findall(r"^\* \*\*(\d+)\*\* \[(.*)\]\((0.*?\.md)\)$", room, re.MULTILINE) for room in rooms]
+    assert all(room == sorted(room, key=lambda line: int(line[0])) for room in listed)
+    assert sorted((name, f"# {number}. {title}") for room in listed for number, title, name in room) == decisions
+
+
+@pytest.mark.slow
+def test_what_cites_a_decision_cites_one_that_is_there() -> None:
+    numbers = {int(page.name[:4]) for page in (DOCS / "adr").glob("0*.md")}
+    folders = ("benchmarks", "experiments", "expectations", "lowwater", "plugins", "review", "tests")
+    for page in [*PAGES, ROOT / "Makefile", *(page for folder in folders for page in (ROOT / folder).rglob("*.py"))]:
+        cited = {int(number) for number in re.findall(r"(?:\bADR\s+|docs/adr/)(\d+)", text(page))}
+        assert cited <= numbers, page

@@ -1,4 +1,4 @@
-"""A short pause between two captures is no gap, and is told (ADR 37)."""
+"""A short pause between two captures is no gap, and is told (ADR 144)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The ready protocols: logs of Zeek, Suricata and nfdump, which a query names without a PROTOCOL block of its own.
 
-A module for each tool lists its fields. `capture.tables.logs` reads the files (ADR 65).
+A module for each tool lists its fields. `capture.tables.logs` reads the files (ADR 63).
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ def serve(lake: PurePath, queries: Path, host: str, port: int, token_file: Path 
     from lowwater.extras import require
     from lowwater.terminal import say
 
-    # Arrow reads this once, when it is loaded: its own allocators keep what they once had (ADR 132).
+    # Arrow reads this once, when it is loaded: its own allocators keep what they once had (ADR 131).
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     require("lowwater serve", "serve")
     from lowwater_review.serving import serve as serve_pages

@@ -77,7 +77,7 @@ class WrittenRecords(NamedTuple):
 
 
 POOL = "jemalloc"
-"""Memory pool of Arrow; its default one gives pages back to the kernel and takes them again for each block (ADR 99)."""
+"""Memory pool of Arrow; its default one gives pages back to the kernel and takes them again for each block (ADR 15)."""
 
 
 @cache

@@ -1,7 +1,7 @@
 """Writes a Parquet file from record batches: integers are encoded at once, other values by Arrow at the end.
 
 Between `encoding` and `packing`. Arrow also encodes the numbers of a first capture of few rows, which then waits for no
-compiler (docs/adr/0068). Only the pages of a file wait in memory, a sixth of the size of its rows.
+compiler (docs/adr/0044). Only the pages of a file wait in memory, a sixth of the size of its rows.
 """
 
 from __future__ import annotations

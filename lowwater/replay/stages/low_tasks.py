@@ -1,6 +1,6 @@
 """The tasks of the low stage: one for each chunk of a link, with a file of rows for each LFTA.
 
-They read packets of the lake and run the kernels of `low`, in this process or on Spark (docs/adr/0024).
+They read packets of the lake and run the kernels of `low`, in this process or on Spark (docs/adr/0012).
 """
 
 from __future__ import annotations

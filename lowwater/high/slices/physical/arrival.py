@@ -2,7 +2,7 @@
 
 Such a query has windows of rows, or makes progress by an attribute that is no function of the clock. Rows are counted,
 and values promised, over all links of a query (SEMANTICS I4, T8), so its whole high plan runs in one place, where the
-rows meet in order of arrival (docs/adr/0028, 0066).
+rows meet in order of arrival (docs/adr/0028).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 `arrival` uses it where a query only counts: one LFTA, windows that count the rows of a condition and follow one
 another, and count(*) above them. Then the rows of a window that have equal columns differ in nothing, so Arrow counts
-them, and the operators take each combination once (docs/adr/0076).
+them, and the operators take each combination once (docs/adr/0028).
 """
 
 from __future__ import annotations
