@@ -237,8 +237,8 @@ class _Run:
             except LowwaterError as error:
                 account = error.accounting if isinstance(error, AuditError) else {}
                 account = {**account, "tried": self.job.attempted(digests), "repeats": error.repeats}
-                self._record(current, FAILED, "", "", None, account, error.message)
-                with suppress(LowwaterError):  # what went wrong first is what is said
+                with suppress(LowwaterError):  # what went wrong first is what is said, also where the disk is full
+                    self._record(current, FAILED, "", "", None, account, error.message)
                     self._index(current, folder)
                 raise
 

@@ -395,17 +395,28 @@ class IntervalInputs(LowInputs):
 
     def digest(self, query: QueryPlan) -> str:
         """The digest of a query's inputs (S1)."""
-        links = self._links(query)
+        now, before = (self._digest(query, always) for always in (False, True))
+        if now == before:
+            return now
+        # What an older version published from the same inputs is not stale.
+        last = self.publication(query)
+        return before if last is not None and last.digest == before else now
+
+    def _digest(self, query: QueryPlan, always: bool) -> str:
+        links = self._links(query, always)
         loud = {entry["link"] for entry in links if entry["captures"]}
         sources = {f"links of {lfta.name}": " ".join(_with_records(lfta.links, loud)) for lfta in query.lftas}
         return inputs_digest(query.text, {**sources, **self._named(query)}, links)
 
+    def publication(self, query: QueryPlan) -> ReplayRow | None:
+        """The publication of the visible rows of a query; None if there is none, or several made them."""
+        if self.past is not None:
+            return self.past.last(query.name, self.start, self.end)
+        return last_published(self.lake, self.query_set, query.name, self.start, self.end)
+
     def published(self, query: QueryPlan) -> bool:
         """Whether the newest publication of a query has these inputs."""
-        if self.past is not None:
-            last = self.past.last(query.name, self.start, self.end)
-        else:
-            last = last_published(self.lake, self.query_set, query.name, self.start, self.end)
+        last = self.publication(query)
         return last is not None and last.digest == self.digest(query)
 
     def lost(self, query: QueryPlan) -> str:
@@ -419,13 +430,13 @@ class IntervalInputs(LowInputs):
         """The parts of the digest of a query's inputs."""
         return inputs_parts([*query.parts, *self._named(query).items()], self._links(query))
 
-    def _links(self, query: QueryPlan) -> list[dict[str, Any]]:
+    def _links(self, query: QueryPlan, always: bool = False) -> list[dict[str, Any]]:
         """The inputs of the links of a query. An interface without records in the read range adds nothing.
 
         So an interface that some capture declares later leaves the intervals before as they are.
         """
         inputs = [
-            link_inputs(link, self.captures.get(link, ()), self.config.link(link), start, self.end)
+            link_inputs(link, self.captures.get(link, ()), self.config.link(link), start, self.end, always)
             for link, start in self.link_starts([query]).items()
         ]
         told = [entry for entry in inputs if entry["captures"]]

@@ -146,6 +146,25 @@ def test_a_late_file_is_taken_and_its_hours_run(tmp_path: Path) -> None:
     assert not looker.look().results
 
 
+def test_a_policy_that_changes_makes_no_whole_interval_stale_and_older_digests_stand(tmp_path: Path) -> None:
+    """What an older version published had the policy in its digest, with or without a gap."""
+    job = lake_of(tmp_path, [0, 1, 3], policy="publish")
+    captures = job.captures()
+    for hour in (0, 1, 2):
+        inputs = job.inputs(at(hour), at(hour + 1), captures)
+        (query,) = job.plan.queries
+        digest = inputs._digest(query, always=True)
+        assert (digest == inputs._digest(query, always=False)) == (hour == 2)
+        row = ReplayRow("q", "hosts", at(hour), at(hour + 1), "publish", "done", 1, digest=digest, rows=1)
+        record_replays(job.lake, [row])
+        assert job.inputs(at(hour), at(hour + 1), captures).published(query)
+    settings = tmp_path / "lake" / "lowwater.toml"
+    settings.write_text(settings.read_text().replace('"publish"', '"wait"'))
+    now = Job.open(tmp_path / "lake", "q", tmp_path)
+    gap = now.inputs(at(2), at(3), captures)
+    assert not gap.published(now.plan.queries[0])
+
+
 def test_a_month_of_faults_is_what_a_quiet_backfill_makes(tmp_path: Path) -> None:
     """The short form: `python -m tests.replay.month` has the long one."""
     month = Month(tmp_path / "month", days=1, length=8 * HOUR, seed=2)
