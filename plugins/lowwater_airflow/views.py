@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.plugins_manager import AirflowPlugin
 
 from lowwater.storage.paths import lake_path
-from lowwater_airflow import notes
+from lowwater_airflow import notes, pools
 from lowwater_airflow.timetables import WhenAsked
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class LowwaterReview(AirflowPlugin):
     """
 
     name = "lowwater_review"
-    listeners: list[Any] = [notes]  # noqa: RUF012 - as Airflow declares it
+    listeners: list[Any] = [notes, pools]  # noqa: RUF012 - as Airflow declares it
     timetables: list[Any] = [WhenAsked]  # noqa: RUF012 - as Airflow declares it
     external_views: list[Any] = [  # noqa: RUF012 - as Airflow declares it
         {
