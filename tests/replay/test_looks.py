@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from lowwater.high.process import InProcess
 from lowwater.instants import HOUR, SECOND, format_instant
 from lowwater.lake.ledgers.runs import ReplayRow, record_replays
-from lowwater.replay.interval import statuses
+from lowwater.replay.interval import replay, statuses
 from lowwater.replay.job import Job
+from lowwater.replay.progress import Progress
 from lowwater.replay.schedule.looking import Looker, pause_after
 from lowwater.replay.schedule.looks import Findings, Left, look
 from tests.capturemaker import pcap_bytes, udp
@@ -163,6 +165,29 @@ def test_a_policy_that_changes_makes_no_whole_interval_stale_and_older_digests_s
     now = Job.open(tmp_path / "lake", "q", tmp_path)
     gap = now.inputs(at(2), at(3), captures)
     assert not gap.published(now.plan.queries[0])
+
+
+def test_what_changes_between_audit_and_publication_begins_again_and_consent_is_for_one_audit(tmp_path: Path) -> None:
+    job = lake_of(tmp_path, [0, 2], policy="publish", more="[schedule]\napproval = true")
+    quiet, runner = Progress(quiet=True), InProcess()
+
+    def run(hour: int, stage: str | None = None, ask: bool = False) -> str:
+        now = Job.open(job.lake.root, "q", tmp_path)
+        return replay(now, at(hour), at(hour + 1), stage, quiet, runner, ask=ask)[0].state
+
+    assert run(1, ask=True) == "held"
+    assert [row.state for row in statuses(job.lake.root, tmp_path)] == ["missing", "held", "missing"]
+    found = look(job, at(3, 30))
+    assert ran(found) == [0, 2] and "a person must approve" in found.waits[0].why
+    (tmp_path / "q.gsql").write_text(TEXT.replace("count(*)", "sum(len)"), encoding="utf-8")
+    assert run(1, "publish") == "held", "what was approved was another audit"
+    assert run(1, "publish") == "incomplete"
+    replay(Job.open(job.lake.root, "q", tmp_path), at(0), at(1), None, quiet, runner, hold=True)
+    settings = job.lake.root / "lowwater.toml"
+    settings.write_text(settings.read_text().replace("[links.p]", '[links.p]\nskew = "2s"'))
+    assert run(0, "publish") == "provisional"
+    done = Job.open(job.lake.root, "q", tmp_path)
+    assert done.inputs(at(0), at(1), done.captures()).published(done.plan.queries[0])
 
 
 def test_a_month_of_faults_is_what_a_quiet_backfill_makes(tmp_path: Path) -> None:
