@@ -65,12 +65,13 @@ class _Told:
     def __init__(self) -> None:
         self._said: set[str] = set()
         self._now: set[str] = set()
+        self._first = True  # a process that starts says what it found
 
     def once(self, line: str) -> None:
         """Says a line of a problem, unless the look before said it."""
-        self._now.add(line)
-        if line not in self._said:
+        if line not in self._said | self._now:
             say(line, err=True)
+        self._now.add(line)
 
     def look(self, found: LookResult, once: bool) -> None:
         """Says what cannot run, and why; what only waits, too, where there is one look."""
@@ -78,7 +79,7 @@ class _Told:
             self.once(f"query set {name}: {error}")
         for one in found.found:
             for left in one.stuck:
-                if left.news or not once:
+                if left.news or (self._first and not once):
                     self.once(_line(left, "cannot start" if left.due.blocked else "stays"))
             behind = [left for left in one.waits if left.why.startswith(BEHIND)]
             for left in one.waits:
@@ -93,7 +94,7 @@ class _Told:
         ran = any(one.runs or one.waits or one.stuck for one in found.found)
         if once and not ran and not found.unplanned and found.hindered is None:
             say("nothing is due")
-        self._said, self._now = self._now, set()
+        self._said, self._now, self._first = self._now, set(), False
 
     def result(self, result: IntervalResult) -> None:
         """Says what became of an interval."""
