@@ -48,6 +48,7 @@ from lowwater.plan.definitions import make_context
 from lowwater.plan.operators import WatchJoin
 from lowwater.plan.properties.state import hands_over
 from lowwater.plan.queryset import Plan, QueryPlan, plan_files
+from lowwater.plan.temporal import END_OF_TIME
 from lowwater.plan.text import nearest
 from lowwater.plan.tree import walk
 from lowwater.quality.custom.suites import Suites, read_suites, suite_digest
@@ -454,8 +455,17 @@ class IntervalInputs(LowInputs):
         inputs = {f"watch list {node.watchlist}": watchlist_digest(node.file) for node in lists}
         if hands_over(query.high):  # of another form no state is read, so the intervals that left it are stale
             inputs["the form of states"] = str(FORM)
+            if over := self._coverage_over(query):
+                inputs["the end of the life of its links"] = over
         before = self.before(query)
         return inputs if before == "" else {**inputs, "the state of the interval before": before or "missing"}
+
+    def _coverage_over(self, query: QueryPlan) -> str:
+        """The end of the life of the last link of a query, where coverage has ended it before the interval's end (T5);
+        empty where a link goes on, or the settings say when it ends."""
+        over = max((self.ends.get(link, END_OF_TIME) for link in query.links), default=END_OF_TIME)
+        declared = {self.config.link(link).until for link in query.links}
+        return "" if over >= self.end or over in declared else format_instant(over)
 
     def gaps(self) -> list[Gap]:
         """The gaps in the coverage of the links over the read range (T5)."""

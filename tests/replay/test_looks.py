@@ -167,6 +167,30 @@ def test_a_policy_that_changes_makes_no_whole_interval_stale_and_older_digests_s
     assert not gap.published(now.plan.queries[0])
 
 
+CHAINED = """DEFINE { query_name 'hosts'; }
+SELECT tb, srcIP, running_sum(len) AS total FROM p.DataProtocol
+GROUP BY time/3600 AS tb, srcIP CLOSING_WHEN count(*) = 0
+"""
+
+
+def test_a_link_that_goes_on_after_all_makes_what_ended_with_its_coverage_stale(tmp_path: Path) -> None:
+    """Idle epochs end with the life of the links (O4): hours behind the last capture are others once it is not the
+    last. What is covered to its end, and queries without states, have the same digests as before."""
+    job = lake_of(tmp_path, [0], policy="publish")
+
+    def digests(text: str) -> list[str]:
+        (tmp_path / "q.gsql").write_text(text, encoding="utf-8")
+        now = Job.open(job.lake.root, "q", tmp_path)
+        spans = [now.inputs(at(hour), at(hour + 1), now.captures()) for hour in (0, 2)]
+        return [inputs.digest(now.plan.queries[0]) for inputs in spans]
+
+    before = [digests(text) for text in (TEXT, CHAINED)]
+    deliver(tmp_path / "captures", 5)
+    ingested(tmp_path)
+    (plain, chained), (plain_now, chained_now) = before, [digests(text) for text in (TEXT, CHAINED)]
+    assert plain_now == plain and chained_now[0] == chained[0] and chained_now[1] != chained[1]
+
+
 def test_what_changes_between_audit_and_publication_begins_again_and_consent_is_for_one_audit(tmp_path: Path) -> None:
     job = lake_of(tmp_path, [0, 2], policy="publish", more="[schedule]\napproval = true")
     quiet, runner = Progress(quiet=True), InProcess()
