@@ -17,6 +17,8 @@ from urllib.parse import parse_qs
 
 from lowwater.hosts import is_known
 
+from .results.answers import PERSON
+
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
@@ -129,6 +131,7 @@ class Door:
         elif _header(scope, b"authorization"):
             kind, _, value = _header(scope, b"authorization").partition(" ")
             status = await self._guess(value.strip() if kind.lower() == "bearer" else "")
+            scope[PERSON] = "the token"
             await (self._app(scope, receive, send) if status == 200 else _answer(send, status, FORM.format(WELCOME)))
         else:
             await _answer(send, 401, FORM.format(WELCOME))
@@ -138,6 +141,7 @@ class Door:
             self._sessions.end(_cookie(scope))
             await _answer(send, 303, "", {"location": LOGIN, "set-cookie": _set_cookie(scope, "", 0)})
         else:
+            scope[PERSON] = _cookie(scope)
             await self._app(scope, receive, send)
 
     async def _guess(self, given: str) -> int:

@@ -29,8 +29,11 @@ from lowwater.plan.properties.state import by_arrival
 from lowwater.plan.properties.unique_keys import unique_key
 from lowwater.plan.rewriter import Rewriter
 from lowwater.plan.rules import LEVELS, LOGICAL, Setting
-from lowwater.plan.text import Note, nearest
+from lowwater.plan.text import Note, nearest, place_of
 from lowwater.plan.tree import lftas_of, walk
+
+MOST_OPERATORS = 200_000
+"""Most operators of the queries of a set, where those that several read count for each. Planning takes some seconds."""
 
 
 @dataclass(frozen=True)
@@ -166,6 +169,7 @@ def plan_texts(
         folders: folders with libraries of queries (`library/query`).
     """
     bound = bind_texts(texts, folders, replace(context or Context(), links=links), slots)
+    _require_small(bound)
     statements, context = bound.statements, bound.context
     setting = _setting(bound)
     rewriter = Rewriter(LOGICAL, setting)
@@ -199,6 +203,18 @@ def plan_texts(
     if not outputs:
         raise LowwaterError("the query files hold no output query", "write a SELECT, or remove a visibility 'internal'")
     return _make_plan(outputs, tuple(plan for plan in plans if plan.internal), bound.notes, setting)
+
+
+def _require_small(bound: Bound) -> None:
+    """Refuses queries that read so many of each other that planning takes minutes: each is planned with all below."""
+    operators = 0
+    for name, node in bound.plans.items():
+        operators += sum(1 for _ in walk(node))
+        if operators > MOST_OPERATORS:
+            statement, text = bound.statements[name]
+            message = f"query {name}: it and those before it have {operators:,} operators, each with all that it reads"
+            hint = f"{MOST_OPERATORS:,} are the most: let fewer queries read each other"
+            raise text.error(place_of(statement), message, hint)
 
 
 def _make_plan(

@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from lowwater.errors import LakeError
+from lowwater.storage.containment import open_file
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -101,7 +102,7 @@ def _look(name: str, path: str, whole: int | None, state: object) -> None:
     import pyarrow as pa
 
     try:
-        with open(path, "rb") as file:
+        with open_file(path) as file:
             _require(name, file, path, whole)
     except _Other:
         if whole is not None:

@@ -80,7 +80,7 @@ class FindCaptures(BaseOperator):
 
         start, end = interval_of(context)
         config = load_config(lake_path(self.lake))
-        lake = open_lake(lake_path(self.lake))
+        lake = open_lake(lake_path(self.lake), make=False)
         look(lake, config)
         for line in unread_lines(lake, config, hint=False, but=(NEW, GROWING)):
             self.log.warning("%s", line)
@@ -114,7 +114,7 @@ class IngestCapture(Lineage, BaseOperator):
 
         context["map_index_label"] = f"{self.link} {Path(self.path).name}"  # type: ignore[typeddict-unknown-key]
         config = load_config(lake_path(self.lake))
-        lake = open_lake(lake_path(self.lake))
+        lake = open_lake(lake_path(self.lake), make=False)
         (result,) = ingest(lake, self.link, [capture_path(self.path)], config)
         row = result.capture
         report: dict[str, Any] = {
@@ -253,7 +253,7 @@ class MaintainLake(BaseOperator):
 
         lake = lake_path(self.lake)
         totals: dict[str, int] = {}
-        opened, retention = open_lake(lake), load_config(lake).retention
+        opened, retention = open_lake(lake, make=False), load_config(lake).retention
         steps = take_over(lake, Path(self.queries), tell=lambda name, error: self.log.warning("%s: %s", name, error))
         for removal in [*steps, *maintain(opened, retention)]:
             self.log.info("%s: %s, %s files, %s bytes", removal.what, removal.where, removal.files, removal.bytes)

@@ -115,11 +115,14 @@ def _query_set_visibility() -> Callable[..., Callable[[str], bool]]:
     from airflow.api_fastapi.auth.managers.models.resource_details import DagDetails
     from airflow.api_fastapi.core_api.security import get_user
     from airflow.models import DagModel
-    from fastapi import Depends
+    from fastapi import Depends, Request
+    from lowwater_review.results.answers import PERSON
 
     user_dependency = Depends(get_user)
 
-    def seen(user: Any = user_dependency) -> Callable[[str], bool]:
+    def seen(request: Request, user: Any = user_dependency) -> Callable[[str], bool]:
+        request.scope[PERSON] = user.get_id()
+
         @cache
         def sees(name: str) -> bool:
             details = DagDetails(id=DAG + name, team_name=DagModel.get_team_name(DAG + name))
@@ -127,6 +130,8 @@ def _query_set_visibility() -> Callable[..., Callable[[str], bool]]:
 
         return sees
 
+    # The module's annotations are texts, and `Request` is no name of it.
+    seen.__annotations__["request"] = Request
     return seen
 
 

@@ -35,6 +35,8 @@ WAITING, WAITING_OF_ONE = 48, 12
 """Most answers that are worked on or wait, in all and of one person. A page asks for three."""
 OWN_SITE = ("", "same-origin", "none")
 """Values of `Sec-Fetch-Site` of requests that no other site has made."""
+PERSON = "lowwater_person"
+"""Key of the scope of a request: who is logged in."""
 KEPT = 64
 """Answers that are kept."""
 FORGOTTEN = 120.0
@@ -225,9 +227,12 @@ def wait_for(number: int, *answers: Answer) -> None:
 
 
 def person(request: Any) -> Hashable:
-    """Whose request it is: by the login that it brings, else by the address that it comes from."""
-    login = request.headers.get("authorization", ""), request.headers.get("cookie", "")
-    return hash(login) if any(login) else request.client and request.client.host
+    """Whose request it is: who is logged in, as the door or Airflow has found; without a login, the address.
+
+    Never by what a request merely says, of which one person can say much: another cookie with each request.
+    """
+    found: Hashable = request.scope.get(PERSON) or (request.client and request.client.host)
+    return found
 
 
 def asked_by_person(request: Any) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import resource
 import shutil
 from collections.abc import Callable, Iterator
@@ -16,11 +17,13 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
-from lowwater.errors import LakeError
+from lowwater.config import load_config
+from lowwater.errors import ConfigError, LakeError
 from lowwater.lake import logs
 from lowwater.lake.opened import _OPEN, at_version, newest
 from lowwater.lake.tables import append_rows, create, live_files, open_table, read_rows, table_dataset
-from lowwater.storage import modest
+from lowwater.storage import modest, paths
+from lowwater.storage.containment import know
 from lowwater.storage.modest import require_modest
 
 SCHEMA = pa.schema([("_hour", pa.int64()), ("_last", pa.int64()), ("x", pa.string())])
@@ -343,3 +346,15 @@ def test_headers_of_pages_are_walked_whatever_their_bytes(tmp_path: Path) -> Non
 def test_a_dataset_of_an_honest_table_is_whole(path: Path) -> None:
     table = open_table(path)
     assert table is not None and table_dataset(path, table).count_rows() == 20
+
+
+def test_a_pipe_in_place_of_a_file_is_waited_for_by_nobody(tmp_path: Path) -> None:
+    know(tmp_path)
+    for name in ("lowwater.toml", "x.parquet"):
+        os.mkfifo(tmp_path / name)
+    with pytest.raises(OSError, match="it is no file"):
+        paths.read(tmp_path / "lowwater.toml")
+    with pytest.raises(ConfigError, match=r"lowwater\.toml.*it is no file"):
+        load_config(tmp_path)
+    with pytest.raises(LakeError, match=r"x\.parquet.*it is no file"):
+        require_modest("x.parquet", tmp_path / "x.parquet")

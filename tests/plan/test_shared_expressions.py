@@ -8,6 +8,7 @@ import pytest
 
 from lowwater.catalog.expr import Binary, Column, Expr
 from lowwater.catalog.types import Type
+from lowwater.errors import QueryError
 from lowwater.plan.context import Links
 from lowwater.plan.queryset import Plan, plan_texts
 from lowwater.plan.tree import LARGEST, lftas_of, walk
@@ -80,3 +81,19 @@ def test_the_size_of_an_expression_counts_what_stands_twice_and_is_no_part_of_it
     small = Binary(Type.INT, "+", Column(Type.INT, "a"), Column(Type.INT, "b"))
     before = small.__getstate__()
     assert small.size == 3 and small.__getstate__() == before
+
+
+def test_a_long_chain_is_planned_or_refused_in_bounded_time() -> None:
+    """Each query is planned with all that it reads, so the work for a chain grows with its square."""
+    text = "DEFINE { query_name 'q0'; } SELECT time, len AS x FROM main1.TCP;\n"
+    text += "".join(f"DEFINE {{ query_name 'q{at}'; }} SELECT time, x FROM q{at - 1};\n" for at in range(1, 900))
+    with pytest.raises(QueryError, match=r"q.gsql:\d+:\d+: query q\d+: .* 200,\d{3} operators"):
+        plan_texts([("q.gsql", text)], Links())
+
+
+@pytest.mark.parametrize("steps", [2, 9, 10, 900])
+def test_a_circle_of_any_length_is_one_short_error(steps: int) -> None:
+    text = "".join(f"DEFINE {{ query_name 'q{at}'; }} SELECT time FROM q{(at + 1) % steps};\n" for at in range(steps))
+    with pytest.raises(QueryError, match=f"query q{steps - 1} reads itself: q{steps - 1} -> q0 -> ") as refused:
+        plan_texts([("q.gsql", text)], Links())
+    assert len(str(refused.value)) < 300 and str(refused.value).count("reads itself") == 1

@@ -18,7 +18,9 @@ import pytest
 from lowwater_review import Board
 from lowwater_review.app import create
 from lowwater_review.login import GUESSING, IDLE, LASTS, Door, Sessions
+from lowwater_review.results.answers import person
 from lowwater_review.serving import Access, access, guarded
+from starlette.requests import Request
 
 from lowwater.errors import LowwaterError
 from lowwater.hosts import is_loopback
@@ -106,6 +108,25 @@ def test_a_session_ends_by_itself_by_a_logout_and_with_the_server(lake: tuple[Pa
     assert ask(app, "/index.html", headers=third).status == 401
     fourth = logged_in()
     assert ask(Door(pages, TOKEN, None, 0), "/index.html", headers=fourth).status == 401, "another server"
+
+
+def test_a_person_is_who_is_logged_in_whatever_else_a_request_says() -> None:
+    seen = []
+
+    async def pages(scope: Any, receive: Any, send: Any) -> None:
+        seen.append(person(Request(scope)))
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    app = Door(pages, TOKEN, None, pause=0)
+    cookie = ask(app, "/login", query=f"token={TOKEN.replace(' ', '+')}").headers["set-cookie"].partition(";")[0]
+    for more in ("", "; a=1", "; a=2", "; lowwater_login=x"):
+        ask(app, "/x", headers={"Cookie": cookie + more, "Authorization": f"Bearer {more}"})
+    assert len(set(seen)) == 1
+    for more in ("", "a=1"):
+        ask(app, "/x", headers={"Authorization": f"Bearer {TOKEN}", "Cookie": more})
+        ask(Door(pages, None, None), "/x", headers={"Authorization": more, "Cookie": more})
+    assert len(seen) == 8 and len(set(seen)) == 3 and "127.0.0.1" in seen
 
 
 @pytest.mark.parametrize(("headers", "secure"), [({}, False), ({"X-Forwarded-Proto": "http, https"}, True)])

@@ -47,32 +47,25 @@ class Binder:
     bound: dict[str, Node] = field(default_factory=dict)
     failed: set[str] = field(default_factory=set)
     notes: list[Note] = field(default_factory=list)
-    _active: list[str] = field(default_factory=list)
 
     def query(self, name: str) -> Node:
-        """Binds a query and every query that it reads.
+        """Binds a query; those that it reads were bound before, or have failed.
 
         Returns:
             The logical plan of the query.
 
         Raises:
-            QueryError: the text of the query has an error, or the query reads itself.
+            QueryError: the text of the query has an error.
             BelowError: a query that it reads has errors.
         """
         if name in self.bound:
             return self.bound[name]
         statement, text = self.statements[name]
-        if name in self._active:
-            cycle = " -> ".join([*self._active[self._active.index(name) :], name])
-            raise text.error(place_of(statement), f"query {name} reads itself: {cycle}")
-        self._active.append(name)
         try:
             node = self._statement(name, statement, text)
         except QueryError:
             self.failed.add(name)
             raise
-        finally:
-            self._active.pop()
         self.bound[name] = node
         return node
 

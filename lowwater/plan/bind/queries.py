@@ -21,9 +21,11 @@ from lowwater.plan.context import Context
 from lowwater.plan.dialect import gigascope
 from lowwater.plan.operators import Node
 from lowwater.plan.properties.unique_keys import StatedKeys
-from lowwater.plan.text import BelowError, Note, Text
+from lowwater.plan.text import BelowError, Note, Text, place_of
 
 Statements = Mapping[str, Named]
+SHOWN = 4
+"""Queries at each end of a long circle that an error names."""
 
 
 @dataclass(frozen=True)
@@ -123,16 +125,20 @@ def _bind(statements: Statements, context: Context) -> tuple[dict[str, Node], li
             sound = attempt(partial(declare_watch, name, statement, text, context.folders))
         if not sound:
             binder.failed.add(name)
-    for name in _order(statements):
-        statement = statements[name][0]
+    order, circles = _order(statements)
+    for name in order:
+        statement, text = statements[name]
         if isinstance(statement, syntax.Watchlist) or name in binder.failed:
             continue
-        if attempt(partial(binder.query, name)):
+        if name in circles:
+            binder.failed.add(name)
+            errors.append(text.error(place_of(statement), f"query {name} reads itself: {circles[name]}"))
+        elif attempt(partial(binder.query, name)):
             dialect = options(statement).get("dialect", context.dialect)
             if dialect == "gigascope":
                 binder.bound[name] = gigascope(binder.bound[name])
     raise_all(sort_errors(errors))
-    bound = {name: binder.bound[name] for name in _order(statements) if name in binder.bound}
+    bound = {name: binder.bound[name] for name in order if name in binder.bound}
     at = {name: number for number, name in enumerate(statements)}
     return bound, sorted((*notes, *binder.notes), key=lambda note: (at[note.query], note.place))
 
@@ -141,30 +147,47 @@ def _note(notes: list[Note], name: str, statement: syntax.Statement, text: Text)
     notes.extend(Note(name, note) for note in check_options(statement, text))
 
 
-def _order(statements: Statements) -> list[str]:
-    """Sorts the queries so that each comes before its readers. Iterates, since a long chain would exceed the stack."""
+def _order(statements: Statements) -> tuple[list[str], dict[str, str]]:
+    """Sorts the queries so that each comes before its readers. Iterates, since a long chain would exceed the stack.
+
+    Returns:
+        The queries in order, and query -> its circle in words, for at least one query of each circle.
+    """
     order: dict[str, None] = {}
+    circles: dict[str, str] = {}
     for root in statements:
+        if root in order:
+            continue
         stack = [(root, iter(_reads(statements[root][0])))]
-        active = {root}
+        active = {root: 0}
         while stack:
             name, reading = stack[-1]
-            step = next(
-                (query for query in reading if query in statements and query not in order and query not in active), None
-            )
-            if step is None:
-                order.setdefault(name)
-                active.discard(name)
-                stack.pop()
+            for query in reading:
+                if query in active:
+                    if name not in circles:
+                        circles[name] = _circle([name, *list(active)[active[query] :]])
+                elif query in statements and query not in order:
+                    active[query] = len(stack)
+                    stack.append((query, iter(_reads(statements[query][0]))))
+                    break
             else:
-                active.add(step)
-                stack.append((step, iter(_reads(statements[step][0]))))
-    return list(order)
+                order.setdefault(name)
+                del active[name]
+                stack.pop()
+    return list(order), circles
+
+
+def _circle(names: Sequence[str]) -> str:
+    """The queries of a circle, of a long one the first and the last."""
+    if (others := len(names) - 2 * SHOWN) > 1:
+        names = [*names[:SHOWN], f"{others} others", *names[-SHOWN:]]
+    return " -> ".join(names)
 
 
 def _reads(statement: syntax.Statement) -> list[str]:
     refs = [ref for source in getattr(statement, "sources", ()) for ref in (source, *source.union)]
-    return [f"{ref.library}_{ref.name}" if ref.library else ref.name for ref in refs if not ref.links]
+    named = [ref for ref in refs if not ref.links and not ref.bracketed]
+    return [f"{ref.library}_{ref.name}" if ref.library else ref.name for ref in named]
 
 
 def _readers(statements: Statements) -> dict[str, set[tuple[str, int]]]:

@@ -92,7 +92,7 @@ class Looker:
         self._root, self._names, self._queries = root, names, queries
         self._tell, self._listener, self._workers, self._spark = tell, listener, workers, spark
         self._stopped, self._clock, self._alone = stopped, clock, alone
-        self._lake = open_lake(root)
+        self._lake = open_lake(root, make=False)
         watch = Watch(self._lake, settle, clock=clock)
         self._ingesting = Ingesting(self._lake, watch, tell, stopped, clock)
         self._runner: tuple[object, Runner] | None = None

@@ -74,6 +74,7 @@ def look(job: Job, now: int) -> Findings:
     Raises:
         LakeError: a ledger cannot be read, or the look cannot be kept.
     """
+    job.prepare()
     before = last_look(job.lake.root, job.query_set)
     job = replace(job, passed=max(now, before.at))
     found = _Look(job, now).findings()
