@@ -31,7 +31,7 @@ with DAG(
     default_args=RETRYING,
     tags=["lowwater"],
 ) as dag:
-    find = FindCaptures(task_id="find", lake=settings.lake, queries=settings.queries, query_sets=settings.query_sets())
+    find = FindCaptures(task_id="find", lake=settings.lake)
     IngestCapture.partial(
         task_id="ingest", lake=settings.lake, outlets=[PACKETS], map_index_template="{{ map_index_label }}"
     ).expand_kwargs(find.output)

@@ -548,7 +548,7 @@ class IntervalInputs(LowInputs):
                     f"query {query.name}: the interval of {format_instant(self.start)} continues from the state of the "
                     f"interval of {format_instant(before)}, which is not published",
                     f"replay in order, from {format_instant(self.chain_start(query))}: `lowwater backfill` does so, "
-                    "and Airflow once it has read its DAG files again; `chain_start` of "
+                    "and a backfill of Airflow that begins with the oldest; `chain_start` of "
                     f"{section_of(self.query_set, of='query_sets')} sets where the chain begins",
                 )
 

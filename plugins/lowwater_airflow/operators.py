@@ -6,7 +6,7 @@ on the cluster.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path, PurePath
@@ -67,19 +67,13 @@ class FindCaptures(BaseOperator):
     """Lists the capture files of the run's interval for every link with a file pattern; `IngestCapture` is mapped over
     them.
 
-    It also plans the query sets, so that their DAGs know which must run in order before the first of them runs.
-
     Args:
         lake: folder of the lake.
-        queries: folder of the query sets.
-        query_sets: their names.
     """
 
-    def __init__(self, *, lake: PurePath, queries: Path, query_sets: Sequence[str], **kwargs: Any) -> None:
+    def __init__(self, *, lake: PurePath, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.lake = str(lake)
-        self.queries = str(queries)
-        self.query_sets = list(query_sets)
 
     def execute(self, context: Context) -> list[dict[str, str]]:
         """Returns link and path of each file."""
@@ -87,16 +81,10 @@ class FindCaptures(BaseOperator):
         from lowwater.lake.ingestion.looking import look
         from lowwater.lake.layout import open_lake
         from lowwater.lake.ledgers.seen import GROWING, NEW, unread_lines
-        from lowwater.replay.job import Job
 
         start, end = interval_of(context)
         config = load_config(lake_path(self.lake))
         lake = open_lake(lake_path(self.lake), make=False)
-        for name in self.query_sets:
-            try:
-                Job.open(lake_path(self.lake), name, Path(self.queries)).prepare()
-            except LowwaterError as error:  # its own runs say so, too
-                self.log.warning("query set %s cannot be planned: %s", name, error)
         look(lake, config)
         for line in unread_lines(lake, config, hint=False, but=(NEW, GROWING)):
             self.log.warning("%s", line)

@@ -312,7 +312,7 @@ def _settings(path: Path) -> None:
     text += (
         '\n[query_sets.careful]\napproval = true\ndeadline = "1s"\n\n[notify]\nconnection = "hook"\ndigest = "never"\n'
     )
-    text += '\n[schedule]\nmaintain = "never"\n\n[spark]\nmaster = "local[*]"\n'
+    text += '\n[schedule]\nmaintain = "never"\nlook_back = "36500d"\n\n[spark]\nmaster = "local[*]"\n'
     for name in (*LINKS, "late"):
         text += LINK.format(
             name=name,

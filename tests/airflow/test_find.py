@@ -36,10 +36,7 @@ def test_find_keeps_the_ledger_of_files(plugins: None, tmp_path: Path, capsys: p
             "data_interval_start": datetime.fromtimestamp(BASE // 10**9 + 3600 * hour, UTC),
             "data_interval_end": datetime.fromtimestamp(BASE // 10**9 + 3600 * (hour + 1), UTC),
         }
-        return [
-            each["path"]
-            for each in FindCaptures(task_id="find", lake=root, queries=root, query_sets=()).execute(context)
-        ]
+        return [each["path"] for each in FindCaptures(task_id="find", lake=root).execute(context)]
 
     assert find(0) == [str(first)]
     out = capsys.readouterr().out

@@ -17,7 +17,6 @@ from lowwater.instants import HOUR, format_instant
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import open_lake
 from lowwater.replay.interval import statuses
-from lowwater.replay.job import Job
 from tests.airflow.chromium import browser, fill_form, frame, run_backfill
 from tests.airflow.conftest import FLOWS, Platform, prepare, script, wait
 from tests.docs.book import ROOT, blocks
@@ -119,7 +118,6 @@ def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
     beat(lake.root, folder / "captures", 0)
     for each in generate(folder / "captures", START, HOURS, ["main1", "control"], rate=1.0, seed=7):
         ingest(lake, each.link, [each.path], load_config(lake.root), (each.start, each.end))
-    Job.open(lake.root, "chain", queries)  # as `plan` does: the lake keeps that its intervals run in order
     home = script("home").Home(folder / "airflow", lake.root, queries)
     try:
         prepare(home, folder / "own")
