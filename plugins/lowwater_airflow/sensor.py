@@ -136,10 +136,8 @@ class LinksTrigger(BaseTrigger):
             job.prepare()  # a DAG learns from it whether intervals must run in order
             before = self.start - job.length
             if job.chained and _runs(self.dag, before):
-                return {
-                    "status": "waiting",
-                    "missing": [f"the run of {format_instant(before)}, before it in its chain"],
-                }
+                said = f"the run of {format_instant(before)}, before it in its chain, is at work"
+                return {"status": "waiting", "missing": [said]}
             if self.only and not due(job, DueSelection(self.start, self.end, tuple(self.only))):
                 return {"status": "skip", "message": f"skipped: the interval is not {' or '.join(self.only)}"}
             readiness = link_readiness(job, self.start, self.end, time.time() < self.deadline)

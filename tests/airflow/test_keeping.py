@@ -13,7 +13,7 @@ import pytest
 
 from lowwater.errors import CaptureError, GapError
 from lowwater.instants import format_instant
-from tests.replay.test_looks import at, deliver, lake_of
+from tests.replay.test_looks import CHAINED, at, deliver, lake_of
 
 FAR = '[schedule]\nlook_back = "36500d"'
 
@@ -66,6 +66,40 @@ def test_looks_ingest_what_is_new_and_find_what_can_run(plugins: None, tmp_path:
     blocked = KeepInterval(task_id="interval", query_set="q", **common, **found[1])
     with pytest.raises(GapError, match="cannot start: link 'p'"):
         blocked.execute(Task().context)
+
+
+@pytest.mark.slow
+def test_a_run_of_a_chained_set_waits_for_the_one_before_by_the_plan(
+    plugins: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever its DAG knows. It fails with the reason where that one has ended and published nothing."""
+    from lowwater_airflow import sensor
+
+    lake_of(tmp_path, [0, 1])
+    (tmp_path / "q.gsql").write_text(CHAINED, encoding="utf-8")
+    at_work: set[int] = set()
+    monkeypatch.setattr(sensor, "_runs", lambda dag, start: dag == "replay_q" and start in at_work)
+
+    def look(hour: int, only: tuple[str, ...] = ()) -> dict[str, Any]:
+        span = at(hour), at(hour + 1)
+        trigger = sensor.LinksTrigger(str(tmp_path / "lake"), str(tmp_path), "q", *span, 0.0, list(only), "replay_q")
+        kind, arguments = trigger.serialize()
+        assert kind.endswith(".LinksTrigger")
+        return sensor.LinksTrigger(**arguments).look()
+
+    at_work.add(at(0))
+    assert look(0)["status"] == "ready"
+    assert look(1, only=("stale",)) == {
+        "status": "waiting",
+        "missing": [f"the run of {format_instant(at(0))}, before it in its chain, is at work"],
+    }, "what it is may change by then"
+    at_work.clear()
+    failed = look(1)
+    assert (
+        failed["status"] == "gap"
+        and f"interval of {format_instant(at(0))}, which is not published" in failed["message"]
+    )
+    assert look(1, only=("stale",)) == {"status": "skip", "message": "skipped: the interval is not stale"}
 
 
 def test_the_note_of_a_look(plugins: None) -> None:

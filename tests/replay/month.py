@@ -19,6 +19,7 @@ from itertools import groupby
 from pathlib import Path
 from unittest.mock import patch
 
+from lowwater.config import load_config
 from lowwater.errors import LakeError
 from lowwater.high.process import InProcess
 from lowwater.instants import HOUR, SECOND, format_instant
@@ -244,7 +245,7 @@ class Month:
         shutil.copy(self.lake / "lowwater.toml", lake)
         with patch.object(time, "time_ns", self.clock):
             looker = Looker(lake, (), self.queries, lambda *_: None, clock=self.clock)
-            looker.ingest(self._config)
+            looker.ingest(load_config(lake))
             jobs = [replace(job, passed=self.now) for job in open_jobs(lake, (), self.queries)]
             work = [each for job in jobs for each in due(job, DueSelection())]
             backfill(jobs, work, runner=InProcess())
