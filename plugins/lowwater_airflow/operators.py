@@ -203,6 +203,11 @@ class ReplayStages(Lineage, BaseOperator):
             self._child.stop()
 
 
+def published(query_set: str) -> tuple[AssetAlias, Asset]:
+    """What a publication has events of: the tables of a query set, and its whole intervals."""
+    return AssetAlias(f"tables of {query_set}", group="lowwater"), whole(query_set)
+
+
 class PublishInterval(ReplayStages):
     """Publishes the audited interval, and adds an event for each table with rows, digest and verdict.
 
@@ -210,9 +215,9 @@ class PublishInterval(ReplayStages):
     """
 
     def __init__(self, *, query_set: str, **kwargs: Any) -> None:
-        self.tables = AssetAlias(f"tables of {query_set}", group="lowwater")
-        self.whole = whole(query_set)
-        super().__init__(query_set=query_set, stage="publish", outlets=[self.tables, self.whole], **kwargs)
+        self.tables, self.whole = published(query_set)
+        kwargs["outlets"] = [self.tables, self.whole]  # a mapped task has those of its `partial`, or an empty list
+        super().__init__(query_set=query_set, stage="publish", **kwargs)
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Returns the outcome of the interval."""

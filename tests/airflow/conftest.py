@@ -30,7 +30,7 @@ from lowwater.lake.layout import open_lake
 from tests.replay.support import END, HOURS, LINKS, ROOT, START
 
 LATE_HOURS = 2
-PATIENCE = 20.0
+PATIENCE = 10.0
 """Seconds that a run waits for a link that does not report."""
 FLOWS = """
 DEFINE {{ query_name '{name}'; {more} }}

@@ -68,6 +68,23 @@ def test_looks_ingest_what_is_new_and_find_what_can_run(plugins: None, tmp_path:
         blocked.execute(Task().context)
 
 
+def test_the_mapped_task_of_an_interval_is_made_with_its_outlets(plugins: None, tmp_path: Path) -> None:
+    from airflow.sdk import DAG
+
+    from lowwater_airflow.keeping import KeepInterval
+    from lowwater_airflow.operators import published
+
+    found = {"start": format_instant(at(0)), "end": format_instant(at(1)), "why": ""}
+    common: Any = {"task_id": "interval", "lake": tmp_path, "queries": tmp_path, "query_set": "q"}
+    with DAG("keep_q"):
+        mapped = KeepInterval.partial(**common, outlets=[*published("q")]).expand_kwargs([found])
+    task = mapped.unmap(found)
+    assert (task.start, [each.name for each in task.outlets]) == (
+        found["start"],
+        ["tables of q", "whole intervals of q"],
+    )
+
+
 @pytest.mark.slow
 def test_a_run_of_a_chained_set_waits_for_the_one_before_by_the_plan(
     plugins: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
