@@ -124,7 +124,8 @@ class Job:
         length = section.interval if section and section.interval else config.interval.length
         schemas = {query.name: row_schema(query.high.fields) for query in plan.queries}
         suites = read_suites(root, query_set, schemas, config.suites.code == "allowed")
-        passed = last_look(root, query_set).at
+        # Within the patience its links may still report: nobody is told that it cannot start.
+        passed = max(0, last_look(root, query_set).at - config.replay.patience)
         return Job(lake, config, query_set, plan, length, suites, files=tuple(files), passed=passed)
 
     def prepare(self) -> None:

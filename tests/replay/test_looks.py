@@ -78,6 +78,8 @@ def test_hours_that_passed_without_a_capture_wait_and_then_cannot_start_and_are_
     assert "may report until" in found.waits[0].why and "link 'p': no capture covers" in found.waits[0].why
     found = look(job, at(4, 20))
     assert left(found.stuck) == [(0, 2, False), (3, 1, True)] and not found.waits
+    look(job, at(5, 5))
+    assert statuses(tmp_path / "lake", tmp_path)[-1].end == at(4), "an hour whose link may still report is not yet told"
     found = look(job, at(6, 20))
     assert left(found.stuck) == [(0, 2, False), (3, 1, False), (4, 2, True)]
     rows = statuses(tmp_path / "lake", tmp_path)  # who asks without a clock is told the same
