@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path, PurePath
 
 from lowwater.cli.backfills import interval_name
-from lowwater.cli.watches import say_line, stopped_by_signals
+from lowwater.cli.watches import say_line
 from lowwater.config import load_config
 from lowwater.errors import LowwaterError
 from lowwater.instants import SECOND, format_duration
@@ -14,6 +14,7 @@ from lowwater.replay.schedule.backfill import BackfillListener, IntervalResult
 from lowwater.replay.schedule.due import Due
 from lowwater.replay.schedule.looking import Looker, LookResult, pause_after
 from lowwater.replay.schedule.looks import BEHIND, Left
+from lowwater.signals import pause, until_stopped
 from lowwater.terminal import say
 
 
@@ -35,9 +36,9 @@ def watch_lake(
     """
     config = load_config(root)
     told = _Told(config.schedule.look_back)
-    with stopped_by_signals() as stop:
+    with until_stopped() as stopped:
         listener = BackfillListener(ends=told.result, waits=told.elsewhere)
-        looker = Looker(root, names, queries, say_line, listener, workers, spark, stop.is_set, alone=once)
+        looker = Looker(root, names, queries, say_line, listener, workers, spark, stopped, alone=once)
         if not once:
             every = format_duration(config.schedule.every)
             say(f"looks at {root} every {every}; ends with SIGINT or SIGTERM", err=True)
@@ -49,14 +50,15 @@ def watch_lake(
                 hindered = hindered + 1 if found.hindered is not None else 0
                 if once:
                     return found.sound
-                if found.more and not stop.is_set():
+                if found.more and not stopped():
                     continue
                 config = load_config(root)
             except LowwaterError as error:  # settings that are being edited
                 if once:
                     raise
                 told.once(f"error: {error}")
-            if stop.wait(pause_after(hindered, config) / SECOND):
+            pause(pause_after(hindered, config) / SECOND, stopped)
+            if stopped():
                 return True
 
 

@@ -5,13 +5,9 @@ It holds no lock between two ingests and keeps nothing but the lake, so it may b
 
 from __future__ import annotations
 
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import PurePath
-from types import FrameType
 
 from lowwater.config import Config, load_config
 from lowwater.errors import LowwaterError
@@ -21,29 +17,11 @@ from lowwater.lake.ingestion.watching import Watch
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.seen import unread_lines
 from lowwater.replay.schedule.ingesting import Ingesting
+from lowwater.signals import pause, until_stopped
 from lowwater.terminal import say
 
 LOOK = 60.0
 """Seconds between two looks into the folders of the links while no file is ingested."""
-
-
-@contextmanager
-def stopped_by_signals() -> Iterator[threading.Event]:
-    """Yields an event that SIGINT and SIGTERM set; a second signal interrupts at once."""
-    stop = threading.Event()
-
-    def handle(number: int, frame: FrameType | None) -> None:
-        if stop.is_set():
-            raise KeyboardInterrupt
-        stop.set()
-
-    signals = (signal.SIGINT, signal.SIGTERM)
-    before = {number: signal.signal(number, handle) for number in signals}
-    try:
-        yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def say_line(line: str, problem: bool) -> None:
@@ -68,8 +46,8 @@ def watch_patterns(
         ConfigError: at the start, the settings are wrong, or no link has a pattern.
     """
     config, lake = load_config(root), open_lake(root, make=False)
-    with stopped_by_signals() as stop:
-        watching = Ingesting(lake, Watch(lake, settle, growing, link, span), say_line, stop.is_set)
+    with until_stopped() as stopped:
+        watching = Ingesting(lake, Watch(lake, settle, growing, link, span), say_line, stopped)
         folders = _Folders(lake, watching.complain)
         arrivals = watching.watch.look(config)
         names = ", ".join(arrival.link for arrival in arrivals)
@@ -77,7 +55,9 @@ def watch_patterns(
         while True:
             busy = watching.take(arrivals, config)
             folders.look(config, busy)
-            if stop.is_set() or (not busy and stop.wait(every / SECOND)):
+            if not busy:
+                pause(every / SECOND, stopped)
+            if stopped():
                 break
             try:
                 config = load_config(root)

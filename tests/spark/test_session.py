@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -18,6 +19,7 @@ import pytest
 from lowwater.errors import LowwaterError
 from lowwater.spark.jars import fetch_jars, jars_folder
 from lowwater.spark.session import class_archive
+from tests.docs.book import blocks
 from tests.replay.support import ROOT, table_rows
 
 if TYPE_CHECKING:
@@ -28,15 +30,8 @@ import sys
 sys.prefix = sys.argv[1]
 from lowwater.spark import session
 session.launch_jvm()
-print(session._waiting.gateway.proc.poll())
-"""
-
-DELTA = """
-import sys
-sys.prefix, table = sys.argv[1], sys.argv[2]
-from lowwater.spark.session import SessionSettings, build_session
-session = build_session(settings=SessionSettings(delta=True, quick_start=False))
-print(session.read.format("delta").load(table).count())
+process = session._waiting.gateway.proc
+print(process.poll(), process.pid, session._waiting.home)
 """
 
 AHEAD = """
@@ -48,23 +43,20 @@ launch_jvm()
 launch_jvm()  # there is one
 home, process = session._waiting.home, session._waiting.gateway.proc
 settings = {"same": SessionSettings(shuffle_partitions=3), "larger": SessionSettings(driver_memory="1g")}
-if sys.argv[1] in settings:
-    spark = build_session(settings=settings[sys.argv[1]])
-    print(spark.range(3).count(), spark.conf.get("spark.sql.shuffle.partitions"))
-    print(spark.sparkContext._gateway.proc is process, process.poll() is None, home.exists())
-    launch_jvm()
-    print(session._waiting)
-    if sys.argv[1] == "larger":
-        spark.stop()
-else:
-    print(process.pid, home)
+spark = build_session(settings=settings[sys.argv[1]])
+print(spark.range(3).count(), spark.conf.get("spark.sql.shuffle.partitions"))
+print(spark.sparkContext._gateway.proc is process, process.poll() is None, home.exists())
+launch_jvm()
+print(session._waiting)
+if sys.argv[1] == "larger":
+    spark.stop()
 """
 
 
-def spoken(code: str, *arguments: Path) -> str:
+def spoken(code: str, *arguments: Path, **variables: str) -> str:
     """What a program says, which must be nothing but its own output."""
-    command = [sys.executable, "-c", code, *map(str, arguments)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    command, environment = [sys.executable, "-c", code, *map(str, arguments)], {**os.environ, **variables}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     return done.stdout
@@ -81,36 +73,15 @@ def archive() -> Path:
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_a_session_does_with_a_damaged_archive_and_reads_published_tables(
-    archive: Path, published: Path, tmp_path: Path
+def test_a_jvm_starts_though_its_archive_is_none_and_ends_with_its_process_if_nobody_takes_it(
+    tmp_path: Path,
 ) -> None:
-    """A session for many rows, with Delta; that for few rows is the one of all other tests.
-
-    tests/packaging/test_wheel.py has a session without an archive.
-    """
-    folder = tmp_path / "share" / "lowwater"
-    folder.mkdir(parents=True)
-    (folder / "jars").symlink_to(jars_folder())
-    bad = Path(shutil.copy(archive, folder))
-    bad.chmod(0o600)
-    with bad.open("r+b") as file:
-        for eighth in range(1, 8):
-            file.seek(archive.stat().st_size * eighth // 8)
-            file.write(b"damage" * 100)
-    assert class_archive(folder) == bad
-    rows = len(table_rows(published, "flows"))
-    assert rows > 0
-    assert spoken(DELTA, tmp_path, published / "tables" / "flows") == f"{rows}\n"
-
-
-@pytest.mark.spark
-@pytest.mark.slow
-def test_a_jvm_starts_though_its_archive_is_none(tmp_path: Path) -> None:
     folder = tmp_path / "share" / "lowwater"
     folder.mkdir(parents=True)
     (folder / "classes-20.jsa").write_bytes(b"no archive" * 2)
     assert class_archive(folder) is not None
-    assert spoken(ALONE, tmp_path) == "None\n"
+    ended, process, home = spoken(ALONE, tmp_path).split()
+    assert ended == "None" and not psutil.pid_exists(int(process)) and not Path(home).exists()
 
 
 def test_an_archive_that_was_cut_is_taken_for_missing(archive: Path, tmp_path: Path) -> None:
@@ -153,13 +124,6 @@ def test_a_jvm_of_other_sizes_ends_before_the_session_starts() -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.slow
-def test_a_jvm_that_nobody_takes_ends_with_its_process() -> None:
-    process, home = spoken(AHEAD, Path("none")).split()
-    assert not psutil.pid_exists(int(process)) and not Path(home).exists()
-
-
-@pytest.mark.spark
 def test_the_ports_of_a_session_ask_for_a_secret(spark: SparkSession) -> None:
     conf = spark.sparkContext.getConf()
     assert conf.get("spark.authenticate") == "true" and conf.get("spark.authenticate.secret") is None
@@ -178,12 +142,16 @@ def test_a_jar_that_is_not_the_one_that_is_meant_is_refused(tmp_path: Path, monk
 
 
 ENDING = """
+import sys
 from concurrent.futures import ThreadPoolExecutor
-from lowwater.spark.session import build_session
+sys.prefix, table = sys.argv[1:]
+from lowwater.spark.session import SessionSettings, build_session
 
+settings = SessionSettings(delta=True, quick_start=False)
 with ThreadPoolExecutor(2) as pool:
-    session, other = pool.map(build_session, ["one", "other"])
+    session, other = pool.map(lambda name: build_session(name, settings=settings), ["one", "other"])
 print(session.sparkContext is other.sparkContext)
+print(session.read.format("delta").load(table).count())
 print(session.sparkContext.parallelize(range(3)).map(lambda x: x + 1).sum())
 frames = [session.range(number) for number in range(50)]  # objects of the JVM that outlive it
 print([frame.count() for frame in frames[:3]], session.sparkContext._gateway.proc.pid)
@@ -221,11 +189,12 @@ session.stop()
 
 @pytest.mark.spark
 def test_no_secret_is_in_the_event_log_and_on_the_pages_of_spark(tmp_path: Path) -> None:
-    """With both turned on, as an operator may; nor in a command line, which every user of the machine reads."""
-    events = tmp_path / "events"
-    events.mkdir()
-    more = {"spark.ui.enabled": "true", "spark.ui.port": "0", "spark.eventLog.enabled": "true"}
-    more |= {"spark.eventLog.dir": f"file://{events}", "spark.eventLog.compress": "false"}
+    """The log is turned on as docs/cluster.md says, the pages as an operator may.
+
+    Nor is one in a command line, which every user of the machine reads.
+    """
+    (recipe,) = [block for block in blocks(ROOT / "docs" / "cluster.md") if block.words == ("sh", "events")]
+    more = {"spark.ui.enabled": "true", "spark.ui.port": "0", "spark.eventLog.compress": "false"}
     secrets = {
         "LOWWATER_SPARK_SECRET": "canary-of-spark",
         "AWS_ACCESS_KEY_ID": "AKIA-canary-1",
@@ -235,30 +204,52 @@ def test_no_secret_is_in_the_event_log_and_on_the_pages_of_spark(tmp_path: Path)
         "HTTPS_PROXY": "http://user:canary-of-a-proxy@127.0.0.1:9",
     }
     variables = {**os.environ, **secrets, "TMPDIR": str(tmp_path)}
-    command = [sys.executable, "-c", PLANTED, json.dumps(more)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=variables, check=False)
+    script = f"{recipe.text}exec {shlex.join([sys.executable, '-c', PLANTED, json.dumps(more)])}"
+    done = subprocess.run(
+        ["sh", "-e", "-c", script],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env=variables,
+        cwd=tmp_path,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     pages, open_to_others = json.loads(done.stdout.splitlines()[-1])
     assert any("spark.authenticate" in page for page in pages)
     assert not [page for page in pages if "canary" in page] and "canary" not in done.stderr
     assert not open_to_others
-    logged = [path for path in events.rglob("*") if path.is_file()]
+    logged = [path for path in (tmp_path / "spark-events").rglob("*") if path.is_file()]
     assert logged and not [path for path in logged if b"canary" in path.read_bytes()]
 
 
 @pytest.mark.spark
-def test_a_process_ends_its_jvm_without_a_word(tmp_path: Path) -> None:
-    """One session for two threads: a call that failed early leaves one that still starts it, and the next asks for one.
+@pytest.mark.slow
+def test_a_process_does_with_a_damaged_archive_reads_published_tables_and_ends_its_jvm_without_a_word(
+    archive: Path, published: Path, tmp_path: Path
+) -> None:
+    """A session for many rows, with Delta; that for few rows is the one of all other tests.
 
-    It had Python workers, and the JVM is killed with the connection by which it told what they counted.
+    It is one for two threads: a call that failed early leaves one that still starts it, and the next asks for one. It
+    had Python workers, and the JVM is killed with the connection by which it told what they counted. A session without
+    an archive is in tests/packaging/test_wheel.py.
     """
-    environment = {**os.environ, "TMPDIR": str(tmp_path)}
-    command = [sys.executable, "-c", ENDING]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
-    one, total, ended = done.stdout.splitlines()
+    folder, temporary = tmp_path / "share" / "lowwater", tmp_path / "tmp"
+    folder.mkdir(parents=True)
+    temporary.mkdir()
+    (folder / "jars").symlink_to(jars_folder())
+    bad = Path(shutil.copy(archive, folder))
+    bad.chmod(0o600)
+    with bad.open("r+b") as file:
+        for eighth in range(1, 8):
+            file.seek(archive.stat().st_size * eighth // 8)
+            file.write(b"damage" * 100)
+    assert class_archive(folder) == bad
+    rows = len(table_rows(published, "flows"))
+    said = spoken(ENDING, tmp_path, published / "tables" / "flows", TMPDIR=str(temporary))
+    one, read, total, ended = said.splitlines()
     counts, _, pid = ended.rpartition(" ")
-    assert (one, total, counts) == ("True", "6", "[0, 1, 2]")
+    assert (one, read, total, counts) == ("True", str(rows), "6", "[0, 1, 2]") and rows > 0
     with pytest.raises(ProcessLookupError):
         os.kill(int(pid), 0)
-    assert not list(tmp_path.glob("lowwater-spark-*"))
+    assert not list(temporary.glob("lowwater-spark-*"))

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from lowwater.capture.content.anonymise import Anonymiser, key_digest, read_key
 from lowwater.capture.content.applications import application_fields
 from lowwater.capture.content.packet_hashes import packet_hashes
+from lowwater.capture.digests import heads
 from lowwater.capture.formats.capture_file import RECORD_HEADER
 from lowwater.capture.headers.batches import WHOLE, shape_of
 from lowwater.capture.headers.columns import BATCH
@@ -28,49 +29,6 @@ from lowwater.catalog.packets import FRAME, HEAD, KEPT, PACKET_HASH
 from lowwater.config import Link
 from lowwater.errors import ConfigError
 from lowwater.instants import format_instant
-
-# Digests of the first bytes of frames. Sampling chooses packets by them (SEMANTICS O5). It runs after decoding, for
-# links that store the digest. Packets with different headers are sampled independently, even at the same instant. A
-# digest takes 8 bytes instead of 64.
-
-HEAD_BYTES = 64
-"""Bytes of a frame in the digest; a shorter frame has all of its bytes in it."""
-
-_BASIS = np.uint64(0xCBF29CE484222325)
-_PRIME = np.uint64(0x100000001B3)
-
-
-@kernel
-def _digest(source: Any, begins: Any, lengths: Any, target: Any) -> None:
-    """Computes the 64-bit FNV-1a hash of every range."""
-    for row in range(len(begins)):
-        digest = _BASIS
-        for at in range(begins[row], begins[row] + lengths[row]):
-            digest = (digest ^ np.uint64(source[at])) * _PRIME
-        target[row] = digest
-
-
-def digests(buffer: NDArray[np.uint8], begins: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Returns the 64-bit FNV-1a hashes of n byte ranges [begin, begin + length); checks no bounds."""
-    hashes = np.empty(len(begins), np.uint64)
-    _digest(buffer, begins, lengths, hashes)
-    return hashes
-
-
-def heads(buffer: NDArray[np.uint8], begins: NDArray[np.int64], batch: pa.RecordBatch) -> pa.Int64Array:
-    """Computes the 64-bit FNV-1a hash of the first HEAD_BYTES captured bytes of every frame.
-
-    Args:
-        buffer: the bytes of the frames.
-        begins: shape (n), index of the frames in the buffer.
-        batch: the decoded frames, n rows with `caplen`.
-
-    Returns:
-        n hashes as signed words, without NULL.
-    """
-    lengths = np.minimum(batch.column("caplen").to_numpy().astype(np.int64), HEAD_BYTES)
-    return pa.array(digests(buffer, begins, lengths).view(np.int64))
-
 
 # Stored bytes of frames, and the payloads in them. It runs after decoding, for links that store bytes. Ranges of the
 # buffer are copied into an Arrow binary column. Stored are the first bytes of every frame, so that `export` can write
