@@ -21,6 +21,7 @@ from lowwater.documents import stored_object
 from lowwater.errors import AuditError, BusyError, LakeError, LowwaterError, OwnerError
 from lowwater.high.runner import Runner
 from lowwater.instants import format_instant
+from lowwater.lake.joins import tidy_ledgers
 from lowwater.lake.layout import Lake, lake_to_read, result_schema, stream_schema
 from lowwater.lake.ledgers.captures import Captures
 from lowwater.lake.ledgers.coverage import gap_texts
@@ -46,7 +47,6 @@ from lowwater.lake.ledgers.runs import (
 )
 from lowwater.lake.ledgers.timetable import Timetable, timetable
 from lowwater.lake.locks import at_work, handed_over, run_attempt
-from lowwater.lake.mirrors import pack_logs
 from lowwater.lake.packets import PacketFiles
 from lowwater.lake.parts import changes
 from lowwater.lake.results.pins import publishing
@@ -235,8 +235,7 @@ class _Run:
                         # The first query of a session waits for a second or two, on one core.
                         self.scans.begin(inputs.scan, self.job.plan.links)
                     outcome = self._stage(next_stage, inputs, digests, outcome, folder)
-                self._index(stages[-1], folder)
-                pack_logs(lake.root)
+                self._end(stages[-1], folder)
                 return replace(outcome, digests=digests, verdict=self.verdict, report=self.report)
             except (BusyError, OwnerError):
                 raise  # says nothing about this interval: another run, or another query set, is at it
@@ -245,7 +244,7 @@ class _Run:
                 account = {**account, "tried": self.job.attempted(digests), "repeats": error.repeats}
                 with suppress(LowwaterError):  # what went wrong first is what is said, also where the disk is full
                     self._record(current, FAILED, "", "", None, account, error.message)
-                    self._index(current, folder)
+                    self._end(current, folder)
                 raise
 
     def _written(self) -> list[PurePath]:
@@ -255,10 +254,11 @@ class _Run:
         tables = [path for query in plan.queries for path in (lake.stream(query.name), lake.table(query.name))]
         return [*tables, *lftas, *lake.run_ledgers()]
 
-    def _index(self, last: str, folder: Path) -> None:
-        """Rewrites the index of the reports after the audit or publishing."""
+    def _end(self, last: str, folder: Path) -> None:
+        """Rewrites the index of the reports after the audit or publishing, and joins small files of ledgers."""
         if last in (AUDIT, PUBLISH):
             write_index(self.job.lake, folder / "index", self.pause)
+        tidy_ledgers(self.job.lake.root, self.job.lake.run_ledgers())
 
     def _stage(
         self, stage: str, inputs: IntervalInputs, digests: dict[str, str], outcome: Outcome, folder: Path

@@ -203,7 +203,9 @@ def test_no_secret_is_in_the_event_log_and_on_the_pages_of_spark(tmp_path: Path)
         "PGPASSWORD": "canary-of-the-database",
         "HTTPS_PROXY": "http://user:canary-of-a-proxy@127.0.0.1:9",
     }
-    variables = {**os.environ, **secrets, "TMPDIR": str(tmp_path)}
+    temporary = tmp_path / "tmp"  # the recipe writes a file of settings beside it, as the user's own
+    temporary.mkdir()
+    variables = {**os.environ, **secrets, "TMPDIR": str(temporary)}
     script = f"{recipe.text}exec {shlex.join([sys.executable, '-c', PLANTED, json.dumps(more)])}"
     done = subprocess.run(
         ["sh", "-e", "-c", script],
