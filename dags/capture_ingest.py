@@ -1,15 +1,15 @@
-"""DAG `capture_ingest`: every interval, the dumps of every link into the lake, one mapped task a capture.
+"""DAG `capture_ingest`: the captures of an interval into the lake, one mapped task a capture, for backfills of a range.
 
 Settings come from LOWWATER_LAKE and the `lowwater.toml` in it.
 """
 
 from __future__ import annotations
 
-from airflow.sdk import DAG, CronDataIntervalTimetable
+from airflow.sdk import DAG
 
 from lowwater_airflow.operators import PACKETS, FindCaptures, IngestCapture
 from lowwater_airflow.retries import RETRYING
-from lowwater_airflow.settings import Settings, cron
+from lowwater_airflow.settings import Settings
 
 ABOUT = """\
 Finds the captures of the interval by each link's pattern in `lowwater.toml` and ingests them: one atomic commit a
@@ -23,7 +23,7 @@ with DAG(
     "capture_ingest",
     description="Hourly captures into packets/",
     doc_md=ABOUT,
-    schedule=CronDataIntervalTimetable(cron(settings.length()), timezone="UTC"),
+    schedule=settings.intervals(),
     start_date=settings.start,
     end_date=settings.end(),
     catchup=False,

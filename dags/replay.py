@@ -10,7 +10,6 @@ from typing import Any
 from airflow.sdk import (
     DAG,
     AsyncCallback,
-    CronDataIntervalTimetable,
     DeadlineAlert,
     DeadlineReference,
     Param,
@@ -18,11 +17,12 @@ from airflow.sdk import (
     get_parsing_context,
 )
 
+from lowwater.lake.kinds import KINDS
 from lowwater_airflow.alerts import failed, late
 from lowwater_airflow.operators import PublishInterval, ReplayStages
 from lowwater_airflow.retries import RETRYING
 from lowwater_airflow.sensor import LinksReported
-from lowwater_airflow.settings import POOL, Settings, cron
+from lowwater_airflow.settings import POOL, Settings
 
 ABOUT = """\
 **wait** until the links of the query set have reported to the end of the interval; a link that has not is named, with
@@ -45,8 +45,8 @@ PARAMS = {
     "only": Param(
         None,
         type=["array", "null"],
-        items={"type": "string", "enum": ["missing", "failed", "stale", "damaged"]},
-        examples=["missing", "failed", "stale", "damaged"],
+        items={"type": "string", "enum": list(KINDS)},
+        examples=list(KINDS),
         title="Only",
         description="Skip an interval unless it is in one of these states; none chosen: run every interval. "
         "No runs matching? They had a run before: choose All Runs and Override parameters on existing runs.",
@@ -70,7 +70,7 @@ def replay_dag(settings: Settings, query_set: str) -> DAG:
         f"replay_{query_set}",
         description=f"Query set {query_set}: packets/ to tables/",
         doc_md=ABOUT.format(query_set=query_set) + (IN_ORDER if chained else ""),
-        schedule=CronDataIntervalTimetable(cron(settings.length(query_set)), timezone="UTC"),
+        schedule=settings.intervals(query_set),
         start_date=settings.start,
         end_date=settings.end(query_set),
         catchup=False,

@@ -25,6 +25,7 @@ from lowwater.lake.ledgers.interval_states import (
     BLOCKED,
     DAMAGED,
     HALF,
+    HELD,
     MISSING,
     RUNNING,
     STALE,
@@ -45,7 +46,7 @@ from lowwater.storage.paths import folders, lake_path, state
 
 P = ParamSpec("P")
 T = TypeVar("T")
-HELD, WARNED = "held", "warned"
+WARNED = "warned"
 """States beyond `lowwater status`: audited but not published, published with warnings."""
 
 
@@ -246,8 +247,6 @@ def _interval(key: Key, rows: Sequence[StatusRow], audit: IntervalAudit | None) 
     if audit is not None and audit.messages and (state == FAILED or (audit.verdict == WARNED and state == "done")):
         state = FAILED if state == FAILED else WARNED
         reason = "; ".join(message.replace(f", {audit.interval}", "") for _, message in audit.brief)
-    if audit is not None and state == MISSING and audit.verdict != FAILED:
-        state, reason = HELD, "audited and not published"
     visible = [row.rows for row in rows if row.rows is not None]
     return Interval(*key, state, reason, sum(visible) if visible else None, first.intervals)
 

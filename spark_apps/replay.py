@@ -32,6 +32,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--to", dest="end", type=parse_instant, required=True)
     parser.add_argument("--stage", choices=["low", "high", "audit", "publish"])
     parser.add_argument("--hold", action="store_true", help="all but publishing")
+    parser.add_argument("--ask", action="store_true", help="all stages; not publishing where a person must approve")
     parser.add_argument("--outcome", type=lake_path, required=True, help="where the outcome goes, as JSON")
     parser.add_argument("--deployed", action="store_true", help="a worker of the cluster runs this driver")
     chosen = parser.parse_args(arguments)
@@ -43,11 +44,14 @@ def main(arguments: list[str] | None = None) -> int:
     from lowwater.replay.interval import replay
     from lowwater.replay.job import Job
     from lowwater.replay.progress import Progress
+    from lowwater.replay.schedule.looks import waits_for
 
     report: dict[str, Any]
     try:
         job = Job.open(chosen.lake, chosen.query_set, chosen.queries)
-        outcomes = replay(job, chosen.start, chosen.end, chosen.stage, Progress(), hold=chosen.hold)
+        outcomes = [waiting] if chosen.ask and (waiting := waits_for(job, chosen.start, chosen.end)) else []
+        hold, ask = chosen.hold, chosen.ask
+        outcomes = outcomes or replay(job, chosen.start, chosen.end, chosen.stage, Progress(), hold=hold, ask=ask)
         report = {"outcome": [asdict(outcome) for outcome in outcomes]}
     except LowwaterError as error:
         report = {"error": type(error).__name__, "message": str(error)}

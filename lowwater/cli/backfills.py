@@ -283,7 +283,7 @@ def _pin(jobs: Sequence[Job]) -> None:
 def _summary(results: Sequence[IntervalResult], counted: str) -> None:
     for result in sorted(results, key=lambda result: (result.due.query_set, result.due.start)):
         if not result.published:
-            say(f"{_name(result.due)}: {result.state}: {result.reason}", err=True)
+            say(f"{interval_name(result.due)}: {result.state}: {result.reason}", err=True)
     counts = Counter(result.state for result in results)
     counts_text = ", ".join(f"{state} {count:,}" for state, count in sorted(counts.items()))
     say(counts_text + _left_out([result.due for result in results if result.state == WAITING], counted))
@@ -307,7 +307,7 @@ def _watched(work: Sequence[Due], workers: int) -> Iterator[BackfillListener]:
         at_work: dict[tuple[str, int], str] = {}
 
         def begins(interval: Due) -> None:
-            at_work[interval.query_set, interval.start] = _name(interval)
+            at_work[interval.query_set, interval.start] = interval_name(interval)
             bar.update(task, description=", ".join(list(at_work.values())))
 
         def ends(result: IntervalResult) -> None:
@@ -359,11 +359,12 @@ class _Clock:
             done = f"{self._done} of {self._total}" + (f", {self.left}" if self.left else "")
         rows = ", ".join(f"{name} {count:,}" for name, count in result.rows.items())
         details = result.reason.partition("\n")[0] if not result.published else rows
-        text = f"{_name(result.due)}: {result.state}, {result.seconds:.1f} s ({done})"
+        text = f"{interval_name(result.due)}: {result.state}, {result.seconds:.1f} s ({done})"
         return f"{text}: {details}" if details else text
 
 
-def _name(interval: Due) -> str:
+def interval_name(interval: Due) -> str:
+    """Names an interval, or a stretch of them, with its query set."""
     return f"{interval.query_set} {range_words(interval.start, interval.end, interval.intervals)}"
 
 

@@ -14,7 +14,7 @@ from lowwater.errors import LakeError, LowwaterError
 from lowwater.instants import format_instant
 from lowwater.lake.layout import Lake, lake_to_read
 from lowwater.lake.ledgers.coverage import tolerated_lines, undeclared_lines
-from lowwater.lake.ledgers.interval_states import BLOCKED, DAMAGED, HALF, MISSING, STALE, StatusRow, gravest
+from lowwater.lake.ledgers.interval_states import BLOCKED, DAMAGED, HALF, HELD, MISSING, STALE, StatusRow, gravest
 from lowwater.lake.ledgers.outside import outside_lines
 from lowwater.lake.ledgers.runs import (
     DONE,
@@ -28,7 +28,7 @@ from lowwater.lake.ledgers.runs import (
 from lowwater.lake.ledgers.seen import unread_lines
 from lowwater.lake.ledgers.shared import shared_lines
 from lowwater.lake.results.table_state import stray_lines
-from lowwater.quality.report_pages import HELD, INDEX
+from lowwater.quality.report_pages import INDEX
 from lowwater.quality.verdicts import IntervalAudit, Key, findings, interval_audits
 from lowwater.replay.interval import statuses
 from lowwater.terminal import open_console, say, styled

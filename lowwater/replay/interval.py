@@ -24,7 +24,7 @@ from lowwater.instants import format_instant
 from lowwater.lake.layout import Lake, lake_to_read, result_schema, stream_schema
 from lowwater.lake.ledgers.captures import Captures
 from lowwater.lake.ledgers.coverage import gap_texts
-from lowwater.lake.ledgers.interval_states import RUNNING, StatusInputs, StatusRow, status
+from lowwater.lake.ledgers.interval_states import HELD, RUNNING, StatusInputs, StatusRow, status
 from lowwater.lake.ledgers.missing import missing_texts
 from lowwater.lake.ledgers.outside import occupied_intervals
 from lowwater.lake.ledgers.runs import (
@@ -36,6 +36,7 @@ from lowwater.lake.ledgers.runs import (
     PROVISIONAL,
     PUBLISH,
     ROLLED_BACK,
+    Publications,
     ReplayRow,
     last_published,
     read_replays,
@@ -75,6 +76,9 @@ from lowwater.replay.warmup import import_early
 from lowwater.storage import paths
 
 STAGES = (LOW, HIGH, AUDIT, PUBLISH)
+
+WARNED = "warned"
+"""Verdict of an audit after which a person may have to approve the publication."""
 
 AGAIN_OR_LIFT = "roll it back again with `lowwater rollback`, or lift the roll back with --lift"
 
@@ -117,6 +121,7 @@ def replay(
     progress: Progress,
     runner: Runner | None = None,
     hold: bool = False,
+    ask: bool = False,
 ) -> list[Outcome]:
     """Runs the intervals of [start, end), ns, one after another.
 
@@ -131,6 +136,8 @@ def replay(
         progress: reports the stages.
         runner: does the work; None for the one that the settings name.
         hold: stop before publishing; an interval that is already published is still skipped.
+        ask: the interval of a look, or a stretch of them, which runs as one; it is not published where the audit warned
+            and the settings ask for approval.
 
     Raises:
         GapError: a link has not reported.
@@ -138,10 +145,11 @@ def replay(
     """
     job.prepare()
     runner = runner or runner_of("lowwater replay", job.config, progress)
-    return [_Run(job, at, until, progress, runner).run(stage, hold) for at, until in job.intervals(start, end)]
+    intervals = [(start, end)] if ask else job.intervals(start, end)
+    return [_Run(job, at, until, progress, runner, ask=ask).run(stage, hold) for at, until in intervals]
 
 
-def run_interval(job: Job, start: int, end: int, progress: Progress, runner: Runner) -> Outcome:
+def run_interval(job: Job, start: int, end: int, progress: Progress, runner: Runner, ask: bool = False) -> Outcome:
     """Runs one interval through all stages; may be called from several threads.
 
     The caller rewrites the index of the reports at the end, since it lists every interval.
@@ -152,11 +160,12 @@ def run_interval(job: Job, start: int, end: int, progress: Progress, runner: Run
         end: end of the interval, ns since the epoch, exclusive.
         progress: reports the stages.
         runner: does the work.
+        ask: stop before publishing where the audit warned and the settings ask for approval.
 
     Raises:
         LowwaterError: the interval cannot be published; the error is recorded.
     """
-    return _Run(job, start, end, progress, runner, INDEX_PERIOD).run(None, False)
+    return _Run(job, start, end, progress, runner, INDEX_PERIOD, ask=ask).run(None, False)
 
 
 @dataclass
@@ -178,6 +187,7 @@ class _Run:
     cluster: dict[str, Any] = field(default_factory=dict)  # of the stage: where tasks ran, and lost executors
     latest: int = 0  # time of the newest row of the ledger, ns; 0 as long as it is unknown
     shared: PurePath | None = None  # folder of the lake for files of tasks on other machines
+    ask: bool = False  # whether a person approves warnings, if the settings say so
 
     def run(self, stage: str | None, hold: bool) -> Outcome:
         stages = (stage,) if stage else STAGES[:-1] if hold else STAGES
@@ -190,6 +200,7 @@ class _Run:
         ):
             self.shared = shared
             self.job = replace(self.job, lake=replace(self.job.lake, fence=fence))
+            digests: dict[str, str] = {}
             try:
                 # A run whose lease was taken over, and is only slow and not dead, writes nothing more.
                 fence_off(self._written(), fence)
@@ -203,6 +214,9 @@ class _Run:
                 # Gaps and policies are in the digests: what was let pass then, with --through-end too, stands.
                 excluded = inputs.gaps() if confirms else inputs.require()
                 state, reason = inputs.state(excluded)
+                if stages == (PUBLISH,) and not confirms and self._outrun(digests):
+                    self.progress.say("  its inputs have changed since the audit: it begins again")
+                    stages, self.ask = STAGES, True  # what was approved was another audit
                 if confirms:
                     outcome = self._confirm(digests, state, reason, folder / "publish")
                     return replace(outcome, digests=digests, verdict=self.verdict, report=self.report)
@@ -210,6 +224,9 @@ class _Run:
                 if HIGH in stages:
                     self.runner.begin()
                 for next_stage in stages:
+                    if next_stage == PUBLISH and self.ask and self.job.approval and self.verdict == WARNED:
+                        outcome = replace(outcome, state=HELD, reason=self._consent())
+                        break
                     current = next_stage
                     if AUDIT in stages and next_stage in (HIGH, AUDIT):
                         import_early("lowwater_expectations.validation")
@@ -225,8 +242,9 @@ class _Run:
                 raise  # says nothing about this interval: another run, or another query set, is at it
             except LowwaterError as error:
                 account = error.accounting if isinstance(error, AuditError) else {}
-                self._record(current, FAILED, "", "", None, account, error.message)
-                with suppress(LowwaterError):  # what went wrong first is what is said
+                account = {**account, "tried": self.job.attempted(digests), "repeats": error.repeats}
+                with suppress(LowwaterError):  # what went wrong first is what is said, also where the disk is full
+                    self._record(current, FAILED, "", "", None, account, error.message)
                     self._index(current, folder)
                 raise
 
@@ -261,6 +279,20 @@ class _Run:
             account = {"promises": self.promises, "stored": self.stored, **self.cluster}
             self._record(LOW, "done", "", _joined(digests), sum(rows.values()), account)
         return Outcome(self.start, self.end, stage, outcome.reason, rows, False) if stage != PUBLISH else outcome
+
+    def _consent(self) -> str:
+        """Says what waits, and how a person approves it."""
+        where, start, end = self.job.lake.root, format_instant(self.start), format_instant(self.end)
+        return (
+            "its audit warned, and a person must approve it: "
+            f"`lowwater replay {self.job.query_set} --lake {where} --from {start} --to {end} --stage publish`"
+        )
+
+    def _outrun(self, digests: dict[str, str]) -> bool:
+        """Whether the interval was audited, and its inputs have changed since: settings, queries or captures."""
+        audits = {row.query: row for row in self._rows() if row.stage == AUDIT and row.state != FAILED}
+        audited = {query: audits[query].digest for query in digests if query in audits}
+        return bool(audited) and audited != digests
 
     def _published(self, digests: dict[str, str]) -> bool:
         """Whether every query is published from these inputs, its table has the rows, and nothing has failed since.
@@ -564,34 +596,34 @@ def with_running(lake: Lake, rows: Sequence[StatusRow]) -> list[StatusRow]:
 def expected(job: Job, captures: Mapping[str, Captures]) -> StatusInputs:
     """Collects what `status` needs to know of a query set, given the captures of its links."""
     queries = {query.name: query for query in job.plan.queries}
-    known = job.known_missing(captures)
+    known, past = job.known_missing(captures), Publications(job.lake, job.query_set)
 
     def digest(query: str, start: int, end: int) -> str:
-        return job.inputs(start, end, captures, known).digest(queries[query])
+        return job.inputs(start, end, captures, known, past).digest(queries[query])
 
     def changed(query: str, start: int, end: int, accounting: str) -> str:
         before = stored_object(accounting).get("inputs", {})
-        return "; ".join(changes(before, job.inputs(start, end, captures, known).parts(queries[query]), captures))
+        return "; ".join(changes(before, job.inputs(start, end, captures, known, past).parts(queries[query]), captures))
 
     def outdated(start: int, end: int) -> str:
-        return "; ".join(job.inputs(start, end, captures, known).outdated())
+        return "; ".join(job.inputs(start, end, captures, known, past).outdated())
 
     def lacking(start: int, end: int) -> list[str]:
-        return job.inputs(start, end, captures, known).lacking()
+        return job.inputs(start, end, captures, known, past).lacking()
 
     def lost(query: str, start: int, end: int) -> str:
-        return job.inputs(start, end, captures, known).lost(queries[query])
+        return job.inputs(start, end, captures, known, past).lost(queries[query])
 
     def missing(start: int, end: int) -> list[str]:
-        return missing_texts(job.inputs(start, end, captures, known).missing())
+        return missing_texts(job.inputs(start, end, captures, known, past).missing())
 
     def gaps(start: int, end: int) -> list[str]:
-        inputs = job.inputs(start, end, captures, known)
+        inputs = job.inputs(start, end, captures, known, past)
         return gap_texts(inputs.gaps(), captures, inputs.why_needed)
 
     def unsettled(start: int, end: int) -> str:
         # Of a year of intervals few end where coverage does.
-        return job.inputs(start, end, captures, known).open() if times.in_gap(end, end + longest) else ""
+        return job.inputs(start, end, captures, known, past).open() if times.in_gap(end, end + longest) else ""
 
     times, longest = (
         times_of(job, captures),
@@ -625,6 +657,7 @@ def times_of(job: Job, captures: Mapping[str, Captures]) -> Timetable:
         occupied_intervals(PacketFiles.of(job.lake), rows, job.config, job.length),
         end_of_rows(job, captures),
         at - min(starts.values(), default=at),
+        job.passed,
     )
 
 

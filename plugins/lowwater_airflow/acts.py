@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from lowwater.errors import LowwaterError
 from lowwater.instants import format_instant
-from lowwater.replay.schedule.due import KINDS, Due
+from lowwater.lake.kinds import KINDS
+from lowwater.replay.schedule.due import Due
 from lowwater.replay.schedule.skew_setting import write_skew
 
 if TYPE_CHECKING:

@@ -29,6 +29,8 @@ from lowwater_airflow.settings import SPARK, deployment
 from lowwater_airflow.whole import partition_key, whole
 
 PACKETS = Asset(name="packets", uri="lowwater://packets", group="lowwater")
+WAITING = "waiting"
+"""State of an interval that does not run, since an earlier one of its chain is not published."""
 DRIVERS = "_drivers"
 """Folder of the lake with notes about drivers on the cluster, and their outcomes."""
 
@@ -179,9 +181,9 @@ class ReplayStages(Lineage, BaseOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """The outcome of the interval (fields of `replay.interval.Outcome`)."""
-        start, end = (format_instant(bound) for bound in interval_of(context))
+        start, end = (format_instant(bound) for bound in self._bounds(context))
         arguments = [self.query_set, "--lake", self.lake, "--queries", self.queries, "--from", start, "--to", end]
-        arguments += ["--stage", self.stage] if self.stage else ["--hold"]
+        arguments += self._mode()
         self._child = self._worker(arguments, context)
         with telling(context):
             (outcome,) = self._child.run()
@@ -189,6 +191,14 @@ class ReplayStages(Lineage, BaseOperator):
         self.log.info("%s %s: %s %s", self.query_set, start, report["state"], report["reason"])
         self.datasets = [str(lake_path(self.lake) / "packets")], tables(self.lake, "streams", report["rows"])
         return report
+
+    def _bounds(self, context: Context) -> tuple[int, int]:
+        """The interval, ns."""
+        return interval_of(context)
+
+    def _mode(self) -> list[str]:
+        """Arguments that say which stages run."""
+        return ["--stage", self.stage] if self.stage else ["--hold"]
 
     def _worker(self, arguments: list[str], context: Context) -> Child | Driver:
         """The process of the stages: a child of the task, or a driver on the cluster that the connection asks for."""
@@ -218,10 +228,14 @@ class PublishInterval(ReplayStages):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Returns the outcome of the interval."""
-        from lowwater.lake.ledgers.runs import DONE  # Arrow, which no DAG file needs
+        from lowwater.lake.ledgers.interval_states import HELD  # Arrow, which no DAG file needs
+        from lowwater.lake.ledgers.runs import DONE
 
         outcome = super().execute(context)
-        start, end = (format_instant(bound) for bound in interval_of(context))
+        if outcome["state"] in (HELD, WAITING):
+            context["ti"].task.outlets = []  # no table has changed
+            return outcome
+        start, end = (format_instant(bound) for bound in self._bounds(context))
         self.datasets = tables(self.lake, "streams", outcome["rows"]), tables(self.lake, "tables", outcome["rows"])
         summary = {key: outcome[key] for key in ("state", "reason", "verdict", "report")}
         for table, rows in outcome["rows"].items():
@@ -230,7 +244,7 @@ class PublishInterval(ReplayStages):
             context["outlet_events"][self.tables].add(asset, extra=extra)
         if outcome["state"] == DONE:
             event = context["outlet_events"][self.whole]
-            event.add_partitions(partition_key(interval_of(context)[0]))
+            event.add_partitions(partition_key(self._bounds(context)[0]))
             event.extra = {"from": start, "to": end, "rows": outcome["rows"], "verdict": outcome["verdict"]}
         else:
             # Airflow adds an event to each outlet of a task that succeeds, unless the outlet is gone by then.

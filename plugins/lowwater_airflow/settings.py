@@ -116,6 +116,26 @@ class Settings:
         return (section is not None and section.chain_start is not None) or is_chained(self.lake, query_set)
 
     @property
+    def looks(self) -> bool:
+        """Whether Airflow's clock says when to look; else each interval has a run of its own."""
+        return self.config.schedule.runs == "looks"
+
+    @property
+    def every(self) -> timedelta:
+        """The time between two looks."""
+        return _duration(self.config.schedule.every)
+
+    def intervals(self, query_set: str | None = None) -> Any:
+        """The timetable of runs of one interval each: for backfills, and by the clock unless it says when to look."""
+        # Imported only here: tasks need no timetable.
+        from airflow.sdk import CronDataIntervalTimetable
+
+        from lowwater_airflow.timetables import WhenAsked
+
+        expression = cron(self.length(query_set))
+        return (WhenAsked if self.looks else CronDataIntervalTimetable)(expression, timezone="UTC")
+
+    @property
     def maintenance(self) -> str | None:
         """The schedule of the maintenance DAG."""
         often = self.config.schedule.maintain

@@ -13,14 +13,15 @@ from typing import Protocol
 
 from lowwater.errors import LakeError
 from lowwater.instants import format_duration, format_instant, parse_duration
-from lowwater.lake.ledgers.interval_states import RUNNING, STALE
+from lowwater.lake.kinds import KINDS
+from lowwater.lake.ledgers.interval_states import HELD, RUNNING, STALE
 from lowwater.lake.results.exploring import instant_of
 from lowwater.lake.tables import interval_label, safe_name
 from lowwater.replay.job import Job
-from lowwater.replay.schedule.due import KINDS, Due, DueSelection, due
+from lowwater.replay.schedule.due import Due, DueSelection, due
 from lowwater.replay.schedule.skew_setting import SkewChange, skew_change
 
-from ..board import HELD, Board, Interval, Snapshot
+from ..board import Board, Interval, Snapshot
 from ..lateness import link_review
 
 RUN, BACKFILL, APPROVE, SKEW = "run", "backfill", "approve", "skew"

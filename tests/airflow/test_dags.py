@@ -28,7 +28,7 @@ found = {
     dag_id: {
         "tasks": {task.task_id: sorted(task.downstream_task_ids) for task in dag.tasks},
         "timetable": type(dag.timetable).__name__,
-        "cron": getattr(dag.timetable, "expression", None),
+        "cron": getattr(dag.timetable, "expression", getattr(dag.timetable, "_expression", None)),
         "start": str(dag.start_date),
         "end": str(dag.end_date),
         "catchup": dag.catchup,
@@ -93,7 +93,12 @@ def test_every_dag(tmp_path: Path) -> None:
     assert found["heavy"] == [], "a DAG file does no work at import"
     dags = found["dags"]
     sets = {"more", *(path.stem for path in QUERIES.glob("*.gsql"))}
+    looks = {"lowwater_ingest": dags.pop("lowwater_ingest")} | {name: dags.pop(f"keep_{name}") for name in sets}
     assert set(dags) == {"capture_ingest", "lowwater_digest", "lowwater_maintain", *(f"replay_{name}" for name in sets)}
+    assert looks["lowwater_ingest"]["tasks"] == {"ingest": ["refused"], "refused": []}
+    assert all(looks[name]["tasks"] == {"look": ["interval"], "interval": []} for name in sets)
+    assert {look["runs"] for look in looks.values()} == {1} and {look["catchup"] for look in looks.values()} == {False}
+    assert {look["timetable"] for look in looks.values()} == {"DeltaTriggerTimetable", "AssetOrTimeSchedule"}
     assert dags["capture_ingest"]["tasks"] == {"find": ["ingest"], "ingest": []}
     assert dags["replay_more"]["tasks"] == {"wait": ["evaluate"], "evaluate": ["publish"], "publish": []}
     approved = {"wait": ["evaluate", "publish"], "evaluate": ["approve"], "approve": ["publish"], "publish": []}
@@ -116,7 +121,7 @@ def test_every_dag(tmp_path: Path) -> None:
     digest = dags.pop("lowwater_digest")
     assert digest["tasks"] == {"tell": []} and digest["cron"] == "0 0 * * *" and not digest["catchup"]
     for name, dag in dags.items():
-        assert dag["timetable"] == "CronDataIntervalTimetable", name
+        assert dag["timetable"] == "WhenAsked", name
         assert dag["start"] == "2026-01-01 00:00:00+00:00"
         assert not dag["catchup"] and max(dag["retries"]) == 3 and dag["policy"]
     assert dags["replay_demo"]["cron"] == "0 * * * *"
@@ -161,10 +166,11 @@ def test_wrong_settings_are_import_errors(settings: str | None, said: str, tmp_p
     lake.mkdir()
     (lake / "lowwater.toml").write_text(settings or "")
     found = load(tmp_path, lake if settings is not None else None)
-    assert set(found["dags"]) <= {"lowwater_digest", "lowwater_maintain"}, "they have no interval"
+    assert all(name.startswith(("lowwater_", "keep_")) for name in found["dags"]), "these have no interval"
     files = {Path(name).name for name in found["errors"]}
-    assert files | {"maintenance.py", "misnamed.py"} == {
+    assert files | {"keep.py", "maintenance.py", "misnamed.py"} == {
         "capture_ingest.py",
+        "keep.py",
         "maintenance.py",
         "misnamed.py",
         "replay.py",

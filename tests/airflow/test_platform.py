@@ -182,11 +182,8 @@ def test_what_an_airflow_of_the_demo_writes_is_for_its_user_only(platform: Platf
     assert {name: oct(mode) for name, mode in modes.items() if mode & 0o077} == {}
 
 
-def test_missing_capture_waits_then_fails_then_comes(platform: Platform) -> None:
-    """A run waits for its link, fails naming it, and is `done` once the capture was ingested and the run cleared.
-
-    The other captures of the hour are in the lake; their tasks add nothing.
-    """
+def test_missing_capture_waits_then_fails(platform: Platform) -> None:
+    """A run of an hour waits for its link, and fails naming it."""
     hour = START + HOUR
     platform.backfill("replay_late", hour, hour)
     begun = time.monotonic()
@@ -197,16 +194,37 @@ def test_missing_capture_waits_then_fails_then_comes(platform: Platform) -> None
     said = platform.home.why(platform.task("replay_late", hour, "wait"))
     assert "link 'late': no capture covers 2026-01-01T01:00:00Z" in said
     assert platform.task("replay_late", hour, "low")["state"] == "upstream_failed"
+
+
+def test_looks_take_the_late_capture_and_run_its_hour(platform: Platform) -> None:
+    """What nobody asks for: the file that comes late is ingested, and its event lets its hour run; no run is cleared.
+
+    The hour whose audit failed is red with the reason, in the look that finds it first, and is not tried again.
+    """
+    platform.home.ready("keep_late")
+
+    def looks(dag: str) -> list[str]:
+        found = [run["state"] for run in platform.home.runs(dag)]
+        return found if found and set(found) <= {"success", "failed"} else []
+
+    assert wait(lambda: looks("keep_late"), 300, 1.0) == ["failed"]
+    (first,) = platform.home.runs("keep_late")
+    assert first["note"].startswith("Look: ") and "2 cannot start" in first["note"], first["note"]
+    assert "no capture covers 2026-01-01T01:00:00Z" in first["note"] and "late_flows" in first["note"]
     for path in (platform.captures / "missing").iterdir():
         shutil.move(path, platform.captures / "late" / path.name)
-    run = platform.task("replay_late", hour, "wait")["dag_run_id"]
-    platform.backfill("capture_ingest", hour, hour)
-    assert set(platform.finish("capture_ingest", 2).values()) == {"success"}
+    platform.home.ready("lowwater_ingest")
+    assert wait(lambda: looks("lowwater_ingest"), 300, 1.0) == ["success"]
     assert ingested(platform) == dict.fromkeys((*LINKS, "log"), HOURS) | {"late": LATE_HOURS}, "nothing is in it twice"
-    clear(platform, "replay_late", run, True)
-    assert platform.finish("replay_late", LATE_HOURS)["2026-01-01T01:00:00Z"] == "success"
-    assert states(platform, "late")[hour, "late_flows"] == "done"
-    assert table_rows(platform.lake, "late_flows", hour, END) != []
+    assert wait(lambda: len(looks("keep_late")) == 2, 300, 1.0)
+    second = max(platform.home.runs("keep_late"), key=lambda run: str(run["queued_at"]))
+    assert second["run_type"] == "asset_triggered" and second["state"] == "success", second
+    assert second["note"].startswith("Look: 1 done, 1 cannot start, as before (2026-01-01T00:00:00Z: failed: audit: ")
+    kept = platform.home.ask("GET", f"dags/keep_late/dagRuns/{second['dag_run_id']}/taskInstances")["task_instances"]
+    names = {each["task_id"]: each["rendered_map_index"] for each in kept if each["map_index"] >= 0}
+    assert names == {"interval": "2026-01-01T01:00:00Z done"}
+    assert states(platform, "late")[START + HOUR, "late_flows"] == "done"
+    assert table_rows(platform.lake, "late_flows", START + HOUR, END) != []
 
 
 def test_a_warning_waits_for_a_human(platform: Platform) -> None:

@@ -17,7 +17,7 @@ from threading import Event
 
 from lowwater.errors import BusyError, LowwaterError
 from lowwater.high.runner import Runner
-from lowwater.lake.ledgers.interval_states import RUNNING
+from lowwater.lake.ledgers.interval_states import HELD, RUNNING
 from lowwater.lake.ledgers.runs import FAILED
 from lowwater.lake.locks import scratch
 from lowwater.quality.report_pages import write_index
@@ -49,7 +49,7 @@ class IntervalResult:
 
     Attributes:
         due: the interval.
-        state: state of the publication, failed, waiting, or running, by another process.
+        state: state of the publication, failed, waiting, held, or running, by another process.
         reason: why the interval is not done, or the whole error message.
         rows: query -> number of rows published.
         seconds: duration, s.
@@ -64,7 +64,7 @@ class IntervalResult:
     @property
     def published(self) -> bool:
         """Whether the interval is visible now."""
-        return self.state not in (FAILED, WAITING, RUNNING)
+        return self.state not in (FAILED, WAITING, HELD, RUNNING)
 
 
 @dataclass(frozen=True)
@@ -87,6 +87,7 @@ def backfill(
     order: Order = Order.OLDEST,
     watch: BackfillListener | None = None,
     runner: Runner | None = None,
+    ask: bool = False,
 ) -> list[IntervalResult]:
     """Runs intervals; a failure stops only later intervals of the same chained set.
 
@@ -100,6 +101,7 @@ def backfill(
         order: order in which intervals start; a chained set always starts oldest first, one at a time.
         watch: callbacks; None for none.
         runner: does the work; None for the one that the settings name.
+        ask: leave intervals unpublished of which a person must approve the warnings, if the settings say so.
 
     Returns:
         The result of each interval, in the order in which they ended.
@@ -115,7 +117,7 @@ def backfill(
     if any(interval.packets for interval in work if not interval.blocked):
         runner.begin(len(work))
     try:
-        return _Backfill(by_name, runner, watch or BackfillListener()).all(_ordered(by_name, work, order), workers)
+        return _Backfill(by_name, runner, watch or BackfillListener(), ask).all(_ordered(by_name, work, order), workers)
     finally:
         with suppress(BusyError), scratch(jobs[0].lake, "index of the reports") as folder:
             write_index(jobs[0].lake, folder)
@@ -144,6 +146,7 @@ class _Backfill:
     jobs: dict[str, Job]
     runner: Runner
     watch: BackfillListener
+    ask: bool = False
     over: Event = field(default_factory=Event)
     tried: list[IntervalResult] = field(default_factory=list)
     busy: list[tuple[tuple[Due, ...], str]] = field(default_factory=list)  # units that others began, and who
@@ -215,7 +218,9 @@ class _Backfill:
     def _one(self, due: Due) -> IntervalResult:
         begin = time.monotonic()
         try:
-            outcome = run_interval(self.jobs[due.query_set], due.start, due.end, Progress(quiet=True), self.runner)
+            outcome = run_interval(
+                self.jobs[due.query_set], due.start, due.end, Progress(quiet=True), self.runner, self.ask
+            )
         except BusyError:
             raise
         except LowwaterError as error:
