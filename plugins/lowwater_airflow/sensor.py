@@ -1,6 +1,6 @@
-"""The deferrable sensor of a run: waits until the links of the interval have reported (SEMANTICS T5, T6).
+"""Waits until the links of an interval have reported (SEMANTICS T5, T6): a task of its own, or that of the interval.
 
-First task of every `replay_*` DAG. It waits in the triggerer, where hundreds of runs take no worker slot.
+Both wait in the triggerer, where hundreds of runs take no worker slot.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 from lowwater.errors import GapError, LakeError
 from lowwater.instants import SECOND, format_instant, parse_duration
 from lowwater.storage.paths import lake_path
-from lowwater_airflow.operators import interval_of, telling
+from lowwater_airflow.operators import SKIPPED, UNREPORTED, PublishInterval, interval_of, telling
 
 POLL = 5.0
 """Seconds between two reads of the ledger."""
@@ -46,12 +46,10 @@ class LinksReported(BaseOperator):
     def execute(self, context: Context) -> None:
         """Checks the links once; defers to the triggerer if one has not reported."""
         start, end = interval_of(context)
-        params = context["params"]
-        if only := tuple(params.get("only") or ()):
+        if only := tuple(context["params"].get("only") or ()):
             with telling(context):
                 self._skip_unless(only, start, end)
-        patience = params.get("patience")
-        deadline = time.time() + (parse_duration(patience) / SECOND if patience else self.patience)
+        deadline = _deadline(context, self.patience)
         trigger = LinksTrigger(self.lake, self.queries, self.query_set, start, end, deadline)
         readiness = trigger.look()
         if readiness["status"] == "waiting":
@@ -78,14 +76,64 @@ class LinksReported(BaseOperator):
     def resume(self, context: Context, event: dict[str, Any]) -> None:
         """Continues when the trigger has an event."""
         with telling(context):
-            self._conclude(event)
-
-    def _conclude(self, readiness: dict[str, Any]) -> None:
-        if readiness["status"] == "gap":
-            raise GapError(readiness["message"])
-        if readiness["status"] == "error":
-            raise LakeError(readiness["message"])
+            _conclude(event)
         self.log.info("every link of %s has reported, or is excluded", self.query_set)
+
+
+def _deadline(context: Context, patience: float) -> float:
+    """Until when links are waited for, wall clock time, s: the parameter of the run decides, else the settings."""
+    own = context["params"].get("patience")
+    return time.time() + (parse_duration(own) / SECOND if own else patience)
+
+
+def _conclude(readiness: dict[str, Any]) -> None:
+    if readiness["status"] == "gap":
+        raise GapError(readiness["message"])
+    if readiness["status"] == "error":
+        raise LakeError(readiness["message"])
+
+
+class RunInterval(PublishInterval):
+    """Runs the interval of a run through all stages and publishes it, in one process: nothing holds it in between.
+
+    That process first looks whether the links have reported. If not, the task waits in the triggerer without a slot, as
+    `LinksReported` does, and then begins anew.
+
+    Args:
+        patience: how long to wait for links that have not reported, s.
+    """
+
+    all_stages = True
+
+    def __init__(self, *, patience: float, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.patience = patience
+        self._until, self._only = 0.0, ""
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Returns the outcome of the interval."""
+        return self._begin(context, _deadline(context, self.patience))
+
+    def resume(self, context: Context, event: dict[str, Any], deadline: float) -> dict[str, Any]:
+        """Begins anew when the trigger has an event."""
+        with telling(context):
+            _conclude(event)
+        return self._begin(context, deadline)
+
+    def _begin(self, context: Context, deadline: float) -> dict[str, Any]:
+        self._until, self._only = deadline, ",".join(context["params"].get("only") or ())
+        outcome = super().execute(context)
+        if outcome["state"] == SKIPPED:
+            with telling(context):
+                raise AirflowSkipException(outcome["reason"])
+        if outcome["state"] == UNREPORTED:
+            self.log.info("waiting until %s at most: %s", format_instant(int(deadline) * 10**9), outcome["reason"])
+            trigger = LinksTrigger(self.lake, self.queries, self.query_set, *self._bounds(context), deadline)
+            self.defer(trigger=trigger, method_name="resume", kwargs={"deadline": deadline})
+        return outcome
+
+    def _mode(self) -> list[str]:
+        return ["--ask", "--reported", str(self._until), *(["--only", self._only] if self._only else [])]
 
 
 class LinksTrigger(BaseTrigger):

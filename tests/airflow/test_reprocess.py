@@ -218,7 +218,7 @@ def test_the_command_of_the_documents_runs_what_is_stale(platform: Platform) -> 
     assert states(platform) == ["stale", "stale"]
     more = documented()
     assert create(platform, START, *more[2:], "--dry-run").partition("tempted:")[2].strip() == "", "no run is listed"
-    run = platform.task("replay_changed", START, "publish")["dag_run_id"]
+    run = platform.task("replay_changed", START, "interval")["dag_run_id"]
     platform.home.ask("PATCH", f"dags/replay_changed/dagRuns/{run}", {"note": "seen by the desk"})
     create(platform, START, *more)
     assert set(platform.finish("replay_changed", HOURS).values()) == {"success"}
