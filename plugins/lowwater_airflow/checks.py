@@ -88,7 +88,8 @@ def of_database(session: Session) -> Iterator[Finding]:
     from sqlalchemy import select
 
     if session.scalar(select(Pool.pool).where(Pool.pool == POOL)) is None:
-        yield Finding("pool", POOL_ABSENT, f"make it: `airflow pools set {POOL} 1 'Intervals at once'`")
+        mend = f"a scheduler that starts makes it, and so does `airflow pools set {POOL} 1 'Intervals at once'`"
+        yield Finding("pool", POOL_ABSENT, mend)
     yield from _connections()
     yield from _paused(session)
     bind = session.get_bind()

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+
+from tests.replay.support import ROOT
 
 pytestmark = pytest.mark.slow
 NOTIFY = '[notify]\nconnection = "hook"\n[links.a]\nskew = "1s"\n'
@@ -119,3 +124,12 @@ def test_connections_to_sqlite_wait_for_the_writer(plugins: None, tmp_path: Path
         with engine.connect() as connection:
             assert connection.execute(text("PRAGMA busy_timeout")).scalar() == waits
     database.wait_for_the_writer(SimpleNamespace(), None, None)
+
+
+def test_a_dag_file_with_the_name_of_the_package_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "lowwater.py"
+    file.write_text("from lowwater_airflow.dags import *  # DAGs of airflow")
+    path = os.pathsep.join([str(tmp_path), str(ROOT / "plugins")])
+    words = [sys.executable, "-c", "import lowwater_airflow"]
+    done = subprocess.run(words, cwd=tmp_path, env={"PYTHONPATH": path}, capture_output=True, text=True, timeout=60)
+    assert f"{file} hides the package lowwater: give this file another name" in done.stderr
