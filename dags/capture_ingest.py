@@ -34,11 +34,5 @@ with DAG(
     default_args=RETRYING,
     tags=["lowwater"],
 ) as dag:
-    refused = IngestCaptures(
-        task_id="ingest",
-        pool=POOL,  # it takes a core
-        lake=settings.lake,
-        queries=settings.queries,
-        query_sets=settings.query_sets(),
-    ).output
+    refused = IngestCaptures(task_id="ingest", pool=POOL, lake=settings.lake).output  # it takes a core
     RefusedFile.partial(task_id="refused", map_index_template="{{ map_index_label }}").expand_kwargs(refused)

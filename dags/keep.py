@@ -12,7 +12,7 @@ from airflow.sdk import DAG, AssetOrTimeSchedule, DeltaTriggerTimetable, get_par
 from lowwater_airflow.alerts import failed
 from lowwater_airflow.checks import about
 from lowwater_airflow.keeping import IngestNew, KeepInterval, LookAtSet, RefusedFile
-from lowwater_airflow.operators import PACKETS
+from lowwater_airflow.operators import PACKETS, published
 from lowwater_airflow.retries import RETRYING
 from lowwater_airflow.settings import POOL, Settings
 
@@ -53,6 +53,7 @@ def keep_dag(settings: Settings, query_set: str) -> DAG:
         KeepInterval.partial(
             task_id="interval",
             pool=POOL,
+            outlets=[*published(query_set)],
             map_index_template="{{ map_index_label }}",
             max_active_tis_per_dagrun=1 if settings.chained(query_set) else None,
             **common,

@@ -47,9 +47,8 @@ stops the interval here, and its rows stay in `streams/`. **approve**, where the
 if the audit warns. **publish**: the interval's rows, and only those, become visible in `tables/`.
 """
 IN_ORDER = """
-This query set hands state over: its intervals run in order, each after the publication of the one before. Airflow
-refuses backfills of it without `--reprocess-behavior completed` or `failed`; in the form choose *All Runs* or *Missing
-and Errored Runs*.
+This query set hands state over: its intervals run in order. Each waits for the run of the one before, where that is at
+work, and fails where that is not published. So a backfill of it begins with the oldest interval.
 """
 PARAMS = {
     "only": Param(
@@ -87,7 +86,7 @@ def replay_dag(settings: Settings, query_set: str) -> DAG:
         end_date=settings.end(query_set),
         catchup=False,
         max_active_runs=1 if chained else 16,
-        default_args={**RETRYING, "depends_on_past": chained},
+        default_args=RETRYING,
         params=PARAMS,
         deadline=DeadlineAlert(
             name=f"replay_{query_set}",
@@ -102,9 +101,9 @@ def replay_dag(settings: Settings, query_set: str) -> DAG:
     ) as dag:
         patience = settings.patience.total_seconds()
         if one:
-            RunInterval(task_id="interval", patience=patience, pool=POOL, **common)
+            RunInterval(task_id="interval", patience=patience, chained=chained, pool=POOL, **common)
             return dag
-        wait = LinksReported(task_id="wait", patience=patience, wait_for_downstream=chained, **common)
+        wait = LinksReported(task_id="wait", patience=patience, **common)
         work: list[Any] = [
             ReplayStages(task_id=stage or "evaluate", stage=stage, pool=POOL, **common) for stage in stages
         ]
@@ -117,10 +116,6 @@ def replay_dag(settings: Settings, query_set: str) -> DAG:
         # fails the second task.
         publish = PublishInterval(task_id="publish", max_active_tis_per_dag=1, **common)
         chain(wait, *work, publish)
-        if chained:
-            # A backfill of Airflow ignores `max_active_runs`: `wait` waits for the tasks directly downstream of it in
-            # the run before, so `publish` must be one of them.
-            chain(wait, publish)
     return dag
 
 

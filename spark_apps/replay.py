@@ -35,6 +35,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--ask", action="store_true", help="all stages; not publishing where a person must approve")
     parser.add_argument("--reported", type=float, help="only if links have reported, or may not after this instant, s")
     parser.add_argument("--only", default="", help="with --reported: only if in one of these states")
+    parser.add_argument("--looked", action="store_true", help="with --reported: whoever asks knows the order of runs")
     parser.add_argument("--outcome", type=lake_path, required=True, help="where the outcome goes, as JSON")
     parser.add_argument("--deployed", action="store_true", help="a worker of the cluster runs this driver")
     chosen = parser.parse_args(arguments)

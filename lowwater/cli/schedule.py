@@ -33,7 +33,8 @@ def watch_lake(
     Raises:
         ConfigError: at the start, the settings are wrong.
     """
-    config, told = load_config(root), _Told()
+    config = load_config(root)
+    told = _Told(config.schedule.look_back)
     with stopped_by_signals() as stop:
         listener = BackfillListener(ends=told.result, waits=told.elsewhere)
         looker = Looker(root, names, queries, say_line, listener, workers, spark, stop.is_set, alone=once)
@@ -62,7 +63,8 @@ def watch_lake(
 class _Told:
     """Says each thing once for as long as it lasts."""
 
-    def __init__(self) -> None:
+    def __init__(self, look_back: int) -> None:
+        self._look_back = look_back
         self._said: set[str] = set()
         self._now: set[str] = set()
         self._first = True  # a process that starts says what it found
@@ -93,7 +95,7 @@ class _Told:
                 self.once(f"{one.query_set}: {old:,} more cannot start, as before: `lowwater plan` lists them")
         ran = any(one.runs or one.waits or one.stuck for one in found.found)
         if once and not ran and not found.unplanned and found.hindered is None:
-            say("nothing is due")
+            say(f"nothing of the last {format_duration(self._look_back)} is due")
         self._said, self._now, self._first = self._now, set(), False
 
     def result(self, result: IntervalResult) -> None:

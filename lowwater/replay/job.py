@@ -124,7 +124,8 @@ class Job:
         length = section.interval if section and section.interval else config.interval.length
         schemas = {query.name: row_schema(query.high.fields) for query in plan.queries}
         suites = read_suites(root, query_set, schemas, config.suites.code == "allowed")
-        passed = last_look(root, query_set).at
+        # Within the patience its links may still report: nobody is told that it cannot start.
+        passed = max(0, last_look(root, query_set).at - config.replay.patience)
         return Job(lake, config, query_set, plan, length, suites, files=tuple(files), passed=passed)
 
     def prepare(self) -> None:
@@ -548,7 +549,7 @@ class IntervalInputs(LowInputs):
                     f"query {query.name}: the interval of {format_instant(self.start)} continues from the state of the "
                     f"interval of {format_instant(before)}, which is not published",
                     f"replay in order, from {format_instant(self.chain_start(query))}: `lowwater backfill` does so, "
-                    "and Airflow once it has read its DAG files again; `chain_start` of "
+                    "and a backfill of Airflow that begins with the oldest; `chain_start` of "
                     f"{section_of(self.query_set, of='query_sets')} sets where the chain begins",
                 )
 

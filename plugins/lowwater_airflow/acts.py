@@ -82,7 +82,8 @@ class AirflowHost:
             )
         if act.kind == APPROVAL:
             waits = run is not None and run.waits
-            return "" if waits else f"No run of {dag} waits for approval of this interval."
+            asks = f"No run of {dag} waits for approval of this interval: run it again, and that run asks."
+            return "" if waits else asks
         if run is not None and run.active:
             return f"The run {run.run_id} is at work on it, or queued."
         if (act.kind == "backfill" or (run is not None and run.orphan)) and (going := _backfill_going_on(dag)):

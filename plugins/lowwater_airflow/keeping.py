@@ -15,7 +15,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from lowwater.config import load_config
 from lowwater.errors import CaptureError, GapError
-from lowwater.instants import format_instant, parse_instant
+from lowwater.instants import format_duration, format_instant, parse_instant
 from lowwater.storage.paths import lake_path, private
 from lowwater_airflow.lineage import Lineage
 from lowwater_airflow.notes import FOUND
@@ -101,6 +101,7 @@ class LookAtSet(BaseOperator):
             "waits": sum(left.due.intervals for left in found.waits),
             "stuck": sum(left.due.intervals for left in (*old, *news[MOST_TOLD:])),
             "more": max(0, len(found.runs) - MOST),
+            "days": format_duration(job.config.schedule.look_back),
             "example": f"{name(old[0].due)}: {old[0].why}" if old else "",
         }
         context["ti"].xcom_push(FOUND, summary)

@@ -133,7 +133,7 @@ def look_text(
     parts += [
         f"{found[key]:,} {words}" for key, words in (("waits", "wait"), ("more", "more are due")) if found.get(key)
     ]
-    text = ", ".join(parts) or "nothing to do"
+    text = ", ".join(parts) or "nothing to do" + (f" in the last {found['days']}" if "days" in found else "")
     more = len(named) - NAMED
     return text + "".join(f"; {each}" for each in named[:NAMED]) + (f"; and {more} more" if more > 0 else "")
 

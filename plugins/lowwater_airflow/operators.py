@@ -71,20 +71,15 @@ def telling(context: Context) -> Iterator[None]:
 class IngestCaptures(Lineage, BaseOperator):
     """Ingests the captures of the run's interval, of every link with a file pattern, in one process.
 
-    It also plans the query sets, so that their DAGs know which must run in order before the first of them runs. What is
-    new is one event of the asset `packets`. Returns the files that were refused, for `RefusedFile`.
+    What is new is one event of the asset `packets`. Returns the files that were refused, for `RefusedFile`.
 
     Args:
         lake: folder of the lake.
-        queries: folder of the query sets.
-        query_sets: their names.
     """
 
-    def __init__(self, *, lake: PurePath, queries: Path, query_sets: Sequence[str], **kwargs: Any) -> None:
+    def __init__(self, *, lake: PurePath, **kwargs: Any) -> None:
         super().__init__(outlets=[PACKETS], **kwargs)
         self.lake = str(lake)
-        self.queries = str(queries)
-        self.query_sets = list(query_sets)
 
     @private()
     def execute(self, context: Context) -> list[dict[str, str]]:
@@ -94,16 +89,10 @@ class IngestCaptures(Lineage, BaseOperator):
         from lowwater.lake.ingestion.looking import look
         from lowwater.lake.layout import open_lake
         from lowwater.lake.ledgers.seen import GROWING, NEW, unread_lines
-        from lowwater.replay.job import Job
 
         start, end = interval_of(context)
         root = lake_path(self.lake)
         config, lake = load_config(root), open_lake(root, make=False)
-        for name in self.query_sets:
-            try:
-                Job.open(root, name, Path(self.queries)).prepare()
-            except LowwaterError as error:  # its own runs say so, too
-                self.log.warning("query set %s cannot be planned: %s", name, error)
         found = pattern_files(config, None, start, end)
         files = {name: without_aside(lake, config.link(name), paths) for name, paths in found.items()}
         results: list[IngestResult] = []
@@ -218,6 +207,11 @@ class ReplayStages(Lineage, BaseOperator):
             self._child.stop()
 
 
+def published(query_set: str) -> tuple[AssetAlias, Asset]:
+    """What a publication has events of: the tables of a query set, and its whole intervals."""
+    return AssetAlias(f"tables of {query_set}", group="lowwater"), whole(query_set)
+
+
 class PublishInterval(ReplayStages):
     """Publishes the audited interval, and adds an event for each table with rows, digest and verdict.
 
@@ -228,9 +222,9 @@ class PublishInterval(ReplayStages):
     """Whether its process runs the stages before publishing too."""
 
     def __init__(self, *, query_set: str, **kwargs: Any) -> None:
-        self.tables = AssetAlias(f"tables of {query_set}", group="lowwater")
-        self.whole = whole(query_set)
-        super().__init__(query_set=query_set, stage="publish", outlets=[self.tables, self.whole], **kwargs)
+        self.tables, self.whole = published(query_set)
+        kwargs["outlets"] = [self.tables, self.whole]  # a mapped task has those of its `partial`, or an empty list
+        super().__init__(query_set=query_set, stage="publish", **kwargs)
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Returns the outcome of the interval."""

@@ -37,8 +37,6 @@ found = {
         "params": sorted(dag.params),
         "about": dag.doc_md,
         "runs": dag.max_active_runs,
-        "ordered": [task.task_id for task in dag.tasks if task.wait_for_downstream],
-        "past": all(task.depends_on_past for task in dag.tasks),
         "deadline": [each.interval.total_seconds() for each in dag.deadline or []],
         "policy": all(task.retry_policy is not None for task in dag.tasks),
     }
@@ -102,12 +100,9 @@ def test_every_dag(tmp_path: Path) -> None:
     assert dags["capture_ingest"]["tasks"] == {"ingest": ["refused"], "refused": []}
     assert dags["capture_ingest"]["pools"] == {"ingest": "lowwater", "refused": "default_pool"}
     assert dags["replay_more"]["tasks"] == {"interval": []}, "one process, since nothing holds it before it publishes"
-    approved = {"wait": ["evaluate", "publish"], "evaluate": ["approve"], "approve": ["publish"], "publish": []}
+    approved = {"wait": ["evaluate"], "evaluate": ["approve"], "approve": ["publish"], "publish": []}
     assert dags["replay_demo"]["tasks"] == approved
-    assert (dags["replay_demo"]["runs"], dags["replay_demo"]["past"]) == (1, True), "a chained set runs in order"
-    assert dags["replay_demo"]["ordered"] == ["wait"], "for the publication before, in backfills too"
-    assert dags["replay_more"]["ordered"] == []
-    assert (dags["replay_more"]["runs"], dags["replay_more"]["past"]) == (16, False)
+    assert (dags["replay_demo"]["runs"], dags["replay_more"]["runs"]) == (1, 16), "a chained set runs in order"
     assert dags["replay_more"]["params"] == ["only", "patience"] and dags["replay_more"]["deadline"] == [7200.0]
     stages = {"wait": ["low"], "low": ["high"], "high": ["audit"], "audit": ["publish"], "publish": []}
     assert dags["replay_flows"]["tasks"] == stages
@@ -139,15 +134,15 @@ def test_a_set_that_hands_state_over_runs_in_order_once_a_run_has_prepared_it(tm
     (tmp_path / "hosts.gsql").write_text(HANDS_OVER)
     (lake / "lowwater.toml").write_text(f'{SETTINGS}\n[query_sets.hosts]\nfiles = ["{tmp_path / "hosts.gsql"}"]\n')
 
-    def order(name: str) -> tuple[int, bool, bool]:
+    def order(name: str) -> tuple[int, bool]:
         found = load(tmp_path, lake)
         assert found["errors"] == {} and found["heavy"] == []
         dag = found["dags"][name]
-        return dag["runs"], dag["past"], "its intervals run in order" in dag["about"]
+        return dag["runs"], "its intervals run in order" in dag["about"]
 
-    assert order("replay_hosts") == (16, False, False), "no run has prepared it yet"
+    assert order("replay_hosts") == (16, False), "no run has prepared it yet"
     Job.open(lake, "hosts", tmp_path).prepare()
-    assert order("replay_hosts") == (1, True, True)
+    assert order("replay_hosts") == (1, True)
 
 
 @pytest.mark.slow

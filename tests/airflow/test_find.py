@@ -43,7 +43,7 @@ def test_ingest_of_an_interval_keeps_the_ledger_of_files(
             "data_interval_start": datetime.fromtimestamp(BASE // 10**9 + 3600 * hour, UTC),
             "data_interval_end": datetime.fromtimestamp(BASE // 10**9 + 3600 * (hour + 1), UTC),
         }
-        found = IngestCaptures(task_id="ingest", lake=root, queries=root, query_sets=()).execute(context)
+        found = IngestCaptures(task_id="ingest", lake=root).execute(context)
         (told,) = [event.extra for event in task.events.values()] or [None]
         assert bool(task.task.outlets) == bool(told), "an event of nothing new would begin looks"
         return [each["file"] for each in found], told

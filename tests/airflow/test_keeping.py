@@ -13,7 +13,7 @@ import pytest
 
 from lowwater.errors import CaptureError, GapError
 from lowwater.instants import format_instant
-from tests.replay.test_looks import at, deliver, lake_of
+from tests.replay.test_looks import CHAINED, at, deliver, lake_of
 
 FAR = '[schedule]\nlook_back = "36500d"'
 
@@ -24,11 +24,7 @@ class Task:
     def __init__(self) -> None:
         self.left: dict[str, Any] = {}
         self.task = SimpleNamespace(outlets=[object()])
-        self.tables: list[str] = []
-        self.events: dict[Any, Any] = defaultdict(lambda: SimpleNamespace(extra=None, add=self._add))
-
-    def _add(self, asset: Any, extra: dict[str, Any]) -> None:
-        self.tables.append(asset.name)
+        self.events: dict[Any, Any] = defaultdict(lambda: SimpleNamespace(extra=None))
 
     def xcom_push(self, key: str, value: Any) -> None:
         self.left[key] = value
@@ -67,20 +63,67 @@ def test_looks_ingest_what_is_new_and_find_what_can_run(plugins: None, tmp_path:
     later = LookAtSet(task_id="look", query_set="q", **common).execute(Task().context)
     assert format_instant(at(1)) not in {each["start"] for each in later}, "it is red once"
 
-    def interval(which: int) -> Any:
-        return KeepInterval(task_id="interval", query_set="q", **common, **found[which])
-
+    blocked = KeepInterval(task_id="interval", query_set="q", **common, **found[1])
     with pytest.raises(GapError, match="cannot start: link 'p'"):
-        interval(1).execute(Task().context)
-    task = Task()
-    outcome = interval(0).execute(task.context)
-    assert outcome["state"] == "provisional" and outcome["committed"] and task.tables == ["hosts"]
+        blocked.execute(Task().context)
+
+
+def test_the_mapped_task_of_an_interval_is_made_with_its_outlets(plugins: None, tmp_path: Path) -> None:
+    from airflow.sdk import DAG
+
+    from lowwater_airflow.keeping import KeepInterval
+    from lowwater_airflow.operators import published
+
+    found = {"start": format_instant(at(0)), "end": format_instant(at(1)), "why": ""}
+    common: Any = {"task_id": "interval", "lake": tmp_path, "queries": tmp_path, "query_set": "q"}
+    with DAG("keep_q"):
+        mapped = KeepInterval.partial(**common, outlets=[*published("q")]).expand_kwargs([found])
+    task = mapped.unmap(found)
+    assert (task.start, [each.name for each in task.outlets]) == (
+        found["start"],
+        ["tables of q", "whole intervals of q"],
+    )
+
+
+@pytest.mark.slow
+def test_a_run_of_a_chained_set_waits_for_the_one_before_by_the_plan(
+    plugins: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever its DAG knows. It fails with the reason where that one has ended and published nothing."""
+    from lowwater_airflow import sensor
+
+    lake_of(tmp_path, [0, 1])
+    (tmp_path / "q.gsql").write_text(CHAINED, encoding="utf-8")
+    at_work: set[int] = set()
+    monkeypatch.setattr(sensor, "_runs", lambda dag, start: dag == "replay_q" and start in at_work)
+
+    def look(hour: int, only: tuple[str, ...] = ()) -> dict[str, Any]:
+        span = at(hour), at(hour + 1)
+        trigger = sensor.LinksTrigger(str(tmp_path / "lake"), str(tmp_path), "q", *span, 0.0, list(only), "replay_q")
+        kind, arguments = trigger.serialize()
+        assert kind.endswith(".LinksTrigger")
+        return sensor.LinksTrigger(**arguments).look()
+
+    at_work.add(at(0))
+    assert look(0)["status"] == "ready"
+    assert look(1, only=("stale",)) == {
+        "status": "waiting",
+        "missing": [f"the run of {format_instant(at(0))}, before it in its chain, is at work"],
+    }, "what it is may change by then"
+    at_work.clear()
+    failed = look(1)
+    assert (
+        failed["status"] == "gap"
+        and f"interval of {format_instant(at(0))}, which is not published" in failed["message"]
+    )
+    assert look(1, only=("stale",)) == {"status": "skip", "message": "skipped: the interval is not stale"}
 
 
 def test_the_note_of_a_look(plugins: None) -> None:
     from lowwater_airflow.notes import look_text
 
-    assert look_text({("look", -1): ("success", None)}, {}) == "nothing to do"
+    found = {("look", -1, "found"): {"stuck": 0, "waits": 0, "more": 0, "days": "7d"}}
+    assert look_text({("look", -1): ("success", None)}, found) == "nothing to do in the last 7d"
     tasks = {
         ("look", -1): ("success", None),
         ("interval", 0): ("success", "2026-01-01T00:00:00Z done"),

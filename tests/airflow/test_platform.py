@@ -22,7 +22,7 @@ from lowwater.lake.tables import open_table
 from lowwater.replay.interval import replay, statuses
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
-from tests.airflow.chromium import backfill_by_form, browser, follow, frame
+from tests.airflow.chromium import browser, follow, frame
 from tests.airflow.conftest import CANARIES, LATE_HOURS, PATIENCE, Platform, script, wait
 from tests.replay.support import END, HOURS, LINKS, START, copy_lake, leftovers, lowwater, table_rows
 
@@ -99,22 +99,6 @@ def cell(page: Any, platform: Platform, state: str) -> Any:
 
     assert wait(there, 300), link.get_attribute("aria-label")
     return link
-
-
-def test_a_backfill_from_the_form_fills_the_calendar(platform: Platform, page: Any) -> None:
-    """In Chromium: an hour that is missing, the form of Trigger, the same hour published, until its next one comes."""
-    page.goto(f"{platform.home.address}/")
-    page.get_by_role("link", name="Lowwater").first.click()
-    frame(page).get_by_role("heading", name="January 2026", level=1).wait_for()
-    cell(page, platform, "missing")
-    backfill_by_form(page, platform.home.address, "replay_late", START, START)
-    assert platform.finish("replay_late", 1) == {"2026-01-01T00:00:00Z": "success"}
-    follow(
-        page,
-        cell(page, platform, "provisional"),
-        spoken_instant(START).removesuffix(" UTC"),
-        "/lowwater/interval/late/",
-    )
 
 
 def test_a_broken_audit_is_never_visible(platform: Platform) -> None:
@@ -278,10 +262,8 @@ def test_the_webhook_is_told_a_digest(platform: Platform) -> None:
     assert "careful: 1 done, 1 incomplete" in digest.splitlines()
 
 
-def test_parameters_of_a_backfill(platform: Platform) -> None:
-    """What the form passes reaches the runs: an interval in no state that is asked for is skipped."""
-    platform.backfill("replay_careful", START, START, again="completed", params={"only": ["missing", "failed"]})
-    assert wait(lambda: platform.states("replay_careful", START).count("skipped") == 4, 400, 1.0)
+def test_parameters_of_a_backfill_are_checked(platform: Platform) -> None:
+    """`test_reprocess` has those that are allowed, by the form."""
     with pytest.raises(RuntimeError, match="422"):
         platform.backfill("replay_careful", START, START, params={"only": ["anything"]})
 

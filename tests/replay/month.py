@@ -19,6 +19,7 @@ from itertools import groupby
 from pathlib import Path
 from unittest.mock import patch
 
+from lowwater.config import load_config
 from lowwater.errors import LakeError
 from lowwater.high.process import InProcess
 from lowwater.instants import HOUR, SECOND, format_instant
@@ -62,6 +63,8 @@ class Month:
         length: length of an interval, ns.
         seed: of all that is drawn.
         most_late: the latest that a file comes, ns.
+        sets: the query sets.
+        unlucky: share of the looks that meet a full disk or are killed.
         looks: number of looks.
         kills: how many of them were killed.
         full: how many met a full disk.
@@ -72,6 +75,8 @@ class Month:
     length: int = HOUR
     seed: int = 0
     most_late: int = 3 * DAY
+    sets: tuple[str, ...] = tuple(QUERIES)
+    unlucky: float = 0.04
     looks: int = 0
     kills: int = 0
     full: int = 0
@@ -84,9 +89,8 @@ class Month:
         for path in (self.lake, self.captures, self.queries):
             path.mkdir(parents=True)
         self.end = BEGIN + self.days * DAY
-        self.write_query("pair", "sum(len)")
-        self.write_query("apart", "sum(len)")
-        self.write_query("sums", "")
+        for name in self.sets:
+            self.write_query(name, "sum(len)")
         self.write_settings("1s")
         self.files = self._drawn()
 
@@ -96,7 +100,7 @@ class Month:
     def write_settings(self, skew: str) -> None:
         lines = [f'[interval]\nlength = "{self.length // MINUTE} min"\n\n[replay]\npatience = "20 min"']
         lines += ['[sets]\nboth = ["a", "b"]\nrest = ["c", "d"]', '[schedule]\nlook_back = "100d"\nevery = "10 min"']
-        for name in QUERIES:
+        for name in self.sets:
             lines.append(f'[query_sets.{name}]\nfiles = ["{self.queries / name}.gsql"]')
         for name, policy in LINKS.items():
             since = BEGIN if name != "d" else BEGIN + self.length
@@ -164,10 +168,10 @@ class Month:
                 if any(begin <= self.now < end for begin, end in away):
                     continue
                 self.looks += 1
-                quiet = self.now > self.end
+                quiet = self.now > self.end + self.length
                 luck = 1.0 if quiet else self.random.random()
                 try:
-                    with self._disturbed("kill" if luck < 0.02 else "full" if luck < 0.04 else ""):
+                    with self._disturbed("kill" if 2 * luck < self.unlucky else "full" if luck < self.unlucky else ""):
                         found = looker.look()
                     hindered = hindered + 1 if found.hindered else 0
                 except Killed:
@@ -241,14 +245,14 @@ class Month:
         shutil.copy(self.lake / "lowwater.toml", lake)
         with patch.object(time, "time_ns", self.clock):
             looker = Looker(lake, (), self.queries, lambda *_: None, clock=self.clock)
-            looker.ingest(self._config)
+            looker.ingest(load_config(lake))
             jobs = [replace(job, passed=self.now) for job in open_jobs(lake, (), self.queries)]
             work = [each for job in jobs for each in due(job, DueSelection())]
             backfill(jobs, work, runner=InProcess())
         return lake
 
     def rows(self, lake: Path) -> dict[str, Rows]:
-        return {name: table_rows(lake, name, 0, 1 << 62) for name in QUERIES}
+        return {name: table_rows(lake, name, 0, 1 << 62) for name in self.sets}
 
 
 def compare(month: Month) -> Counter[str]:

@@ -78,6 +78,8 @@ def test_hours_that_passed_without_a_capture_wait_and_then_cannot_start_and_are_
     assert "may report until" in found.waits[0].why and "link 'p': no capture covers" in found.waits[0].why
     found = look(job, at(4, 20))
     assert left(found.stuck) == [(0, 2, False), (3, 1, True)] and not found.waits
+    look(job, at(5, 5))
+    assert statuses(tmp_path / "lake", tmp_path)[-1].end == at(4), "an hour whose link may still report is not yet told"
     found = look(job, at(6, 20))
     assert left(found.stuck) == [(0, 2, False), (3, 1, False), (4, 2, True)]
     rows = statuses(tmp_path / "lake", tmp_path)  # who asks without a clock is told the same
@@ -216,10 +218,10 @@ def test_what_changes_between_audit_and_publication_begins_again_and_consent_is_
 
 def test_a_month_of_faults_is_what_a_quiet_backfill_makes(tmp_path: Path) -> None:
     """The short form: `python -m tests.replay.month` has the long one."""
-    month = Month(tmp_path / "month", days=1, length=8 * HOUR, seed=2)
+    month = Month(tmp_path / "month", days=1, length=12 * HOUR, seed=4, sets=("pair",), unlucky=0.7)
     month.run()
     counts = compare(month)
-    assert counts["done"] >= 2, counts
+    assert counts["provisional"] == 2 and month.kills and month.full, (counts, month)
 
 
 def test_watch_once_says_what_was_done_and_what_cannot_start(tmp_path: Path) -> None:
