@@ -79,7 +79,7 @@ def of_settings() -> Iterator[Finding]:
 
 
 def of_database(session: Session) -> Iterator[Finding]:
-    """What Airflow's database says: the pool, connections, DAGs that are paused, and which database it is.
+    """What Airflow's database says: the pool, DAGs that are paused, and which database it is.
 
     Args:
         session: a session of Airflow's database.
@@ -90,7 +90,6 @@ def of_database(session: Session) -> Iterator[Finding]:
     if session.scalar(select(Pool.pool).where(Pool.pool == POOL)) is None:
         mend = f"a scheduler that starts makes it, and so does `airflow pools set {POOL} 1 'Intervals at once'`"
         yield Finding("pool", POOL_ABSENT, mend)
-    yield from _connections()
     yield from _paused(session)
     bind = session.get_bind()
     if bind.dialect.name == "sqlite":
@@ -102,7 +101,11 @@ def of_database(session: Session) -> Iterator[Finding]:
         )
 
 
-def _connections() -> Iterator[Finding]:
+def of_connections() -> Iterator[Finding]:
+    """What is wrong with the connections that the settings of the lake name, and that of a Spark cluster.
+
+    It opens a session of its own, which would end that of a scheduler.
+    """
     try:
         notify = Settings.load().config.notify
     except ConfigError:
@@ -174,6 +177,7 @@ def findings(sees: Callable[[str], bool] = lambda _: True) -> list[Finding]:
     try:
         with create_session() as session:
             found += of_database(session)
+        found += of_connections()
     except SQLAlchemyError as error:
         cause = str(getattr(error, "orig", None) or error).partition("\n")[0]
         found.append(Finding("database", f"Airflow's database cannot be asked: {cause}", "`airflow db migrate`, once"))

@@ -17,7 +17,7 @@ from sqlalchemy.orm import object_session
 
 from lowwater.terminal import shown
 from lowwater_airflow import pools
-from lowwater_airflow.checks import POOL_ABSENT, of_database, of_settings
+from lowwater_airflow.checks import of_settings
 
 if TYPE_CHECKING:
     from airflow.models.dagrun import DagRun
@@ -85,7 +85,7 @@ def _write_lacking(dag_run: DagRun) -> None:
     if not dag_run.dag_id.startswith((*DAGS, *LOOKS)) or session is None:
         return
     told = [made] if (made := pools.make(session)) else []
-    told += [each.text for each in (*of_settings(), *of_database(session)) if each.told and each.what != POOL_ABSENT]
+    told += [each.text for each in of_settings() if each.told]
     if told:
         _put(dag_run, LACKS, one_line(LACKS + "; ".join(told))[:LONGEST_LACKS])
 

@@ -56,13 +56,13 @@ def test_the_database_says_what_is_missing(session: Any, monkeypatch: pytest.Mon
     from sqlalchemy import text
 
     from lowwater_airflow import pools
-    from lowwater_airflow.checks import of_database
+    from lowwater_airflow.checks import of_connections, of_database
 
     for name, paused in (("lowwater_ingest", 0), ("keep_p", 1), ("keep_q", 1)):
         session.execute(text(f"INSERT INTO dag VALUES ('{name}', {paused}, 0)"))
     session.execute(text("INSERT INTO dag_run VALUES ('keep_q')"))
     found = {each.about: each for each in of_database(session)}
-    said = [each.what for each in of_database(session)]
+    said = [each.what for each in (*of_database(session), *of_connections())]
     assert "there is no pool lowwater" in said
     assert "[notify] names the connection hook for its webhook, which Airflow does not have" in said
     assert "keep_p was never switched on, so nothing keeps query set p right" in said
@@ -77,7 +77,7 @@ def test_the_database_says_what_is_missing(session: Any, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(Connection, "get_connection_from_secrets", cluster)
     assert "connection lowwater_spark: deploy-mode cluster without the REST server of the master" in [
-        each.what for each in of_database(session)
+        each.what for each in of_connections()
     ]
 
 
