@@ -190,7 +190,7 @@ class _Run:
     ask: bool = False  # whether a person approves warnings, if the settings say so
 
     def run(self, stage: str | None, hold: bool) -> Outcome:
-        stages = (stage,) if stage else STAGES[:-1] if hold else STAGES
+        stages: tuple[str, ...] = (stage,) if stage else STAGES[:-1] if hold else STAGES
         current = stages[0]
         lake, query_set = self.job.lake, self.job.query_set
         with (

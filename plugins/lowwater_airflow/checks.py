@@ -127,8 +127,8 @@ def of_connections() -> Iterator[Finding]:
 
 def _connection(name: str) -> Any:
     """A connection of the environment, a secrets backend or the database; None without one."""
-    from airflow.exceptions import AirflowNotFoundException
     from airflow.models.connection import Connection
+    from airflow.sdk.exceptions import AirflowNotFoundException
 
     try:
         return Connection.get_connection_from_secrets(name)

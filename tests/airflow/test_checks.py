@@ -46,7 +46,7 @@ def session(plugins: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> I
 
 
 def _absent(name: str) -> Any:
-    from airflow.exceptions import AirflowNotFoundException
+    from airflow.sdk.exceptions import AirflowNotFoundException
 
     raise AirflowNotFoundException(name)
 
