@@ -1,6 +1,6 @@
 """Row digests: 64-bit hashes that compare rows or divide them into parts.
 
-Called by the slices of the high level and by the audit. Hashes of frames are in `content.heads`.
+Called by the slices of the high level and by the audit. Hashes of frames are in `content.retention`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from lowwater.capture.content.heads import digests
+from lowwater.capture.content.retention import digests
 
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / golden ratio
 _SHIFT = np.uint64(32)

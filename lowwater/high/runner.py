@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from lowwater.capture.tables.ordered import TaskMap
+from lowwater.capture.tables.reader import TaskMap
 from lowwater.errors import LowwaterError
 from lowwater.high.slices.part import Part, PartOutcome
 from lowwater.high.timeline import Promise

@@ -14,8 +14,8 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from lowwater.capture.tables import ordered
-from lowwater.capture.tables.ordered import TaskMap
+from lowwater.capture.tables import reader as ordered
+from lowwater.capture.tables.reader import TaskMap
 from lowwater.cluster import SPREAD_PACKETS, on_cluster, spreads
 from lowwater.errors import LowwaterError
 from lowwater.high.runner import Outcomes, PlanParts

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lowwater.capture import read
-from lowwater.capture.content.heads import heads
-from lowwater.capture.content.retention import ContentOptions
+from lowwater.capture.content.retention import ContentOptions, heads
 from tests.capturemaker import ethernet, pcap_bytes
 
 

@@ -15,11 +15,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lowwater.capture.content import fingerprints, hello
-from lowwater.capture.content.fingerprints import made_once
-from lowwater.capture.content.hello import LONGEST_TEXT, hello_columns
-from lowwater.capture.content.ssh import ssh_fields
-from lowwater.capture.content.starts import SHORTEST
+from lowwater.capture.content import hello
+from lowwater.capture.content import hello as fingerprints
+from lowwater.capture.content.applications import ssh_fields
+from lowwater.capture.content.hello import LONGEST_TEXT, SHORTEST, hello_columns, made_once
 from lowwater.capture.interpretation import Kernel
 from tests import capturemaker
 from tests import hellomaker as maker

@@ -21,8 +21,7 @@ from hypothesis import strategies as st
 
 from lowwater.capture import read
 from lowwater.capture.formats.compression import Damage, members
-from lowwater.capture.formats.sources import Stream
-from lowwater.capture.formats.window import PieceSource
+from lowwater.capture.formats.sources import PieceSource, Stream
 from tests import capturemaker as maker
 from tests.breadth import examples
 from tests.replay.support import lowwater

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from lowwater.errors import QueryError, QueryErrors, UnsupportedError
-from lowwater.gsql.mistakes_expected import CLAUSES, EXPRESSION, OPERATORS, TERMINAL_NAMES
+from lowwater.gsql.mistakes import CLAUSES, EXPRESSION, OPERATORS, TERMINAL_NAMES
 from lowwater.gsql.parser import MAX_BYTES, MAX_DEPTH, MAX_ERRORS, _lark, parse
 from lowwater.gsql.printer import print_file
 from tests.gsql import gsql_cases

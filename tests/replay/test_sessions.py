@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow.parquet as pq
 import pytest
 
-from lowwater.capture.tables.ordered import each_on_threads
+from lowwater.capture.tables.reader import each_on_threads
 from lowwater.cluster import SPREAD_PACKETS
 from lowwater.config import Config
 from lowwater.errors import ConfigError, LowwaterError

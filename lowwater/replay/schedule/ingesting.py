@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lowwater.capture.tables.ordered import TaskMap
-from lowwater.capture.tables.reader import RECORD_KINDS
+from lowwater.capture.tables.reader import RECORD_KINDS, TaskMap
 from lowwater.config import FILE_NAME, Config
 from lowwater.errors import LakeError, LowwaterError
 from lowwater.instants import format_instant

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 
-from lowwater.capture.tables.ordered import thread_count
+from lowwater.capture.tables.reader import thread_count
 from lowwater.quality.links.packet_scan import LinkScan
 
 

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lowwater.capture.tables.ordered import TaskMap, each_on_threads
+from lowwater.capture.tables.reader import TaskMap, each_on_threads
 from lowwater.config import Config, is_master
 from lowwater.errors import ConfigError
 from lowwater.extras import require
