@@ -71,8 +71,8 @@ def on_dag_run_failed(dag_run: DagRun, msg: str) -> None:
 def _write(dag_run: DagRun, text: str, keep: bool = False) -> None:
     """Writes what became of the interval; with `keep` only if nothing is known of it yet."""
     start, end = dag_run.data_interval_start, dag_run.data_interval_end
-    if not dag_run.dag_id.startswith(DAGS) or start is None or end is None or object_session(dag_run) is None:
-        return  # `airflow dags test` tells of runs outside of any session
+    if not dag_run.dag_id.startswith(DAGS) or start is None or end is None or not _writable(dag_run):
+        return
     if keep and any(re.match(rf"{MARK}.*Z: ", line) for line in (dag_run.note or "").splitlines()):
         return
     bounds = f"{MARK}{start:%Y-%m-%dT%H:%M:%SZ} to {end:%Y-%m-%dT%H:%M:%SZ}"
@@ -96,8 +96,13 @@ def _put(dag_run: DagRun, mark: str, line: str) -> None:
     dag_run.note = "\n".join([line[: LONGEST - len("\n".join(others))], *others])
 
 
+def _writable(dag_run: DagRun) -> bool:
+    """Whether the run is one of a scheduler: `airflow dags test` has none, and no notes."""
+    return object_session(dag_run) is not None
+
+
 def _write_look(dag_run: DagRun) -> None:
-    if dag_run.dag_id.startswith(LOOKS) and object_session(dag_run) is not None:
+    if dag_run.dag_id.startswith(LOOKS) and _writable(dag_run):
         _put(dag_run, LOOK, one_line(LOOK + look_text(_tasks(dag_run), _all_left(dag_run))))
 
 

@@ -275,12 +275,13 @@ def main() -> None:
     parser.add_argument("--days", type=int, default=30)
     parser.add_argument("--hours", type=int, default=1, help="length of an interval, and of a file")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--unlucky", type=float, default=0.04, help="share of looks with a kill or a full disk")
     parser.add_argument("--folder", type=Path, default=Path("var/month"))
     chosen = parser.parse_args()
     folder = chosen.folder / f"{chosen.days}-{chosen.hours}-{chosen.seed}"
     shutil.rmtree(folder, ignore_errors=True)
     begin = time.monotonic()
-    month = Month(folder, chosen.days, chosen.hours * HOUR, seed=chosen.seed)
+    month = Month(folder, chosen.days, chosen.hours * HOUR, seed=chosen.seed, unlucky=chosen.unlucky)
     month.run()
     counts = compare(month)
     print(
