@@ -19,7 +19,7 @@ export PIP_INDEX_URL := $(UV_DEFAULT_INDEX)
 endif
 
 .DELETE_ON_ERROR:
-.PHONY: test-chart test-image store-check help setup docs demo up down test simulate month days test-fast test-packages lint types fuzz goldens bench bench-high bench-ingest bench-files bench-end experiments endurance wheel lock bill licences audit test-chart release-check digests clean cluster endurance-cluster
+.PHONY: test-chart test-image store-check help setup docs demo up down test simulate month days test-fast test-packages test-airflow-docs lint types fuzz goldens bench bench-high bench-ingest bench-files bench-end experiments endurance wheel lock bill licences audit test-chart release-check digests clean cluster endurance-cluster
 
 help:
 	@echo 'setup      create .venv, install the lock, fetch the Delta jars, compile the reader, record Spark'"'"'s classes'
@@ -176,6 +176,10 @@ test: setup $(VENV)/.s3 $(VENV)/.chart
 
 test-fast: $(VENV)/.package $(VENV)/.s3
 	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses=2 --dist=loadfile --no-loadscope-reorder -m "not spark and not captures and not slow" --hypothesis-profile=quick
+
+test-airflow-docs: setup
+	$(BIN)/python -m tests.packaging.own_airflow
+	$(BIN)/python -m tests.packaging.own_airflow --database postgres
 
 test-packages: setup
 	.ci/matrix

@@ -10,6 +10,7 @@ from typing import Any
 from airflow.sdk import DAG, AssetOrTimeSchedule, DeltaTriggerTimetable, get_parsing_context
 
 from lowwater_airflow.alerts import failed
+from lowwater_airflow.checks import about
 from lowwater_airflow.keeping import IngestNew, KeepInterval, LookAtSet, RefusedFile
 from lowwater_airflow.operators import PACKETS, published
 from lowwater_airflow.retries import RETRYING
@@ -39,7 +40,7 @@ def keep_dag(settings: Settings, query_set: str) -> DAG:
     with DAG(
         f"keep_{query_set}",
         description=f"Query set {query_set}: looks, and runs what is due",
-        doc_md=ABOUT.format(query_set=query_set),
+        doc_md=about(ABOUT.format(query_set=query_set)),
         schedule=AssetOrTimeSchedule(timetable=_clock(settings), assets=[PACKETS]),
         start_date=settings.start,
         catchup=False,
@@ -65,7 +66,7 @@ def ingest_dag(settings: Settings) -> DAG:
     with DAG(
         "lowwater_ingest",
         description="New and changed captures of all links into packets/",
-        doc_md=INGEST,
+        doc_md=about(INGEST),
         schedule=_clock(settings),
         start_date=settings.start,
         catchup=False,

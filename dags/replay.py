@@ -1,4 +1,4 @@
-"""DAGs `replay_<query set>`, one for each query set: wait, evaluate and publish each interval.
+"""DAGs `replay_<query set>`, one for each query set: one task for an interval, or several where something holds it.
 
 Settings come from LOWWATER_LAKE, LOWWATER_QUERIES and the `lowwater.toml` in the lake.
 """
@@ -19,15 +19,14 @@ from airflow.sdk import (
 
 from lowwater.lake.kinds import KINDS
 from lowwater_airflow.alerts import failed, late
+from lowwater_airflow.checks import about
 from lowwater_airflow.operators import PublishInterval, ReplayStages
 from lowwater_airflow.retries import RETRYING
-from lowwater_airflow.sensor import LinksReported
+from lowwater_airflow.sensor import LinksReported, RunInterval
 from lowwater_airflow.settings import POOL, Settings
 
 ABOUT = """\
-**wait** until the links of the query set have reported to the end of the interval; a link that has not is named, with
-since when. **evaluate**: low level, high level on Spark, audit, in one process; a critical audit stops the interval
-here, and its rows stay in `streams/`. **publish**: the interval's rows, and only those, become visible in `tables/`.
+{tasks}
 The note of a run says which interval it is of, and what became of it: done, incomplete, provisional, held, skipped.
 
 Backfill: `airflow backfill create --dag-id replay_{query_set} --from-date ... --to-date ...`, in any order, or "Run
@@ -35,6 +34,17 @@ backfill" in the form of Trigger; `lowwater plan` says before what is due, and w
 out an interval that had a run before, unless it is told otherwise: after a change add `--reprocess-behavior completed
 --dag-run-conf '{{"only": ["stale"]}}'`; in the form choose *All Runs*, and tick *Override parameters on existing runs*
 if *Only* is to hold for them.
+"""
+ONE = """\
+**interval**: low level, high level, audit and publication, in one process; a critical audit stops the interval before
+its rows become visible in `tables/`. The task waits, without a slot, until the links of the query set have reported to
+the end of the interval; a link that has not is named, with since when.
+"""
+SEVERAL = """\
+**wait** until the links of the query set have reported to the end of the interval; a link that has not is named, with
+since when. Then the stages, in one process (**evaluate**) or one each (**low**, **high**, **audit**); a critical audit
+stops the interval here, and its rows stay in `streams/`. **approve**, where the settings ask for it, waits for a person
+if the audit warns. **publish**: the interval's rows, and only those, become visible in `tables/`.
 """
 IN_ORDER = """
 This query set hands state over: its intervals run in order. Each waits for the run of the one before, where that is at
@@ -65,10 +75,12 @@ def replay_dag(settings: Settings, query_set: str) -> DAG:
     common: dict[str, Any] = {"lake": settings.lake, "queries": settings.queries, "query_set": query_set}
     chained = settings.chained(query_set)
     deadline = settings.deadline(query_set)
+    stages, approval = settings.stages(query_set), settings.approval(query_set)
+    one = stages == (None,) and not approval
     with DAG(
         f"replay_{query_set}",
         description=f"Query set {query_set}: packets/ to tables/",
-        doc_md=ABOUT.format(query_set=query_set) + (IN_ORDER if chained else ""),
+        doc_md=about(ABOUT.format(query_set=query_set, tasks=ONE if one else SEVERAL) + (IN_ORDER if chained else "")),
         schedule=settings.intervals(query_set),
         start_date=settings.start,
         end_date=settings.end(query_set),
@@ -88,19 +100,20 @@ def replay_dag(settings: Settings, query_set: str) -> DAG:
         tags=["lowwater"],
     ) as dag:
         patience = settings.patience.total_seconds()
+        if one:
+            RunInterval(task_id="interval", patience=patience, chained=chained, pool=POOL, **common)
+            return dag
         wait = LinksReported(task_id="wait", patience=patience, **common)
-        stages = settings.stages(query_set)
         work: list[Any] = [
             ReplayStages(task_id=stage or "evaluate", stage=stage, pool=POOL, **common) for stage in stages
         ]
-        if settings.approval(query_set):
+        if approval:
             # Imported only here: every parse of the file pays for its imports.
             from lowwater_airflow.approval import ApproveWarnings
 
             work.append(ApproveWarnings(task_id="approve", query_set=query_set, audited_by=work[-1].task_id))
         # One at a time: when two first publications end together, Airflow 3.3 creates the asset of a table twice and
-        # fails the
-        # second task.
+        # fails the second task.
         publish = PublishInterval(task_id="publish", max_active_tis_per_dag=1, **common)
         chain(wait, *work, publish)
     return dag

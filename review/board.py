@@ -35,6 +35,7 @@ from lowwater.lake.ledgers.interval_states import (
 )
 from lowwater.lake.ledgers.runs import FAILED, ReplayRow, replay_rows
 from lowwater.lake.locks import at_work
+from lowwater.lake.looks import FOLDER
 from lowwater.lake.opened import identity
 from lowwater.lake.results.table_state import table_version
 from lowwater.lake.tables import column_values, lake_errors, read_rows
@@ -42,7 +43,7 @@ from lowwater.quality.verdicts import IntervalAudit, Key, interval_audits
 from lowwater.replay.interval import expected
 from lowwater.replay.job import Job
 from lowwater.replay.schedule.link_queries import jobs
-from lowwater.storage.paths import folders, lake_path, state
+from lowwater.storage.paths import children, folders, lake_path, state
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -292,7 +293,8 @@ class Board:
         tables += [table_version(path) for path in folders(lake.root / "tables")]
         files = sorted(self.queries.rglob("*"))
         times = [(str(path), path.stat().st_mtime_ns) for path in files if path.is_file()]
-        return tables, state(self.root / FILE_NAME), times
+        looks = [(path.name, state(path)) for path in children(self.root / FOLDER)]
+        return tables, state(self.root / FILE_NAME), times, looks
 
     def _read(self) -> Snapshot:
         lake = lake_to_read(self.root)

@@ -98,7 +98,7 @@ def summary(rows: Sequence[StatusRow]) -> str:
     counts: Counter[str] = Counter()
     for row in rows:
         counts[row.shown] += row.intervals
-    due = sum(counts[state] for state in (MISSING, HALF, STALE, DAMAGED))
+    due = sum(counts[state] for state in (MISSING, HALF, HELD, STALE, DAMAGED))
     shown = (DONE, PROVISIONAL, INCOMPLETE, ROLLED_BACK, BLOCKED, FAILED)
     numbers = {"due": due} | {name: counts[name] for name in shown}
     rare = (INCOMPLETE, ROLLED_BACK)
@@ -143,8 +143,7 @@ def _say_marked(before: str, state_text: str, behind: str = "") -> None:
 def _show(lake: Lake, audit: IntervalAudit, state: StatusRow | None, detailed: bool) -> None:
     _say_marked(f"{audit.query_set}, {audit.interval}: ", audit.verdict)
     if state is not None and state.shown not in (DONE, audit.verdict):
-        unpublished = state.shown == MISSING and audit.verdict != FAILED
-        state_text, why = (HELD, "audited and not published") if unpublished else _state_and_reason(state)
+        state_text, why = _state_and_reason(state)
         _say_marked("  ", state_text, f": {why}")
     messages = tuple((failure.severity, message) for failure in audit.failures for message in failure.messages)
     for severity, message in messages if detailed else audit.brief:

@@ -190,7 +190,7 @@ class _Run:
     ask: bool = False  # whether a person approves warnings, if the settings say so
 
     def run(self, stage: str | None, hold: bool) -> Outcome:
-        stages = (stage,) if stage else STAGES[:-1] if hold else STAGES
+        stages: tuple[str, ...] = (stage,) if stage else STAGES[:-1] if hold else STAGES
         current = stages[0]
         lake, query_set = self.job.lake, self.job.query_set
         with (
@@ -214,9 +214,9 @@ class _Run:
                 # Gaps and policies are in the digests: what was let pass then, with --through-end too, stands.
                 excluded = inputs.gaps() if confirms else inputs.require()
                 state, reason = inputs.state(excluded)
-                if stages == (PUBLISH,) and not confirms and self._outrun(digests):
-                    self.progress.say("  its inputs have changed since the audit: it begins again")
-                    stages, self.ask = STAGES, True  # what was approved was another audit
+                if stage is not None and not confirms and (outrun := self._outrun(stage, digests)):
+                    self.progress.say(f"  its inputs have changed since stage {outrun}: it begins again")
+                    stages, self.ask = STAGES[: STAGES.index(stage) + 1], True  # consent was for another audit
                 if confirms:
                     outcome = self._confirm(digests, state, reason, folder / "publish")
                     return replace(outcome, digests=digests, verdict=self.verdict, report=self.report)
@@ -273,7 +273,7 @@ class _Run:
             elif stage == AUDIT:
                 rows = self._audit(inputs, digests, folder / "audit")
             else:
-                return self._publish(digests, outcome)
+                return self._publish(inputs, digests, outcome)
         self.seconds[stage] = round(time.monotonic() - begin, 3)
         if stage == LOW:
             account = {"promises": self.promises, "stored": self.stored, **self.cluster}
@@ -288,11 +288,16 @@ class _Run:
             f"`lowwater replay {self.job.query_set} --lake {where} --from {start} --to {end} --stage publish`"
         )
 
-    def _outrun(self, digests: dict[str, str]) -> bool:
-        """Whether the interval was audited, and its inputs have changed since: settings, queries or captures."""
-        audits = {row.query: row for row in self._rows() if row.stage == AUDIT and row.state != FAILED}
-        audited = {query: audits[query].digest for query in digests if query in audits}
-        return bool(audited) and audited != digests
+    def _outrun(self, stage: str, digests: dict[str, str]) -> str:
+        """The first stage before one that ran on other inputs: settings, queries or captures have changed since; empty
+        if none did."""
+        newest = {(row.stage, row.query): row for row in self._rows() if row.state != FAILED}
+        for earlier in STAGES[: STAGES.index(stage)]:
+            present = {"": _joined(digests)} if earlier == LOW else digests
+            ran = [newest.get((earlier, query)) for query in present]
+            if any(row is not None and row.digest != present[row.query] for row in ran):
+                return earlier
+        return ""
 
     def _published(self, digests: dict[str, str]) -> bool:
         """Whether every query is published from these inputs, its table has the rows, and nothing has failed since.
@@ -428,14 +433,14 @@ class _Run:
         record_replays(self.job.lake, rows)
         return verdict.rows
 
-    def _publish(self, digests: dict[str, str], outcome: Outcome) -> Outcome:
+    def _publish(self, inputs: IntervalInputs, digests: dict[str, str], outcome: Outcome) -> Outcome:
         job, begin = self.job, time.monotonic()
         prints = {name: self._recall(self._require(AUDIT, name, digest)) for name, digest in digests.items()}
         for name, audited in prints.items():  # all of them first, so that one that changed holds back the others
             last = self._last(name)
             if last is None or last.digest != digests[name] or self._damage(name):
                 check_unchanged(job.lake, name, self.start, self.end, audited)
-        inputs = job.inputs(self.start, self.end, job.captures())
+        # Captures that have come since the run began are for the next one: these rows are made without them.
         state, reason = inputs.state(inputs.require())
         rows, committed, names = {}, False, [query.name for query in job.plan.queries]
         made: list[ReplayRow] = []
@@ -496,11 +501,11 @@ class _Run:
         return str(accounting.get("fingerprint", ""))
 
     def _require(self, stage: str, query: str, digest: str) -> ReplayRow:
-        """Returns the newest row of an earlier stage, which must have run on the present inputs."""
+        """Returns the newest row of an earlier stage, which ran on these inputs."""
         # A failure is recorded for the whole query set.
         rows = [row for row in self._rows() if row.stage == stage and row.query in (query, "")]
         if not rows or rows[-1].state == FAILED or rows[-1].digest != digest:
-            cause = "has not run" if not rows else "failed" if rows[-1].state == FAILED else "ran on other inputs"
+            cause = "failed" if rows and rows[-1].state == FAILED else "has not run"
             interval = format_instant(self.start)
             raise LakeError(
                 f"interval {interval}: stage {stage} {cause}", f"run `lowwater replay` with --stage {stage}"

@@ -20,6 +20,7 @@ from lowwater.instants import format_instant
 from lowwater.lake.kinds import KINDS
 from lowwater.replay.schedule.due import Due
 from lowwater.replay.schedule.skew_setting import write_skew
+from lowwater_airflow.database import paused
 
 if TYPE_CHECKING:
     from fastapi import Request
@@ -132,7 +133,8 @@ class AirflowHost:
             if act.kind == "run" and run is not None and run.stuck:
                 # A backfill leaves out what is in the queue, and Airflow never takes this run out of it.
                 self._ask("PATCH", f"dags/{dag}/dagRuns/{run.run_id}", {"state": "failed"})
-            made = self._ask("POST", "backfills", _backfill_body(act))
+            with paused(dag):
+                made = self._ask("POST", "backfills", _backfill_body(act))
             return f"Airflow made backfill {made['id']} of {dag}."
         if act.kind == APPROVAL:
             assert run is not None

@@ -7,7 +7,6 @@ not matter which runs were missed or failed.
 from __future__ import annotations
 
 import time
-from collections import Counter
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -18,14 +17,15 @@ from lowwater.config import load_config
 from lowwater.errors import CaptureError, GapError
 from lowwater.instants import format_duration, format_instant, parse_instant
 from lowwater.storage.paths import lake_path, private
+from lowwater_airflow.lineage import Lineage
 from lowwater_airflow.notes import FOUND
-from lowwater_airflow.operators import PACKETS, PublishInterval, telling
+from lowwater_airflow.operators import PACKETS, PublishInterval, tell_ingested, telling
 
 MOST_TOLD = 20
 """Most intervals that cannot start of which a look makes a red task each; its log and the pages have all."""
 
 
-class IngestNew(BaseOperator):
+class IngestNew(Lineage, BaseOperator):
     """Ingests every file that is new, or has changed, in the folders of the links, whichever interval it is of.
 
     What is new is one event of the asset `packets`. Returns the files that were refused, for `RefusedFile`.
@@ -45,16 +45,7 @@ class IngestNew(BaseOperator):
 
         looker = Looker(lake_path(self.lake), (), Path(self.queries), tell, alone=True)
         found = looker.ingest(load_config(lake_path(self.lake)))
-        new = [result for result in found.results if result.state != "known"]
-        if new:
-            packets = Counter[str]()
-            for result in new:
-                packets.update({row.link: row.packets for row in result.captures})
-            files = [result.path.name for result in new][:MOST_TOLD]
-            extra: dict[str, Any] = {"captures": files, "packets": dict(packets)}
-            context["outlet_events"][PACKETS].extra = extra
-        else:  # Airflow adds an event to each outlet of a task that succeeds, unless the outlet is gone by then
-            context["ti"].task.outlets = []
+        tell_ingested(self, context, found.results)
         if found.hindered is not None:
             raise found.hindered
         return [{"link": each.link, "file": each.file, "why": each.why} for each in found.refusals]
@@ -132,6 +123,8 @@ class KeepInterval(PublishInterval):
         end: its end.
         why: why it cannot start; empty if it can.
     """
+
+    all_stages = True
 
     def __init__(self, *, start: str, end: str, why: str = "", **kwargs: Any) -> None:
         super().__init__(**kwargs)

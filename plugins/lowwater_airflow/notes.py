@@ -16,6 +16,8 @@ from airflow.listeners import hookimpl
 from sqlalchemy.orm import object_session
 
 from lowwater.terminal import shown
+from lowwater_airflow import pools
+from lowwater_airflow.checks import of_settings
 
 if TYPE_CHECKING:
     from airflow.models.dagrun import DagRun
@@ -33,15 +35,21 @@ FOUND = "found"
 """Key under which a look stores what it leaves, and how much."""
 NAMED = 3
 """Most intervals that a note names."""
+ONE = "interval"
+"""Task that runs an interval as a whole."""
 WHY = "why"
 """Key under which a task stores why its interval is not published."""
+LACKS = "This Airflow: "
+"""Prefix of our line about what Airflow lacks."""
+LONGEST_LACKS = 400
 LONGEST = 900
 """Largest length of a note, characters; Airflow stores 1,000."""
 
 
 @hookimpl
 def on_dag_run_running(dag_run: DagRun, msg: str) -> None:
-    """Writes the bounds of the interval when the run begins; what is known of it stays."""
+    """Writes the bounds of the interval when the run begins, and what Airflow lacks; what is known of it stays."""
+    _write_lacking(dag_run)
     _write(dag_run, "", keep=True)
 
 
@@ -69,6 +77,17 @@ def _write(dag_run: DagRun, text: str, keep: bool = False) -> None:
         return
     bounds = f"{MARK}{start:%Y-%m-%dT%H:%M:%SZ} to {end:%Y-%m-%dT%H:%M:%SZ}"
     _put(dag_run, MARK, one_line(f"{bounds}: {text}") if text else bounds)
+
+
+def _write_lacking(dag_run: DagRun) -> None:
+    """Makes the pool of the tasks if somebody has removed it, and writes what else Airflow lacks for these runs."""
+    session = object_session(dag_run)
+    if not dag_run.dag_id.startswith((*DAGS, *LOOKS)) or session is None:
+        return
+    told = [made] if (made := pools.make(session)) else []
+    told += [each.text for each in of_settings() if each.told]
+    if told:
+        _put(dag_run, LACKS, one_line(LACKS + "; ".join(told))[:LONGEST_LACKS])
 
 
 def _put(dag_run: DagRun, mark: str, line: str) -> None:
@@ -140,12 +159,14 @@ def _published(dag_run: DagRun) -> tuple[str, bool]:
     if not dag_run.dag_id.startswith(DAGS[0]):
         return "", True
     # A skipped task still has its result of an earlier run.
-    ran = _states(dag_run).get("publish") != "skipped"
-    outcome = _left(dag_run, "publish", "return_value") if ran else None
+    states = _states(dag_run)
+    last = ONE if ONE in states else "publish"
+    ran = states.get(last) != "skipped"
+    outcome = _left(dag_run, last, "return_value") if ran else None
     if isinstance(outcome, dict) and "state" in outcome:
         reason = outcome.get("reason")
         return f"{outcome['state']}: {reason}" if reason else str(outcome["state"]), True
-    return str(_left(dag_run, "wait", WHY) or "skipped"), False
+    return str(_left(dag_run, ONE if last == ONE else "wait", WHY) or "skipped"), False
 
 
 def _failed(dag_run: DagRun) -> str:

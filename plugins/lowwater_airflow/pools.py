@@ -1,4 +1,4 @@
-"""Makes the pool of the tasks when a scheduler starts, where nobody has made it.
+"""Makes the pool of the tasks where it is not there: when a scheduler starts, and when a run begins.
 
 Airflow never runs tasks of a pool that is not there, and only the log of its scheduler says so.
 """
@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import logging
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow.listeners import hookimpl
 
 from lowwater_airflow.settings import POOL
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
 
 log = logging.getLogger(__name__)
 ABOUT = "Intervals of Lowwater that run at once"
@@ -22,16 +25,25 @@ def on_starting(component: Any) -> None:
     """Makes the pool, with a slot for every two cores; one that is there stays as it is."""
     if getattr(component, "job_type", "") != "SchedulerJob":
         return
-    from airflow.models.pool import Pool
     from airflow.utils.session import create_session
-    from sqlalchemy import select
     from sqlalchemy.exc import SQLAlchemyError
 
-    slots = max(1, (os.cpu_count() or 1) // 2)
     try:
         with create_session() as session:
-            if session.scalar(select(Pool.pool).where(Pool.pool == POOL)) is None:
-                session.add(Pool(pool=POOL, slots=slots, description=ABOUT, include_deferred=False))
-                log.warning("there was no pool %s: made it with %s slots; change them under Admin, Pools", POOL, slots)
+            make(session)
     except SQLAlchemyError as error:  # another scheduler may have made it meanwhile
         log.warning("the pool %s cannot be made: %s", POOL, error)
+
+
+def make(session: Session) -> str:
+    """Makes the pool if it is not there; returns what to tell of that, or nothing."""
+    from airflow.models.pool import Pool
+    from sqlalchemy import select
+
+    if session.scalar(select(Pool.pool).where(Pool.pool == POOL)) is not None:
+        return ""
+    slots = max(1, (os.cpu_count() or 1) // 2)
+    session.add(Pool(pool=POOL, slots=slots, description=ABOUT, include_deferred=False))
+    told = f"there was no pool {POOL}: made with {slots} slots, which Admin, Pools changes"
+    log.warning("%s", told)
+    return told

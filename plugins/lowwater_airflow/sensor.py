@@ -1,6 +1,6 @@
-"""The deferrable sensor of a run: waits until the links of the interval have reported (SEMANTICS T5, T6).
+"""Waits until the links of an interval have reported (SEMANTICS T5, T6): a task of its own, or that of the interval.
 
-First task of every `replay_*` DAG. It waits in the triggerer, where hundreds of runs take no worker slot.
+Both wait in the triggerer, where hundreds of runs take no worker slot.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from asgiref.sync import sync_to_async
 from lowwater.errors import GapError, LakeError
 from lowwater.instants import SECOND, format_instant, parse_duration
 from lowwater.storage.paths import lake_path
-from lowwater_airflow.operators import interval_of, telling
+from lowwater_airflow.operators import SKIPPED, UNREPORTED, PublishInterval, interval_of, telling
 from lowwater_airflow.settings import moment
 
 POLL = 5.0
@@ -51,10 +51,10 @@ class LinksReported(BaseOperator):
     def execute(self, context: Context) -> None:
         """Looks once; defers to the triggerer if there is something to wait for."""
         start, end = interval_of(context)
-        patience, only = (context["params"].get(name) for name in ("patience", "only"))
-        deadline = time.time() + (parse_duration(patience) / SECOND if patience else self.patience)
+        deadline = _deadline(context, self.patience)
+        only = list(context["params"].get("only") or ())
         dag = context["ti"].dag_id
-        trigger = LinksTrigger(self.lake, self.queries, self.query_set, start, end, deadline, list(only or ()), dag)
+        trigger = LinksTrigger(self.lake, self.queries, self.query_set, start, end, deadline, only, dag)
         readiness = trigger.look()
         if readiness["status"] == "waiting":
             for line in readiness["missing"]:
@@ -65,16 +65,98 @@ class LinksReported(BaseOperator):
     def resume(self, context: Context, event: dict[str, Any]) -> None:
         """Continues when the trigger has an event."""
         with telling(context):
-            self._conclude(event)
-
-    def _conclude(self, readiness: dict[str, Any]) -> None:
-        if readiness["status"] == "skip":
-            raise AirflowSkipException(readiness["message"])
-        if readiness["status"] == "gap":
-            raise GapError(readiness["message"])
-        if readiness["status"] == "error":
-            raise LakeError(readiness["message"])
+            _conclude(event)
         self.log.info("every link of %s has reported, or is excluded", self.query_set)
+
+
+def _deadline(context: Context, patience: float) -> float:
+    """Until when links are waited for, wall clock time, s: the parameter of the run decides, else the settings."""
+    own = context["params"].get("patience")
+    return time.time() + (parse_duration(own) / SECOND if own else patience)
+
+
+def _conclude(readiness: dict[str, Any]) -> None:
+    if readiness["status"] == "skip":
+        raise AirflowSkipException(readiness["message"])
+    if readiness["status"] == "gap":
+        raise GapError(readiness["message"])
+    if readiness["status"] == "error":
+        raise LakeError(readiness["message"])
+
+
+class RunInterval(PublishInterval):
+    """Runs the interval of a run through all stages and publishes it, in one process: nothing holds it in between.
+
+    That process first looks whether the links have reported. If not, the task waits in the triggerer without a slot, as
+    `LinksReported` does, and then begins anew.
+
+    Args:
+        patience: how long to wait for links that have not reported, s.
+        chained: whether its DAG knows that its intervals run in order; else its process tells.
+    """
+
+    all_stages = True
+
+    def __init__(self, *, patience: float, chained: bool, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.patience = patience
+        self.chained = chained
+        self._reported: list[str] = []
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Returns the outcome of the interval."""
+        trigger = self._trigger(context, _deadline(context, self.patience))
+        if self.chained:
+            self._wait(context, trigger)
+        return self._run(context, trigger, looked=self.chained)
+
+    def resume(self, context: Context, event: dict[str, Any], deadline: float) -> dict[str, Any]:
+        """Begins anew when the trigger has an event."""
+        with telling(context):
+            _conclude(event)
+        return self._run(context, self._trigger(context, deadline), looked=True)
+
+    def _trigger(self, context: Context, deadline: float) -> LinksTrigger:
+        only, dag = list(context["params"].get("only") or ()), context["ti"].dag_id
+        return LinksTrigger(self.lake, self.queries, self.query_set, *self._bounds(context), deadline, only, dag)
+
+    def _wait(self, context: Context, trigger: LinksTrigger, again: bool = False) -> None:
+        """Defers to the triggerer if there is something to wait for.
+
+        Args:
+            context: context of the task.
+            trigger: what waits.
+            again: whether it waits although it has found nothing to wait for.
+        """
+        readiness = trigger.look()
+        if readiness["status"] == "waiting" or again:
+            for line in readiness.get("missing", ()):
+                self.log.info("waiting, for links until %s: %s", format_instant(int(trigger.deadline) * 10**9), line)
+            self.defer(trigger=trigger, method_name="resume", kwargs={"deadline": trigger.deadline})
+        with telling(context):
+            _conclude(readiness)
+
+    def _run(self, context: Context, trigger: LinksTrigger, looked: bool) -> dict[str, Any]:
+        """Runs the process.
+
+        Args:
+            context: context of the task.
+            trigger: what waits where the process finds that it must.
+            looked: whether the trigger has looked, which knows runs of Airflow too.
+        """
+        only = ["--only", ",".join(trigger.only)] if trigger.only else []
+        self._reported = ["--reported", str(trigger.deadline), *only, *(["--looked"] if looked else [])]
+        outcome = super().execute(context)
+        if outcome["state"] == SKIPPED:
+            with telling(context):
+                raise AirflowSkipException(outcome["reason"])
+        if outcome["state"] == UNREPORTED:
+            self._wait(context, trigger, again=looked)
+            return self._run(context, trigger, looked=True)
+        return outcome
+
+    def _mode(self) -> list[str]:
+        return ["--ask", *self._reported]
 
 
 class LinksTrigger(BaseTrigger):

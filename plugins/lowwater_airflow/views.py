@@ -15,7 +15,12 @@ from typing import TYPE_CHECKING, Any
 from airflow.plugins_manager import AirflowPlugin
 
 from lowwater.storage.paths import lake_path
-from lowwater_airflow import notes, pools
+from lowwater_airflow import (
+    database,  # noqa: F401 - it listens from then on
+    notes,
+    pools,
+)
+from lowwater_airflow.checks import notices
 from lowwater_airflow.timetables import WhenAsked
 
 if TYPE_CHECKING:
@@ -89,7 +94,7 @@ def make_app(root: PurePath) -> FastAPI:
     board = Board(root, query_folder(root))
     allowed = [Depends(get_user), Depends(requires_access_view(AccessView.PLUGINS))]
     visibility = _query_set_visibility()
-    return create(board, allowed, _redirects(board, visibility), visibility, _host(root))
+    return create(board, allowed, _redirects(board, visibility), visibility, _host(root), notices)
 
 
 def _host(root: PurePath) -> Callable[..., Any]:
@@ -151,7 +156,7 @@ def _redirects(board: Board, visibility: Callable[..., Callable[[str], bool]]) -
     def dag(dag_id: str, sees: Any = permission) -> Response:
         name = dag_id.removeprefix(KEEP).removeprefix(DAG)
         if name == dag_id or name not in board.now().jobs:
-            return page_response(board, "index.html", sees)
+            return page_response(board, "index.html", sees, notices)
         return RedirectResponse(f"set/{safe_name(name)}.html", headers=HEADERS)
 
     @router.api_route("/run", methods=METHODS, dependencies=[Depends(requires_access_dag("GET", DagAccessEntity.RUN))])
@@ -160,7 +165,7 @@ def _redirects(board: Board, visibility: Callable[..., Callable[[str], bool]]) -
         if dag_id.startswith(KEEP) and (kept := dag_id.removeprefix(KEEP)) in board.now().jobs:
             return RedirectResponse(f"set/{safe_name(kept)}.html", headers=HEADERS)
         if name == dag_id or bounds is None or name not in board.now().jobs:
-            return page_response(board, "index.html", sees)
+            return page_response(board, "index.html", sees, notices)
         address = f"interval/{safe_name(name)}/{interval_label(*bounds)}.html"
         return RedirectResponse(address, headers=HEADERS)
 

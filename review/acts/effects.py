@@ -242,11 +242,9 @@ def _backfill(snapshot: Snapshot, job: Job, start: int, end: int, given: Mapping
 def _skew(board: Board, snapshot: Snapshot, link: str, text: str) -> Act:
     review = link_review(snapshot, link)
     try:
-        bound = parse_duration(text) if text else review.recommended
+        bound = parse_duration(text) if text else review.skew if review.recommended is None else review.recommended
     except ValueError as error:
         raise LakeError(f"bound={text!r:.40}: {error}") from None
-    if bound is None:
-        raise LakeError(f"link {link!r}: no skew is recommended, since none of its intervals was audited")
     everything = board.now()  # what becomes stale does not depend on who looks
     change = skew_change(board.root, board.queries, everything.jobs.values(), link, bound)
     lost, now = review.lost(bound), review.lost(review.skew)

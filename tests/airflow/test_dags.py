@@ -100,8 +100,9 @@ def test_every_dag(tmp_path: Path) -> None:
     assert all(looks[name]["tasks"] == {"look": ["interval"], "interval": []} for name in sets)
     assert {look["runs"] for look in looks.values()} == {1} and {look["catchup"] for look in looks.values()} == {False}
     assert {look["timetable"] for look in looks.values()} == {"DeltaTriggerTimetable", "AssetOrTimeSchedule"}
-    assert dags["capture_ingest"]["tasks"] == {"find": ["ingest"], "ingest": []}
-    assert dags["replay_more"]["tasks"] == {"wait": ["evaluate"], "evaluate": ["publish"], "publish": []}
+    assert dags["capture_ingest"]["tasks"] == {"ingest": ["refused"], "refused": []}
+    assert dags["capture_ingest"]["pools"] == {"ingest": "lowwater", "refused": "default_pool"}
+    assert dags["replay_more"]["tasks"] == {"interval": []}, "one process, since nothing holds it before it publishes"
     approved = {"wait": ["evaluate"], "evaluate": ["approve"], "approve": ["publish"], "publish": []}
     assert dags["replay_demo"]["tasks"] == approved
     assert (dags["replay_demo"]["runs"], dags["replay_more"]["runs"]) == (1, 16), "a chained set runs in order"
@@ -109,11 +110,8 @@ def test_every_dag(tmp_path: Path) -> None:
     stages = {"wait": ["low"], "low": ["high"], "high": ["audit"], "audit": ["publish"], "publish": []}
     assert dags["replay_flows"]["tasks"] == stages
     assert dags["replay_flows"]["cron"] == "*/15 * * * *"
-    assert dags["replay_more"]["pools"] == {
-        "wait": "default_pool",
-        "evaluate": "lowwater",
-        "publish": "default_pool",
-    }
+    pools = {"wait": "default_pool", "evaluate": "lowwater", "approve": "default_pool", "publish": "default_pool"}
+    assert dags["replay_demo"]["pools"] == pools and dags["replay_more"]["pools"] == {"interval": "lowwater"}
     upkeep = dags.pop("lowwater_maintain")
     assert upkeep["tasks"] == {"maintain": []} and upkeep["runs"] == 1 and not upkeep["catchup"]
     digest = dags.pop("lowwater_digest")

@@ -45,7 +45,7 @@ def test_reverse_and_parallel_with_kills(platform: Platform, runner: Runner, tmp
         platform.backfill("replay_pair", START, BOTH_END - HOUR, parallel=2, backwards=True)
         assert set(platform.finish("replay_pair", BOTH).values()) == {"success"}
     assert len(killer.killed) == BOTH, killer.killed
-    tries = [platform.task("replay_pair", START + hour * HOUR, "evaluate")["try_number"] for hour in range(BOTH)]
+    tries = [platform.task("replay_pair", START + hour * HOUR, "interval")["try_number"] for hour in range(BOTH)]
     assert min(tries) >= 2
     replay(Job.open(untouched, "pair", platform.home.queries), START, BOTH_END, None, Progress(quiet=True), runner)
     for query in (*PAIR, "logged"):
@@ -57,12 +57,13 @@ def test_reverse_and_parallel_with_kills(platform: Platform, runner: Runner, tmp
 
 
 def test_assets_carry_metadata(platform: Platform) -> None:
-    """Each publication is an event of its table's asset, with rows, digest and verdict; each capture one of packets."""
+    """Each publication is an event of its table's asset, with rows, digest and verdict; each ingest one of packets."""
     events = platform.home.ask("GET", "assets/events?limit=100")["asset_events"]
     by_name: dict[str, list[dict[str, Any]]] = {}
     for event in events:
         by_name.setdefault(event["name"], []).append(event["extra"])
-    assert {extra["link"] for extra in by_name["packets"]} == {*LINKS, "log", "late"}
+    (packets,) = by_name["packets"]
+    assert set(packets["packets"]) == {*LINKS, "log", "late"} and len(packets["captures"]) == len(LINKS) + 2
     for query in PAIR:
         hours = {extra["from"]: extra for extra in by_name[query]}
         assert len(hours) == BOTH

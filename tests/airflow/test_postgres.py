@@ -151,7 +151,7 @@ def test_two_schedulers_keep_the_order_of_a_set_that_hands_state_over(airflow: A
             for task in sorted(tasks, key=lambda task: task["logical_date"])
             if task["task_id"] == name
         ]
-        for name, key in (("evaluate", "start_date"), ("publish", "end_date"))
+        for name, key in (("interval", "start_date"), ("interval", "end_date"))
     )
     assert all(end <= begin for end, begin in zip(published[:-1], begun[1:], strict=True)), (published, begun)
     rows = [row for row in statuses(airflow.lake, airflow.queries) if row.start < START + HOUR]
@@ -172,7 +172,7 @@ def _ends(log: Path) -> dict[str, Any]:
 
 def test_openlineage_is_told_of_files_and_tables(airflow: Any) -> None:
     """Every task of the backfill tells what it read and wrote."""
-    tasks = ("capture_ingest.ingest", "replay_chain.evaluate", "replay_chain.publish")
+    tasks = ("capture_ingest.ingest", "replay_chain.interval")
     # A task tells its end after it has told Airflow of its success, so the run may be over before.
     wait(lambda: {*tasks} <= {*_ends(airflow.lake.parent / "lineage")}, 400)
     ends = _ends(airflow.lake.parent / "lineage")
@@ -181,7 +181,6 @@ def test_openlineage_is_told_of_files_and_tables(airflow: Any) -> None:
     def names(task: str, side: str) -> set[str]:
         return {Path(each["name"]).relative_to(airflow.lake.parent).as_posix() for each in ends[task][side]}
 
-    assert names("replay_chain.publish", "inputs") == {"lake/streams/hosts"}
-    assert names("replay_chain.publish", "outputs") == {"lake/tables/hosts"}
-    assert names("replay_chain.evaluate", "inputs") == {"lake/packets"} == names("capture_ingest.ingest", "outputs")
+    assert names("replay_chain.interval", "outputs") == {"lake/streams/hosts", "lake/tables/hosts"}
+    assert names("replay_chain.interval", "inputs") == {"lake/packets"} == names("capture_ingest.ingest", "outputs")
     assert {name.startswith("captures/main1/main1_") for name in names("capture_ingest.ingest", "inputs")} == {True}

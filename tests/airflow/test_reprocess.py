@@ -220,7 +220,7 @@ def test_the_command_of_the_documents_runs_what_is_stale(platform: Platform) -> 
     """The interval that has changed is published again; the form below says what there is without the behaviour."""
     write_settings(platform.lake, "5s")
     assert states(platform) == ["stale", "stale"]
-    run = platform.task("replay_changed", START, "publish")["dag_run_id"]
+    run = platform.task("replay_changed", START, "interval")["dag_run_id"]
     platform.home.ask("PATCH", f"dags/replay_changed/dagRuns/{run}", {"note": "seen by the desk"})
     create(platform, START, *documented())
     assert set(platform.finish("replay_changed", HOURS).values()) == {"success"}
@@ -246,7 +246,7 @@ def test_the_form_says_what_to_choose_and_runs_what_is_stale(platform: Platform,
     assert states(platform) == ["done", "incomplete"]
     first, second = (note.splitlines()[0] for note in notes(platform))
     assert first == f"{NAMES[0]}: done", "a skip leaves what was known"
-    assert platform.task("replay_changed", START, "publish")["state"] == "skipped"
+    assert platform.task("replay_changed", START, "interval")["state"] == "skipped"
     assert second.startswith(f"{NAMES[1]}: incomplete: ")
 
 

@@ -214,10 +214,10 @@ def _of_interval(
     if lacking and count > 1 and expected.times.in_gap(start, end):
         lacking = (*lacking, UNCOVERED)
     for query, (state, reason) in states.items():
-        if visible and state in (MISSING, HELD):
+        published = [row for row in rows if row.query == query and row.stage == PUBLISH and row.state != FAILED]
+        if visible and state in (MISSING, HELD) and not published:
             reason = f"published: {', '.join(visible)}; not: {query} ({reason}): run the interval again"
             state = HALF
-        published = [row for row in rows if row.query == query and row.stage == PUBLISH and row.state != FAILED]
         visible_rows = published[-1].rows if published else None
         blocked = lacking if state in (HALF, *INVISIBLE) else ()
         if reason == NEVER and count > 1 and not lacking:
@@ -236,8 +236,9 @@ def _of_query(
         note = "; what was published before is still visible" if published else ""
         cause = query_rows[-1].reason.partition("\n")[0]  # the first failure of an audit; the report has all
         return FAILED, f"{query_rows[-1].stage}: {cause}{note}"
+    held = query_rows[-1].stage == AUDIT and query_rows[-1].digest == expected.digest(query, start, end)
     if not published:
-        if query_rows[-1].stage == AUDIT and query_rows[-1].digest == expected.digest(query, start, end):
+        if held:
             return HELD, "audited and not published"
         return MISSING, f"{query_rows[-1].stage} was the last stage that ran"
     if damage:
@@ -245,6 +246,8 @@ def _of_query(
     if published[-1].state == ROLLED_BACK and not published[-1].digest:
         return STALE, published[-1].reason  # lifted
     if published[-1].digest != expected.digest(query, start, end):
+        if held:
+            return HELD, "audited and not published; what was published before is still visible"
         return STALE, expected.changed(query, start, end, published[-1].accounting)
     for reason in (expected.lost(query, start, end), expected.outdated(start, end)):
         if reason:

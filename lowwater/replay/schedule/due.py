@@ -117,8 +117,9 @@ class DueSelection:
         return None if self.start is None or self.end is None else (self.start, self.end)
 
     def wants(self, state: str) -> bool:
-        """Whether intervals of this state are selected."""
-        return not self.kinds or (MISSING if state in (HALF, HELD) else state) in self.kinds
+        """Whether intervals of this state are selected; what is held is missing, or stale where it was published."""
+        kinds = {HALF: {MISSING}, HELD: {MISSING, STALE}}.get(state, {state})
+        return not self.kinds or not kinds.isdisjoint(self.kinds)
 
 
 def open_jobs(
