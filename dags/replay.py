@@ -112,9 +112,7 @@ def replay_dag(settings: Settings, query_set: str) -> DAG:
             from lowwater_airflow.approval import ApproveWarnings
 
             work.append(ApproveWarnings(task_id="approve", query_set=query_set, audited_by=work[-1].task_id))
-        # One at a time: when two first publications end together, Airflow 3.3 creates the asset of a table twice and
-        # fails the second task.
-        publish = PublishInterval(task_id="publish", max_active_tis_per_dag=1, **common)
+        publish = PublishInterval(task_id="publish", **common)
         chain(wait, *work, publish)
     return dag
 

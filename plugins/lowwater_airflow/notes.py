@@ -16,7 +16,7 @@ from airflow.listeners import hookimpl
 from sqlalchemy.orm import object_session
 
 from lowwater.terminal import shown
-from lowwater_airflow import pools
+from lowwater_airflow import assets, pools
 from lowwater_airflow.checks import of_settings
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ LONGEST = 900
 @hookimpl
 def on_dag_run_running(dag_run: DagRun, msg: str) -> None:
     """Writes the bounds of the interval when the run begins, and what Airflow lacks; what is known of it stays."""
+    _make_assets(dag_run)
     _write_lacking(dag_run)
     _write(dag_run, "", keep=True)
 
@@ -77,6 +78,14 @@ def _write(dag_run: DagRun, text: str, keep: bool = False) -> None:
         return
     bounds = f"{MARK}{start:%Y-%m-%dT%H:%M:%SZ} to {end:%Y-%m-%dT%H:%M:%SZ}"
     _put(dag_run, MARK, one_line(f"{bounds}: {text}") if text else bounds)
+
+
+def _make_assets(dag_run: DagRun) -> None:
+    """Makes the assets of the tables that the run publishes."""
+    session = object_session(dag_run)
+    prefix, mark, query_set = dag_run.dag_id.partition("_")
+    if session is not None and prefix + mark in (DAGS[0], LOOKS[0]):
+        assets.make(session, query_set)
 
 
 def _write_lacking(dag_run: DagRun) -> None:

@@ -22,6 +22,7 @@ from lowwater.instants import SECOND, format_instant
 from lowwater.storage.captures import capture_path
 from lowwater.storage.paths import lake_path, private
 from lowwater_airflow.alerts import warned
+from lowwater_airflow.assets import table_asset, tables_of
 from lowwater_airflow.child import Child
 from lowwater_airflow.lineage import Lineage, tables
 from lowwater_airflow.notes import WHY
@@ -209,7 +210,7 @@ class ReplayStages(Lineage, BaseOperator):
 
 def published(query_set: str) -> tuple[AssetAlias, Asset]:
     """What a publication has events of: the tables of a query set, and its whole intervals."""
-    return AssetAlias(f"tables of {query_set}", group="lowwater"), whole(query_set)
+    return tables_of(query_set), whole(query_set)
 
 
 class PublishInterval(ReplayStages):
@@ -242,8 +243,7 @@ class PublishInterval(ReplayStages):
         summary = {key: outcome[key] for key in ("state", "reason", "verdict", "report")}
         for table, rows in outcome["rows"].items():
             extra = {"rows": rows, "digest": outcome["digests"][table], "from": start, "to": end, **summary}
-            asset = Asset(name=table, uri=f"lowwater://tables/{table}", group="lowwater")
-            context["outlet_events"][self.tables].add(asset, extra=extra)
+            context["outlet_events"][self.tables].add(table_asset(table), extra=extra)
         if outcome["state"] == DONE:
             event = context["outlet_events"][self.whole]
             event.add_partitions(partition_key(self._bounds(context)[0]))

@@ -87,6 +87,12 @@ class Settings:
     def _stems(self) -> list[str]:
         return [path.stem for path in self.queries.glob("*.gsql")]
 
+    def files(self, query_set: str) -> list[Path]:
+        """The files of a query set."""
+        section = self.config.query_sets.get(query_set)
+        named = [Path(file) for file in section.files] if section else []
+        return named or [self.queries / f"{query_set}.gsql"]
+
     def length(self, query_set: str | None = None) -> int:
         """The length of the intervals of a query set or of the lake, ns."""
         section = self.config.query_sets.get(query_set or "")

@@ -81,6 +81,33 @@ def test_the_database_says_what_is_missing(session: Any, monkeypatch: pytest.Mon
     ]
 
 
+def test_the_asset_of_a_table_is_there_before_it_is_published(session: Any) -> None:
+    """Two first publications that end at once would make it twice, and Airflow would fail the second task."""
+    from airflow.models.asset import AssetAliasModel, AssetModel
+    from sqlalchemy import select
+
+    from lowwater_airflow import assets
+    from lowwater_airflow.settings import Settings
+
+    tables = [AssetModel.metadata.tables[name] for name in ("asset", "asset_alias", "asset_alias_asset")]
+    AssetModel.metadata.create_all(session.get_bind(), tables=tables)
+    (file,) = Settings.load().files("p")
+    shown = "DEFINE {{ query_name '{}'; {} }} SELECT len FROM a.IPv4"
+    file.write_text(
+        "; ".join([shown.format("z", ""), shown.format("y", ""), shown.format("x", "visibility 'internal';")])
+    )
+    assets.make(session, "p")
+    assert session.scalars(select(AssetModel.name)).all() == [], "no DAG of it was read yet"
+    session.add_all([AssetAliasModel(name="tables of p"), AssetModel(name="y", uri="lowwater://tables/y")])
+    for _ in range(2):
+        assets.make(session, "p")
+    assert sorted(session.scalars(select(AssetModel.name))) == ["y", "z"]
+    (alias,) = session.scalars(select(AssetAliasModel))
+    assert {each.uri for each in alias.assets} == {assets.table_asset("y").uri, assets.table_asset("z").uri}
+    file.write_text("SELECT")
+    assets.make(session, "p")
+
+
 def test_settings_version_and_executor_are_said_where_dag_files_are_read(
     session: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
