@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
 log = logging.getLogger(__name__)
+LONGEST = 100_000
+"""Largest size of a file of queries whose tables are known before their first publication, bytes."""
 
 
 def table_asset(table: str) -> Asset:
@@ -45,8 +47,12 @@ def make(session: Session, query_set: str) -> None:
     from lowwater.plan.queryset import table_names
 
     try:
-        names = table_names(Settings.load().files(query_set))
-    except LowwaterError as error:
+        files = Settings.load().files(query_set)
+        # A scheduler waits for no pipe, and for no long text.
+        if not all(file.is_file() and file.stat().st_size <= LONGEST for file in files):
+            return
+        names = table_names(files)
+    except (LowwaterError, OSError) as error:
         log.info("the assets of %s are not known: %s", query_set, error)
         return
     alias = session.scalar(select(AssetAliasModel.id).where(AssetAliasModel.name == tables_of(query_set).name))

@@ -49,9 +49,9 @@ LONGEST = 900
 @hookimpl
 def on_dag_run_running(dag_run: DagRun, msg: str) -> None:
     """Writes the bounds of the interval when the run begins, and what Airflow lacks; what is known of it stays."""
-    _make_assets(dag_run)
     _write_lacking(dag_run)
     _write(dag_run, "", keep=True)
+    _make_assets(dag_run)
 
 
 @hookimpl

@@ -106,6 +106,9 @@ def test_the_asset_of_a_table_is_there_before_it_is_published(session: Any) -> N
     assert {each.uri for each in alias.assets} == {assets.table_asset("y").uri, assets.table_asset("z").uri}
     file.write_text("SELECT")
     assets.make(session, "p")
+    file.unlink()
+    os.mkfifo(file)
+    assets.make(session, "p")
 
 
 def test_settings_version_and_executor_are_said_where_dag_files_are_read(
