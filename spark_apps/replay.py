@@ -56,9 +56,8 @@ def main(arguments: list[str] | None = None) -> int:
         if chosen.reported is None:
             left = waits_for(job, chosen.start, chosen.end) if chosen.ask else None
         else:
-            left = left_alone(
-                job, chosen.start, chosen.end, chosen.reported, tuple(filter(None, chosen.only.split(",")))
-            )
+            only = tuple(filter(None, chosen.only.split(",")))
+            left = left_alone(job, chosen.start, chosen.end, chosen.reported, only, chosen.looked)
         outcomes = [] if left is None else [left]
         hold, ask = chosen.hold, chosen.ask
         outcomes = outcomes or replay(job, chosen.start, chosen.end, chosen.stage, Progress(), hold=hold, ask=ask)

@@ -59,10 +59,21 @@ def test_an_interval_waits_for_its_links_then_runs_and_is_skipped_afterwards(plu
 
 
 @pytest.mark.slow
-def test_a_set_whose_intervals_run_in_order_asks_for_the_run_before(tmp_path: Path) -> None:
+def test_a_set_whose_intervals_run_in_order_asks_for_the_run_before(
+    plugins: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Then it runs: the first interval of a DAG that does not know yet that they run in order, and one of a DAG that
+    does."""
+    from lowwater_airflow import sensor
+
     lake = lake_of(tmp_path, [0, 1]).lake.root
     (tmp_path / "q.gsql").write_text(CHAINED, encoding="utf-8")
     job = Job.open(lake, "q", tmp_path)
     first = left_alone(job, at(0), at(1), 0, ())
     assert first is not None and (first.state, first.reason) == ("unreported", "its intervals run in order")
     assert left_alone(job, at(0), at(1), 0, (), looked=True) is None
+    monkeypatch.setattr(sensor, "_runs", lambda dag, start: False)
+    for hour in range(2):
+        common: Any = {"task_id": "interval", "lake": lake, "queries": tmp_path, "query_set": "q", "patience": 0}
+        outcome = sensor.RunInterval(**common, chained=hour == 1).execute(context_of(Task(), hour))
+        assert (outcome["state"], outcome["start"]) == (("done", "provisional")[hour], at(hour))
