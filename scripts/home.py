@@ -233,7 +233,8 @@ class Home:
         deadline = time.monotonic() + STARTS
         while True:
             try:
-                with urllib.request.urlopen(request, timeout=30) as answer:
+                # Over SQLite an answer may wait for a lock; what writes is not asked twice.
+                with urllib.request.urlopen(request, timeout=30 if method == "GET" else 2 * LOCKED) as answer:
                     text = answer.read()
                 return json.loads(text) if text else None
             except urllib.error.HTTPError as error:

@@ -232,6 +232,7 @@ class PublishInterval(ReplayStages):
         from lowwater.lake.ledgers.interval_states import HELD  # Arrow, which no DAG file needs
         from lowwater.lake.ledgers.runs import DONE
 
+        context["ti"].task.outlets = [self.tables, self.whole]  # a process before this one may have changed no table
         outcome = super().execute(context)
         if outcome["state"] in (HELD, WAITING, SKIPPED, UNREPORTED):
             context["ti"].task.outlets = []  # no table has changed

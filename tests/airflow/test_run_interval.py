@@ -75,5 +75,7 @@ def test_a_set_whose_intervals_run_in_order_asks_for_the_run_before(
     monkeypatch.setattr(sensor, "_runs", lambda dag, start: False)
     for hour in range(2):
         common: Any = {"task_id": "interval", "lake": lake, "queries": tmp_path, "query_set": "q", "patience": 0}
-        outcome = sensor.RunInterval(**common, chained=hour == 1).execute(context_of(Task(), hour))
+        task = Task()
+        outcome = sensor.RunInterval(**common, chained=hour == 1).execute(context_of(task, hour))
+        assert len(task.task.outlets) == 2 - hour, "its tables and, where it is done, the whole interval are told"
         assert (outcome["state"], outcome["start"]) == (("done", "provisional")[hour], at(hour))
