@@ -233,8 +233,8 @@ class Home:
         deadline = time.monotonic() + STARTS
         while True:
             try:
-                # Over SQLite an answer may wait for a lock; what writes is not asked twice.
-                with urllib.request.urlopen(request, timeout=30 if method == "GET" else 2 * LOCKED) as answer:
+                # What changes something is asked once, since nobody knows what became of it after this time.
+                with urllib.request.urlopen(request, timeout=30 if method == "GET" else STARTS) as answer:
                     text = answer.read()
                 return json.loads(text) if text else None
             except urllib.error.HTTPError as error:
@@ -261,7 +261,7 @@ class Home:
         return token_file.read_text()
 
     def ready(self, *dags: str, slots: int | None = None) -> None:
-        """Waits until the DAGs exist, unpauses them, and sets the slots of the pool of intervals.
+        """Waits until the DAGs exist, unpauses them, and creates the pool of Spark processes.
 
         Args:
             dags: names of the DAGs.
@@ -271,10 +271,9 @@ class Home:
             HomeError: a DAG file has an error, or the DAGs do not appear.
         """
         slots = slots or max(1, (os.cpu_count() or 1) // 2)
-        pools = {pool["name"]: pool["slots"] for pool in self.ask("GET", "pools")["pools"]}
-        if pools.get(POOL) != slots:
-            pool = {"name": POOL, "slots": slots, "description": "Intervals at once", "include_deferred": False}
-            self.ask("PATCH" if POOL in pools else "POST", f"pools/{POOL}" if POOL in pools else "pools", pool)
+        if POOL not in [pool["name"] for pool in self.ask("GET", "pools")["pools"]]:
+            about = {"description": "Spark processes at once", "include_deferred": False}
+            self.ask("POST", "pools", {"name": POOL, "slots": slots, **about})
         deadline = time.monotonic() + STARTS
         while set(dags) - {dag["dag_id"] for dag in self.ask("GET", "dags?limit=100")["dags"]}:
             broken = self.ask("GET", "importErrors")["import_errors"]
