@@ -17,6 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from lowwater import __version__
 from lowwater.documents import stored_object
 from lowwater.errors import AuditError, BusyError, LakeError, LowwaterError, OwnerError
 from lowwater.high.runner import Runner
@@ -72,7 +73,6 @@ from lowwater.replay.stages.engines import high_stage, last_instant, low_stage, 
 from lowwater.replay.stages.heartbeat_rows import heartbeat_rows
 from lowwater.replay.stages.link_scans import LinkScans
 from lowwater.replay.stages.runners import lost_lines, runner_of, task_account
-from lowwater.replay.warmup import import_early
 from lowwater.storage import paths
 
 STAGES = (LOW, HIGH, AUDIT, PUBLISH)
@@ -223,15 +223,14 @@ class _Run:
                 outcome = Outcome(self.start, self.end, state, reason, {}, False)
                 if HIGH in stages:
                     self.runner.begin()
+                if AUDIT in stages:
+                    judging.begin()
                 for next_stage in stages:
                     if next_stage == PUBLISH and self.ask and self.job.approval and self.verdict == WARNED:
                         outcome = replace(outcome, state=HELD, reason=self._consent())
                         break
                     current = next_stage
                     if AUDIT in stages and next_stage in (HIGH, AUDIT):
-                        import_early("lowwater_expectations.validation")
-                        if any(self.job.suites.values()):
-                            judging.begin()
                         # The first query of a session waits for a second or two, on one core.
                         self.scans.begin(inputs.scan, self.job.plan.links)
                     outcome = self._stage(next_stage, inputs, digests, outcome, folder)
@@ -528,7 +527,11 @@ class _Run:
         publication: int | None = None,
     ) -> ReplayRow:
         """A row of the ledger about a stage of this interval."""
-        settings = json.dumps({"heartbeat": str(self.job.config.replay.heartbeat), "tick": self.job.config.replay.tick})
+        replay, texts = self.job.config.replay, "".join(each.text for each in self.job.plan.queries)
+        queries = sha256(texts.encode()).hexdigest()[:16]
+        settings = json.dumps(
+            {"heartbeat": str(replay.heartbeat), "tick": replay.tick, "release": __version__, "queries": queries}
+        )
         return ReplayRow(
             query_set=self.job.query_set,
             query=query,

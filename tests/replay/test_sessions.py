@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import subprocess
 import sys
@@ -26,7 +25,6 @@ from lowwater.replay.progress import Progress
 from lowwater.replay.setup.training import train
 from lowwater.replay.stages.engines import LowResult, low_stage
 from lowwater.replay.stages.runners import named_spark, runner_of
-from lowwater.replay.warmup import import_early
 from lowwater.spark import sessions
 from lowwater.spark.runner import (
     CLUSTER_COLD,
@@ -189,19 +187,6 @@ def test_a_given_session_is_used(spark: SparkSession) -> None:
     sessions = Sessions("test", "local[*]", Progress(quiet=True).stage, spark)
     sessions.begin()
     assert sessions.spark is spark
-
-
-@pytest.mark.slow
-def test_an_import_ahead_is_the_import(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "slow_ahead.py").write_text("import time\ntime.sleep(0.3)\nVALUE = 7\n", encoding="utf-8")
-    (tmp_path / "broken_ahead.py").write_text("raise ValueError('broken on purpose')\n", encoding="utf-8")
-    monkeypatch.syspath_prepend(tmp_path)
-    import_early("slow_ahead")
-    import_early("broken_ahead")
-    assert __import__("slow_ahead").VALUE == 7
-    with pytest.raises(ValueError, match="broken on purpose"):
-        __import__("broken_ahead")
-    assert gc.isenabled()
 
 
 @pytest.mark.parametrize(
