@@ -22,7 +22,7 @@ from lowwater.spark.failures import translate
 from lowwater.storage import paths
 
 COLUMNS = pa.schema([("source", pa.int32()), ("promise", pa.int64())])
-LOOK = 1
+LOOK = 5
 """Seconds between two looks at what the stream has read."""
 
 

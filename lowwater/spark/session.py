@@ -9,14 +9,17 @@ from __future__ import annotations
 import atexit
 import os
 import secrets
+import socket
 import subprocess
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from urllib.parse import urlsplit
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql.connect.client.retries import DefaultPolicy
 from pyspark.sql.connect.shell.progress import ProgressHandler, StageInfo
 
 from lowwater.errors import LowwaterError
@@ -25,6 +28,10 @@ from lowwater.storage import progress
 from lowwater.tempfolders import make_folder, remove_folder
 
 _HOME = "lowwater-client-"
+PORT = 15002
+"""Port of a server, where an address has none."""
+ANSWERS = 10.0
+"""Seconds in which a server takes a connection."""
 _ENDS = 20.0
 """Seconds that a server may take to end."""
 
@@ -118,13 +125,15 @@ class _Done(ProgressHandler):
 
 def _connected(address: str) -> SparkSession:
     shown = address.partition("/;")[0]  # the rest may have a token
+    place = urlsplit(shown)
     try:
+        # Spark would ask for ten minutes.
+        socket.create_connection((place.hostname or "", place.port or PORT), ANSWERS).close()
         session: SparkSession = SparkSession.builder.remote(address).create()
+        session.client.set_retry_policies([DefaultPolicy(max_retries=6, max_backoff=10_000)])
         session.conf.set("spark.sql.session.timeZone", "UTC")
-    except PySparkException as error:
+    except (OSError, PySparkException) as error:
         raise LowwaterError(f"the Spark at {shown} gives no answer: {error}", "is its server running?") from error
-    done: dict[str, int] = {}
-
     handler = _Done()
     session.registerProgressHandler(handler)
     progress.sign("spark", lambda: dict(handler.tasks))
