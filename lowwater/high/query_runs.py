@@ -82,8 +82,7 @@ class _Run:
                 errors[name] = error_of_query(name, error)
                 continue
             plans.update({} if plan is None else {name: plan})
-        folder = self.work / "all-parts"  # the name of no query
-        errors |= self._evaluate(plans, results, folder) if plans else {}
+        errors |= self._evaluate(plans, results) if plans else {}
         for name, result in results.items():
             _finish(result, streams[name], began)
         return {**results, **errors}
@@ -116,7 +115,7 @@ class _Run:
         self, query: str, node: Node, part_feeds: Mapping[str, StoredStream], stream: StreamFiles, result: HighResult
     ) -> None:
         if (plan := self._sliced(query, node, part_feeds, stream)) is not None:
-            for error in self._evaluate({query: plan}, {query: result}, self.work / query / "parts").values():
+            for error in self._evaluate({query: plan}, {query: result}).values():
                 raise error
 
     def _sliced(
@@ -147,15 +146,14 @@ class _Run:
             Part(node, slice_, stored, lists, stream.folder, f"{number:05d}", *settings)
             for number, slice_ in enumerate(slices)
         ]
-        python = any(operator.physical().in_python for operator in walk(node))
-        promises = {source: feed.promises for _, group in behind.values() for source, feed in group.items()}
-        return _Plan(tasks, ends.total(), python, promises, self.end, stream, replay.closing, timeline)
+        sources = {source: feed for _, group in behind.values() for source, feed in group.items()}
+        files = {source: feed.files for source, feed in sources.items()}
+        promises = {source: feed.promises for source, feed in sources.items()}
+        return _Plan(tasks, files, promises, self.end, stream, replay.closing, timeline)
 
-    def _evaluate(
-        self, plans: Mapping[str, _Plan], results: Mapping[str, HighResult], folder: Path
-    ) -> dict[str, LowwaterError]:
+    def _evaluate(self, plans: Mapping[str, _Plan], results: Mapping[str, HighResult]) -> dict[str, LowwaterError]:
         """Evaluates the parts of plans; returns the errors by query."""
-        outcomes_of = self.runner.evaluate(plans, folder)
+        outcomes_of = self.runner.evaluate(plans)
         errors = {}
         for name, plan in plans.items():
             outcomes = outcomes_of[name]

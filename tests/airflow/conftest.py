@@ -221,7 +221,7 @@ def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
     _settings(folder / "lake" / "lowwater.toml", f"http://127.0.0.1:{hook.server_port}/told")
     _ingest_later_hours(folder / "lake", folder / "captures")
     module = script("home")
-    home = module.Home(folder / "airflow", folder / "lake", folder / "queries")
+    home = module.Home(folder / "airflow", folder / "lake", folder / "queries", spark="local[2]")
     try:
         prepare(home)
         home.start()
@@ -297,7 +297,7 @@ def _settings(path: Path, hook: str) -> None:
     text = '[sets]\nboth = ["main1", "control"]\n'
     text += f'\n[replay]\npatience = "{PATIENCE:.0f}s"\n\n[query_sets.late]\nprocesses = "each"\n'
     text += f'\n[query_sets.careful]\napproval = true\ndeadline = "1s"\n\n[notify]\nurl = "{hook}"\ndigest = "never"\n'
-    text += '\n[schedule]\nmaintain = "never"\n\n[spark]\nmaster = "local[*]"\n'
+    text += '\n[schedule]\nmaintain = "never"\n'
     for name in (*LINKS, "late"):
         text += LINK.format(
             name=name,
