@@ -106,7 +106,7 @@ class Cluster:
 
     def environment(self) -> dict[str, str]:
         """The environment of a driver: the store and the master; even small work goes to the workers."""
-        return {**self.store(), "LOWWATER_SPARK_MASTER": self.master, "LOWWATER_SPARK_SPREAD": "always"}
+        return {**self.store(), "LOWWATER_SPARK_MASTER": self.master}
 
     def start(self) -> None:
         """Starts all parts.

@@ -28,7 +28,7 @@ HELM, PACKAGES = Path(sys.prefix) / "helm" / "bin" / "helm", Path(sys.prefix) / 
 ENGINE = Path(__file__).with_name("engine.py")
 KUBERNETES = ("1.29.0", "1.33.0", "1.37.0")
 EVERYTHING = (
-    *("--set", "pages.enabled=true", "--set", "metrics.enabled=true", "--set", "spark.spread=always"),
+    *("--set", "pages.enabled=true", "--set", "metrics.enabled=true"),
     *("--set", "lake.endpoint=http://store:8333", "--set", "image.pullSecrets={registry}"),
     *("--set", "spark.nodeSelector.pool=captures", "--set-json", 'spark.tolerations=[{"key":"x","operator":"Exists"}]'),
     *("--set-json", r'queries.files={"flows.gsql":"SELECT time\nFROM TCP"}'),
