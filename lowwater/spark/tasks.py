@@ -5,7 +5,6 @@ The functions write their files themselves with Arrow; only small results come b
 
 from __future__ import annotations
 
-import pickle
 import socket
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -15,12 +14,15 @@ from uuid import uuid4
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.errors import PySparkException
+from pyspark.serializers import CPickleSerializer
 from pyspark.sql import SparkSession
 
 from lowwater.cluster import TaskRun
 from lowwater.errors import LowwaterError
 from lowwater.spark.failures import translate
 
+_SERIALIZER: Any = CPickleSerializer()
+"""Of Spark, as it brings functions and arguments to its workers."""
 _RESULT = "task bigint, outcome binary"
 _DESCRIPTION = "spark.job.description"
 
@@ -75,7 +77,7 @@ class SparkTasks:
         def evaluated(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in batches:
                 for place in batch.column(0).to_pylist():
-                    made = pickle.dumps(_guarded(function, ordered[place]))
+                    made = _SERIALIZER.dumps(_guarded(function, ordered[place]))
                     yield pa.record_batch([pa.array([place]), pa.array([made], pa.binary())], ["task", "outcome"])
 
         tag, spark, count = uuid4().hex, self._session(), len(ordered)
@@ -91,7 +93,7 @@ class SparkTasks:
         finally:
             spark.removeTag(tag)
         return {
-            place: pickle.loads(made)
+            place: _SERIALIZER.loads(made)
             for place, made in zip(rows["task"].to_pylist(), rows["outcome"].to_pylist(), strict=True)
         }
 
