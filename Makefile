@@ -32,7 +32,7 @@ help:
 	@echo 'test-packages  the wheel in environments of their own: every extra, every Python of the machine (.ci/matrix)'
 	@echo 'test-chart docker/chart by Helm and the schemas of Kubernetes, and by Helm'"'"'s program, which it builds with go'
 	@echo 'test-image each instruction of docker/Dockerfile in a root of its own, without an engine, and trials of what it made'
-	@echo 'store-check  lowwater doctor and the tests of object stores on another S3 server (versitygw), which it builds with go'
+	@echo 'store-check  lowwater doctor, the tests of object stores and 20 seeds of faults on another S3 server (versitygw), which it builds with go'
 	@echo 'lint       ruff: rules and format'
 	@echo 'types      mypy, strict'
 	@echo 'fuzz       more cases of the law, behind those of var/fuzz/ledger.jsonl; the randomised tests with many examples'
@@ -114,6 +114,7 @@ $(VENV)/.versitygw: $(VENV)/.packages
 store-check: $(VENV)/.package $(VENV)/.s3 $(VENV)/.versitygw
 	$(BIN)/python -m tests.storage.gateway
 	LOWWATER_TEST_STORE=versitygw $(BIN)/python -m pytest tests/storage
+	$(BIN)/python -m tests.storage.faults 20 --gateway
 
 # Needs root, debootstrap and the registries of Debian and PyPI.
 test-image: $(VENV)/.package
@@ -193,7 +194,7 @@ fuzz: setup
 	$(BIN)/python -m tests.gsql.fuzz_parser --inputs 1000000 --seed 1 --jobs 2
 	$(BIN)/python -m tests.capture.fuzz_guided frames var/fuzz/frames -runs=10000000 -max_len=400
 	$(BIN)/python -m tests.capture.fuzz_guided files var/fuzz/files -runs=100000 -max_len=1500
-	for target in dns http hello quic ssh packed csv json logs samples lists; do \
+	for target in dns http hello quic segments packed csv json logs samples lists; do \
 	    $(BIN)/python -m tests.capture.fuzz_guided $$target var/fuzz/$$target -max_total_time=600 -max_len=600 -timeout=20 || exit 1; done
 	$(BIN)/python -m tests.capture.measure_parsers
 	$(BIN)/python -m tests.capture.fuzz_captures --frames 10000000 --files 200000 --seed 1 --corpus var/fuzz/frames

@@ -36,7 +36,7 @@ from lowwater.lake.ledgers.runs import FAILED, ReplayRow, replay_rows
 from lowwater.lake.locks import at_work
 from lowwater.lake.opened import identity
 from lowwater.lake.results.table_state import table_version
-from lowwater.lake.tables import column_values, read_rows
+from lowwater.lake.tables import column_values, lake_errors, read_rows
 from lowwater.quality.verdicts import IntervalAudit, Key, interval_audits
 from lowwater.replay.interval import expected
 from lowwater.replay.job import Job
@@ -286,7 +286,10 @@ class Board:
 
     def _versions(self, lake: Lake) -> object:
         ledgers = (lake.captures, lake.files, lake.replays, lake.quality, lake.lateness)
-        tables: list[object] = [identity(path) for path in ledgers]
+        tables: list[object] = []
+        for path in ledgers:
+            with lake_errors(f"{path}: cannot be read"):
+                tables.append(identity(path))
         tables += [table_version(path) for path in folders(lake.root / "tables")]
         files = sorted(self.queries.rglob("*"))
         times = [(str(path), path.stat().st_mtime_ns) for path in files if path.is_file()]

@@ -9,25 +9,18 @@ from __future__ import annotations
 import json
 import os
 import resource
-import select
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import PurePath
 from typing import Any
 
 from lowwater.errors import LowwaterError
-from lowwater.replay.preview.process import passed_environment, resident
+from lowwater.replay.preview.process import Limits, answer, end, own_module, start
 
-LONGEST = 10.0
-"""Seconds that a text may take."""
-MEMORY = 1 << 30
-"""Most bytes of resident memory of the process."""
-LOOK = 0.1
-"""Seconds between two looks at the process."""
+BOUNDS = Limits(seconds=10, megabytes=1024)
+"""What a text may take."""
 IDLE = 300.0
 """Seconds after which the process ends if nobody has asked."""
 WAITING = 4
@@ -40,14 +33,12 @@ class Checker:
     """Answers what is known of a text: its mistakes, columns and plan, as JSON.
 
     Args:
-        longest: seconds that a text may take.
+        bounds: what a text may take.
         command: the program; None for this module.
     """
 
-    def __init__(self, longest: float = LONGEST, command: Sequence[str] | None = None) -> None:
-        self._longest = longest
-        # -P: nothing of the folder in which the server was started is imported.
-        self._command = command or [sys.executable, "-P", "-m", __name__]
+    def __init__(self, bounds: Limits = BOUNDS, command: Sequence[str] | None = None) -> None:
+        self._bounds, self._command = bounds, command or own_module(__name__)
         self._places, self._turn = threading.BoundedSemaphore(WAITING + 1), threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._timer: threading.Timer | None = None
@@ -70,39 +61,17 @@ class Checker:
         try:
             with self._turn:
                 asked = {"lake": str(lake), "text": text, "set": query_set, "links": list(links)}
-                return self._ask(json.dumps(asked).encode() + b"\n", "://" in str(lake))
+                return self._ask(asked, "://" in str(lake))
         finally:
             self._places.release()
 
-    def _ask(self, line: bytes, in_store: bool) -> dict[str, Any]:
-        process = self._running(in_store)
-        assert process.stdin is not None and process.stdout is not None
-        try:
-            process.stdin.write(line)
-            process.stdin.flush()
-            answer = self._answer(process)
-        except OSError:
-            answer = b""
-        if not answer.endswith(b"\n"):
+    def _ask(self, asked: Mapping[str, Any], in_store: bool) -> dict[str, Any]:
+        answered, _ = answer(self._running(in_store), asked, self._bounds)
+        if not answered.endswith(b"\n"):
             self.end()
             return _nothing("The text takes too long to check, or too much memory: make it smaller.")
-        found: dict[str, Any] = json.loads(answer)
+        found: dict[str, Any] = json.loads(answered)
         return found
-
-    def _answer(self, process: subprocess.Popen[bytes]) -> bytes:
-        """Reads a line; less than one if it does not come in time."""
-        assert process.stdout is not None
-        until, answer = time.monotonic() + self._longest, b""
-        while not answer.endswith(b"\n"):
-            if time.monotonic() > until or resident(process.pid) > MEMORY:
-                break
-            if not select.select([process.stdout], [], [], LOOK)[0]:
-                continue
-            piece = os.read(process.stdout.fileno(), 1 << 16)
-            if not piece:
-                break
-            answer += piece
-        return answer
 
     def _running(self, in_store: bool) -> subprocess.Popen[bytes]:
         if self._timer is not None:
@@ -112,14 +81,7 @@ class Checker:
         self._timer.start()
         if self._process is None or self._process.poll() is not None:
             self.end()
-            environment = passed_environment(os.environ, in_store)
-            self._process = subprocess.Popen(
-                self._command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                env=environment,
-            )
+            self._process = start(self._command, in_store)
         return self._process
 
     def _retire(self) -> None:
@@ -129,14 +91,8 @@ class Checker:
     def end(self) -> None:
         """Ends the process, if there is one."""
         process, self._process = self._process, None
-        if process is None:
-            return
-        process.kill()
-        for pipe in (process.stdin, process.stdout):
-            if pipe is not None:
-                with suppress(OSError):  # of what was not written yet
-                    pipe.close()
-        process.wait()
+        if process is not None:
+            end(process)
 
 
 def _nothing(error: str) -> dict[str, Any]:
@@ -200,7 +156,8 @@ def _units(text: str) -> int:
 
 def main() -> None:
     """Answers texts, a line of JSON each, until there are no more."""
-    resource.setrlimit(resource.RLIMIT_DATA, (4 * MEMORY, 4 * MEMORY))  # the parent counts exactly
+    memory = 4 * BOUNDS.megabytes << 20  # the parent counts exactly
+    resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     os.chdir("/")

@@ -97,8 +97,9 @@ def add_write(router: APIRouter, board: Board, permission: Any, page: Shown, hea
             snapshot = board.now().only(sees)
         except LowwaterError as error:
             return JSONResponse({"error": str(error)}, 503, headers)
-        written = _written(snapshot, request.query_params, checker if asked_by_person(request) else None)
-        return JSONResponse(dict(written.known), 403 if not asked_by_person(request) else 200, headers)
+        asked = asked_by_person(request)
+        written = _written(snapshot, request.query_params, checker if asked else None)
+        return JSONResponse(dict(written.known), 200 if asked else 403, headers)
 
 
 def _written(snapshot: Snapshot, given: Mapping[str, str], checker: Checker | None) -> Written:

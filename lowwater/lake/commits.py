@@ -115,10 +115,10 @@ class Doubled:
     lacking: dict[str, dict[str, Any]]
     unclear: Change | None
 
-    def words(self) -> str:
-        """Describes it."""
+    def words(self, verb: str = "holds") -> str:
+        """Describes it; `verb` is what the table does with the rows."""
         named = ", ".join(f"version {each.version} by {each.writer}" for each in self.causes)
-        return f"holds rows twice since {named}, which joined files that another commit had joined already"
+        return f"{verb} rows twice since {named}, which joined files that another commit had joined already"
 
 
 def doubled(commits: Iterable[Change]) -> Doubled | None:

@@ -43,6 +43,10 @@ MOST_FRAGMENTS, FEW = 64, 4
 """Small files of a partition of a ledger, on a disk and in a store, above which they are joined: readers open each of
 them, which is a request to a store."""
 
+TURNS = 5
+"""Versions of a ledger in a store of which one is for joins, another one for each ledger: a run commits once to most of
+them, and joins few at a time. Thrice FEW files are joined at once."""
+
 LARGE = 4 << 20
 """Bytes of a joined file of a ledger in a store; of a larger ledger, joins write again only what is new."""
 
@@ -75,8 +79,9 @@ def compact(path: PurePath, grouped: int = MOST_GROUPED) -> None:
     if table is None:
         return
     most, size = MOST_FRAGMENTS, LARGEST
-    if isinstance(path, ObjectPath):  # ledgers that grow by a file with each interval are not all joined by one
-        most, size = FEW + crc32(path.name.encode()) % 3, LARGE
+    if isinstance(path, ObjectPath):
+        turn = table.version() % TURNS == crc32(path.name.encode()) % TURNS
+        most, size = FEW if turn else 3 * FEW, LARGE
     small = [row for row in live_files(table) if row["size_bytes"] < size // 2]
     if len(small) > most * max(1, len(table.partitions())):
         join(path, lambda row: row["size_bytes"] < size // 2, grouped)

@@ -42,15 +42,40 @@ def hold(lake: Lake, name: str, wait: float = 0.0, sees: Sequence[PurePath] = ()
     Raises:
         BusyError: if another process still holds it; names that process.
     """
-    path = lake.locks / f"{safe_name(name)}.lock"
+    with _hold(lake, _component(name), name, wait, sees) as fence:
+        yield fence
+
+
+@contextmanager
+def hold_staging(lake: Lake, folder: PurePath) -> Iterator[None]:
+    """Holds the lock of whoever made a folder of staging.
+
+    Raises:
+        BusyError: it is at work.
+    """
+    with _hold(lake, folder.name, folder.name, 0.0):
+        yield
+
+
+@contextmanager
+def _hold(lake: Lake, component: str, name: str, wait: float, sees: Sequence[PurePath] = ()) -> Iterator[Fence | None]:
+    path = lake.locks / f"{component}.lock"
     with ExitStack() as stack:
         with _lock_errors(path, name):
             fence = stack.enter_context(locks.hold_lock(path, wait, sees))
         yield fence
 
 
+def _component(name: str) -> str:
+    """Makes a path component of what a lock is called, such as `ingest of main1`: two of them never have one."""
+    kind, of, thing = name.partition(" of ")
+    return f"{kind.replace(' ', '_')}_of_{safe_name(thing)}" if of else safe_name(name)
+
+
 @contextmanager
-def hold_range(lake: Lake, query_set: str, start: int, end: int) -> Iterator[Fence | None]:
+def hold_range(
+    lake: Lake, query_set: str, start: int, end: int, sees: Sequence[PurePath] = ()
+) -> Iterator[Fence | None]:
     """Locks the range [start, end), ns, of a query set; it is free again once the process is dead. Yields as `hold`.
 
     Args:
@@ -58,6 +83,7 @@ def hold_range(lake: Lake, query_set: str, start: int, end: int) -> Iterator[Fen
         query_set: name of the query set.
         start: first instant of the range, ns since the epoch.
         end: end of the range, ns since the epoch, exclusive.
+        sees: as of `hold`.
 
     Raises:
         BusyError: if another process holds an overlapping range; names process and range.
@@ -65,7 +91,7 @@ def hold_range(lake: Lake, query_set: str, start: int, end: int) -> Iterator[Fen
     path = _ranges(lake, query_set)
     with ExitStack() as stack:
         with _lock_errors(path, f"{query_set} {_span(start, end)}"):
-            fence = stack.enter_context(locks.hold_range(path, start, end))
+            fence = stack.enter_context(locks.hold_range(path, start, end, sees))
         yield fence
 
 
@@ -100,7 +126,7 @@ lease, for clocks that differ."""
 
 def _ranges(lake: Lake, query_set: str) -> PurePath:
     """Folder or object with the ranges of a query set."""
-    return lake.locks / safe_name(f"runs of {query_set}")
+    return lake.locks / _component(f"runs of {query_set}")
 
 
 @contextmanager
@@ -158,7 +184,7 @@ def _staging(lake: Lake, name: str) -> Iterator[Path]:
         finally:
             remove_folder(folder)
         return
-    home = Path(lake.work / safe_name(name))
+    home = Path(lake.work / _component(name))
     shutil.rmtree(home, ignore_errors=True)
     folder = home / uuid.uuid4().hex[:12]
     try:
@@ -187,7 +213,7 @@ def handed_over(lake: Lake, name: str, far: bool, held: bool = True) -> Iterator
     if not far or not isinstance(lake.root, ObjectPath):
         yield None
         return
-    home = lake.work / safe_name(name)
+    home = lake.work / _component(name)
     with ExitStack() as stack:
         if not held:
             stack.enter_context(hold(lake, name, RANGES_WAIT))
@@ -201,7 +227,9 @@ def handed_over(lake: Lake, name: str, far: bool, held: bool = True) -> Iterator
 
 
 @contextmanager
-def run_attempt(lake: Lake, query_set: str, start: int, end: int) -> Iterator[tuple[Path, Fence | None]]:
+def run_attempt(
+    lake: Lake, query_set: str, start: int, end: int, sees: Sequence[PurePath] = ()
+) -> Iterator[tuple[Path, Fence | None]]:
     """Locks the range [start, end), ns, of a query set; yields a folder for a run of that interval, and its fence.
 
     Arguments as of `hold_range`.
@@ -210,8 +238,8 @@ def run_attempt(lake: Lake, query_set: str, start: int, end: int) -> Iterator[tu
         BusyError: if another process works on an overlapping interval.
     """
     # The range is the lock of its folder too: whoever has it is alone with the name of the folder.
-    name = f"{query_set} {_span(start, end)}"
-    with hold_range(lake, query_set, start, end) as fence:
+    name = f"run of {query_set} {_span(start, end)}"
+    with hold_range(lake, query_set, start, end, sees) as fence:
         if fence is not None:
             with _staging(lake, name) as folder:
                 yield folder, fence

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
@@ -23,10 +23,11 @@ from lowwater.lake.commits import LOG, Doubled, changes, doubled
 from lowwater.lake.joins import join_files
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.runs import DONE, FAILED, INCOMPLETE, PROVISIONAL, PUBLISH, ReplayRow, read_replays
-from lowwater.lake.locks import WRITABLE, hold, hold_range
+from lowwater.lake.locks import WRITABLE, hold, hold_range, hold_staging
 from lowwater.lake.mirrors import pack_logs
-from lowwater.lake.results.pins import pin, pinned, tables_by_owner
-from lowwater.lake.results.published_log import LOST
+from lowwater.lake.opened import at_version
+from lowwater.lake.results.pins import pin, stored_pins, tables_by_owner
+from lowwater.lake.results.published_log import LOST, commit_digest
 from lowwater.lake.results.sums import make_sums
 from lowwater.lake.results.table_state import lost_text, table_state
 from lowwater.lake.tables import (
@@ -36,6 +37,7 @@ from lowwater.lake.tables import (
     lake_errors,
     live_files,
     open_table,
+    require_held,
     safe_name,
     swap_files,
 )
@@ -114,19 +116,29 @@ def maintain(
         if not dry_run:
             for path in paths.folders(lake.root / "tables"):
                 _tell_lost(path, fence)
-        held: set[PurePath] = set()
-        for query_set, queries in tables_by_owner(lake).items():
-            pins = (
-                pinned(lake, query_set) if dry_run else pin(lake, query_set)
-            )  # before files go that the old ones name
-            if pins is not None and pins.unfinished:
-                held |= {lake.table(query) for query in {*queries, *pins.tables}}
+        versions = _pinned_versions(lake, dry_run)
         for path, unused in sound.items():
-            if path in held:  # readers are at a version that grows old, until its set is published wholly
-                continue
-            steps += _remove_unused(lake, path, unused, retention.versions, dry_run)
+            steps += _remove_unused(lake, path, unused, versions[path], retention.versions, dry_run)
         pack_logs(lake.root)
         return steps
+
+
+def _pinned_versions(lake: Lake, dry_run: bool) -> dict[PurePath, dict[int, str]]:
+    """Writes the pins that are behind; returns the versions at which readers are, table -> version -> its digest.
+
+    Versions stay pinned until their set is published wholly again, and grow old meanwhile. Those that were pinned until
+    now are among them; so are those that another process keeps this one from moving.
+    """
+    versions: dict[PurePath, dict[int, str]] = defaultdict(dict)
+    for query_set in tables_by_owner(lake):
+        found = [stored_pins(lake, query_set)]
+        if not dry_run:
+            pin(lake, query_set)
+            found.append(stored_pins(lake, query_set))
+        for pins in filter(None, found):
+            for query, version in pins.tables.items():
+                versions[lake.table(query)][version] = pins.digests.get(query, "")
+    return versions
 
 
 def _tell_lost(path: PurePath, fence: Fence | None) -> None:
@@ -210,14 +222,14 @@ def _mend(lake: Lake, path: PurePath, found: Doubled, mend: bool) -> UpkeepStep:
     if not mend:
         return UpkeepStep(DOUBLED, where, count, 0, found.words())
     mending.mend(lake, path, found)
-    return UpkeepStep("mended", where, count, 0, f"it {found.words()}".replace("it holds", "it held"))
+    return UpkeepStep("mended", where, count, 0, f"it {found.words('held')}")
 
 
 def _clear_staging(lake: Lake, dry_run: bool) -> Iterator[UpkeepStep]:
     """Removes the folders under `_work/` whose lock is free: their run is dead."""
     for folder in paths.children(lake.work):
         try:
-            with hold(lake, folder.name):
+            with hold_staging(lake, folder):
                 files = list(paths.files_below(folder))
                 step = UpkeepStep(
                     "removed staging", _relative(lake, folder), len(files), sum(map(_size, files)), "its run ended"
@@ -245,7 +257,8 @@ def _remove_streams(lake: Lake, replays: list[ReplayRow], before: int, dry_run: 
         try:
             with hold_range(lake, name, start, end) as fence:
                 held = replace(lake, fence=fence)
-                fence_off(folders, fence)
+                if not dry_run:
+                    fence_off(folders, fence)
                 for folder in folders:
                     yield from _remove_interval(held, folder, interval_label(start, end), dry_run)
         except BusyError:
@@ -282,11 +295,12 @@ def _join_tables(
             first, final = hours(row.interval_start, row.interval_end)
             unsettled[safe_name(row.query)] |= set(range(first, final + 1))
     for path in paths.folders(lake.root / "tables"):
-        table = open_table(path) if path in sound else None
         state = table_state(path) if path in sound else None
-        unsettled[path.name] |= set(state.lost()) if state is not None else set()
+        if state is None:
+            continue
+        unsettled[path.name] |= set(state.lost())
         files: dict[int, list[int]] = defaultdict(list)
-        for live in live_files(table) if table is not None else ():
+        for live in state.listed.to_pylist():
             files[live["partition._hour"]].append(live["size_bytes"])
         closed = {hour: sizes for hour, sizes in files.items() if len(sizes) > 1 and hour not in unsettled[path.name]}
         if not closed:
@@ -305,18 +319,32 @@ def _sum_tables(lake: Lake, dry_run: bool) -> Iterator[UpkeepStep]:
             yield UpkeepStep("summed", _relative(lake, path), files, size)
 
 
-def _remove_unused(lake: Lake, path: PurePath, unused: _Unused, versions: int, dry_run: bool) -> Iterator[UpkeepStep]:
-    """Removes files that no recent version names: replaced ones, and uncommitted ones of dead runs."""
-    if not unused.files:
+def _remove_unused(
+    lake: Lake, path: PurePath, unused: _Unused, pinned: Mapping[int, str], versions: int, dry_run: bool
+) -> Iterator[UpkeepStep]:
+    """Removes files that no recent and no pinned version names: replaced ones, and uncommitted ones of dead runs."""
+    needed = _named_at(path, pinned) if unused.files else set()
+    files = [each for each in unused.files if each.path.relative_to(path).as_posix() not in needed]
+    if not files:
         return
     if not dry_run:
+        if lake.fence is not None:
+            require_held(path, lake.fence)
         with lake_errors(f"{path}: old files cannot be removed"):
-            if lake.fence is not None:
-                lake.fence.require()
-            paths.remove(*(each.path for each in unused.files))
+            paths.remove(*(each.path for each in files))
     why = f"no version of the last {format_duration(versions)} names them, and the store wrote them before that"
-    size = sum(each.size for each in unused.files)
-    yield UpkeepStep("removed files", _relative(lake, path), len(unused.files), size, why)
+    yield UpkeepStep("removed files", _relative(lake, path), len(files), sum(each.size for each in files), why)
+
+
+def _named_at(path: PurePath, versions: Mapping[int, str]) -> set[str]:
+    """Returns the files that some versions of a table name; a version of another history is none of it."""
+    named: set[str] = set()
+    for version, digest in versions.items():
+        found = commit_digest(path, version)
+        if found and digest in ("", found):
+            with lake_errors(f"{path}: version {version}, which readers have, cannot be read"):
+                named |= {unquote(row["path"]) for row in live_files(at_version(path, version))}
+    return named
 
 
 def _size(path: PurePath) -> int:

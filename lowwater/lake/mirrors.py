@@ -17,9 +17,11 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from itertools import count
+from math import inf
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
+from zlib import crc32
 
 from lowwater.documents import json_value
 from lowwater.lake.logs import LARGEST_COMMITS, LARGEST_HINT
@@ -27,13 +29,14 @@ from lowwater.storage import objects
 from lowwater.storage.containment import require_names
 from lowwater.storage.file_cache import FileCache, file_cache
 from lowwater.storage.object_paths import ObjectPath
-from lowwater.storage.snapshots import LOOK, is_recent, lately, look_again
+from lowwater.storage.snapshots import LOOK, is_recent
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-CHECKPOINTS = 5
-"""Commits between two checkpoints: whoever opens a table reads the last one and at most so many commits."""
+CHECKPOINTS = 8
+"""Fewest commits between two checkpoints; up to twice as many, another number for each table, so that a run that
+commits to many makes few. Whoever opens a table reads the last one and at most so many commits."""
 
 CLEANINGS = 100
 """Commits between two clean-ups of a log; each lists it."""
@@ -332,13 +335,15 @@ class Mirror:
         return True
 
     def keep_up(self, table: DeltaTable) -> None:
-        """Makes a checkpoint after every CHECKPOINTS commits, and cleans the log. A store that fails is left alone: the
+        """Makes a checkpoint once there are many commits, and cleans the log. A store that fails is left alone: the
         commit is there, and the next checkpoint does the same."""
         from deltalake.exceptions import DeltaError
 
-        if self.version - self._checked < CHECKPOINTS:
+        if self.version - self._checked < CHECKPOINTS + crc32(self._path.name.encode()) % CHECKPOINTS:
             return
         with suppress(OSError, DeltaError):
+            if table.version() < self.version:  # a commit of files leaves it behind
+                table.update_incremental()
             table.create_checkpoint()
             name = f"{self.version:020d}.checkpoint.parquet"
             objects.upload(self._path / "_delta_log" / name, self._log / name)
@@ -371,7 +376,8 @@ def know(lake: PurePath) -> None:
         _LAKES.add(lake)
 
 
-_PACKS: dict[PurePath, dict[str, Any]] = {}
+_PACKS: dict[PurePath, tuple[float, dict[str, Any]]] = {}
+"""Lake -> when its pack was read, s of the monotonic clock, and what it has."""
 
 
 def _packed(path: ObjectPath) -> dict[str, Any] | None:
@@ -379,17 +385,18 @@ def _packed(path: ObjectPath) -> dict[str, Any] | None:
     return None if lake is None else _read_pack(lake).get(path.relative_to(lake).as_posix())
 
 
-def _read_pack(lake: PurePath) -> dict[str, Any]:
-    def read() -> dict[str, Any]:
-        assert isinstance(lake, ObjectPath)
+def _read_pack(lake: ObjectPath, most: float = LOOK) -> dict[str, Any]:
+    """Returns a pack as it was at most so many seconds ago: an older one than the logs costs requests only."""
+    at, logs = _PACKS.get(lake, (-inf, {}))
+    now = time.monotonic()
+    if now - at >= most:
         try:
-            logs = json_value(objects.read(lake / _PACK)[0])["logs"]
-            return {str(name): _entry_of(entry) for name, entry in logs.items()}
+            found = json_value(objects.read(lake / _PACK)[0])["logs"]
+            logs = {str(name): _entry_of(entry) for name, entry in found.items()}
         except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
-            return {}
-
-    _PACKS[lake] = lately(_PACK, lake, read)
-    return _PACKS[lake]
+            logs = {}
+        _PACKS[lake] = now, logs
+    return logs
 
 
 def _entry_of(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -406,10 +413,9 @@ def pack_logs(lake: PurePath) -> None:
         return
     own = {path.relative_to(lake).as_posix(): mirror.pack() for path, mirror in _known(lake)}
     with suppress(OSError):
-        before = _PACKS[lake] if lake in _PACKS else _read_pack(lake)
-        logs = {**before, **{name: entry for name, entry in own.items() if entry is not None}}
+        logs = {**_read_pack(lake, inf), **{name: entry for name, entry in own.items() if entry is not None}}
         objects.write(lake / _PACK, json.dumps({"logs": logs}).encode())
-        look_again(lake)
+        _PACKS[lake] = time.monotonic(), logs
 
 
 def _known(lake: ObjectPath) -> list[tuple[ObjectPath, Mirror]]:

@@ -376,7 +376,8 @@ def packet_files(
             raise LakeError(
                 f"{files.folder}: the ledger counts {capture.packets} packets of {capture.path} (link {link!r}), "
                 "and some are missing",
-                f"{_AGAIN}; else the lake is damaged: ingest its captures into a new one",
+                f"{_AGAIN}; else another program changed the table: restore the version before by Delta's RESTORE, "
+                "or ingest its captures into a new one",
             )
         needed = tuple(
             PacketFile(PacketFiles.path(row), row["num_records"], row["min.arrival"], row["max.arrival"])

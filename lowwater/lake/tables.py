@@ -13,8 +13,8 @@ import random
 import re
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
@@ -33,7 +33,7 @@ from lowwater.lake.opened import address, existing, forget, keep, make_table, ne
 from lowwater.lake.opened import change as apply
 from lowwater.storage import paths
 from lowwater.storage.containment import require_names
-from lowwater.storage.failures import StoreError, store_error
+from lowwater.storage.failures import Door, StoreError, store_error
 from lowwater.storage.leases import Fence, LostError
 from lowwater.storage.object_paths import ObjectPath
 
@@ -95,23 +95,27 @@ class DataFile:
 
 
 def safe_name(text: str) -> str:
-    """Makes a path component of a name; two links never have one. Delta percent-encodes other characters, some readers
-    even twice.
+    """Makes a path component of a name of a link, query set or query; two names never have one. Delta percent-encodes
+    other characters, some readers even twice.
 
     Example:
-        >>> safe_name("main1/eth0"), safe_name("pc/以太网")
-        ('main1@eth0', 'pc@___.2d4c6e2e5a326b15')
+        >>> safe_name("main1/eth0"), safe_name("pc/以太网"), safe_name("my flows")
+        ('main1@eth0', 'pc@___.2d4c6e2e5a326b15', 'my_flows.266dad18f4d19c79')
     """
     family, mark, interface = text.partition("/")
-    plain = re.sub(r"[^A-Za-z0-9_.@-]", "_", f"{family}{mark and '@'}{interface[:_SHOWN]}")
-    if not mark or (_PLAIN.fullmatch(interface) and not _DIGEST.search(interface)):
-        return plain
-    return f"{plain}.{sha256(text.encode()).hexdigest()[:16]}"
+    if _stands(family) and (not mark or _stands(interface, _SHOWN)):
+        return text.replace("/", "@")
+    shown = [_OTHER.sub("_", part[:_SHOWN]) for part in (family, interface)]
+    return f"{mark and '@'}".join(shown) + f".{sha256(text.encode(errors='surrogateescape')).hexdigest()[:16]}"
+
+
+def _stands(name: str, longest: int = 255) -> bool:
+    """Whether a name stands in a path as it is: not one that means a folder, or that looks like one with a digest."""
+    return not (_OTHER.search(name) or name in ("", ".", "..") or _DIGEST.search(name) or len(name) > longest)
 
 
 _SHOWN = 64
-_PLAIN, _DIGEST = re.compile(r"[A-Za-z0-9_.-]{1,64}"), re.compile(r"\.[0-9a-f]{16}$")
-"""Interfaces whose name stands in a path as it is; but those that look like another one with its digest."""
+_OTHER, _DIGEST = re.compile(r"[^A-Za-z0-9_.-]"), re.compile(r"\.[0-9a-f]{16}$")
 
 
 def interval_label(start: int, end: int) -> str:
@@ -128,33 +132,33 @@ def hours(start: int, end: int) -> tuple[int, int]:
     return start // HOUR, max(start, end - 1) // HOUR
 
 
-@contextmanager
-def lake_errors(what: str) -> Iterator[None]:
+def lake_errors(what: str) -> Door:
     """Turns errors of the disk and of Delta into a LakeError; `what` says what failed."""
+    return Door(lambda error: _told(what, error))
+
+
+def _told(what: str, error: BaseException) -> LakeError | None:
     from deltalake.exceptions import DeltaError
 
-    try:
-        yield
-    except StoreError as error:
-        raise LakeError(f"{what}: {error.strerror}", error.hint) from None
-    except LakeError:
-        raise  # it says what is wrong
-    except OSError as error:
-        if _STORE.search(str(error)):
-            raise _of_store(what, error) from None
-        raise LakeError(
-            f"{what}: {error.strerror or _one_line(error)}", "check that the lake is writable and its disk has room"
-        ) from error
-    except DeltaError as error:
-        if _STORE.search(str(error)):
-            raise _of_store(what, error) from None
-        raise LakeError(f"{what}: {_one_line(error)}", LOG_HINT if _LOG.search(str(error)) else ROOM_HINT) from error
-    except pa.ArrowException as error:
-        raise LakeError(f"{what}: {_one_line(error)}", LOG_HINT) from error
-    except BaseException as error:
-        if type(error).__name__ != "PanicException":  # of Rust, which is no Exception
-            raise
-        raise LakeError(f"{what}: Delta's library gave up: {_one_line(error)}", LOG_HINT) from None
+    if isinstance(error, StoreError):
+        return LakeError(f"{what}: {error.strerror}", error.hint)
+    if isinstance(error, LakeError):
+        return None  # it says what is wrong
+    if isinstance(error, (OSError, DeltaError)) and _STORE.search(str(error)):
+        refused = store_error(error)  # of Delta's own request
+        return LakeError(f"{what}: {refused.strerror}", refused.hint)
+    if type(error).__name__ == "PanicException":  # of Rust, which is no Exception
+        return LakeError(f"{what}: Delta's library gave up: {_one_line(error)}", LOG_HINT)
+    if not isinstance(error, (OSError, DeltaError, pa.ArrowException)):
+        return None
+    said, hint = _one_line(error), LOG_HINT
+    if isinstance(error, OSError):
+        said, hint = error.strerror or said, "check that the lake is writable and its disk has room"
+    elif isinstance(error, DeltaError) and not _LOG.search(str(error)):
+        hint = ROOM_HINT
+    told = LakeError(f"{what}: {said}", hint)
+    told.__cause__ = error
+    return told
 
 
 def _one_line(error: BaseException) -> str:
@@ -179,12 +183,6 @@ def require_room(path: PurePath, more: int = 0) -> None:
         disk = os.statvfs(path)
         if disk.f_bavail * disk.f_frsize < ROOM + more:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-
-def _of_store(what: str, error: Exception) -> LakeError:
-    """Makes the error of Delta's own requests to an object store, whose texts may show keys."""
-    refused = store_error(error)
-    return LakeError(f"{what}: {refused.strerror}", refused.hint)
 
 
 def create(
@@ -386,15 +384,24 @@ def _properties(path: PurePath, table: DeltaTable, token: str, fence: Fence | No
 
     fences = []
     if fence is not None:
-        try:
-            fence.require()
-        except LostError as error:
-            raise lost(path, str(error)) from None
+        require_held(path, fence)
         for name in fence.names:
             if (table.transaction_version(name) or 0) > fence.number:
                 raise lost(path, f"a later run has written to {path.name}")
             fences.append(Transaction(name, fence.number))
     return CommitProperties(custom_metadata={_TOKEN: token}, max_commit_retries=0, app_transactions=fences)
+
+
+def require_held(path: PurePath, fence: Fence) -> None:
+    """Checks that a lease under which a table is changed is still held, as far as its holder knows.
+
+    Raises:
+        LakeError: it is not.
+    """
+    try:
+        fence.require()
+    except LostError as error:
+        raise lost(path, str(error)) from None
 
 
 def lost(path: PurePath, reason: str) -> LakeError:
@@ -639,8 +646,21 @@ def read_rows(path: PurePath, schema: pa.Schema, predicate: Any = None) -> pa.Ta
         return schema.empty_table()
     with lake_errors(f"{path}: the table cannot be read"):
         dataset = fetch_rows(path, table_dataset(path, table), predicate)
-        rows: pa.Table = dataset.to_table(schema.names, predicate, batch_readahead=2, fragment_readahead=1)
-    return rows.cast(schema)
+        return chosen_rows(dataset, schema.names, predicate).cast(schema)
+
+
+def chosen_rows(dataset: pads.Dataset, names: Sequence[str], predicate: Any = None) -> pa.Table:
+    """Reads columns of the rows that a predicate selects.
+
+    A DELETE of another program rewrites texts in a form whose bounds Arrow does not compare: then all rows are read.
+    """
+    sizes = {"batch_readahead": 2, "fragment_readahead": 1}
+    try:
+        return dataset.to_table(list(names), predicate, **sizes)
+    except pa.ArrowNotImplementedError:
+        if predicate is None:
+            raise
+        return dataset.to_table(**sizes).filter(predicate).select(list(names))
 
 
 def column_values(column: pa.ChunkedArray | pa.Array, pool: dict[int, int]) -> list[Any]:

@@ -24,6 +24,7 @@ from lowwater.quality.verdicts import interval_audits
 from lowwater.storage import paths
 from lowwater.storage.leases import Fence, LostError
 from lowwater.storage.object_paths import ObjectPath
+from lowwater.storage.snapshots import look_again
 
 if TYPE_CHECKING:
     from lowwater_expectations import Validation
@@ -102,23 +103,31 @@ def write_index(lake: Lake, scratch: Path, pause: float = 0.0) -> None:
         _WRITTEN[lake.reports] = time.monotonic()
     elif pause and time.time() - paths.written_at(lake.reports / INDEX) < pause:
         return
-    try:
-        with hold(lake, "reports", LOCK_WAIT, [lake.replays, lake.quality]) as fence:
-            states = _states(lake)
-            reports = [
-                Report(
-                    query_set=audit.query_set,
-                    interval=audit.interval,
-                    verdict=audit.verdict,
-                    state=FAILED if audit.verdict == FAILED else states.get(audit.key, HELD),
-                    messages=audit.messages,
-                    pages=audit.pages,
-                )
-                for audit in interval_audits(lake)
-            ]
-            _write(lake.reports / INDEX, index(reports).encode(), scratch, fence)
-    except BusyError:
-        return  # a run waits for no report: whoever writes the index next reads this audit too
+    page = lake.reports / INDEX
+
+    def written(_: bytes | None) -> bytes:
+        look_again(lake.replays, lake.quality)
+        states = _states(lake)
+        reports = [
+            Report(
+                query_set=audit.query_set,
+                interval=audit.interval,
+                verdict=audit.verdict,
+                state=FAILED if audit.verdict == FAILED else states.get(audit.key, HELD),
+                messages=audit.messages,
+                pages=audit.pages,
+            )
+            for audit in interval_audits(lake)
+        ]
+        return index(reports).encode()
+
+    # Whoever writes the index next reads this audit too, so a run waits for nobody.
+    with lake_errors(f"{page}: the data-quality report cannot be written"), suppress(BusyError, paths.ContestedError):
+        if isinstance(page, ObjectPath):
+            paths.revise(page, written)  # the ledgers are read after the page, so none is lost that another one added
+        else:
+            with hold(lake, "reports", LOCK_WAIT):
+                _write(page, written(None), scratch)
 
 
 def _states(lake: Lake) -> dict[tuple[str, int, int], str]:

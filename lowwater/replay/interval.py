@@ -181,14 +181,15 @@ class _Run:
         current = stages[0]
         lake, query_set = self.job.lake, self.job.query_set
         with (
-            run_attempt(lake, query_set, self.start, self.end) as (folder, fence),
-            handed_over(lake, f"{query_set} {self.start}-{self.end}", self.runner.far, held=False) as shared,
+            run_attempt(lake, query_set, self.start, self.end, self._written()) as (folder, fence),
+            handed_over(lake, f"run of {query_set} {self.start}-{self.end}", self.runner.far, held=False) as shared,
             self.scans,
         ):
             self.shared = shared
             self.job = replace(self.job, lake=replace(self.job.lake, fence=fence))
             try:
-                self._fence_off()
+                # A run whose lease was taken over, and is only slow and not dead, writes nothing more.
+                fence_off(self._written(), fence)
                 for query in self.job.plan.queries:  # before any work: another set's table is no matter of inputs
                     check_owner(self.job.lake.stream(query.name), self.job.query_set)
                     check_owner(self.job.lake.table(query.name), self.job.query_set)
@@ -224,12 +225,12 @@ class _Run:
                     self._index(current, folder)
                 raise
 
-    def _fence_off(self) -> None:
-        """Keeps a run whose lease was taken over from writing, if it is only slow and not dead."""
+    def _written(self) -> list[PurePath]:
+        """The tables that the run writes."""
         lake, plan = self.job.lake, self.job.plan
-        lftas = (lake.lfta(self.job.query_set, lfta_folder(lfta)) for lfta in plan.lftas)
-        tables = (path for query in plan.queries for path in (lake.stream(query.name), lake.table(query.name)))
-        fence_off([*tables, *lftas, *lake.run_ledgers()], lake.fence)
+        lftas = [lake.lfta(self.job.query_set, lfta_folder(lfta)) for lfta in plan.lftas]
+        tables = [path for query in plan.queries for path in (lake.stream(query.name), lake.table(query.name))]
+        return [*tables, *lftas, *lake.run_ledgers()]
 
     def _index(self, last: str, folder: Path) -> None:
         """Rewrites the index of the reports after the audit or publishing."""
@@ -395,27 +396,29 @@ class _Run:
         inputs = job.inputs(self.start, self.end, job.captures())
         state, reason = inputs.state(inputs.require())
         rows, committed, names = {}, False, [query.name for query in job.plan.queries]
+        made: list[ReplayRow] = []
+        # A run that lost its lease must not remove those of a later one.
+        handing = [query.name for query in job.plan.queries if hands_over(query.high)]
+        old_states = [each for name in handing for each in other_states(self._state(name, digests))]
         with publishing(job.lake, job.query_set, names) as act:
             for query in job.plan.queries:
-                fields, digest = query.high.fields, digests[query.name]
-                audited = prints[query.name]
-                state_path = self._state(query.name, digests)
-                # A run that lost its lease must not remove those of a later one.
-                old_states = other_states(state_path) if hands_over(query.high) else []
+                fields, digest, audited = query.high.fields, digests[query.name], prints[query.name]
                 publication = publish(
                     job.lake, job.query_set, query.name, fields, self.start, self.end, digest, audited, act
                 )
                 rows[query.name] = publication.rows
-                committed = committed or publication.committed
                 last = self._last(query.name)
                 if publication.committed:
+                    committed = True
                     self.seconds[PUBLISH] = round(time.monotonic() - begin, 3)
                     of_rows = publication.rows, {"inputs": inputs.parts(query)}, reason, publication.number
-                    self._record(PUBLISH, state, query.name, digest, *of_rows)
+                    made.append(self._row(PUBLISH, state, query.name, digest, *of_rows))
                 elif last is not None and last.publication != publication.number:
-                    record_replays(job.lake, [replace(last, finished_at=self._now(), publication=publication.number)])
-                for old_state in old_states:
-                    paths.remove_tree(old_state)
+                    made.append(replace(last, finished_at=self._now(), publication=publication.number))
+            # One commit for the set: where a run ended before it, tables and ledger differ, and the next one mends it.
+            record_replays(job.lake, made)
+            for old_state in old_states:
+                paths.remove_tree(old_state)
         return Outcome(self.start, self.end, state, reason, rows, committed)
 
     def _state(self, query: str, digests: dict[str, str]) -> PurePath:

@@ -173,7 +173,8 @@ class RollbackTarget:
         query_set, name = self.job.query_set, self.query.name
         with run_attempt(self.job.lake, query_set, self.start, self.end) as (_, fence):
             lake = replace(self.job.lake, fence=fence)
-            fence_off([lake.table(name), lake.replays], fence)
+            # The other tables of the set are marked, as what the former holder left them.
+            fence_off([*(lake.table(query.name) for query in self.job.plan.queries), lake.replays], fence)
             check_owner(lake.table(name), query_set)
             last = last_published(lake, query_set, name, self.start, self.end)
             if last is None:

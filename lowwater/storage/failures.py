@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+from collections.abc import Callable
 
 from lowwater.errors import LakeError
 
@@ -152,6 +153,38 @@ def store_error(error: BaseException) -> StoreError:
                 message + _detail(message, text), hint, hint not in _PASSING, _SILENT.search(text) is None
             )
     return StoreError(f"the object store failed: {redacted(text.splitlines()[0] if text else repr(error))}", ANSWER)
+
+
+class Door:
+    """Turns errors of a client into ours, which hold nothing of them: neither the error, whose text may show keys, nor
+    its frames, whose variables may. A cause that a new error names stays.
+
+    Args:
+        translate: returns the error for one of a client; None or the error itself for one that passes.
+        done: called where there was no error.
+    """
+
+    def __init__(
+        self, translate: Callable[[BaseException], BaseException | None], done: Callable[[], None] = lambda: None
+    ) -> None:
+        self.translate, self.done = translate, done
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, _frames: object) -> None:
+        if error is None:
+            self.done()
+            return
+        told = self.translate(error)
+        if told is None:
+            return
+        del error, _frames  # programs that report errors show the variables of this frame too
+        cause = told.__cause__
+        try:
+            raise told.with_traceback(None) from cause
+        finally:
+            told.__context__ = cause
 
 
 _DONE = {"PUT": "write", "POST": "write", "DELETE": "remove", "GET": "read", "HEAD": "read"}

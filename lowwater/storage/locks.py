@@ -47,17 +47,18 @@ def hold_lock(path: PurePath, wait: float = 0.0, sees: Sequence[PurePath] = ()) 
 
 
 @contextmanager
-def hold_range(path: PurePath, first: int, end: int) -> Iterator[Fence | None]:
+def hold_range(path: PurePath, first: int, end: int, sees: Sequence[PurePath] = ()) -> Iterator[Fence | None]:
     """Holds the range [first, end), ns, of a thing, as `hold_lock` does.
 
     Args:
         path: folder or object with the ranges.
         first: begin of the range, ns since the epoch.
         end: end of the range, ns since the epoch, exclusive.
+        sees: as of `hold_lock`.
     """
     if isinstance(path, ObjectPath):
         with leases.hold(path, first, end) as fence:
-            snapshots.look_again()
+            snapshots.look_again(*sees)
             yield fence
         return
     with _folder_of_ranges(path) as folder:

@@ -26,6 +26,9 @@ LARGEST_PAGE = 1 << 28
 """Most bytes of a page. Writers make pages of 1 MiB, and of one value where that is larger."""
 LARGEST_GROUP = 1 << 30
 """Most bytes of a row group in memory. Lowwater writes groups of 128 Ki rows."""
+LARGEST_FILE = 1 << 38
+"""Most bytes that decoding of all of a file may make, one row group after another: some minutes. Lowwater's files have
+100 MB, which are a few GB."""
 
 NEAR = 1 << 18
 """Bytes of a column above which the length of each text is looked at where it matters: that costs time."""
@@ -84,7 +87,7 @@ def require_modest(name: object, path: str | os.PathLike[str], whole: int | None
             comes out of a page; None for Arrow's, which goes by row groups.
 
     Raises:
-        UnreadableError: it takes more; or it cannot be read as a whole.
+        UnreadableError: it takes more, or too long; or it cannot be read as a whole.
     """
     try:
         state = os.stat(path)
@@ -103,6 +106,8 @@ def _look(name: str, path: str, whole: int | None, state: object) -> None:
     except _Other:
         if whole is not None:
             raise UnreadableError(f"{name}: is no parquet file", HINT) from None
+    except UnreadableError:
+        raise  # it says why
     except (pa.ArrowException, OSError, ValueError, IndexError, struct.error, OverflowError) as error:
         reason = (str(error).splitlines() or [""])[0][:200]
         raise UnreadableError(f"{name}: is no readable parquet file: {reason}", HINT) from None
@@ -123,17 +128,23 @@ def _require(name: str, file: BinaryIO, path: str, whole: int | None) -> None:
     except (pa.ArrowException, OSError):
         raise _Other from None
     chunks: list[tuple[int, pq.ColumnChunkMetaData, int]] = []
+    made, longest = 0, LARGEST_FILE if whole is None else 2 * whole
     for number in range(metadata.num_row_groups):
         group = metadata.row_group(number)
-        columns = [group.column(at) for at in range(group.num_columns)]
-        chunks += [(number, chunk, _memory(name, file, chunk, whole is not None)) for chunk in columns]
+        for at in range(group.num_columns):
+            memory, decoded = _memory(name, file, group.column(at), whole is not None, longest)
+            chunks.append((number, group.column(at), memory))
+            made += decoded
+            if made > longest:  # before the rest of it is looked at
+                raise UnreadableError(f"{name}: takes too long to read: it becomes more than {longest:,} bytes", HINT)
         if whole is None:
-            _require_room(name, path, chunks, LARGEST_GROUP)
+            made += _require_room(name, path, chunks, LARGEST_GROUP)
             chunks = []
     _require_room(name, path, chunks, LARGEST_GROUP if whole is None else whole)
 
 
-def _require_room(name: str, path: str, chunks: list[tuple[int, pq.ColumnChunkMetaData, int]], most: int) -> None:
+def _require_room(name: str, path: str, chunks: list[tuple[int, pq.ColumnChunkMetaData, int]], most: int) -> int:
+    """Checks that columns fit into memory together; returns the bytes that they take."""
     taken = sum(memory for _, _, memory in chunks)
     for number, chunk, memory in sorted(chunks, key=lambda each: -each[2]):
         if taken <= most or memory <= NEAR:
@@ -141,26 +152,30 @@ def _require_room(name: str, path: str, chunks: list[tuple[int, pq.ColumnChunkMe
         taken += _exact(path, number, chunk, memory) - memory
     if taken > most:
         raise UnreadableError(f"{name}: would take {taken:,} bytes of memory, at most {most:,} are given to it", HINT)
+    return taken
 
 
-def _memory(name: str, file: BinaryIO, chunk: pq.ColumnChunkMetaData, strict: bool) -> int:
-    """Returns an upper bound of the bytes of a column of a row group in memory."""
-    text, longest, memory = chunk.physical_type in _TEXTS, 0, 0
+def _memory(name: str, file: BinaryIO, chunk: pq.ColumnChunkMetaData, strict: bool, most: int) -> tuple[int, int]:
+    """Returns an upper bound of the bytes of a column of a row group in memory, and those that its pages become, which
+    are counted until they are more than `most`."""
+    text, longest, memory, decoded = chunk.physical_type in _TEXTS, 0, 0, 0
     for page in _pages(file, chunk):
         if page.unpacked > LARGEST_PAGE or page.unpacked < 0 or page.values < 0:
             raise UnreadableError(
                 f"{name}: a page of it has {page.unpacked:,} bytes, at most {LARGEST_PAGE:,} are read", HINT
             )
+        decoded += page.unpacked + 8 * page.values
+        if decoded > most:
+            break
         if strict and chunk.compression not in _OWN:
             _unpacked(file, chunk, page)
-        memory += page.unpacked + 8 * page.values
         if text and page.kind == _DICTIONARY:
             longest = _longest(_unpacked(file, chunk, page), chunk.physical_type, page.values)
         elif text and page.encoding in _CODED:
             memory += page.values * longest
         elif text and page.encoding == _PREFIXES:
             memory += page.values * page.unpacked
-    return memory
+    return memory + decoded, decoded
 
 
 def _pages(file: BinaryIO, chunk: pq.ColumnChunkMetaData) -> Iterator[_Page]:

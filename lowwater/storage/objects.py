@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 from lowwater.descriptors import require_descriptors
 from lowwater.storage import progress
 from lowwater.storage.endpoints import require_endpoint
-from lowwater.storage.failures import KEYS, StoreError, store_error
+from lowwater.storage.failures import KEYS, Door, StoreError, store_error
 from lowwater.storage.object_paths import ObjectPath
 from lowwater.terminal import say
 
@@ -115,26 +115,23 @@ _KNOWN = {
 """Variables of S3 that both clients know; of others they would only say that they do not."""
 
 
-@contextmanager
-def store_errors() -> Iterator[None]:
+def store_errors() -> Door:
     """Turns errors of the client into OSErrors: FileNotFoundError, or StoreError.
 
     Raises:
         ChangedError: if the condition of a write did not hold.
     """
+    return Door(_told, progress.made)
+
+
+def _told(error: BaseException) -> BaseException | None:
     from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
 
-    try:
-        yield
-        progress.made()
-    except (AlreadyExistsError, PreconditionError) as error:
-        raise ChangedError from error
-    except FileNotFoundError as error:
-        if "NoSuchBucket" in str(error):
-            raise store_error(error) from None
-        raise FileNotFoundError(2, "there is no such object") from None
-    except (BaseError, OSError, ValueError) as error:
-        raise store_error(error) from None  # its text may show keys
+    if isinstance(error, (AlreadyExistsError, PreconditionError)):
+        return ChangedError()
+    if isinstance(error, FileNotFoundError) and "NoSuchBucket" not in str(error):
+        return FileNotFoundError(2, "there is no such object")
+    return store_error(error) if isinstance(error, (BaseError, OSError, ValueError)) else None
 
 
 def tried(path: ObjectPath, request: Callable[[], T]) -> T:
@@ -215,16 +212,17 @@ def _tell(path: ObjectPath, message: str, spent: float, most: float) -> None:
 
 def read(path: ObjectPath, most: int = -1) -> tuple[bytes, Version]:
     """Reads a small object, or the first bytes of it, and its version."""
+    return tried(path, lambda: _get(path, most))
+
+
+def _get(path: ObjectPath, most: int = -1) -> tuple[bytes, Version]:
     import obstore
 
-    def get() -> tuple[bytes, Version]:
-        answer = obstore.get(store(path), path.key)
-        if 0 <= most < answer.meta["size"]:
-            part = obstore.get_range(store(path), path.key, start=0, end=most)
-            return bytes(part), answer.meta["e_tag"] or ""
-        return bytes(answer.bytes()), answer.meta["e_tag"] or ""
-
-    return tried(path, get)
+    answer = obstore.get(store(path), path.key)
+    if 0 <= most < answer.meta["size"]:
+        part = obstore.get_range(store(path), path.key, start=0, end=most)
+        return bytes(part), answer.meta["e_tag"] or ""
+    return bytes(answer.bytes()), answer.meta["e_tag"] or ""
 
 
 def read_range(path: ObjectPath, start: int, size: int, version: Version) -> bytes:
@@ -309,11 +307,14 @@ def swap(path: ObjectPath, data: bytes, before: Version | None) -> Version:
     Raises:
         ChangedError: if there is another version.
     """
+    return tried(path, lambda: _swap(path, data, before))
+
+
+def _swap(path: ObjectPath, data: bytes, before: Version | None) -> Version:
     import obstore
 
     mode: Any = "create" if before is None else {"e_tag": before}
-    put = obstore.put
-    return tried(path, lambda: put(store(path), path.key, data, mode=mode, use_multipart=False)["e_tag"] or "")
+    return obstore.put(store(path), path.key, data, mode=mode, use_multipart=False)["e_tag"] or ""
 
 
 def make(path: ObjectPath, data: bytes) -> Version:
@@ -329,10 +330,11 @@ def make(path: ObjectPath, data: bytes) -> Version:
 
     def put() -> Version:
         try:
-            return swap(path, data, None)
+            with store_errors():
+                return _swap(path, data, None)
         except ChangedError:
             try:
-                found, version = read(path)
+                found, version = _get(path)
             except FileNotFoundError:
                 raise obstore.exceptions.GenericError("409 Conflict") from None
             if found != data:

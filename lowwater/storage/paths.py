@@ -11,7 +11,7 @@ import os
 import shutil
 import stat
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from datetime import datetime
@@ -298,27 +298,64 @@ def write(
     os.replace(waiting, path)
 
 
+def revise(path: PurePath, change: Callable[[bytes | None], bytes | None], fence: Fence | None = None) -> None:
+    """Replaces a small file by what a change makes of it, if that is another content.
+
+    Args:
+        path: the file; on a disk the caller has a lock on it.
+        change: gets the content, None without a file; returns the new one. It may run often: it is for exactly this
+            content, so what others write meanwhile is not lost.
+        fence: as of `write`.
+
+    Raises:
+        ContestedError: others write it all the time.
+        LostError: if the lease is lost.
+        OSError: if it cannot be read or written.
+    """
+    if isinstance(path, ObjectPath):
+        _revise_object(path, change, fence)
+        snapshots.look_again(path)
+        return
+    before = None
+    with suppress(FileNotFoundError):
+        before = read(path)
+    data = change(before)
+    if data is not None and data != before:
+        write(path, data)
+
+
 def _write_fenced(path: ObjectPath, data: bytes, fence: Fence, new: bool) -> None:
-    """Replaces the version that was there while the lease was held: a later holder has written another one."""
+    """Writes under a lease; see `write`."""
     if new:
         fence.require()
         with suppress(objects.ChangedError):
             objects.swap(path, data, None)
             return
+    _revise_object(path, lambda _: data, fence)
+
+
+class ContestedError(StoreError):
+    """An object was changed by others each time it was to be replaced."""
+
+
+def _revise_object(path: ObjectPath, change: Callable[[bytes | None], bytes | None], fence: Fence | None) -> None:
+    """Replaces the version that was read, while a lease is held: a later holder has written another one."""
     for _ in range(FENCED):
         try:
             before, version = objects.read(path)
         except FileNotFoundError:
             before, version = None, None
-        fence.require()
-        if before == data:
+        data = change(before)
+        if fence is not None:
+            fence.require()
+        if data is None or data == before:
             return
         try:
             objects.swap(path, data, version)
             return
         except objects.ChangedError:
             continue  # by a later holder, as `require` then says, or by the own request, whose answer was lost
-    raise StoreError(f"{path}: others write it all the time", LATER)
+    raise ContestedError(f"{path}: others write it all the time", LATER)
 
 
 def remove(*paths: PurePath) -> None:

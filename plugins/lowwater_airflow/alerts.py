@@ -12,6 +12,7 @@ import logging
 import time
 from collections.abc import Mapping
 from html import escape
+from http.client import HTTPException
 from pathlib import PurePath
 from typing import Any
 from urllib.error import HTTPError
@@ -36,7 +37,7 @@ async def late(context: Mapping[str, Any]) -> None:
     alert = {"kind": "deadline", "text": f"{run['dag']} {run['run']} has missed its deadline and goes on", **run}
     notify = _notify()
     connection = await Connection.async_get(notify.connection) if notify.connection else None
-    await asyncio.to_thread(_post, _request(notify, connection), alert)
+    await asyncio.to_thread(_post, notify, connection, alert)
     if notify.email:
         try:
             await _mail(notify, alert).async_notify({})
@@ -71,7 +72,7 @@ def tell(alert: dict[str, str]) -> None:
     """Logs an alert, posts it to the webhook and mails it, as the settings say. Nothing that fails stops the caller."""
     notify = _notify()
     connection = Connection.get(notify.connection) if notify.connection else None
-    _post(_request(notify, connection), alert)
+    _post(notify, connection, alert)
     if notify.email:
         try:
             _mail(notify, alert).notify({})
@@ -154,20 +155,33 @@ def _first(values: Any, names: tuple[str, ...]) -> str:
     return next((str(value) for name in names if (value := get(name)) is not None), "")
 
 
-def _post(request: Request | None, alert: Mapping[str, str]) -> None:
+def _post(notify: Notify, connection: Any, alert: Mapping[str, str]) -> None:
     """Logs an alert and posts it to the webhook; an unreachable webhook is logged only."""
     (log.info if alert["kind"] == "digest" else log.error)(alert["text"])
-    if request is None:
-        return
-    request.data = json.dumps(alert).encode()
+    problem = _asked(notify, connection, alert)
+    if problem:  # told here, where no error is being handled that a handler of logs could show: they hold the token
+        log.error("the webhook of [notify] %s", problem)
+
+
+def _asked(notify: Notify, connection: Any, alert: Mapping[str, str]) -> str:
+    """Posts an alert, if there is a webhook. Returns why it was not taken; empty where it was."""
     try:
-        with send(request, TIMEOUT):
-            pass
+        request = _request(notify, connection)
+        if request is not None:
+            request.data = json.dumps(alert).encode()
+            with send(request, TIMEOUT):
+                pass
     except HTTPError as error:
         moved = "; it names another address, which gets no token: write that one" if 300 <= error.code < 400 else ""
-        log.error("the webhook of [notify] refuses the alert: %s %s%s", error.code, error.reason, moved)
+        return f"refuses the alert: {error.code} {error.reason}{moved}"
     except OSError as error:
-        log.error("the webhook of [notify] cannot be reached: %s", error)
+        return f"cannot be reached: {error}"
+    except (ValueError, HTTPException) as error:  # their texts hold the address or the token
+        return (
+            "cannot be asked: its address or its token has a character that no request can have, such as a space or "
+            f"the end of a line, or its answer is no HTTP ({type(error).__name__})"
+        )
+    return ""
 
 
 def _unsent(error: Exception) -> None:

@@ -5,14 +5,14 @@
 
 from __future__ import annotations
 
-import io
 import json
 import tempfile
 from bisect import bisect_left
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import IO, Any
 from urllib.parse import urlencode
 
 import pyarrow as pa
@@ -154,7 +154,7 @@ def add_results(router: APIRouter, board: Board, permission: Any, page: Shown, h
 
     @router.api_route("/results/{set_name}/{query}/rows.{form}", methods=METHODS)
     def rows(set_name: str, query: str, form: str, request: Request, sees: Any = permission) -> Response:
-        if form not in ("csv", "parquet"):
+        if form not in _FORMS:
             return page("There is no such file.", 404)
         return answer(set_name, query, request, sees, partial(_download, form=form, page=page, headers=headers))
 
@@ -297,25 +297,27 @@ def _download(
     name = f"{safe_name(chosen.query.name)}-v{table.version}.{form}"
     more = headers | {"Content-Disposition": f'attachment; filename="{name}"'}
     batches = (batch.drop_columns([LAST]) for batch in table.batches(asked.wish))
-    if form == "csv":
-        return StreamingResponse(_csv(table.columns, batches), media_type="text/csv; charset=utf-8", headers=more)
-    file = tempfile.TemporaryFile()  # noqa: SIM115 - closed once it is sent
-    with pq.ParquetWriter(file, table.columns, compression="zstd") as writer:
-        for batch in batches:
-            writer.write_batch(batch.cast(table.columns))
-    return StreamingResponse(pieces(file), media_type="application/vnd.apache.parquet", headers=more)
+    file = saved(form, table.columns, batches)
+    return StreamingResponse(pieces(file), media_type=_FORMS[form][2], headers=more)
 
 
-def _csv(columns: pa.Schema, batches: Iterator[pa.RecordBatch]) -> Iterator[bytes]:
-    out = io.BytesIO()
-    writer = pcsv.CSVWriter(out, columns)
-    for batch in batches:
-        writer.write_batch(spreadsheet_rows(batch.cast(columns)))
-        yield out.getvalue()
-        out.seek(0)
-        out.truncate()
-    writer.close()
-    yield out.getvalue()
+def saved(form: str, columns: pa.Schema, batches: Iterable[pa.RecordBatch]) -> IO[bytes]:
+    """Writes rows into a temporary file: what is sent is whole, or it is an error."""
+    open_writer, shown, _ = _FORMS[form]
+    with ExitStack() as stack:
+        file = stack.enter_context(tempfile.TemporaryFile())
+        with open_writer(file, columns) as writer:
+            for batch in batches:
+                writer.write_batch(shown(batch.cast(columns)))
+        stack.pop_all()  # closed once it is sent
+    return file
+
+
+_FORMS: dict[str, tuple[Callable[..., Any], Callable[[pa.RecordBatch], pa.RecordBatch], str]] = {
+    "csv": (pcsv.CSVWriter, spreadsheet_rows, "text/csv; charset=utf-8"),
+    "parquet": (partial(pq.ParquetWriter, compression="zstd"), lambda rows: rows, "application/vnd.apache.parquet"),
+}
+"""Forms of downloads: what writes them, what becomes of their rows, their type."""
 
 
 def pieces(file: Any) -> Iterator[bytes]:

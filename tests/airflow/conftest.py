@@ -53,6 +53,15 @@ policy = "{policy}"
 """
 
 
+CANARIES = {
+    "AIRFLOW_CONN_HOOK": '{{"conn_type": "http", "host": "{hook}", "password": "canary-of-the-hook"}}',
+    "AWS_ACCESS_KEY_ID": "AKIACANARY",
+    "AWS_SECRET_ACCESS_KEY": "canary-of-the-store",
+    "LOWWATER_SPARK_SECRET": "canary-of-spark",
+    "PGPASSWORD": "canary-of-the-database",
+}
+"""Secrets in the environment of the platform: nothing that Airflow keeps or shows holds one."""
+
 LOG = """
 [links.log]
 kind = "csv"
@@ -218,10 +227,13 @@ def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
     _captures(folder / "captures")
     _queries(folder / "queries")
     hook, told = _webhook()
-    _settings(folder / "lake" / "lowwater.toml", f"http://127.0.0.1:{hook.server_port}/told")
+    _settings(folder / "lake" / "lowwater.toml")
     _ingest_later_hours(folder / "lake", folder / "captures")
     module = script("home")
     home = module.Home(folder / "airflow", folder / "lake", folder / "queries", spark="local[2]")
+    planted = pytest.MonkeyPatch()
+    for name, value in CANARIES.items():
+        planted.setenv(name, value.format(hook=f"http://127.0.0.1:{hook.server_port}/told"))
     try:
         prepare(home)
         home.start()
@@ -230,6 +242,7 @@ def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
         yield Platform(home, folder / "lake", folder / "captures", told)
     finally:
         home.stop()
+        planted.undo()
         hook.shutdown()
         hook.server_close()
     assert not home.running()
@@ -293,10 +306,12 @@ def _query_set(path: Path, flows: Sequence[tuple[str, str, str]], *others: str) 
     path.write_text(";\n".join([*texts, *others]) + "\n", encoding="utf-8")
 
 
-def _settings(path: Path, hook: str) -> None:
+def _settings(path: Path) -> None:
     text = '[sets]\nboth = ["main1", "control"]\n'
     text += f'\n[replay]\npatience = "{PATIENCE:.0f}s"\n\n[query_sets.late]\nprocesses = "each"\n'
-    text += f'\n[query_sets.careful]\napproval = true\ndeadline = "1s"\n\n[notify]\nurl = "{hook}"\ndigest = "never"\n'
+    text += (
+        '\n[query_sets.careful]\napproval = true\ndeadline = "1s"\n\n[notify]\nconnection = "hook"\ndigest = "never"\n'
+    )
     text += '\n[schedule]\nmaintain = "never"\n'
     for name in (*LINKS, "late"):
         text += LINK.format(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import shutil
 import stat
 import time
@@ -22,7 +23,7 @@ from lowwater.replay.interval import replay, statuses
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
 from tests.airflow.chromium import backfill_by_form, browser, follow, frame
-from tests.airflow.conftest import LATE_HOURS, PATIENCE, Platform, script, wait
+from tests.airflow.conftest import CANARIES, LATE_HOURS, PATIENCE, Platform, script, wait
 from tests.replay.support import END, HOURS, LINKS, START, copy_lake, leftovers, lowwater, table_rows
 
 if TYPE_CHECKING:
@@ -327,3 +328,15 @@ def states(platform: Platform, query_set: str) -> dict[tuple[int, str], str]:
     """What `lowwater status` says."""
     rows = statuses(platform.lake, platform.home.queries)
     return {(row.start, row.query): row.state for row in rows if row.query_set == query_set}
+
+
+def test_no_secret_is_in_what_airflow_keeps(platform: Platform) -> None:
+    """Logs of tasks; and in the database rendered templates, XComs, serialized DAGs and the log of what people did."""
+    kept = [path for path in platform.home.folder.rglob("*") if path.is_file()]
+    assert any(path.suffix == ".db" for path in kept) and sum(path.suffix == ".log" for path in kept) > 1
+    held = [str(path) for path in kept if re.search(b"(?i)canary", path.read_bytes())]
+    assert not held
+    assert not [path for path in platform.lake.rglob("*") if path.is_file() and b"canary" in path.read_bytes()]
+    entries = platform.home.ask("GET", "eventLogs?limit=100")["event_logs"]
+    assert entries and "canary" not in str(entries).lower()
+    assert "canary" in CANARIES["PGPASSWORD"] and "canary" in platform.home.environment()["PGPASSWORD"]

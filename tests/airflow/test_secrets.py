@@ -13,6 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from socketserver import StreamRequestHandler, ThreadingTCPServer
 from threading import Event, Thread
+from types import SimpleNamespace
 from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request
@@ -240,6 +241,32 @@ def test_no_token_goes_to_the_address_that_an_answer_names(code: int, hook: Any)
         send(request, 10)
     refused.value.close()
     assert refused.value.code == code and [each[0] for each in told] == [f"/{code}"]
+
+
+@pytest.mark.parametrize(
+    ("host", "token"),
+    [
+        ("http://127.0.0.1:9/canary-hook", "canary-token\n"),
+        ("http://127.0.0.1:9/canary-hook of ours", "canary-token"),
+        ("http://127.0.0.1:9/canary-hook\n", "canary-token"),
+        ("http://127.0.0.1:9/canary-hook", "canary-\u20ac-token"),
+        ("ftps://canary-hook/x", "canary-token"),
+        ("http://[canary-hook", "canary-token"),
+        ("http://user:canary-hook@127.0.0.1:port/", "canary-token"),
+        ("http://127.0.0.1:9/canary-hook", "canary-token"),
+    ],
+)
+def test_a_webhook_that_cannot_be_asked_is_logged_without_its_token(
+    host: str, token: str, plugins: None, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from lowwater.config import Notify
+    from lowwater_airflow.alerts import _post
+
+    alert = {"kind": "failed", "text": "q has failed"}
+    _post(Notify(), SimpleNamespace(host=host, port=None, schema=None, password=token), alert)
+    said = caplog.text + "".join(capsys.readouterr())  # whatever Airflow has set up, and what a handler that fails says
+    assert "q has failed" in said and "webhook of [notify] cannot be" in said
+    assert "canary" not in said
 
 
 def test_the_webhook_is_named_once(tmp_path: Path) -> None:

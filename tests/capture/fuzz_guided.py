@@ -13,6 +13,7 @@ import gzip
 import io
 import lzma
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Callable
@@ -48,7 +49,7 @@ loads.little16, loads.little32 = _load(16, "little"), _load(32, "little")
 loads.little64 = _load(64, "little")
 
 with atheris.instrument_imports(include=["lowwater.capture", "lowwater.catalog.watchlists", "dns.name", "dns.wire"]):
-    from lowwater.capture.content import applications, fingerprints, hello, quic, ssh, tls
+    from lowwater.capture.content import applications, fingerprints, hello, quic, tls
     from lowwater.capture.formats import compression, window
     from lowwater.capture.formats.header import RECORD_HEADER
     from lowwater.capture.formats.scan import CAPTURED, OFFSET, STAMP, WIRE
@@ -173,8 +174,30 @@ def one_quic(data: bytes) -> None:
     assert len(stream) == end, "not the stream up to its first gap"
 
 
-def one_banner(data: bytes) -> None:
-    ssh.ssh_fields(data)
+def one_segment(data: bytes) -> None:
+    """Reads the payload of a packet as its ports and first bytes say; the line of SSH by another rule."""
+    if len(data) < 2:
+        return
+    tcp, port, payload = data[0] & 1, (22, 53, 80, 443)[data[0] >> 1 & 3], data[1:]
+    numbers = {
+        "caplen": len(payload),
+        "protocol": 6 if tcp else 17,
+        "srcPort": 40_000,
+        "destPort": port,
+        "payload_offset": 0,
+        "payload_length": None if data[0] & 8 else data[0] * 8,
+    }
+    batch = pa.record_batch({name: pa.array([number], pa.int32()) for name, number in numbers.items()})
+    columns = applications.application_fields(np.frombuffer(payload, np.uint8), np.zeros(1, np.int64), batch)
+    for column in columns.values():
+        column.validate(full=True)
+    length = numbers["payload_length"]
+    line = re.match(rb"(SSH-[^\n]{0,250})\n", payload[:length])
+    known = line[1].removesuffix(b"\r").decode("latin-1") if tcp and port != 53 and line else None
+    found = columns["ssh_banner"][0].as_py()
+    assert found == known, f"{found!r}, not {known!r}"
+    others = {name.partition("_")[0] for name, column in columns.items() if column.null_count == 0}
+    assert len(others) <= 1, f"one message of {others}"
 
 
 def one_packed(data: bytes) -> None:
@@ -285,6 +308,14 @@ def _frames_of_quic() -> list[bytes]:
     ]  # fmt: skip
 
 
+def _segments() -> list[bytes]:
+    """The beginnings of other targets, as TCP and UDP, to three ports; lines of SSH about the longest one."""
+    lines = [b"SSH-2.0-" + bytes(size) + b"\r\n" for size in (0, 1, 244, 245, 246, 247)]
+    begins = [*lines, b"SSH-1.99-a b\nKEX", b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", *(each[1:] for each in _questions())]
+    begins += [hellomaker.browser("a.example"), hellomaker.initial(hellomaker.crypto(b"abc"), bytes(8))[:80]]
+    return [bytes([240 + head]) + begin for begin in begins for head in (9, 1, 2, 8)]
+
+
 def _packed() -> list[bytes]:
     data = fuzz_inputs.files()[0][:200]
     zstd, lz4 = (pa.Codec(name).compress(data, asbytes=True) for name in ("zstd", "lz4"))
@@ -307,7 +338,7 @@ TARGETS = {
     "http": Target(one_http, lambda: [b"GET / HTTP/1.1\r\nHost: a\r\nUser-Agent: b\r\n\r\n", b"HTTP/1.1 200 OK\r\n"]),
     "hello": Target(one_hello, _messages),
     "quic": Target(one_quic, _frames_of_quic),
-    "ssh": Target(one_banner, lambda: [b"SSH-2.0-a\r\n"]),
+    "segments": Target(one_segment, _segments),
     "packed": Target(one_packed, _packed),
     "csv": Target(one_csv, lambda: [bytes([at]) + as_csv(flows(at, 6)) for at in range(3)]),
     "json": Target(one_json, lambda: [as_json(flows(at, 4)) for at in range(3)]),

@@ -906,7 +906,6 @@ LEFT: dict[Site, str] = {
     ("lowwater/cli/commands/maintain.py", "_verify"): "says to make tables again: tests/lake/test_claims.py meets it",
     ("lowwater/storage/objects.py", "read_range"): "a capture in a store is replaced while it is read: tests/storage",
     ("lowwater/lake/copies.py", "_batches"): "a run is refused before, unless the settings change while it is at work",
-    ("lowwater/lake/tables.py", "_of_store"): "needs an object store: tests/storage meets it",
     ("lowwater/lake/tables.py", "lost"): "needs an object store: tests/storage meets it",
     ("lowwater/lake/maintain.py", "store_clock"): "who cannot write there could not take the lock before",
     ("lowwater/storage/paths.py", "_write_fenced"): "needs an object store, and others who write all the time",

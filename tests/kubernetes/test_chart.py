@@ -141,6 +141,7 @@ def test_the_program_of_helm_renders_the_same(chart: Path, options: tuple[str, .
     [
         ("lake.url=/lake", "url"),
         ("lake.uri=s3://a/b", "uri"),
+        ("lake.secret=lowwater-store", "secret"),
         ("spark.executors=0", "executors"),
         ("spark.memory=1Gi", "memory"),
         ("spark.conf.master=x", "master"),
@@ -191,13 +192,24 @@ def test_commands_of_the_pods_are_commands_of_lowwater(chart: Path) -> None:
             assert {word for word in arguments if word.startswith("--")} <= known, name
 
 
-def test_no_key_is_in_the_chart(chart: Path) -> None:
+KEYS = {"backfill": "runs", "maintain": "runs", "executor": "executors", "pages": "pages", "metrics": "metrics"}
+"""Kind of pod -> which secret has its keys of the store."""
+
+
+def test_no_key_is_in_the_chart_and_each_kind_of_pod_has_its_own(chart: Path) -> None:
     documents = render(chart, *EVERYTHING)
     assert "Secret" not in {each["kind"] for each in documents}
-    for name, spec in pod_specs(documents).items():
-        assert {"secretRef": {"name": "lowwater-store"}} in spec["containers"][0]["envFrom"], name
-    own = pod_specs(render(chart, "--set", "lake.secret="))
-    assert not [spec for spec in own.values() if "secretRef" in json.dumps(spec)]
+    pods = {name.removeprefix("demo-lowwater-"): spec for name, spec in pod_specs(documents).items()}
+    assert set(pods) == set(KEYS)
+    for name, spec in pods.items():
+        found = [each["secretRef"]["name"] for each in spec["containers"][0]["envFrom"] if "secretRef" in each]
+        assert found == [f"lowwater-store-{KEYS[name]}"], name
+        assert json.dumps(spec).count("lowwater-store-") == 1, name
+    none = [word for kind in set(KEYS.values()) for word in ("--set", f"lake.secrets.{kind}=")]
+    assert not [spec for spec in pod_specs(render(chart, *none)).values() if "secretRef" in json.dumps(spec)]
+    airflow = yaml.safe_load((CHART / "values.yaml").read_text())["airflow"]
+    (own,) = [each["secretRef"]["name"] for each in yaml.safe_load(airflow["extraEnvFrom"]) if "secretRef" in each]
+    assert own == "lowwater-store-airflow" and own not in json.dumps(pods)
 
 
 def test_every_value_is_documented_with_its_default() -> None:
@@ -205,10 +217,12 @@ def test_every_value_is_documented_with_its_default() -> None:
     rows = [line for line in text.splitlines() if line.startswith("| `")]
     values = yaml.safe_load((CHART / "values.yaml").read_text())
     for section, own in values.items():
-        for name, default in own.items() if isinstance(own, dict) and section != "airflow" else ():
+        for name, given in own.items() if isinstance(own, dict) and section != "airflow" else ():
             (row,) = [line for line in rows if f"`{section}.{name}`" in line]
-            if default and not isinstance(default, bool):
-                assert str(default) in row.split("|")[2] or default in ("5 * * * *", "30 3 * * *"), (section, name)
+            for value in given.values() if isinstance(given, dict) else [given] if given else ():
+                assert (
+                    isinstance(value, bool) or str(value) in row.split("|")[2] or value in ("5 * * * *", "30 3 * * *")
+                ), (section, name)
     assert "`airflowAccounts`" in text and "`airflow.*`" in text
 
 
@@ -293,7 +307,7 @@ def test_a_session_gets_executors_by_the_settings_of_the_chart(chart: Path, api:
         (container,) = pod["spec"]["containers"]
         assert container["args"] == ["executor"] and container["image"] == "lowwater:0.2.0"
         assert pod["spec"]["securityContext"]["runAsUser"] == 1000
-        assert container["envFrom"] == [{"secretRef": {"name": "lowwater-store"}}]
+        assert container["envFrom"] == [{"secretRef": {"name": "lowwater-store-executors"}}]
         assert pod["spec"]["nodeSelector"] == {"pool": "captures"}
         assert [each["name"] for each in pod["metadata"]["ownerReferences"]] == ["run-1"]
         assert container["resources"]["limits"]["memory"] == "4096Mi"

@@ -10,6 +10,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -269,13 +270,22 @@ def zeros(place: Path) -> None:
     pq.write_table(big, place, compression="zstd", use_dictionary=False, write_statistics=False)
 
 
-@pytest.mark.parametrize("bomb", [a_text, zeros])
+def groups(place: Path) -> None:
+    """No group takes much memory; the same zeros again and again would take an hour, were there enough of them."""
+    zero = pa.table({"x": pa.array(np.zeros(1 << 16, np.int64))})
+    with pq.ParquetWriter(place, zero.schema) as writer:
+        for _ in range(40):
+            writer.write_table(zero)
+
+
+@pytest.mark.parametrize("bomb", [a_text, zeros, groups])
 def test_a_small_file_of_much_memory_is_refused(
     bomb: Callable[[Path], None], path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = path / added(path)["path"]
     bomb(place)
     monkeypatch.setattr(modest, "LARGEST_PAGE", 1 << 20)
+    monkeypatch.setattr(modest, "LARGEST_FILE", 1 << 24)
     assert place.stat().st_size < 1 << 20
     with pytest.raises(LakeError, match="bytes") as refused:
         read_rows(path, SCHEMA)

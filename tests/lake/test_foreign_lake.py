@@ -10,22 +10,27 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterator
+from itertools import product
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable
 from lowwater_review import Board
 from lowwater_review.app import create
 
 from lowwater.cli.main import cli
 from lowwater.errors import LakeError
 from lowwater.instants import format_instant
+from lowwater.lake import logs
 from lowwater.lake.layout import open_lake
 from lowwater.lake.opened import _OPEN
 from lowwater.lake.tables import append_rows, existing, interval_label
-from lowwater.storage import containment
+from lowwater.storage import containment, modest
 from lowwater.storage.containment import require_names
 from lowwater.storage.object_paths import parse
+from tests.breadth import some
 from tests.cli.hostile import clean
 from tests.review.asgi import ask
 from tests.review.resultlake import START, make_results
@@ -236,6 +241,96 @@ def test_nothing_outside_of_a_lake_is_touched(name: str, lake: Path) -> None:
     assert refused, "no command says what is wrong"
 
 
+def next_entry(log: Path) -> Path:
+    return log / f"{int(max(log.glob('*.json')).stem) + 1:020d}.json"
+
+
+def commits(log: Path) -> None:
+    for _ in range(60):
+        next_entry(log).write_text('{"commitInfo":{}}\n')
+
+
+def long_commits(log: Path) -> None:
+    for _ in range(4):
+        next_entry(log).write_text((json.dumps({"commitInfo": {"x": "a" * 1000}}) + "\n") * 100)
+
+
+def deep(log: Path) -> None:
+    logged(str(log.parent), "add", "other.parquet")(Path("/"))
+    entry = max(log.glob("*.json"))
+    lines = [json.loads(line) for line in entry.read_text().splitlines()]
+    lines[1]["add"]["stats"] = '{"a":' * 20_000 + "1" + "}" * 20_000
+    entry.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def checkpoint(log: Path) -> None:
+    """One text of a dictionary stands for many."""
+    table = DeltaTable(str(log.parent))
+    table.create_checkpoint()
+    (place,) = log.glob("*.checkpoint.parquet")
+    rows = pq.read_table(place)
+    one = next(row for row in rows.to_pylist() if row["add"])
+    one["add"] |= {"path": "other.parquet", "stats": "a" * 100_000}
+    with pq.ParquetWriter(place, rows.schema) as file:
+        file.write_table(rows)
+        file.write_table(pa.Table.from_pylist([one], rows.schema).take(pa.array([0] * 400)))
+
+
+def lie(log: Path) -> None:
+    (log / "_last_checkpoint").write_text('{"version":900,"size":5}')
+
+
+def zeros(log: Path) -> None:
+    """Each data file takes much memory: a page of zeros in its first text."""
+    big = pa.table({"x": pa.array([b"\0" * (8 << 20)])})
+    for place in log.parent.rglob("*.parquet"):
+        if "_delta_log" not in place.parts:
+            pq.write_table(big, place, compression="zstd", use_dictionary=False, write_statistics=False)
+
+
+BOMBS: dict[str, tuple[Callable[[Path], None], str]] = {
+    "many commits": (commits, "commits behind its last checkpoint"),
+    "long commits": (long_commits, "makes what is read of the log"),
+    "deep statistics": (deep, "nested too deeply"),
+    "a checkpoint that is not there": (lie, "checkpoint"),
+    "a checkpoint of one long text": (checkpoint, "bytes of memory"),
+    "files of zeros": (zeros, "a page of it has"),
+}
+"""What is made of a table, and what commands say: the bounds are low here, so that what lies above them is small."""
+TABLES = {
+    "tables/flows": {"rows"},
+    "packets": {"export"},
+    "replays": {"plan", "status", "maintain", "metrics"},
+    "captures": {"plan", "ingest"},
+}
+"""Table -> commands that read it, so that they cannot but say it."""
+
+
+@pytest.mark.parametrize(("name", "table"), some(product(BOMBS, TABLES), every=5))
+def test_every_command_ends_with_one_line_of_a_table_that_is_a_bomb(
+    name: str, table: str, lake: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logs, "MOST_COMMITS", 40)
+    monkeypatch.setattr(logs, "LARGEST_COMMITS", 1 << 18)
+    monkeypatch.setattr(logs, "LARGEST_CHECKPOINT", 1 << 24)
+    monkeypatch.setattr(modest, "LARGEST_PAGE", 1 << 22)
+    make, text = BOMBS[name]
+    make(lake / table / "_delta_log")
+    refused = set()
+    for command in commands(lake):
+        said = clean(*command, code=None)
+        assert said.code in (0, 1, 2, 3) and said.err.count("error: /") <= 1 and len(said.err) < 3000, (command, said)
+        if text in said.err:
+            refused.add(str(command[0]))
+            assert said.code == 1 and "hint:" in said.err and table in said.err, said
+    assert refused >= TABLES[table], refused
+    assert all(status < 500 or status == 503 for status in pages(lake).values())
+
+
+SHOW = {"traces", "status", "plan", "report", "metrics", "replay", "backfill"}
+"""Commands that read what runs have said of themselves."""
+
+
 @pytest.mark.parametrize("text", ["[", "[" * 5000, "[]", '{"inputs":{"a":[1]},"operators":5}', '{"tasks":[1]}'])
 def test_texts_in_ledgers_are_refused_in_one_line(text: str, lake: Path) -> None:
     opened = open_lake(lake)
@@ -245,7 +340,8 @@ def test_texts_in_ledgers_are_refused_in_one_line(text: str, lake: Path) -> None
             values = pa.array([value] * rows.num_rows, rows.schema.field(name).type)
             rows = rows.set_column(rows.column_names.index(name), name, values)
         append_rows(opened.replays, rows)
-    said = {str(command[0]): clean(*command, code=None) for command in commands(lake)}
+    driven = [command for command in commands(lake) if text == "[" or command[0] in SHOW]
+    said = {str(command[0]): clean(*command, code=None) for command in driven}
     assert "no version of Lowwater wrote" in said["traces"].err and said["traces"].code == 1
     assert all(each.err.count("error:") <= 1 and len(each.err) < 3000 for each in said.values()), said
     assert all(status < 500 or status == 503 for status in pages(lake).values())

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from deltalake import DeltaTable
 
 from lowwater.capture.records import malformed
 from lowwater.cli.main import cli
@@ -327,6 +328,24 @@ def test_a_crash_at_any_commit_then_a_retry_gives_one_copy(
     assert [row[1] for row in contents(lake)] == [0, 1, 2]
     assert stored_files(lake) == committed_files(lake)
     assert tables.read_rows(lake.malformed, MALFORMED).num_rows == 1
+
+
+def test_packets_that_another_program_joined_are_left_to_be_restored(lake: Lake, tmp_path: Path) -> None:
+    """Files of no attempt may hold the only copy of packets: an ingest took them for what a dead one left."""
+    for number, second in enumerate((1, 10)):
+        ingest(lake, "a", [capture(tmp_path / f"{number}.pcap", [second, second + 1])], CONFIG)
+    before, held = versions(lake)[0], contents(lake)
+    DeltaTable(str(lake.packets)).optimize.compact()
+    ingest(lake, "b", [capture(tmp_path / "b.pcap", [20, 21])], CONFIG)
+    ingest(lake, "a", [capture(tmp_path / "2.pcap", [20, 22])], CONFIG)
+    assert DeltaTable(str(lake.packets)).to_pyarrow_table().num_rows == 8
+    with pytest.raises(LakeError, match="some are missing") as found:
+        contents(lake)
+    assert "Delta's RESTORE" in (found.value.hint or "")
+    DeltaTable(str(lake.packets)).restore(before)
+    captures = [row for row in read_captures(lake, ["a"])["a"] if row.first < at(20)]
+    batches = read_packets(lake, "a", captures, CONFIG.link("a"), 0, 0, 1 << 62)
+    assert [tuple(row.values()) for batch in batches for row in batch.to_pylist()] == held
 
 
 def test_interfaces_of_one_name_keep_apart(lake: Lake, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import random
 import shutil
 import time
 from pathlib import Path
+from typing import NoReturn
 
 import pyarrow as pa
 import pytest
@@ -15,12 +16,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lowwater.config import Retention
-from lowwater.errors import BehindError, LakeError
+from lowwater.errors import BehindError, BusyError, LakeError
 from lowwater.instants import HOUR
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.runs import ReplayRow, read_replays, record_replays
 from lowwater.lake.maintain import maintain
 from lowwater.lake.mending import doubled_tables
+from lowwater.lake.results import pins as pinning
 from lowwater.lake.results.exploring import Wish, result_table
 from lowwater.lake.results.pins import Pins, pin, pinned, pins_file, publishing
 from lowwater.lake.results.publish import publish
@@ -426,6 +428,28 @@ def test_pins_follow_joins_and_are_made_again_from_the_logs(lake: Lake) -> None:
     opened(lake).delete(f'"_last" = {BASE}')
     cut = pinned(lake, "set", QUERIES)
     assert cut is not None and cut.tables == {} and cut.unfinished == ((BASE, BASE + HOUR),)
+
+
+def test_maintenance_keeps_what_readers_at_pinned_versions_need(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run has died before it wrote the pins, and another one publishes now: they cannot be written either."""
+    old = Path(pins_file(lake, "set")).read_bytes()
+    before = _file(lake)["tables"]
+    put(lake, 1, 50)
+    Path(pins_file(lake, "set")).write_bytes(old)
+    late = Retention(versions="1h"), False, lambda: time.time_ns() + 100 * HOUR
+    with monkeypatch.context() as patched:
+        patched.setattr(pinning, "hold", _busy)
+        maintain(lake, *late)
+    assert _file(lake)["tables"] == before and marks(lake, "q", before["q"])[1] == [1] * 4
+    maintain(lake, *late)  # moves the pins; a reader may just have read the old ones
+    assert _file(lake)["tables"] != before and marks(lake, "q", before["q"])[1] == [1] * 4
+    maintain(lake, *late)
+    with pytest.raises(FileNotFoundError):
+        marks(lake, "q", before["q"])
+
+
+def _busy(*_: object) -> NoReturn:
+    raise BusyError("publication of set: process 1 is at work on it", "wait")
 
 
 def _file(lake: Lake) -> dict[str, dict[str, int]]:

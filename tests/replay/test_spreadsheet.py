@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lowwater_review.results.pages import _csv
+from lowwater_review.results.pages import pieces, saved
 
 from lowwater.replay.command.row_files import FORMULA, spreadsheet_cell, spreadsheet_rows
 from tests import capturemaker as maker
@@ -85,7 +85,7 @@ def test_rows_and_downloads_have_no_formula(tmp_path: Path) -> None:
     safe = spreadsheet_rows(batch)
     assert safe.schema == batch.schema
     assert safe.column("text").to_pylist() == [*SHOWN, None] and safe.column("number") == batch.column("number")
-    downloaded = b"".join(_csv(batch.schema, iter([batch]))).decode()
+    downloaded = b"".join(pieces(saved("csv", batch.schema, [batch]))).decode()
     assert [row[0] for row in csv.reader(io.StringIO(downloaded))] == ["text", *SHOWN, ""]
 
 

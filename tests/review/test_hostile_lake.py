@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
@@ -22,6 +23,7 @@ from lowwater_review.pages import addresses
 from lowwater_review.results import answers as results_answers
 
 from lowwater.instants import HOUR, format_instant
+from lowwater.replay.preview.process import Limits
 from tests.breadth import some
 from tests.browser import chromium, served
 from tests.review.asgi import Answer, ask
@@ -76,14 +78,14 @@ def boards(tmp_path_factory: pytest.TempPathFactory) -> Boards:
 def found(boards: Boards) -> tuple[list[tuple[str, Answer]], list[tuple[str, Answer]]]:
     """What both lakes answer to every address, in the same order."""
     with pytest.MonkeyPatch.context() as patch:  # the machine may be busy
-        patch.setattr(write_page, "Checker", lambda: Checker(300.0))
+        patch.setattr(write_page, "Checker", lambda: Checker(Limits(300)))
         patch.setattr(results_answers, "PATIENT", 300.0)
         hostile, plain = (answers(board) for board in boards)
     assert len(hostile) == len(plain)
     return hostile, plain
 
 
-def asked(board: Board, app: Any) -> Iterator[str]:
+def asked(board: Board, app: Any, get: Callable[[str], Answer]) -> Iterator[str]:
     """An address of everything that there is; the routes come from the app, so that none is left out."""
     known: dict[str, list[str]] = {
         "/": ["/"],
@@ -102,7 +104,7 @@ def asked(board: Board, app: Any) -> Iterator[str]:
         filled = [path.replace("{set_name}", "q").replace("{query}", each) for each in QUERIES]
         known.setdefault(route, [])
         for each, query in zip(filled, QUERIES, strict=True):
-            known[route] += [f"{each}?{text}" for text in queries or _rows(app, query)]
+            known[route] += [f"{each}?{text}" for text in queries or _rows(get, query)]
     assert {route.path for route in app.routes} == set(known), "a route of which no test says what it shows"
     for each in known.values():
         yield from each
@@ -117,21 +119,24 @@ def _text(board: Board) -> str:
     return (board.queries / "q.gsql").read_text()
 
 
-def _rows(app: Any, query: str) -> list[str]:
+def _rows(get: Callable[[str], Answer], query: str) -> list[str]:
     """The rows of a page, as it names them to its page of packets."""
-    page = ask(app, f"/results/q/{query}", query=urlencode(SPAN)).text
+    page = get(f"/results/q/{query}?{urlencode(SPAN)}").text
     return [unescape(part.partition('"')[0]) for part in page.split("/packets?")[1:]][:2]
 
 
 def answers(board: Board) -> list[tuple[str, Answer]]:
     """The answer to each address."""
     app = create(board)
-    found = []
-    for address in asked(board, app):
+
+    @cache
+    def get(address: str) -> Answer:
         path, _, query = address.partition("?")
         answer = ask(app, path, query=query)
         assert answer.status < 500, (address, answer.text)
-        found.append((address, answer))
+        return answer
+
+    found = [(address, get(address)) for address in asked(board, app, get)]
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import subprocess
 import sys
@@ -10,8 +11,9 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
+import psutil
 import pytest
 from lowwater_review import Board
 from lowwater_review.app import create
@@ -159,12 +161,17 @@ def test_a_token_that_others_can_read_is_none(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_server_answers_and_ends(lake: tuple[Path, Path]) -> None:
+def test_a_server_answers_and_ends(lake: tuple[Path, Path], tmp_path: Path) -> None:
+    """And what it says, writes and shows to other processes holds no token but the address that it prints."""
     command = [sys.executable, "-m", "lowwater.cli.main", "serve", "--lake", lake[0], "--queries", lake[1]]
-    with subprocess.Popen([*map(str, command), "--port", "0"], cwd=ROOT, stderr=subprocess.PIPE, text=True) as server:
+    variables = {**os.environ, "TMPDIR": str(tmp_path), "HOME": str(tmp_path)}
+    with subprocess.Popen(
+        [*map(str, command), "--port", "0"], cwd=ROOT, env=variables, stderr=subprocess.PIPE, text=True
+    ) as server:
         assert server.stderr is not None
         address = server.stderr.readline().strip()
         assert address.startswith("http://127.0.0.1:")
+        token = parse_qs(urlsplit(address).query)["token"][0]
         opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
         with opener.open(address, timeout=300) as answer:
             assert answer.status == 200 and b"January 2025" in answer.read()
@@ -173,7 +180,16 @@ def test_a_server_answers_and_ends(lake: tuple[Path, Path]) -> None:
         parts = urlsplit(address)
         with pytest.raises(HTTPError, match="401") as refused:
             urllib.request.urlopen(f"http://{parts.netloc}/index.html", timeout=300)
+        shown = refused.value.read().decode() + str(refused.value.headers)
         refused.value.close()
+        for path, headers in ((f"/x?token={token}", {}), ("/x", {"Authorization": f"Bearer {token}"})):
+            with pytest.raises(HTTPError) as absent:
+                urllib.request.urlopen(urllib.request.Request(f"http://{parts.netloc}{path}", headers=headers))
+            shown += absent.value.read().decode() + str(absent.value.headers)
+            absent.value.close()
+        family = [psutil.Process(server.pid), *psutil.Process(server.pid).children(recursive=True)]
+        shown += "".join(" ".join(each.cmdline()) + str(each.environ()) for each in family)
+        assert token not in shown
         with socket.create_connection((str(parts.hostname), parts.port), timeout=300) as flood:
             flood.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n")
             sent = 0
@@ -182,3 +198,6 @@ def test_a_server_answers_and_ends(lake: tuple[Path, Path]) -> None:
                     sent += flood.send(b"X-Long: " + b"x" * 8_000 + b"\r\n")
         server.terminate()
         server.wait(120)
+        assert token not in server.stderr.read()
+    kept = [path for folder in (tmp_path, *lake) for path in folder.rglob("*") if path.is_file()]
+    assert kept and not [path for path in kept if token.encode() in path.read_bytes()]

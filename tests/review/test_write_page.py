@@ -17,6 +17,7 @@ from lowwater_review import Board
 from lowwater_review.app import create
 from lowwater_review.checking import WAITING, Checker
 
+from lowwater.replay.preview.process import Limits
 from lowwater.replay.preview.texts import LONGEST
 from tests.browser import chromium, served
 from tests.plan.test_shared_expressions import chain
@@ -191,7 +192,7 @@ def test_a_text_that_takes_long_is_given_up_and_the_next_one_is_checked(made: tu
     """A process that answers nothing, one that ends, and the real one; no other text waits for ever."""
     lake = made[0]
     for program in ("import time; time.sleep(60)", "pass"):
-        checker = Checker(0.5, [sys.executable, "-c", program])
+        checker = Checker(Limits(1), [sys.executable, "-c", program])
         assert "takes too long" in checker.check(lake, TEXT, "q", ["main1"])["error"]
         assert checker._process is None
     checker = Checker()

@@ -19,7 +19,7 @@ import pyarrow as pa
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction
 
-from lowwater.lake.tables import DataFile
+from lowwater.lake.tables import OWNER, DataFile
 from lowwater.storage.objects import ChangedError
 from tests.simulation.world import World
 
@@ -34,15 +34,17 @@ class State:
         files: path -> its add action.
         numbers: name of an application transaction -> its number.
         partition: partition columns.
+        owner: query set that owns the table.
     """
 
     files: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     numbers: Mapping[str, int] = field(default_factory=dict)
     partition: tuple[str, ...] = ()
+    owner: str = ""
 
     def after(self, entry: bytes) -> State:
         """The version that a commit makes."""
-        files, numbers, partition = dict(self.files), dict(self.numbers), self.partition
+        files, numbers, partition, owner = dict(self.files), dict(self.numbers), self.partition, self.owner
         for line in entry.splitlines():
             ((kind, action),) = json.loads(line).items()
             if kind == "add":
@@ -52,8 +54,8 @@ class State:
             elif kind == "txn":
                 numbers[action["appId"]] = action["version"]
             elif kind == "metaData":
-                partition = tuple(action["partitionColumns"])
-        return State(files, numbers, partition)
+                partition, owner = tuple(action["partitionColumns"]), action["owner"]
+        return State(files, numbers, partition, owner)
 
 
 class Tables:
@@ -101,9 +103,9 @@ class Tables:
             total.update(self.rows[f"{_key(path)}/{name}"])
         return total
 
-    def make(self, path: str, partition: Iterable[str] = ()) -> None:
+    def make(self, path: str, partition: Iterable[str] = (), owner: str = "") -> None:
         """Makes a table before the world begins."""
-        meta = json.dumps({"metaData": {"partitionColumns": list(partition)}})
+        meta = json.dumps({"metaData": {"partitionColumns": list(partition), "owner": owner}})
         self.world.put(_entry(path, 0), meta.encode())
         self.world.history.clear()  # long ago: no list lacks it
 
@@ -151,7 +153,8 @@ class SimTable:
         return self._version
 
     def metadata(self) -> Any:
-        return SimpleNamespace(id=self._path, partition_columns=list(self.current.partition), configuration={})
+        owner = {OWNER: self.current.owner} if self.current.owner else {}
+        return SimpleNamespace(id=self._path, partition_columns=list(self.current.partition), configuration=owner)
 
     def schema(self) -> Any:
         return SimpleNamespace(to_arrow=lambda: pa.schema([]))
@@ -208,6 +211,19 @@ class SimTable:
             except OSError as error:
                 raise DeltaError(str(error)) from None
         raise CommitFailedError(f"Failed to commit transaction: {retries}")
+
+
+class Files:
+    """What `files_of` lists of a version, row by row and by columns."""
+
+    def __init__(self, state: State) -> None:
+        self._rows = listed(state)
+
+    def to_pylist(self) -> list[dict[str, Any]]:
+        return self._rows
+
+    def column(self, name: str) -> Any:
+        return SimpleNamespace(to_pylist=lambda: [row[name] for row in self._rows])
 
 
 def listed(state: State) -> list[dict[str, Any]]:

@@ -1,19 +1,21 @@
-"""A lake in the simulated world: the real code of leases, commits, joins, streams, publications and cleaning.
+"""A lake in the simulated world: the real code of leases, commits, joins, streams, publications, pins and cleaning.
 
 `schedule` plays one seed: runs of intervals, ingests, maintenance and readers, with pauses, deaths and faults of the
-store; then the faults end, everything is run once more, and the lake must be as if nothing had happened. While it plays
-each version of each table is looked at.
+store; in every second one all of it once more, when what was left is old. Then the faults end, everything is run again,
+and the lake must be as if nothing had happened. While it plays each version of each table is looked at, and whether
+readers can read at the pinned versions.
 """
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import deltalake
@@ -27,9 +29,15 @@ from lowwater.lake.ingestion import cleaning
 from lowwater.lake.joins import join
 from lowwater.lake.layout import Lake
 from lowwater.lake.locks import hold, hold_range
-from lowwater.lake.results import streams
-from lowwater.lake.results.publish import is_inside, meeting_files
+from lowwater.lake.opened import ValuesByState, at_version
+from lowwater.lake.results import pins as pinning
+from lowwater.lake.results import published_log, streams
+from lowwater.lake.results import table_state as table_states
+from lowwater.lake.results.pins import pins_file, publishing
+from lowwater.lake.results.publish import Notes, is_inside, mark, meeting_files
+from lowwater.lake.results.published_log import Act, digest_of
 from lowwater.lake.results.streams import stream_files, write_stream
+from lowwater.lake.results.table_state import table_state
 from lowwater.lake.tables import (
     DataFile,
     append_rows,
@@ -43,7 +51,7 @@ from lowwater.lake.tables import (
 from lowwater.storage import leases, objects, paths, progress, snapshots
 from lowwater.storage.holders import Holder
 from lowwater.storage.object_paths import ObjectPath
-from tests.simulation.delta import SimTable, Tables, data_file, listed, write_rows
+from tests.simulation.delta import Files, SimTable, Tables, data_file, write_rows
 from tests.simulation.world import (
     Faults,
     Process,
@@ -59,12 +67,25 @@ from tests.simulation.world import (
 ROOT = ObjectPath("s3://lakes/sim")
 BASE = 1_800_000_000 * 10**9 // HOUR * HOUR
 LENGTH = HOUR // 2
-INTERVALS, CAPTURES = 3, 2
+SET, INTERVALS, CAPTURES = "set", 3, 2
 ROWS = 2
 OLD = 400 * SECOND
 """How long files stay that no table names any more; every schedule but its pauses is shorter."""
 BUSY = 150.0
 """Seconds in which programs begin and faults happen."""
+NOWHERE = Path("/nowhere")
+"""The folder of a mirror, which has no checkpoint."""
+
+
+class Row(NamedTuple):
+    """A row of the ledger `replays`."""
+
+    number: int
+    query: str
+    digest: int
+    at: int
+    publication: int
+    name: str
 
 
 @dataclass(frozen=True)
@@ -91,24 +112,26 @@ class Sim:
         seed: what everything is drawn from.
         old: faults of before.
         story: whether to keep the story.
+        pins: whether the query set has two tables, whose versions are pinned together; else one table without pins.
     """
 
-    def __init__(self, seed: int, old: Old = Old(), story: bool = False) -> None:
+    def __init__(self, seed: int, old: Old = Old(), story: bool = False, pins: bool = True) -> None:
         self.world = World(seed)
         self.world.log = [] if story else None
         self.tables, self.old = Tables(self.world), old
         self.lake = Lake(ROOT)
-        self.table, self.stream = self.lake.table("q"), self.lake.stream("q")
+        self.pins, self.queries = pins, ("q", "r") if pins else ("q",)
+        self.published, self.stream = [self.lake.table(query) for query in self.queries], self.lake.stream("q")
         self.inputs = 0
-        self._paths = {
-            self.table: ("_hour",),
+        self._paths: dict[PurePath, tuple[str, ...]] = {
+            **dict.fromkeys(self.published, ("_hour",)),
             self.stream: ("interval",),
             self.lake.packets: ("link", "hour"),
             self.lake.captures: (),
             self.lake.replays: (),
         }
         for path, partition in self._paths.items():
-            self.tables.make(str(path), partition)
+            self.tables.make(str(path), partition, SET if path in self.published else "")
         self._by_log = {f"{path.key}/_delta_log/": path for path in self._paths}  # type: ignore[attr-defined]
         self.world.watchers.append(self._look)
 
@@ -120,13 +143,35 @@ class Sim:
         path = self._by_log.get(f"{folder}/")
         if data is not None and path is not None:
             self._look_at_version(path, int(name.removesuffix(".json")))
+        elif data is not None and key == pins_file(self.lake, SET).key:  # type: ignore[attr-defined]
+            self._look_at_pins(json.loads(data))
         elif data is None and key.endswith(".parquet"):
             for path in self._paths:
                 place = f"{path.key}/"  # type: ignore[attr-defined]
                 if key.startswith(place):
-                    version = self.tables.version(str(path))
-                    if key.removeprefix(place) in self.tables.state(str(path), version).files:
-                        raise Violation(f"{key} was removed, and version {version} names it")
+                    pinned = self._pinned().get(path.name, -1) if path in self.published else -1
+                    for version in {self.tables.version(str(path)), pinned}:
+                        if key.removeprefix(place) in self.tables.state(str(path), version).files:
+                            raise Violation(f"{key} was removed, and version {version} names it")
+
+    def _pinned(self) -> dict[str, int]:
+        """The versions at which readers are."""
+        stored = self.world.objects.get(pins_file(self.lake, SET).key)  # type: ignore[attr-defined]
+        return json.loads(stored.data)["tables"] if stored is not None else {}
+
+    def _look_at_pins(self, pins: dict[str, Any]) -> None:
+        """The pinned versions are there, and have the same intervals."""
+        if set(pins["tables"]) - set(self.queries) or (pins["tables"] and set(pins["tables"]) != set(self.queries)):
+            raise Violation(f"pins of some tables: {pins}")
+        rows = []
+        for query, version in pins["tables"].items():
+            path = str(self.lake.table(query))
+            entry = self.world.objects.get(f"{self.lake.table(query).key}/_delta_log/{version:020d}.json")  # type: ignore[attr-defined]
+            if entry is None or digest_of(entry.data) != pins["digests"][query]:
+                raise Violation(f"pins name a version of {query} that is not there: {pins}")
+            rows.append(self.tables.rows_of(path, version))
+        if any(each != rows[0] for each in rows[1:]):
+            raise Violation(f"at the pinned versions tables have different intervals: {pins}, {rows}")
 
     def _look_at_version(self, path: PurePath, version: int) -> None:
         before, now = (self.tables.state(str(path), each) for each in (version - 1, version))
@@ -138,8 +183,8 @@ class Sim:
         twice = {row for row, count in rows.items() if count > 1}
         if twice:
             raise Violation(f"{path.name}: version {version} has rows twice: {sorted(twice)[:3]}")
-        if path == self.table:
-            self._look_at_intervals(version, rows)
+        if path in self.published:
+            self._look_at_intervals(path, version, rows)
         if path == self.lake.captures:
             captures = Counter(row[0] for row in rows)
             if max(captures.values(), default=0) > 1:
@@ -150,42 +195,64 @@ class Sim:
             if gone:
                 raise Violation(f"{path.name}: version {version} lacks rows of before: {sorted(gone)[:3]}")
 
-    def _look_at_intervals(self, version: int, rows: Counter[Any]) -> None:
+    def _look_at_intervals(self, path: PurePath, version: int, rows: Counter[Any]) -> None:
         """Each interval is there wholly, of one publication, and does not go."""
         for number in range(INTERVALS):
             found = Counter(row[1] for row in rows if row[0] == number)
             if len(found) > 1 or set(found.values()) - {ROWS}:
-                raise Violation(f"tables/q: version {version} has interval {number} in parts: {found}")
-        lost = {row[0] for row in self.tables.rows_of(str(self.table), version - 1)} - {row[0] for row in rows}
+                raise Violation(f"{path.name}: version {version} has interval {number} in parts: {found}")
+        lost = {row[0] for row in self.tables.rows_of(str(path), version - 1)} - {row[0] for row in rows}
         if lost:
-            raise Violation(f"tables/q: version {version} lacks interval {lost}")
+            raise Violation(f"{path.name}: version {version} lacks interval {lost}")
 
     # programs
 
     def run_interval(self, number: int) -> str:
         """As `replay.interval`: stream, publication, ledger, under the lease of the interval."""
         start = BASE + number * LENGTH
-        with hold_range(self.lake, "set", start, start + LENGTH) as fence:
+        with hold_range(self.lake, SET, start, start + LENGTH) as fence:
             lake = replace(self.lake, fence=fence)
-            fence_off([self.stream, self.table, lake.replays], fence)
-            digest = self.inputs
-            done = [row for row in self._ledger(lake.replays) if row[0] == number]
-            last = max(done, key=lambda row: row[2], default=None)
-            if last is not None and last[1] == digest:
+            fence_off([self.stream, *self.published, lake.replays], fence)
+            digest, last = self.inputs, self._last(number)
+            if all(self._is_published(query, start, digest, last) for query in self.queries):
                 return "confirmed"
             rows = [(number, digest, at) for at in range(ROWS)]
             name = f"{self.world.name()}.parquet"
             staged = ROOT / "_work" / "run" / name
             self.tables.put(str(staged.parent), name, rows)
-            write_stream(self.stream, None, start, start + LENGTH, [staged], "set", fence)  # type: ignore[arg-type]
-            self._publish(lake, start, rows)
-            at = max(int(self.world.wall() * 1e9), last[2] + 1 if last else 0)
-            append_rows(lake.replays, [(number, digest, at, self.world.name())], fence)  # type: ignore[arg-type]
+            write_stream(self.stream, None, start, start + LENGTH, [staged], SET, fence)  # type: ignore[arg-type]
+            with publishing(lake, SET, self.queries) if self.pins else nullcontext() as act:
+                made = []
+                for query in self.queries:
+                    publication = self._publish(lake, query, start, rows, last, act)
+                    before = last.get(query)
+                    if before is None or (before.digest, before.publication) != (digest, publication):
+                        at = max(int(self.world.wall() * 1e9), *(row.at + 1 for row in last.values()), 0)
+                        made.append(Row(number, query, digest, at, publication, self.world.name()))
+                if made:
+                    append_rows(lake.replays, made, fence)  # type: ignore[arg-type]
         return "published"
 
-    def _publish(self, lake: Lake, start: int, audited: list[Any]) -> None:
-        """As `publish`: the files of the stream are copied into the table, in one commit."""
-        end, attempt, path = start + LENGTH, self.world.name()[-12:], self.table
+    def _last(self, number: int) -> dict[str, Row]:
+        """The newest row of the ledger about each query of an interval."""
+        rows = [row for row in self._ledger(self.lake.replays) if row.number == number]
+        return {row.query: row for row in sorted(rows, key=lambda row: row.at)}
+
+    def _is_published(self, query: str, start: int, digest: int, last: dict[str, Row]) -> bool:
+        """Whether the ledger says that a query is published from these inputs, and the log of its table says it too."""
+        row = last.get(query)
+        if row is None or row.digest != digest:
+            return False
+        state = table_state(self.lake.table(query)) if self.pins else None
+        return state is None or state.number(start, start + LENGTH) == row.publication
+
+    def _publish(
+        self, lake: Lake, query: str, start: int, audited: list[Any], last: dict[str, Row], act: Act | None
+    ) -> int:
+        """As `publish`: the files of the stream are copied into the table, in one commit; returns its number."""
+        end, attempt, path = start + LENGTH, self.world.name()[-12:], self.lake.table(query)
+        if act is not None and self._is_published(query, start, audited[0][1], last):
+            return mark(lake, query, start, end, act)
         files = stream_files(self.stream, start, end)
         if Counter(row for file in files for row in self.tables.rows[file.key].elements()) != Counter(audited):  # type: ignore[attr-defined]
             raise LawError("the stream has changed since its audit", "run the interval again")
@@ -205,9 +272,10 @@ class Sim:
             hour = str(start // HOUR)
             return [self._written(path, f"_hour={hour}/rest-", {"_hour": hour}, rows)] if rows else []
 
-        swap_files(
-            path, added, lambda newest: meeting_files(newest, start, end), rest, lake.fence, lambda _: {"n": "1"}
-        )
+        notes = None if act is None else Notes(lake, SET, query, (), start, end, act)
+        note: Any = notes or (lambda _: {"n": "1"})
+        swap_files(path, added, lambda newest: meeting_files(newest, start, end), rest, lake.fence, note)
+        return notes.number if notes else 0
 
     def _rows(self, path: PurePath, row: dict[str, Any]) -> list[Any]:
         """Reads a data file."""
@@ -218,7 +286,7 @@ class Sim:
 
     def _written(self, path: PurePath, name: str, partition: dict[str, str], rows: list[Any]) -> DataFile:
         name = self.tables.put(str(path), f"{name}{self.world.name()[-12:]}.parquet", rows)
-        times = [_last(row) for row in rows] if path == self.table else [0]
+        times = [_last(row) for row in rows] if path in self.published else [0]
         return data_file(name, len(rows), partition, min(times), max(times))
 
     def _ledger(self, path: PurePath) -> list[Any]:
@@ -261,27 +329,44 @@ class Sim:
         return "replaced"
 
     def maintain(self) -> str:
-        """As `maintain`: joins of the published table and of ledgers, and removal of what is old."""
+        """As `maintain`: joins of published tables and of ledgers, pins, and removal of what is old."""
         with hold(self.lake, "maintenance") as fence:
             lake = replace(self.lake, fence=fence)
             before = maintaining.store_clock(lake) - OLD
-            for path in (self.table, self.lake.captures, self.lake.replays, self.stream):
-                unused = maintaining._look(lake, path, before)
+            sound = {}
+            for path in (*self.published, self.lake.captures, self.lake.replays, self.stream):
+                unused = sound[path] = maintaining._look(lake, path, before)
                 assert unused is not None
                 if unused.doubled is not None:
                     raise Violation(f"{path.name} {unused.doubled.words()}")
                 if path != self.stream:
                     join(path, lambda row: True)
-                list(maintaining._remove_unused(lake, path, unused, OLD, False))
+                if not self.pins:
+                    list(maintaining._remove_unused(lake, path, unused, {}, OLD, False))
+            if self.pins:
+                versions = maintaining._pinned_versions(lake, False)
+                for path, unused in sound.items():
+                    assert unused is not None
+                    list(maintaining._remove_unused(lake, path, unused, versions[path], OLD, False))
         return "joined"
 
     def read(self) -> str:
-        """A reader of the published table, who takes his time."""
-        table = open_table(self.table)
-        assert table is not None
-        rows = Counter(row for each in live_files(table) for row in self._rows(self.table, each))
-        if rows and max(rows.values()) > 1:
-            raise Violation(f"a reader met rows twice: {rows}")
+        """A reader of the published tables, who takes his time: at the pinned versions, or the newest."""
+        found, pins = [], {}
+        if self.pins:
+            file = pins_file(self.lake, SET)
+            with lake_errors("the pins cannot be read"):
+                pins = json.loads(paths.read(file))["tables"] if paths.exists(file) else {}
+        for query in self.queries:
+            path = self.lake.table(query)
+            table = at_version(path, pins[query]) if pins else open_table(path)
+            assert table is not None
+            rows = Counter(row for each in live_files(table) for row in self._rows(path, each))
+            if rows and max(rows.values()) > 1:
+                raise Violation(f"a reader met rows twice: {rows}")
+            found.append(rows)
+        if pins and found[0] != found[-1]:
+            raise Violation(f"a reader at {pins} met {found}")
         return "read"
 
     # a schedule
@@ -297,20 +382,26 @@ class Sim:
             try:
                 self._busy()
                 world.run()
+                if self.pins and world.draw.random() < 0.5:
+                    self._ended()
+                    world.now += 2 * OLD / SECOND  # so that what was left lying is old
+                    self._busy(world.now)
+                    world.run()
                 self._quiet()
             finally:
                 world.close()
 
-    def _busy(self) -> None:
+    def _busy(self, since: float = 0.0) -> None:
         world, draw = self.world, self.world.draw
         level = draw.choice((0.0, 0.01, 0.05))
         world.faults = Faults(*(level * draw.random() for _ in range(3)), slow=0.1 * draw.random())
         world.faults.stopped = draw.choice((0.0, 0.02, 0.05))
+        world.faults.died = draw.choice((0.0, 0.0, 0.02, 0.1)) if self.pins else 0.0
         world.faults.stale = draw.choice((0.0, 0.0, 0.0, 20.0))
         programs = [
             *(lambda number=number: self.run_interval(number) for number in _some(world, INTERVALS, 6)),
             *[self.maintain] * draw.randrange(4),
-            *[self.read] * draw.randrange(2),
+            *[self.read] * draw.randrange(3 if self.pins else 2),
         ]
         if not world.faults.stale:  # who has a ledger before him that lacks its last rows takes a file for a new one
             programs += [lambda capture=capture: self.ingest(capture) for capture in _some(world, CAPTURES, 3)]
@@ -320,14 +411,14 @@ class Sim:
             for program in draw.sample(programs, len(programs))
         ]
         for when in spread(world, draw.randrange(3), BUSY):
-            world.at(when, self._changed)
+            world.at(since + when, self._changed)
         for when in spread(world, draw.randrange(6), BUSY):
             seconds = draw.choice((drawn(world, 0, 5), drawn(world, 20, 100)))
             process, frozen = draw.choice(begun), draw.random() < 0.3
-            world.at(when, lambda p=process, s=seconds, f=frozen: world.pause(p, s, f))
+            world.at(since + when, lambda p=process, s=seconds, f=frozen: world.pause(p, s, f))
         for when in spread(world, draw.randrange(3), BUSY):
             killed = draw.choice(begun)
-            world.at(when, lambda p=killed: world.kill(p))
+            world.at(since + when, lambda p=killed: world.kill(p))
 
     def _changed(self) -> None:
         self.inputs += 1
@@ -339,16 +430,20 @@ class Sim:
         process.rate = draw.choice((1.0, 1.0, drawn(self.world, 0.98, 1.02)))
         return process
 
-    def _quiet(self) -> None:
-        """Runs everything once more without faults, and looks at the whole."""
-        world = self.world
-        for process in world.processes:
+    def _ended(self) -> None:
+        """Every process has ended, or says why it failed."""
+        for process in self.world.processes:
             if process.ended is None and not process.dead:
                 raise Violation(f"process {process.number} neither ended nor says why")
             if isinstance(process.ended, Exception) and not isinstance(process.ended, LowwaterError):
                 raise Violation(
                     f"process {process.number} ended without a reason: {process.ended!r}"
                 ) from process.ended
+
+    def _quiet(self) -> None:
+        """Runs everything once more without faults, and looks at the whole."""
+        world = self.world
+        self._ended()
         world.faults = Faults()
         world.now += 2 * OLD / SECOND  # so that what was left lying is old
         work = [
@@ -362,11 +457,14 @@ class Sim:
             world.run()
             if not isinstance(process.ended, str):
                 raise Violation(f"without faults it fails: {process.ended!r}") from process.ended
-        version = self.tables.version(str(self.table))
-        rows = self.tables.rows_of(str(self.table), version)
         wanted = Counter((number, self.inputs, at) for number in range(INTERVALS) for at in range(ROWS))
-        if rows != wanted:
-            raise Violation(f"tables/q has {sorted(rows.elements())}, and the inputs are of {self.inputs}")
+        newest = {path.name: self.tables.version(str(path)) for path in self.published}
+        for path in self.published:
+            rows = self.tables.rows_of(str(path), newest[path.name])
+            if rows != wanted:
+                raise Violation(f"{path.name} has {sorted(rows.elements())}, and the inputs are of {self.inputs}")
+        if self.pins and self._pinned() != newest:
+            raise Violation(f"pinned are {self._pinned()}, and all is published in {newest}")
         packets = self.tables.rows_of(str(self.lake.packets), self.tables.version(str(self.lake.packets)))
         ledger = self.tables.rows_of(str(self.lake.captures), self.tables.version(str(self.lake.captures)))
         for capture, attempt in ledger:
@@ -404,9 +502,9 @@ class Sim:
             (objects, name, getattr(_Objects(self), name))
             for name in ("read", "write", "swap", "copy", "head", "delete", "below", "walk", "entries", "children")
         ]
-        replaced += [(module, "time", sim_time) for module in (leases, tables, maintaining)]
+        replaced += [(module, "time", sim_time) for module in (leases, tables, maintaining, pinning)]
         replaced += [(module, "uuid", uuid) for module in (leases, streams, joins, tables)]
-        replaced += [(module, "random", world.draw) for module in (leases, tables)]
+        replaced += [(module, "random", world.draw) for module in (leases, tables, published_log)]
         replaced += [
             (leases, "threading", SimThreading(world)),
             (leases, "progress", _Progress(world)),
@@ -419,7 +517,8 @@ class Sim:
             (snapshots, "lately", lambda what, place, look: look()),
             (tables, "apply", lambda path, opened_table, work: work()),
             (leases, "PAUSE", 2.0),
-            (tables, "files_of", lambda table: SimpleNamespace(to_pylist=lambda: listed(table.current))),
+            *[(module, "files_of", lambda table: Files(table.current)) for module in (tables, table_states)],
+            (opened, "_VALUES", _Values(world)),
             (opened, "_open", lambda path, version=None, mirror=None: table(str(path), version)),
             (opened, "require_modest_commits", lambda *_: None),
             (opened, "require_plain_table", lambda *_: None),
@@ -523,16 +622,32 @@ class _Opened:
         return self._world.me().tables.setdefault("open", OrderedDict())
 
 
+class _Values:
+    """The kept values of the process whose turn it is."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def get(self, *asked: Any) -> Any:
+        values: ValuesByState = self._world.me().tables.setdefault("values", ValuesByState(opened.CACHED))
+        return values.get(*asked)
+
+
 class _Mirror:
     """A mirror for looks: `SimTable` writes to the store itself, by the same conditional write."""
 
     def __init__(self, table: Any, path: ObjectPath) -> None:
-        self.lock, self.life, self.folder, self.version = nullcontext(), 0, path, -1
-        self._table = table
+        self.lock, self.life, self.folder, self.version = nullcontext(), 0, NOWHERE, -1
+        self._table, self._path = table, path
+
+    def reach(self, version: int) -> None: ...
+
+    def entry(self, version: int) -> bytes:
+        return paths.read(self._path / "_delta_log" / f"{version:020d}.json")
 
     def look(self) -> bool:
         with suppress(TableNotFoundError):
-            self.version = self._table(str(self.folder)).version()
+            self.version = self._table(str(self._path)).version()
         return self.version >= 0
 
 
@@ -548,13 +663,13 @@ def _some(world: World, count: int, most: int) -> list[int]:
     return [world.draw.randrange(count) for _ in range(1 + world.draw.randrange(most))]
 
 
-def schedule(seed: int, old: Old = Old(), story: bool = False) -> list[str]:
+def schedule(seed: int, old: Old = Old(), story: bool = False, pins: bool = True) -> list[str]:
     """Plays a seed; returns its story, if that is kept.
 
     Raises:
         Violation: with the seed and the story.
     """
-    sim = Sim(seed, old, story)
+    sim = Sim(seed, old, story, pins)
     try:
         sim.play()
     except Violation as found:

@@ -73,6 +73,7 @@ class Faults:
         failed: share of requests that are refused with an error of the server.
         slow: share of requests that take seconds.
         stopped: share of writes right before which the process is stopped for longer than a lease.
+        died: share of writes right after which the process is killed.
         stale: most seconds by which a list is behind; 0 for a store as S3.
     """
 
@@ -81,6 +82,7 @@ class Faults:
     failed: float = 0.0
     slow: float = 0.0
     stopped: float = 0.0
+    died: float = 0.0
     stale: float = 0.0
 
 
@@ -280,6 +282,9 @@ class World:
         while not outcome:
             self.wait(self.now + trip)
         process.worked = self.now
+        if writes and faults.died and draw.random() < faults.died:
+            self.kill(process)
+            raise DeadError
         good, value = outcome[0]
         if self.log is not None:
             self.say(f"{what}{'' if good else ': ' + type(value).__name__}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -127,3 +128,60 @@ def test_a_jar_that_is_not_the_one_that_is_meant_is_refused(tmp_path: Path, monk
     with pytest.raises(LowwaterError, match="is not the delta-storage that Lowwater was built with: sha256 "):
         fetch_jars()
     assert not jar.exists() and len(list(jars_folder().iterdir())) == 3
+
+
+PLANTED = """
+import json, os, sys, urllib.request
+from pathlib import Path
+import psutil
+from pyspark.sql import SparkSession
+from lowwater.spark import server
+from lowwater.tempfolders import make_folder
+home = make_folder(server.HOME)
+settings = server.options("local[1]", "canaries", home, server.free_port(), "1g", "error", server.LOOPBACK)
+server._start(home, {**settings, **json.loads(sys.argv[1])})
+session = SparkSession.builder.getOrCreate()
+session.range(10).count()
+context = session.sparkContext
+url = context.uiWebUrl
+pages = [urllib.request.urlopen(f"{url}/environment/").read().decode()]
+pages.append(urllib.request.urlopen(f"{url}/api/v1/applications/{context.applicationId}/environment").read().decode())
+family = [psutil.Process(), *psutil.Process().children(recursive=True)]
+pages += [" ".join(each.cmdline()) for each in family]
+open_to_others = [str(path) for path in Path(os.environ["TMPDIR"]).rglob("*.conf") if path.stat().st_mode & 0o077]
+print(json.dumps([pages, open_to_others]))
+session.stop()
+"""
+
+
+@pytest.mark.spark
+def test_no_secret_is_in_the_event_log_and_on_the_pages_of_spark(tmp_path: Path) -> None:
+    """With both turned on, as an operator may; nor in a command line, which every user of the machine reads."""
+    events = tmp_path / "events"
+    events.mkdir()
+    more = {"spark.ui.enabled": "true", "spark.ui.port": "0", "spark.eventLog.enabled": "true"}
+    more |= {"spark.eventLog.dir": f"file://{events}", "spark.eventLog.compress": "false"}
+    secrets = {
+        "LOWWATER_SPARK_SECRET": "canary-of-spark",
+        "AWS_ACCESS_KEY_ID": "AKIA-canary-1",
+        "AWS_SECRET_ACCESS_KEY": "canary-of-the-store",
+        "AWS_SESSION_TOKEN": "canary-of-a-session",
+        "PGPASSWORD": "canary-of-the-database",
+        "HTTPS_PROXY": "http://user:canary-of-a-proxy@127.0.0.1:9",
+    }
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("SPARK_")}
+    variables = {
+        **inherited,
+        **secrets,
+        "SPARK_CONNECT_AUTHENTICATE_TOKEN": "canary-of-connect",
+        "TMPDIR": str(tmp_path),
+    }
+    command = [sys.executable, "-c", PLANTED, json.dumps(more)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=variables, check=False)
+    assert done.returncode == 0, done.stderr
+    pages, open_to_others = json.loads(done.stdout.splitlines()[-1])
+    assert any("spark.authenticate" in page for page in pages)
+    assert not [page for page in pages if "canary" in page] and "canary" not in done.stderr
+    assert not open_to_others
+    logged = [path for path in events.rglob("*") if path.is_file()]
+    assert logged and not [path for path in logged if b"canary" in path.read_bytes()]

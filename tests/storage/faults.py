@@ -1,7 +1,8 @@
 """Commands of library code on one table beside a store that fails in every way, drawn by a seed.
 
-`python -m tests.storage.faults 200` tries so many seeds on the server of the tests; `--server HOST:PORT` on another
-one, such as versitygw, whose keys are in the environment and which has the bucket `lakes`. `make endurance` has both.
+`python -m tests.storage.faults 200` tries so many seeds on the server of the tests; with `--gateway` on versitygw,
+which `make store-check` builds and tries for some seeds; `--server HOST:PORT` on another one, whose keys are in the
+environment and which has the bucket `lakes`. `make endurance` has the first and the last.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from lowwater.lake.tables import append_rows, create, read_rows, replace_rows
 from lowwater.storage import leases, objects, paths
 from lowwater.storage.file_cache import file_cache
 from lowwater.storage.object_paths import ObjectPath
+from tests.storage import gateway
 from tests.storage.servers import ANY, BUCKET, Proxy, proxied, s3_server
 
 SCHEMA = pa.schema([pa.field("part", pa.string(), nullable=False), pa.field("value", pa.int64())])
@@ -115,17 +117,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("seeds", type=int)
     parser.add_argument("--first", type=int, default=1)
-    parser.add_argument("--server", metavar="HOST:PORT", help="a server that runs already")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--server", metavar="HOST:PORT", help="a server that runs already")
+    where.add_argument("--gateway", action="store_true", help="versitygw, which is started")
     chosen = parser.parse_args()
-    for name, value in {"AWS_ACCESS_KEY_ID": "faults", "AWS_SECRET_ACCESS_KEY": "faults"}.items():
+    keys = (gateway.KEY, gateway.SECRET) if chosen.gateway else ("faults", "faults")
+    for name, value in zip(("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"), keys, strict=True):
         os.environ.setdefault(name, value)
     os.environ.setdefault("AWS_REGION", "us-east-1")
     os.environ["LOWWATER_STORE_TIMEOUT"] = "5"
     root, faults, begin = ObjectPath("s3:", BUCKET, f"faults-{uuid.uuid4().hex[:8]}"), Counter[str](), time.monotonic()
     with ExitStack() as stack:
-        server: int | str = chosen.server or stack.enter_context(
-            s3_server(Path(stack.enter_context(tempfile.TemporaryDirectory())) / "log")
-        )
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        started = gateway.gateway(folder) if chosen.gateway else s3_server(folder / "log")
+        server: int | str = chosen.server or stack.enter_context(started)
         for seed in range(chosen.first, chosen.first + chosen.seeds):
             with proxied(server, seed) as proxy:
                 os.environ["AWS_ENDPOINT_URL"] = proxy.url

@@ -10,12 +10,15 @@ from pathlib import Path
 
 import psutil
 import pytest
+from lowwater_review.checking import Checker
 
 from lowwater.capture.generate import generate
 from lowwater.cli.main import main
 from lowwater.config import load_config
-from lowwater.errors import ConfigError
+from lowwater.errors import ConfigError, LowwaterError
 from lowwater.instants import HOUR, format_instant
+from lowwater.replay.preview.evaluation import PreviewRequest
+from lowwater.replay.preview.process import run_preview
 from lowwater.storage import objects
 from lowwater.storage.captures import capture_path
 from lowwater.storage.object_paths import ObjectPath, parse
@@ -129,6 +132,7 @@ def planted(proxy: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("moto")  # another server refuses the token of the session
 def test_no_secret_is_in_what_commands_write_and_print(
     planted: Path, root: ObjectPath, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -194,10 +198,34 @@ def test_no_secret_is_in_a_traceback_of_a_store_that_refuses(
     objects._client.cache_clear()
 
 
+@pytest.mark.slow
+def test_no_secret_is_in_checks_and_previews_of_the_page_write(planted: Path, root: ObjectPath) -> None:
+    """Nor are others than those of the store in the environment of their processes, and those only for a lake in it."""
+    for lake in (planted / "none", root / "lake"):
+        checker = Checker()
+        text = "SELECT time FROM main1.TCP"
+        try:
+            said = [str(checker.check(lake, text, "", ["main1"]))]
+            assert checker._process is not None
+            given = Path(f"/proc/{checker._process.pid}/environ").read_bytes().decode()
+            said.append(Path(f"/proc/{checker._process.pid}/cmdline").read_bytes().decode())
+            said += [value for value in given.split("\0") if not value.startswith("AWS_")]
+            assert ("AWS_" in given) == ("://" in str(lake))
+        finally:
+            checker.end()
+        assert not held("".join(said)), said
+    with pytest.raises(LowwaterError) as refused:  # a process of the same kind
+        run_preview(PreviewRequest(str(root / "lake"), text, "", ("main1",), START, START + HOUR))
+    assert not held(str(refused.value))
+    assert not written(planted)
+
+
 def whole_traceback(error: BaseException | None) -> str:
-    """The traceback as programs print it, and the arguments of the errors in it."""
-    text = [] if error is None else traceback.format_exception(error)
+    """What programs that report errors show: the traceback, the variables of each frame, and the errors that this one
+    hides, each with its arguments."""
+    text = []
     while error is not None:
+        text += traceback.TracebackException.from_exception(error, capture_locals=True).format()
         text.append(repr(error.args))
-        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+        error = error.__cause__ or error.__context__
     return "".join(text)

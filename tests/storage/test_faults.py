@@ -17,6 +17,7 @@ from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.ledgers.runs import PUBLISH, ReplayRow, read_replays, record_replays
+from lowwater.lake.mirrors import CHECKPOINTS
 from lowwater.lake.opened import at_version
 from lowwater.lake.tables import append_rows, create, open_table, read_rows
 from lowwater.storage import objects, snapshots
@@ -82,10 +83,13 @@ def test_a_store_that_fails_for_good_is_waited_for_and_said(
 def test_a_store_that_never_answered_is_given_up_sooner(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {"ENDPOINT_URL": "http://127.0.0.1:9", "ACCESS_KEY_ID": "a", "SECRET_ACCESS_KEY": "b"}.items():
         monkeypatch.setenv(f"AWS_{name}", value)
-    monkeypatch.setattr(objects, "FIRST_PATIENCE", 0.3)
+    monkeypatch.setattr(objects, "FIRST_PATIENCE", 0.1)
     monkeypatch.setattr(objects, "require_endpoint", lambda *_: None)  # it listened then
-    with pytest.raises(StoreError, match="does not answer; tried for"):
-        objects.read(ObjectPath("s3:", "nobody", "object"))
+    path = ObjectPath("s3:", "nobody", "object")
+    for request in (lambda: objects.read(path), lambda: objects.make(path, b"")):
+        with pytest.raises(StoreError, match="does not answer; tried for") as given_up:
+            request()
+        assert given_up.value.message.count("tried") == 1, "patience with its patience"
 
 
 def test_what_a_busy_store_answers_is_told_by_its_status_and_not_by_words_of_its_body() -> None:
@@ -149,16 +153,16 @@ def test_a_command_reads_nothing_twice(root: ObjectPath, proxy: Proxy) -> None:
 def test_older_versions_and_logs_of_other_programs_are_opened(root: ObjectPath, proxy: Proxy) -> None:
     path = root / "table"
     create(path, SCHEMA)
-    for value in range(12):
+    for value in range(2 * CHECKPOINTS):
         append_rows(path, row(value))
     as_another_process(path)
     assert [at_version(path, version).version() for version in (0, 4, 11)] == [0, 4, 11]
     objects.delete([path / "_delta_log" / "_last_checkpoint"])  # it is only a hint
     as_another_process(path)
-    assert len(stored(path)) == 12
+    assert len(stored(path)) == 2 * CHECKPOINTS
     objects.delete([path / "_delta_log" / f"{version:020d}.json" for version in range(5)])  # as a clean-up leaves it
     as_another_process(path)
-    assert len(stored(path)) == 12
+    assert len(stored(path)) == 2 * CHECKPOINTS
 
 
 @pytest.mark.slow

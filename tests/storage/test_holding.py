@@ -5,22 +5,28 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from lowwater.config import Retention
 from lowwater.errors import LakeError
 from lowwater.instants import HOUR
-from lowwater.lake.layout import HEARTBEATS, QUALITY, QUARANTINE, open_lake
-from lowwater.lake.ledgers.runs import record_heartbeats, record_quality
-from lowwater.lake.locks import hold
+from lowwater.lake.layout import HEARTBEATS, QUALITY, QUARANTINE, Lake, open_lake
+from lowwater.lake.ledgers.runs import ReplayRow, record_heartbeats, record_quality
+from lowwater.lake.locks import hold, hold_range
 from lowwater.lake.maintain import clock_words, maintain
-from lowwater.lake.tables import append_rows, create, fence_off
+from lowwater.lake.tables import append_rows, create, fence_off, swap_files
+from lowwater.replay.rollback import RollbackTarget
 from lowwater.storage import leases, objects, paths, progress
 from lowwater.storage.leases import LostError
 from lowwater.storage.object_paths import ObjectPath
+from tests.lake.support import BASE
 from tests.lake.test_joining import SCHEMA, row
+from tests.lake.test_table_state import put
 from tests.storage.servers import Proxy, Rule
 
 DAY = 24 * HOUR
@@ -166,3 +172,46 @@ def test_a_removal_says_why_and_takes_what_is_old_by_the_disk(tmp_path: Path) ->
     os.utime(waiting, (old, old))
     (step,) = maintain(lake, Retention(versions="1h"))
     assert step.files == 1 and "no version of the last 1h names them" in step.why and not waiting.exists()
+
+
+def test_what_is_made_of_an_object_is_made_of_its_newest_version(root: ObjectPath) -> None:
+    path = root / "page"
+
+    def change(before: bytes | None) -> bytes:
+        if before is None:
+            paths.write(path, b"of another")
+        return (before or b"") + b", and mine"
+
+    paths.revise(path, change)
+    assert paths.read(path) == b"of another, and mine"
+
+
+@dataclass(frozen=True)
+class _Job:
+    """What a roll back needs of a query set."""
+
+    lake: Lake
+    query_set: str
+    plan: Any
+
+
+@pytest.mark.slow
+def test_a_roll_back_keeps_the_run_before_it_from_every_table_of_the_set(
+    root: ObjectPath, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leases, "LENGTH", 1.0)
+    lake, bounds = open_lake(root), (BASE, BASE + HOUR)
+    put(lake, 0, 1)
+    queries: Any = [SimpleNamespace(name=name) for name in ("q", "r")]
+    target = RollbackTarget(_Job(lake, "set", SimpleNamespace(queries=queries)), queries[0], *bounds)  # type: ignore[arg-type]
+    with hold_range(lake, "set", *bounds) as run:
+        assert run is not None
+        run.lease._over.set()  # it is stopped for longer than its lease
+
+        def act(_: RollbackTarget, last: ReplayRow) -> ReplayRow:
+            run.lease._renewed = time.monotonic()  # it goes on, and has not noticed
+            with pytest.raises(LakeError, match="no longer the one at work"):
+                swap_files(lake.table("r"), [], lambda _: [], fence=run, note=lambda _: {"late": "1"})
+            return last
+
+        assert target._record(act).query == "q"

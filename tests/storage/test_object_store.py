@@ -13,7 +13,8 @@ import pytest
 from lowwater.capture.generate import GeneratedCapture
 from lowwater.errors import LakeError
 from lowwater.instants import HOUR
-from lowwater.lake.tables import Options, append_rows, commit, create, read_rows
+from lowwater.lake.mirrors import CHECKPOINTS
+from lowwater.lake.tables import Options, append_rows, commit, create, open_table, read_rows, swap_files
 from lowwater.storage import leases, paths
 from lowwater.storage.file_cache import FileCache, file_cache
 from lowwater.storage.file_locks import HeldError
@@ -21,6 +22,7 @@ from lowwater.storage.leases import LostError
 from lowwater.storage.object_paths import ObjectPath, parse
 from tests.replay.support import QUERIES, START, Said, lowwater, replay_range, write_settings
 from tests.storage.conftest import SECRET
+from tests.storage.faults import as_another_process
 from tests.storage.servers import Proxy, Rule, kinds_of
 
 if TYPE_CHECKING:
@@ -116,6 +118,20 @@ def test_a_commit_lists_nothing_and_writes_two_objects(root: ObjectPath, proxy: 
     proxy.seen()
     append_rows(path, row(2))
     assert [kinds_of(method, seen) for method, seen, _ in proxy.seen()] == ["PUT data file", "PUT commit"]
+
+
+@pytest.mark.slow
+def test_a_log_of_commits_of_files_gets_checkpoints(root: ObjectPath, proxy: Proxy) -> None:
+    """As published tables and streams have: whoever opens one reads few commits, however many there are."""
+    path = root / "table"
+    create(path, SCHEMA)
+    for _ in range(2 * CHECKPOINTS):
+        swap_files(path, [], lambda _: [], note=lambda _: {"n": "1"})
+    as_another_process(path)
+    proxy.seen()
+    assert open_table(path) is not None
+    kinds = [kinds_of(method, seen) for method, seen, _ in proxy.seen()]
+    assert kinds.count("GET checkpoint") == 1 and kinds.count("GET commit") <= CHECKPOINTS + 1
 
 
 @pytest.mark.slow

@@ -39,8 +39,8 @@ def test_a_draft_that_was_not_placed_is_never_read(root: ObjectPath) -> None:
 @pytest.mark.slow
 def test_what_a_dead_attempt_handed_over_is_removed(root: ObjectPath) -> None:
     lake = open_lake(root)
-    paths.write(lake.work / "demo_1" / "dead" / "rows", b"rows")
-    with handed_over(lake, "demo 1", far=True) as folder:
+    paths.write(lake.work / "run_of_demo" / "dead" / "rows", b"rows")
+    with handed_over(lake, "run of demo", far=True) as folder:
         assert folder is not None
         assert [*paths.files_below(lake.work)] == []
         paths.write(folder / "rows", b"rows")

@@ -42,16 +42,16 @@ imagePullSecrets:
 {{- end }}
 {{- end }}
 
-{{/* The container of a driver, but for its name, arguments and ports. */}}
+{{/* The container of a driver, but for its name, arguments and ports; `secret` has its keys of the store. */}}
 {{- define "lowwater.driver" -}}
-image: {{ include "lowwater.image" . }}
-imagePullPolicy: {{ .Values.image.pullPolicy }}
+image: {{ include "lowwater.image" .root }}
+imagePullPolicy: {{ .root.Values.image.pullPolicy }}
 securityContext:
-  {{- include "lowwater.security" . | nindent 2 }}
+  {{- include "lowwater.security" .root | nindent 2 }}
 envFrom:
   - configMapRef:
-      name: {{ include "lowwater.name" . }}-driver
-  {{- with .Values.lake.secret }}
+      name: {{ include "lowwater.name" .root }}-driver
+  {{- with .secret }}
   - secretRef:
       name: {{ . }}
   {{- end }}
@@ -66,8 +66,8 @@ env:
         fieldPath: metadata.name
 resources:
   requests:
-    cpu: {{ .Values.spark.driverCores | quote }}
-    memory: {{ .Values.spark.driverMemory }}
+    cpu: {{ .root.Values.spark.driverCores | quote }}
+    memory: {{ .root.Values.spark.driverMemory }}
 volumeMounts:
   - name: spark
     mountPath: /etc/lowwater/spark

@@ -5,6 +5,7 @@ Runs under the lock of an ingest, after it has read or changed the ledger: no re
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from contextlib import suppress
 from pathlib import PurePath
@@ -70,13 +71,16 @@ class Tidiness:
 
 
 _TIDY = b"nothing is left"
+_OWN = re.compile("[0-9a-f]{12}")
+"""Names of attempts. Another program that joins files names them otherwise, and may have left no other copy of rows."""
 
 
 def _clean_table(lake: Lake, table: PurePath, name: str, attempts: Collection[str]) -> None:
     own = f"link={name}"
     folders = [path for path in paths.folders(table) if path.name == own or path.name.startswith(f"{own}@")]
     stored = (path for folder in folders for path in paths.matching(folder, "hour=*/*.parquet"))
-    on_disk = [path for path in stored if _attempt(path.name) not in attempts]
+    ended = ((path, _attempt(path.name)) for path in stored)
+    on_disk = [path for path, attempt in ended if _OWN.fullmatch(attempt) and attempt not in attempts]
     if on_disk:  # a file stays on disk until its commit is undone, so no commit is missed
         dead = {path.relative_to(table).as_posix() for path in on_disk}
         swap_files(

@@ -19,6 +19,7 @@ from lowwater.lake.joins import compact
 from lowwater.lake.layout import HEARTBEATS, LATER_OUTCOMES, QUALITY, QUARANTINE, REPLAYS, VIOLATIONS, Lake
 from lowwater.lake.tables import (
     append_rows,
+    chosen_rows,
     column_values,
     fetch_rows,
     open_table,
@@ -114,7 +115,7 @@ def read_statistics(lake: Lake, lftas: Sequence[str], most: int) -> pa.Table:
         return HEARTBEATS.empty_table()
     # Files of an older lake lack the column, so rows without statistics are visible only after a read.
     dataset = fetch_rows(lake.heartbeats, table_dataset(lake.heartbeats, table), chosen)
-    when = dataset.to_table(columns=["start", "records"], filter=chosen).drop_null()
+    when = chosen_rows(dataset, ["start", "records"], chosen).drop_null()
     if not when.num_rows:
         return HEARTBEATS.empty_table()
     latest = pc.max(when.column("start")).as_py()

@@ -74,7 +74,7 @@ def pinned(lake: Lake, query_set: str, queries: Iterable[str] = ()) -> Pins | No
     Raises:
         LakeError: a table cannot be read.
     """
-    return _derived(lake, query_set, queries, _stored(lake, query_set))
+    return _derived(lake, query_set, queries, stored_pins(lake, query_set))
 
 
 def _derived(lake: Lake, query_set: str, queries: Iterable[str], stored: Pins | None) -> Pins | None:
@@ -109,19 +109,31 @@ def _is_there(state: TableState, version: int, digest: str) -> bool:
     return found == digest if digest else bool(found)
 
 
-def _stored(lake: Lake, query_set: str) -> Pins | None:
-    """Reads the file; None without one that holds pins: the logs tell."""
+def stored_pins(lake: Lake, query_set: str) -> Pins | None:
+    """Reads the file of pins, which readers of others have; None without one that holds pins: the logs tell.
+
+    Raises:
+        LakeError: it cannot be read.
+    """
     try:
-        values = json_value(paths.read(pins_file(lake, query_set), LARGEST_STATE))
-        tables = {str(name): int(version) for name, version in values["tables"].items()}
-        digests = {str(name): str(digest) for name, digest in values.get("digests", {}).items()}
-        ranges = tuple((int(start), int(end)) for start, end in values["unfinished"])
-        return Pins(query_set, tables, digests, ranges, int(values["at"]))
-    except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
+        return _parsed(query_set, paths.read(pins_file(lake, query_set), LARGEST_STATE))
+    except FileNotFoundError:
         return None
     except OSError as error:
         file, hint = pins_file(lake, query_set), "check that the lake can be read"
         raise LakeError(f"{file}: cannot be read: {error.strerror}", hint) from None
+
+
+def _parsed(query_set: str, text: bytes) -> Pins | None:
+    """Reads the content of the file; None if it is not what this version writes."""
+    try:
+        values = json_value(text)
+        tables = {str(name): int(version) for name, version in values["tables"].items()}
+        digests = {str(name): str(digest) for name, digest in values.get("digests", {}).items()}
+        ranges = tuple((int(start), int(end)) for start, end in values["unfinished"])
+        return Pins(query_set, tables, digests, ranges, int(values["at"]))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
 
 
 def tables_by_owner(lake: Lake) -> dict[str, list[str]]:
@@ -157,13 +169,13 @@ def publishing(lake: Lake, query_set: str, queries: Sequence[str]) -> Iterator[A
         _write(lake, query_set, queries, fence)
 
 
-def pin(lake: Lake, query_set: str, queries: Iterable[str] = ()) -> Pins | None:
+def pin(lake: Lake, query_set: str, queries: Sequence[str] = ()) -> Pins | None:
     """Writes the pins of a query set as the logs have them, unless a publication is at work, which does so.
 
     Raises:
         LakeError: a table cannot be read, or the pins cannot be written.
     """
-    stored = _stored(lake, query_set)
+    stored = stored_pins(lake, query_set)
     pins = _derived(lake, query_set, queries, stored)
     if pins is not None and pins != stored:
         with suppress(BusyError), hold(lake, f"publication of {query_set}") as fence:
@@ -171,13 +183,17 @@ def pin(lake: Lake, query_set: str, queries: Iterable[str] = ()) -> Pins | None:
     return pins
 
 
-def _write(lake: Lake, query_set: str, queries: Iterable[str], fence: Fence | None) -> Pins | None:
-    file, stored = pins_file(lake, query_set), _stored(lake, query_set)
-    pins = _derived(lake, query_set, queries, stored)
-    if pins is None or pins == stored:
-        return pins
+def _write(lake: Lake, query_set: str, queries: Sequence[str], fence: Fence | None) -> Pins | None:
+    file, pins = pins_file(lake, query_set), None
+
+    def change(before: bytes | None) -> bytes | None:
+        nonlocal pins
+        stored = None if before is None else _parsed(query_set, before)
+        pins = _derived(lake, query_set, queries, stored)
+        return before if pins is None or pins == stored else pins.text().encode()
+
     try:
-        paths.write(file, pins.text().encode(), fence=fence)
+        paths.revise(file, change, fence)
     except LostError:
         raise BusyError(f"{query_set}: another process has taken the publication over", "run it again") from None
     except OSError as error:

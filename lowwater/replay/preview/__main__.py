@@ -15,7 +15,7 @@ from lowwater.replay.preview.evaluation import PreviewRequest, as_json, preview_
 
 def main() -> None:
     """Reads a request with its limits, and answers it."""
-    given = json.load(sys.stdin)
+    given = json.loads(sys.stdin.readline())
     seconds, megabytes = given.pop("seconds"), given.pop("megabytes")
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
     resource.setrlimit(resource.RLIMIT_DATA, (4 * megabytes << 20, 4 * megabytes << 20))  # the parent counts exactly
@@ -29,7 +29,7 @@ def main() -> None:
         document = {"error": error.message, "hint": error.hint}
     except MemoryError:
         document = {"error": "the preview needs more memory than it may have", "hint": "choose a shorter range"}
-    json.dump(document, answer)
+    answer.write(json.dumps(document) + "\n")
 
 
 if __name__ == "__main__":

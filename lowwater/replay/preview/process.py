@@ -1,18 +1,20 @@
 """Starts a preview in a process of its own, and ends it where it takes too long or too much memory.
 
-Between the page on which queries are written and `evaluation`.
+Between the page on which queries are written and `evaluation`. Checks of that page have such a process too.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import select
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import psutil
 
@@ -31,7 +33,7 @@ STORES = ("AWS_", "AZURE_", "GOOGLE_")
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds of a preview.
+    """Bounds of an answer.
 
     Attributes:
         seconds: most seconds, of the clock and of the processor.
@@ -53,22 +55,17 @@ def run_preview(request: PreviewRequest, limits: Limits | None = None) -> Previe
         LowwaterError: the text, the range or the lake is wrong, or the preview exceeds a bound.
     """
     bounds = limits or Limits()
-    # -P: nothing of the folder in which the server was started is imported.
-    command = [sys.executable, "-P", "-m", "lowwater.replay.preview"]
-    given = json.dumps(asdict(request) | asdict(bounds)).encode()
-    passed = passed_environment(os.environ, "://" in request.lake)
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=passed
-    ) as child:
-        output, why = _watched(child, given, bounds)
+    child = start(own_module("lowwater.replay.preview"), "://" in request.lake)
+    try:
+        output, why = answer(child, asdict(request) | asdict(bounds), bounds)
+    finally:
+        end(child)
     if why:
         raise LowwaterError(f"the preview was ended: {why}", "choose a shorter range, or make the query smaller")
     try:
         document = json.loads(output)
     except ValueError:
-        raise LowwaterError(
-            f"the preview ended with code {child.returncode} and no result", "choose a shorter range, or another query"
-        ) from None
+        raise LowwaterError("the preview ended without a result", "choose a shorter range, or another query") from None
     if "error" in document:
         raise LowwaterError(document["error"], document["hint"])
     return from_json(document["preview"])
@@ -89,22 +86,48 @@ def passed_environment(environment: Mapping[str, str], in_store: bool) -> dict[s
     return {name: value for name, value in environment.items() if name in NAMED or name.startswith(prefixes)}
 
 
-def _watched(child: subprocess.Popen[bytes], given: bytes, bounds: Limits) -> tuple[bytes, str]:
-    """Gives a child its input. Returns its output, and why it was ended; empty if it ended by itself."""
-    output: list[bytes] = []
-    talk = threading.Thread(target=lambda: output.append(child.communicate(given)[0]), daemon=True)
-    talk.start()
-    until, why = time.monotonic() + bounds.seconds, ""
-    while talk.is_alive() and not why:
-        talk.join(LOOK)
+def own_module(name: str) -> list[str]:
+    """The command of a module of ours; -P: nothing of the folder in which the server was started is imported."""
+    return [sys.executable, "-P", "-m", name]
+
+
+def start(command: Sequence[str], in_store: bool) -> subprocess.Popen[bytes]:
+    """Starts a process that answers lines; arguments as of `passed_environment`."""
+    passed = passed_environment(os.environ, in_store)
+    return subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=passed
+    )
+
+
+def answer(child: subprocess.Popen[bytes], asked: Mapping[str, Any], bounds: Limits) -> tuple[bytes, str]:
+    """Gives a process of `start` a line of JSON. Returns the line that it answers, or less than one, and which bound
+    it has exceeded; empty for none."""
+    assert child.stdin is not None and child.stdout is not None
+    until, found = time.monotonic() + bounds.seconds, b""
+    with suppress(OSError):  # it has ended
+        child.stdin.write(json.dumps(asked).encode() + b"\n")
+        child.stdin.flush()
+    while not found.endswith(b"\n"):
         if time.monotonic() > until:
-            why = f"it took longer than {bounds.seconds} s"
-        elif resident(child.pid) > bounds.megabytes << 20:
-            why = f"it took more than {bounds.megabytes} MiB of memory"
-    if why:
-        child.kill()
-    talk.join()
-    return (output[0] if output else b""), why
+            return found, f"it took longer than {bounds.seconds} s"
+        if resident(child.pid) > bounds.megabytes << 20:
+            return found, f"it took more than {bounds.megabytes} MiB of memory"
+        if select.select([child.stdout], [], [], LOOK)[0]:
+            piece = os.read(child.stdout.fileno(), 1 << 16)
+            if not piece:
+                break
+            found += piece
+    return found, ""
+
+
+def end(child: subprocess.Popen[bytes]) -> None:
+    """Ends a process of `start`, whatever it does."""
+    child.kill()
+    for pipe in (child.stdin, child.stdout):
+        if pipe is not None:
+            with suppress(OSError):  # of what was not written yet
+                pipe.close()
+    child.wait()
 
 
 def resident(pid: int) -> int:
