@@ -71,6 +71,7 @@ class Home:
     port: int = 0
     more: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     _started: subprocess.Popen[bytes] | None = field(default=None, init=False, repr=False)
+    _resident: subprocess.Popen[bytes] | None = field(default=None, init=False, repr=False)
 
     def prepare(self, keep: bool = False) -> None:
         """Creates the folder, or keeps its runs; the password stays, settings and port are new.
@@ -193,7 +194,7 @@ class Home:
         said = json.loads((self.folder / "spark.json").read_text())
         command = [BIN / "python", "-P", "-m", "lowwater.spark.server", "--master", self.spark, "--port", said["port"]]
         with _private(self.folder / "spark.log") as log:
-            subprocess.Popen(
+            self._resident = subprocess.Popen(
                 [str(word) for word in command],
                 cwd=self.folder,
                 env=self.environment() | {"SPARK_CONNECT_AUTHENTICATE_TOKEN": said["password"]},
@@ -235,8 +236,9 @@ class Home:
                 except psutil.NoSuchProcess:
                     continue
             psutil.wait_procs(alive, timeout=8)
-        if self._started is not None:
-            self._started.wait()
+        for started in (self._started, self._resident):
+            if started is not None:
+                started.wait()
         (self.folder / "session").unlink(missing_ok=True)
 
     def kill(self) -> None:
@@ -246,8 +248,9 @@ class Home:
             with suppress(psutil.NoSuchProcess):
                 process.kill()
         psutil.wait_procs(alive, timeout=8)
-        if self._started is not None:
-            self._started.wait()
+        for started in (self._started, self._resident):
+            if started is not None:
+                started.wait()
 
     def ask(self, method: str, path: str, body: object = None) -> Any:
         """Sends one request to Airflow's REST interface as the user `admin`.

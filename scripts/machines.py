@@ -251,7 +251,7 @@ class Cluster:
 
     def computing(self) -> list[str]:
         """The workers whose executors have Python processes, which run the tasks."""
-        return list(dict.fromkeys(name for name, _, line in self._commands() if "pyspark.daemon" in " ".join(line)))
+        return list(dict.fromkeys(name for name, _, line in self._commands() if "lowwater.spark.workers" in line))
 
     def _commands(self) -> Iterator[tuple[str, psutil.Process, list[str]]]:
         """Each process below a worker that is at work: the name of the worker, the process, its words."""

@@ -28,6 +28,8 @@ from lowwater.storage import progress
 from lowwater.tempfolders import make_folder, remove_folder
 
 _HOME = "lowwater-client-"
+MODE = "SPARK_CONNECT_MODE_ENABLED"
+"""What PySpark sets with a client: programs that this process starts are none of it."""
 PORT = 15002
 """Port of a server, where an address has none."""
 ANSWERS = 10.0
@@ -130,6 +132,7 @@ def _connected(address: str) -> SparkSession:
         # Spark would ask for ten minutes.
         socket.create_connection((place.hostname or "", place.port or PORT), ANSWERS).close()
         session: SparkSession = SparkSession.builder.remote(address).create()
+        os.environ.pop(MODE, None)
         session.client.set_retry_policies([DefaultPolicy(max_retries=6, max_backoff=10_000)])
         session.conf.set("spark.sql.session.timeZone", "UTC")
     except (OSError, PySparkException) as error:
