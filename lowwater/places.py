@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parent
-SHARED = ("dags", "spark_apps", "queries", "examples")
+SHARED = ("dags", "spark_apps", "queries", "examples", "docs")
 """Folders of a checkout that a wheel brings; pyproject.toml maps each."""
 
 

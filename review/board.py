@@ -19,7 +19,7 @@ import pyarrow as pa
 from lowwater.config import FILE_NAME, Config, load_config
 from lowwater.errors import LowwaterError
 from lowwater.lake.datasets import pads
-from lowwater.lake.layout import QUALITY, REPLAYS, Lake, open_lake
+from lowwater.lake.layout import QUALITY, REPLAYS, Lake, lake_to_read
 from lowwater.lake.ledgers.captures import Captures, ingested_links, read_captures
 from lowwater.lake.ledgers.interval_states import (
     BLOCKED,
@@ -296,7 +296,7 @@ class Board:
         return tables, state(self.root / FILE_NAME), times
 
     def _read(self) -> Snapshot:
-        lake = open_lake(self.root, make=False)
+        lake = lake_to_read(self.root)
         unplanned: dict[str, str] = {}
 
         def tell(name: str, error: LowwaterError) -> None:

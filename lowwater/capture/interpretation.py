@@ -7,7 +7,6 @@ compiled function that a kernel calls by the function it was compiled from.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache, cached_property
@@ -18,6 +17,7 @@ from typing import Any, cast
 import numpy as np
 from numba import config
 
+from lowwater.capture import behind
 from lowwater.capture.headers.loads import PYTHON
 from lowwater.capture.inlining import kernel, kernel_name
 from lowwater.machine_code import has_machine_code
@@ -70,7 +70,11 @@ class FirstRecords:
 
     @cached_property
     def compiled(self) -> bool:
-        """Whether machine code of an earlier process is on disk."""
+        """Whether machine code of an earlier process was on disk at the first question."""
+        return self.compiled_now()
+
+    def compiled_now(self) -> bool:
+        """Whether machine code is on disk."""
         return has_machine_code(self._function, self._name())
 
 
@@ -80,15 +84,19 @@ class Kernel:
     Machine code is used where any process compiled the kernel before, or once this process has more than `FEW` records.
     """
 
-    def __init__(self, function: Callable[..., Any], task: str, arguments: tuple[Any, ...] | None = None) -> None:
+    def __init__(
+        self, function: Callable[..., Any], task: str, link: int, arguments: tuple[Any, ...] | None = None
+    ) -> None:
         """Makes both forms lazily.
 
         Args:
             function: Python function of the kernel.
             task: what the kernel does, for the message that it is compiled: `read headers of ethernet`.
+            link: a link type whose captures need it.
             arguments: as for `inlining.kernel`.
         """
         self._function, self._task, self._arguments = cast("FunctionType", function), task, arguments
+        self._link = link
         self._first = FirstRecords(function, lambda: kernel_name(function))
 
     def of(self, records: int) -> Callable[..., Any]:
@@ -103,6 +111,8 @@ class Kernel:
             return self.machine
         if self._first.few(records):
             return self.python
+        if _few and not self.compiled and behind.at_work(self._link, self._task):
+            return self.python
         with _LOCK:
             return self.machine
 
@@ -114,8 +124,8 @@ class Kernel:
     @cached_property
     def machine(self) -> Callable[..., Any]:
         """The kernel as machine code."""
-        if not self.compiled and sys.stderr.isatty():
-            say(f"compiling code to {self._task}, once on this machine: about 10 s", err=True)
+        if _few and not self._first.compiled_now():
+            say(f"compiling code to {self._task}, once on this machine", err=True)
         return kernel(self._function, self._arguments)
 
     @cached_property

@@ -38,6 +38,9 @@ SHOWN = 3
 """Maximum number of reasons of an interval in a table; JSON has all."""
 
 
+STOPS = "stopping: intervals that run are finished first"
+
+
 @dataclass(frozen=True)
 class IntervalSelection:
     """Selects intervals of query sets: the options that `plan` and `backfill` share.
@@ -240,7 +243,17 @@ def run_backfill(selection: IntervalSelection, workers: int, order: str, spark: 
     runner = runner_of("lowwater backfill", jobs[0].config, ReplayProgress(quiet=True), spark)
     say(_total(work, _counted(jobs)), err=True)
     with _watched(work, workers) as watch:
-        results = backfill(jobs, work, workers, Order(order), watch, runner)
+        ended: list[IntervalResult] = []
+
+        def ends(result: IntervalResult) -> None:
+            ended.append(result)
+            watch.ends(result)
+
+        try:
+            results = backfill(jobs, work, workers, Order(order), replace(watch, ends=ends), runner)
+        except KeyboardInterrupt:
+            _summary(ended, _counted(jobs))
+            raise
     _pin(jobs)
     _summary(results, _counted(jobs))
     return sound and all(result.published or result.state == RUNNING for result in results)
@@ -270,6 +283,7 @@ def _watched(work: Sequence[Due], workers: int) -> Iterator[BackfillListener]:
         yield BackfillListener(
             ends=lambda result: say(clock.line(result), err=True),
             waits=lambda due, why: say(_waits(due, why), err=True),
+            stops=lambda: say(STOPS, err=True),
         )
         return
     columns = TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
@@ -291,7 +305,13 @@ def _watched(work: Sequence[Due], workers: int) -> Iterator[BackfillListener]:
         def leaves(interval: Due) -> None:
             at_work.pop((interval.query_set, interval.start), None)
 
-        yield BackfillListener(begins, ends, leaves, lambda due, why: bar.console.print(_waits(due, why)))
+        yield BackfillListener(
+            begins,
+            ends,
+            leaves,
+            lambda due, why: bar.console.print(_waits(due, why)),
+            lambda: bar.console.print(STOPS),
+        )
 
 
 def _waits(due: Sequence[Due], why: str) -> str:

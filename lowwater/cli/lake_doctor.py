@@ -12,11 +12,10 @@ from rich.table import Table
 from lowwater.errors import LakeError
 from lowwater.instants import format_instant
 from lowwater.lake.commits import MEND
-from lowwater.lake.layout import Lake, lake_to_read
+from lowwater.lake.layout import Lake, is_lake, lake_to_read
 from lowwater.lake.ledgers.runs import read_replays
 from lowwater.lake.mending import doubled_tables
 from lowwater.lake.results.table_state import all_damages
-from lowwater.storage import paths
 from lowwater.storage.paths import lake_path, private
 from lowwater.storage.probes import FOLDER, MISSING, OK, WARNING, findings
 from lowwater.terminal import Terminal, styled
@@ -36,8 +35,14 @@ def examine_lake(root: PurePath, console: Terminal) -> int:
         LakeError: nothing can be tried.
     """
     path = lake_path(root)
-    with private():
-        found = list(findings(path))
+    try:
+        with private():
+            found = list(findings(path))
+    except LakeError as error:
+        if not is_lake(path):
+            raise
+        console.print(f"{error.message}: so it can be read only, and its disk is not tried", soft_wrap=True)
+        return _tell_wrong(path, console)
     colours = {OK: "green", WARNING: "yellow", MISSING: "red"}
     table = Table("needed", "state", "found", "median / longest ms", box=None)
     table.columns[2].overflow = "fold"
@@ -51,10 +56,15 @@ def examine_lake(root: PurePath, console: Terminal) -> int:
     if not sound:
         console.print("what a store must have, and why: docs/object-stores.md", soft_wrap=True)
     console.print(f"written only below {path / FOLDER}, and removed", soft_wrap=True)
-    wrong = list(_wrong_tables(lake_to_read(path))) if paths.is_lake(path) else []
+    return int(bool(is_lake(path) and _tell_wrong(path, console)) or not sound)
+
+
+def _tell_wrong(path: PurePath, console: Terminal) -> int:
+    """Prints which tables of a lake are wrong; returns 1 if there are some, else 0."""
+    wrong = list(_wrong_tables(lake_to_read(path)))
     for line in wrong:
         console.print(line, soft_wrap=True)
-    return int(not sound or bool(wrong))
+    return int(bool(wrong))
 
 
 def _wrong_tables(lake: Lake) -> Iterator[str]:

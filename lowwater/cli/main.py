@@ -1,7 +1,7 @@
 """The command line: a group of the commands in `cli.commands`, and its exit codes.
 
-Known errors become one message and exit code 1, bad usage exit code 2; LOWWATER_DEBUG=1 shows tracebacks. The module of
-a command is imported when the command is used, and slow modules inside its functions.
+Known errors become one message and exit code 1, bad usage exit code 2, Ctrl-C 130; LOWWATER_DEBUG=1 shows tracebacks.
+The module of a command is imported when the command is used, and slow modules inside its functions.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import gc
 import os
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -17,6 +18,7 @@ from typing import Any
 import click
 
 from lowwater.cli.commands import CommandFolder
+from lowwater.cli.signals import stopped_line
 from lowwater.errors import LowwaterError
 from lowwater.storage.paths import private
 from lowwater.terminal import say, say_refused
@@ -49,17 +51,19 @@ def cli() -> None:
     """Replays packet captures through GSQL stream queries, exactly.
 
     \b
-    Try it without a lake:
-      lowwater generate --out captures --hours 1
-      lowwater inspect captures/*/*.pcap
-      lowwater run queries/flows.gsql --capture main1=captures/main1/... --out results
+    A question about a capture, without a lake:
+      lowwater inspect capture.pcap
+      lowwater cookbook
+      lowwater cookbook talkers > talkers.gsql
+      lowwater run talkers.gsql --capture main1=capture.pcap --out results
     Keep a lake, an interval at a time:
-      lowwater init captures --lake var/lake --query queries/flows.gsql
+      lowwater init captures --lake var/lake --query talkers.gsql
       lowwater ingest --lake var/lake
       lowwater plan --lake var/lake
       lowwater backfill --lake var/lake
-      lowwater report --lake var/lake
-      lowwater rows flows --lake var/lake
+      lowwater rows talkers --lake var/lake
+    See its results, and write queries, in a browser:
+      lowwater serve --lake var/lake
     """
 
 
@@ -68,14 +72,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     # Imports make many objects and next to no garbage: looking for it takes a tenth of their time.
     gc.set_threshold(50_000, 20, 50)
     with private():
-        code = _guarded(lambda: cli.main(args=arguments, prog_name="lowwater", standalone_mode=False))
+        code = _guarded(lambda: cli.main(args=arguments, prog_name="lowwater", standalone_mode=False), arguments)
     if arguments is None:  # a process of its own, which ends now
         # Else Python looks for garbage among all objects once more: half a second after Great Expectations.
         gc.freeze()
     sys.exit(code)
 
 
-def _guarded(command: Callable[[], Any]) -> int:
+def _guarded(command: Callable[[], Any], arguments: Sequence[str] | None) -> int:
     try:
         code = command()
         return code if isinstance(code, int) else 0
@@ -94,6 +98,9 @@ def _guarded(command: Callable[[], Any]) -> int:
         say_refused(error)
         return error.exit_code
     except click.Abort:
+        given = sys.argv[1:] if arguments is None else arguments
+        name = next((word for word in given if not word.startswith("-")), "")
+        say(stopped_line(name, shlex.join(["lowwater", *given])), err=True)
         return 130
     except BrokenPipeError:
         _forget_output()

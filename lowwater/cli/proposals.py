@@ -10,6 +10,7 @@ import os
 import shlex
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import takewhile
 from os.path import relpath
 from pathlib import Path, PurePath
@@ -19,7 +20,7 @@ from types import MappingProxyType
 from lowwater.capture.doubts import doubts
 from lowwater.cli.proposed_records import SCHEMA, SCHEMA_HEAD, commented, record_settings, toml_text, undecided
 from lowwater.config import FILE_NAME, Config, load_config, section_of
-from lowwater.errors import ConfigError, LowwaterError
+from lowwater.errors import ConfigError, LakeError, LowwaterError, QueryErrors
 from lowwater.instants import format_duration, format_instant
 from lowwater.lake.files.names import LinkFiles
 from lowwater.lake.files.patterns import literal
@@ -32,6 +33,7 @@ from lowwater.replay.checks.kept_columns import lines_to_add
 from lowwater.replay.job import config_links
 from lowwater.storage import paths
 from lowwater.storage.captures import StoredCapture
+from lowwater.storage.failures import hint_of
 from lowwater.storage.object_paths import ObjectPath
 from lowwater.terminal import Terminal, say, shown
 
@@ -77,10 +79,13 @@ def init_lake(given: Sequence[Path], lake: PurePath, queries: Sequence[Path], sa
 
     Raises:
         ConfigError: the lake has settings already, or there are no captures.
+        LakeError: the lake cannot be written.
     """
     target = lake / FILE_NAME
-    if paths.exists(target):
-        raise ConfigError(f"{target}: already exists", "change it, or remove it and run init again")
+    with _made(lake):
+        if paths.exists(target):
+            raise ConfigError(f"{target}: already exists", "change it, or remove it and run init again")
+        paths.require_writable(lake)  # before a long look at captures
     folder, names = _folder(given)
     with Terminal(stderr=True).working("looking") as working:
         proposal = propose(folder, sample, lambda name: working(f"reading {name}"), names)
@@ -89,8 +94,8 @@ def init_lake(given: Sequence[Path], lake: PurePath, queries: Sequence[Path], sa
     for path, data in schemas.items():
         if paths.exists(path) and paths.read(path) != data:
             raise ConfigError(f"{path}: already exists", "remove it or give it another name, and run init again")
-        paths.make_folders(path.parent)
-        paths.write(path, data)
+        with _made(lake):
+            paths.write(path, data)
     with TemporaryDirectory() as scratch:
         proposed = Path(scratch, FILE_NAME)
         proposed.write_text(text, encoding="utf-8")
@@ -101,7 +106,8 @@ def init_lake(given: Sequence[Path], lake: PurePath, queries: Sequence[Path], sa
             record_options(config, link.named.link)
         kept, refused = _kept(queries, config)
     text = settings(proposal, folder, lake, queries, kept) if kept else text
-    paths.write(target, text.encode())
+    with _made(lake):
+        paths.write(target, text.encode())
     for line in (*_several(proposal.links), *proposal.doubles):
         say(line)
     for link in proposal.links:
@@ -118,6 +124,16 @@ def init_lake(given: Sequence[Path], lake: PurePath, queries: Sequence[Path], sa
     say(f"wrote {target}: read it, then lowwater ingest --lake {shlex.quote(str(lake))}")
 
 
+@contextmanager
+def _made(lake: PurePath) -> Iterator[None]:
+    """Words the errors of what is written to the folder of a lake."""
+    try:
+        yield
+    except OSError as error:
+        hint = hint_of(error, "name a folder that you may write, or a new one in such a folder")
+        raise LakeError(f"{lake}: no lake can be made there: {error.strerror}", hint) from error
+
+
 def _kept(queries: Sequence[Path], config: Config) -> tuple[dict[str, list[str]], list[str]]:
     """Finds the lines by which links keep what queries read, by link, and says which queries do not fit the links."""
     plans, refused = [], []
@@ -127,7 +143,10 @@ def _kept(queries: Sequence[Path], config: Config) -> tuple[dict[str, list[str]]
             context = make_context(links, config.link_schemas, folders=config.files.folders)
             plans.append(plan_files([path], links, context=context))
         except LowwaterError as error:
-            refused.append(f"{path} does not fit these links: {str(error).splitlines()[0]}")
+            errors = error.errors if isinstance(error, QueryErrors) else (error,)
+            what = "; ".join(str(each).splitlines()[0] for each in errors)
+            names = ", ".join(sorted(config.links))
+            refused.append(f"{path} does not fit these captures, whose links are {names}: {what}")
     return lines_to_add(plans, config), refused
 
 

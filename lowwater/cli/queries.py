@@ -18,7 +18,7 @@ from lowwater.cli import options
 from lowwater.config import KINDS, Config, Link, load_config
 from lowwater.errors import ConfigError, PartialError, QueryError, QueryErrors, UnsupportedError
 from lowwater.instants import format_duration, parse_duration
-from lowwater.lake.layout import Lake, open_lake
+from lowwater.lake.layout import Lake, lake_to_read
 from lowwater.lake.ledgers.captures import left_out_words
 from lowwater.low import LowSettings, Policy
 from lowwater.low.code.listing import list_kernels
@@ -54,7 +54,7 @@ class Definitions:
 
     schemas: Sequence[Path] = ()
     functions: Sequence[Path] = ()
-    params: Sequence[tuple[str, str]] = ()
+    params: Sequence[tuple[str, Any]] = ()
     dialect: str = "lowwater"
 
     def plan(self, files: Sequence[Path], links: Links, config: Config) -> Plan:
@@ -76,14 +76,25 @@ class Definitions:
         return plan
 
     def plan_over(self, files: Sequence[Path], lake: PurePath) -> tuple[Lake, Config, Plan]:
-        """Opens a lake, and plans query files over its links.
+        """Opens a lake, and plans query files over its links: files of one of its query sets as that set does.
 
         Raises:
             LakeError: there is no lake in the folder.
             QueryError: a query is not valid.
         """
-        config, opened = load_config(lake), open_lake(lake, make=False)
-        return opened, config, self.plan(files, lake_links(config, opened), config)
+        config, opened = load_config(lake), lake_to_read(lake)
+        definitions, whole = self, files
+        for section in config.query_sets.values():
+            if {path.resolve() for path in files} <= {Path(file).resolve() for file in section.files}:
+                definitions = replace(
+                    self,
+                    schemas=[*map(Path, section.schemas), *self.schemas],
+                    functions=_distinct([*map(Path, section.functions), *self.functions]),
+                    params=[*section.params.items(), *self.params],
+                )
+                whole = _distinct([*files, *map(Path, section.files)])
+                break
+        return opened, config, definitions.plan(whole, lake_links(config, opened), config)
 
 
 def _settings(links: Path | None) -> Config:

@@ -12,7 +12,7 @@ from rich.table import Table
 from lowwater.config import load_config
 from lowwater.errors import LakeError, LowwaterError
 from lowwater.instants import format_instant
-from lowwater.lake.layout import Lake, open_lake
+from lowwater.lake.layout import Lake, lake_to_read
 from lowwater.lake.ledgers.coverage import tolerated_lines, undeclared_lines
 from lowwater.lake.ledgers.interval_states import BLOCKED, DAMAGED, HALF, MISSING, STALE, StatusRow, gravest
 from lowwater.lake.ledgers.outside import outside_lines
@@ -45,7 +45,7 @@ def show_report(root: PurePath, interval: int | None, queries: Path) -> None:
     Raises:
         LakeError: there is no interval, or none starts at this instant.
     """
-    lake = open_lake(root, make=False)
+    lake = lake_to_read(root)
     audits = {audit.key: audit for audit in interval_audits(lake)}
     states = _states(lake, queries)
     keys = sorted({*audits, *states})

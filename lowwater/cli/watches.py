@@ -57,7 +57,7 @@ def watch_patterns(
     """Ingests the new and changed files of all patterns until SIGINT or SIGTERM; what is at work is finished first.
 
     Args:
-        root: folder of the lake, created if absent.
+        root: folder of the lake.
         link: the only link to watch; None for all.
         growing: whether files are ingested that are still being written.
         settle: time without a write after which a file may be complete, ns.
@@ -67,7 +67,7 @@ def watch_patterns(
     Raises:
         ConfigError: at the start, the settings are wrong, or no link has a pattern.
     """
-    config, lake = load_config(root), open_lake(root)
+    config, lake = load_config(root), open_lake(root, make=False)
     with stopped_by_signals() as stop:
         watching = _Watching(lake, Watch(lake, settle, growing, link, span), stop)
         arrivals = watching.watch.look(config)

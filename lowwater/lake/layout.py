@@ -5,6 +5,7 @@ Read by every module of the lake and by the replay.
 
 from __future__ import annotations
 
+import shlex
 from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -13,12 +14,14 @@ from pathlib import PurePath
 import pyarrow as pa
 
 from lowwater.catalog.packets import IDENTITY, READABLE
+from lowwater.config import FILE_NAME
 from lowwater.errors import LakeError
 from lowwater.lake import mirrors
 from lowwater.lake.tables import create, safe_name
 from lowwater.plan.operators import Field
 from lowwater.plan.properties import schemas
 from lowwater.storage import containment, paths, snapshots
+from lowwater.storage.failures import hint_of
 from lowwater.storage.leases import Fence
 from lowwater.storage.object_paths import ObjectPath
 
@@ -404,6 +407,12 @@ class Lake:
         return self.root / "tables" / safe_name(query)
 
 
+NO_LAKE = (
+    "name the folder of a lake, or its address s3://BUCKET/PREFIX; `lowwater init CAPTURES --lake {lake}` makes one"
+)
+UNWRITABLE = "this command writes to the lake: run it as a user who may; to read it takes no such right"
+
+
 def make_records_table(path: PurePath, columns: pa.Schema) -> None:
     """Creates the table of a link with other records than packets, and adds the columns that it lacks.
 
@@ -419,22 +428,56 @@ def make_records_table(path: PurePath, columns: pa.Schema) -> None:
     create(path, pa.schema([*keys, *columns, _required("link", _TEXT), _required("hour", _INT)]), ["link", "hour"])
 
 
+def is_lake(root: PurePath) -> bool:
+    """Whether a folder or a prefix has settings, which `init` writes, or ledgers, as older versions made without them.
+
+    Raises:
+        OSError: it may not be looked into.
+    """
+    names = paths.names_in(root)
+    return FILE_NAME in names or {"captures", "packets"} <= names
+
+
 def lake_to_read(root: str | PurePath) -> Lake:
     """Returns a lake of which nothing is made or written.
 
     Raises:
-        LakeError: there is no lake.
+        LakeError: there is no lake, or it may not be read.
     """
     path = paths.lake_path(root)
-    if not paths.is_lake(path):
-        raise LakeError(f"{path}: there is no lake", "name the folder of a lake, or its address s3://BUCKET/PREFIX")
+    try:
+        found = is_lake(path)
+    except OSError as error:
+        hint = hint_of(error, "ask its owner for the right to read it, or read it as the user who wrote it")
+        raise LakeError(f"{path}: cannot be read: {error.strerror}", hint) from error
+    if not found:
+        raise LakeError(f"{path}: there is no lake", NO_LAKE.format(lake=shlex.quote(str(root))))
     lake = Lake(path)
     containment.require_plain_folder(path)
     return lake
 
 
+def make_ledgers(lake: Lake) -> None:
+    """Makes the folders and ledgers that a lake lacks: who writes to it calls this first.
+
+    Raises:
+        LakeError: they cannot be made.
+    """
+    root = lake.root
+    containment.require_plain_folder(root)
+    try:
+        unwritable = paths.make_folders(root, lake.work, lake.locks)
+    except OSError as error:
+        raise LakeError(f"{root}: cannot be written: {error.strerror}", hint_of(error, UNWRITABLE)) from error
+    for folder in unwritable:
+        raise LakeError(f"{folder}: cannot be written: permission denied", UNWRITABLE)
+    for path, schema, partition in _missing(lake):
+        create(path, schema, partition)
+    _note_layout(lake)
+
+
 def open_lake(root: PurePath, make: bool = True, shared: PurePath | None = None) -> Lake:
-    """Opens a lake, and creates its ledgers where they are missing.
+    """Opens a lake to write to it.
 
     Args:
         root: directory of the lake.
@@ -444,22 +487,8 @@ def open_lake(root: PurePath, make: bool = True, shared: PurePath | None = None)
     Raises:
         LakeError: if the lake cannot be created, read or written.
     """
-    root = paths.lake_path(root)
-    lake = Lake(root, shared=shared)
-    if not make and not paths.is_lake(root):
-        raise LakeError(f"{root}: there is no lake", "make one with `lowwater ingest --lake DIR --link NAME FILE...`")
-    containment.require_plain_folder(root)
-    try:
-        unwritable = paths.make_folders(root, lake.work, lake.locks)
-    except OSError as error:
-        raise LakeError(
-            f"{root}: cannot be written: {error.strerror}", "choose a directory that you may write"
-        ) from error
-    for folder in unwritable:
-        raise LakeError(f"{folder}: cannot be written: permission denied", "choose a directory that you may write")
-    for path, schema, partition in _missing(lake):
-        create(path, schema, partition)
-    _note_layout(lake)
+    lake = Lake(paths.lake_path(root), shared=shared) if make else lake_to_read(root)
+    make_ledgers(lake)
     return lake
 
 

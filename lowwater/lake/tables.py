@@ -632,6 +632,13 @@ def files_dataset(path: PurePath, files: Iterable[tuple[str, Any]], schema: pa.S
     return pads.FileSystemDataset(fragments, schema, form, folder)
 
 
+def with_fields(dataset: pads.Dataset, schema: pa.Schema) -> pads.Dataset:
+    """Returns a dataset with the columns that a table of an older version lacks, NULL in its rows."""
+    names = set(dataset.schema.names)
+    lacking = [field.with_nullable(True) for field in schema if field.name not in names]
+    return dataset.replace_schema(pa.schema([*dataset.schema, *lacking])) if lacking else dataset
+
+
 def fetch_rows(path: PurePath, dataset: pads.Dataset, predicate: Any = None) -> pads.Dataset:
     """Brings the files of an object store, in which a predicate may find rows, to the disk; returns the dataset."""
     if not isinstance(path, Path):
@@ -645,7 +652,7 @@ def read_rows(path: PurePath, schema: pa.Schema, predicate: Any = None) -> pa.Ta
     if table is None:
         return schema.empty_table()
     with lake_errors(f"{path}: the table cannot be read"):
-        dataset = fetch_rows(path, table_dataset(path, table), predicate)
+        dataset = fetch_rows(path, with_fields(table_dataset(path, table), schema), predicate)
         return chosen_rows(dataset, schema.names, predicate).cast(schema)
 
 

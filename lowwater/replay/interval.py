@@ -21,7 +21,7 @@ from lowwater.documents import stored_object
 from lowwater.errors import AuditError, BusyError, LakeError, LowwaterError, OwnerError
 from lowwater.high.runner import Runner
 from lowwater.instants import format_instant
-from lowwater.lake.layout import Lake, open_lake, result_schema, stream_schema
+from lowwater.lake.layout import Lake, lake_to_read, result_schema, stream_schema
 from lowwater.lake.ledgers.captures import Captures
 from lowwater.lake.ledgers.coverage import gap_texts
 from lowwater.lake.ledgers.interval_states import RUNNING, StatusInputs, StatusRow, status
@@ -134,6 +134,7 @@ def replay(
         GapError: a link has not reported.
         LowwaterError: an interval cannot be published for another reason.
     """
+    job.prepare()
     runner = runner or runner_of("lowwater replay", job.config, progress)
     return [_Run(job, at, until, progress, runner).run(stage, hold) for at, until in job.intervals(start, end)]
 
@@ -521,7 +522,7 @@ def statuses(
             if tell is None:
                 raise
             tell(name, error)
-    lake = open_lake(root, make=False)
+    lake = lake_to_read(root)
     return with_running(lake, status(lake, sets))
 
 

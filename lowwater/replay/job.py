@@ -14,14 +14,14 @@ from typing import Any
 from lowwater.capture.content.retention import ContentOptions
 from lowwater.catalog.skews import link_skews
 from lowwater.catalog.watchlists import watchlist_digest
-from lowwater.config import Config, load_config, section_of
+from lowwater.config import FILE_NAME, Config, load_config, section_of
 from lowwater.errors import ConfigError, LakeError
 from lowwater.instants import format_duration, format_instant
 from lowwater.lake.chains import store_chained
 from lowwater.lake.digest import inputs_digest, link_inputs, outdated
 from lowwater.lake.ingestion.record_options import known_protocol, record_options
 from lowwater.lake.ingestion.replacement import version_of
-from lowwater.lake.layout import Lake, open_lake
+from lowwater.lake.layout import Lake, lake_to_read, make_ledgers
 from lowwater.lake.ledgers.absent import absent_texts, fields_read
 from lowwater.lake.ledgers.captures import Capture, Captures, ingested_links, interface_links, read_captures
 from lowwater.lake.ledgers.coverage import Gap, at_edge, check, gap_error, gap_texts, unsettled
@@ -86,7 +86,7 @@ class Job:
     def open(root: PurePath, query_set: str, queries: Path, changes: TrialChanges | None = None) -> Job:
         """Opens a query set: a section of the settings, or a file of its name in a folder.
 
-        The lake stores whether the set is chained, for DAG files, which plan no queries.
+        Nothing is written: who runs intervals calls `prepare`.
 
         Args:
             root: the lake.
@@ -97,11 +97,11 @@ class Job:
         Raises:
             ConfigError: there is no such query set, a suite of it is wrong, or a query reads a link by another
                 protocol than the lake keeps.
-            LakeError: there is no such lake, or it cannot be written.
+            LakeError: there is no such lake.
             QueryError: a query is wrong, or reads a column that a link does not keep.
         """
         config = load_config(root)
-        lake = open_lake(root, make=False)
+        lake = lake_to_read(root)
         files = query_files(config, query_set, queries)
         section = config.query_sets.get(query_set)
         links = lake_links(config, lake)
@@ -115,10 +115,16 @@ class Job:
         _require_protocols(config, plan)
         length = section.interval if section and section.interval else config.interval.length
         suites = read_suites(root, query_set, {query.name: query.high.fields for query in plan.queries})
-        job = Job(lake, config, query_set, plan, length, suites, files=tuple(files))
-        if changes is None:
-            store_chained(root, query_set, job.chained)
-        return job
+        return Job(lake, config, query_set, plan, length, suites, files=tuple(files))
+
+    def prepare(self) -> None:
+        """Makes what the lake lacks for a run, and stores for DAG files whether the set is chained.
+
+        Raises:
+            LakeError: the lake cannot be written.
+        """
+        make_ledgers(self.lake)
+        store_chained(self.lake.root, self.query_set, self.chained)
 
     def intervals(self, start: int, end: int) -> list[tuple[int, int]]:
         """The intervals of [start, end), ns, aligned to the epoch (I3).
@@ -296,10 +302,18 @@ def query_files(config: Config, query_set: str, folder: Path) -> list[Path]:
     """The files of a query set.
 
     Raises:
-        ConfigError: the query set is neither in the settings nor in the folder.
+        ConfigError: the query set is neither in the settings nor in the folder, or a file of it is not there.
     """
     if query_set in config.query_sets and config.query_sets[query_set].files:
-        return [Path(file) for file in config.query_sets[query_set].files]
+        files = [Path(file) for file in config.query_sets[query_set].files]
+        for file in files:
+            if not file.exists():
+                raise ConfigError(
+                    f"the query file {file} is not there",
+                    "put it there, as after a move of the lake, or write where it lies now: files = [...] in "
+                    f"{section_of(query_set, of='query_sets')} of {FILE_NAME}",
+                )
+        return files
     path = folder / f"{query_set}.gsql"
     if Path(query_set).name == query_set and path.is_file():
         return [path]

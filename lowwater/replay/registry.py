@@ -13,7 +13,7 @@ from typing import Any
 from lowwater.errors import LowwaterError
 from lowwater.instants import format_instant, spoken_span
 from lowwater.lake.described import plain_type
-from lowwater.lake.layout import Lake, open_lake
+from lowwater.lake.layout import Lake, lake_to_read
 from lowwater.lake.ledgers.interval_states import DAMAGED
 from lowwater.lake.ledgers.runs import FAILED, PUBLISH, ReplayRow, read_replays
 from lowwater.lake.results.pins import Pins, pinned
@@ -148,7 +148,7 @@ def streams_of(root: PurePath, queries: Path) -> list[StreamInfo]:
         problems[name] = error.message
 
     planned = jobs(root, queries, tell)
-    return list_streams(open_lake(root, make=False), planned, problems)
+    return list_streams(lake_to_read(root), planned, problems)
 
 
 def list_streams(lake: Lake, planned: Sequence[Job], problems: Mapping[str, str]) -> list[StreamInfo]:

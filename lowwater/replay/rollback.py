@@ -15,7 +15,7 @@ from pathlib import Path, PurePath
 from lowwater.documents import stored_object
 from lowwater.errors import LakeError
 from lowwater.instants import format_instant
-from lowwater.lake.layout import Lake, open_lake
+from lowwater.lake.layout import Lake, lake_to_read
 from lowwater.lake.ledgers.runs import (
     PUBLISH,
     ROLLED_BACK,
@@ -69,7 +69,7 @@ class RollbackTarget:
         Raises:
             LakeError: there is no such query or interval, or its rows are the state of later intervals.
         """
-        lake = open_lake(root, make=False)
+        lake = lake_to_read(root)
         table = result_table(lake, query).opened()
         start, end = interval_of(lake, query, at)
         job = Job.open(root, table.metadata().configuration.get(OWNER) or "", queries)

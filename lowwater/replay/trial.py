@@ -18,7 +18,7 @@ import pyarrow as pa
 from lowwater.documents import LARGEST_STATE, json_value, stored_object
 from lowwater.errors import LakeError
 from lowwater.instants import format_duration
-from lowwater.lake.layout import Lake, open_lake, result_schema
+from lowwater.lake.layout import Lake, lake_to_read, open_lake, result_schema
 from lowwater.lake.ledgers.runs import (
     DONE,
     FAILED,
@@ -258,7 +258,7 @@ def open_trial(
         LakeError: there is no such trial, or it tries something else.
         LowwaterError: the query set cannot be planned.
     """
-    lake = open_lake(root, make=False)
+    lake = lake_to_read(root)
     folder = folder_of(lake, name)
     stored = _read(folder)
     if stored is None and (query_set is None or changes is None):

@@ -12,7 +12,7 @@ import re
 import stat
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from lowwater.errors import LakeError
@@ -121,6 +121,52 @@ def held_ranges(folder: Path) -> dict[Range, Holder]:
     return ranges
 
 
+def seen_ranges(folder: Path, wait: float) -> dict[Range, Holder]:
+    """Returns the locked ranges with their processes, for one who may only read: nothing is made, written or removed.
+
+    Args:
+        folder: folder with a file for each range.
+        wait: seconds to wait for a process that changes the ranges.
+
+    Raises:
+        HeldError: somebody changes them for longer.
+        OSError: they cannot be read.
+    """
+    with ExitStack() as stack:
+        try:
+            # Whoever claims a range has this file alone, and so does not meet the locks of this look.
+            handle = stack.enter_context(_reading(lock_of(folder)))
+        except FileNotFoundError:
+            return {}  # nothing ever ran
+        deadline = time.monotonic() + wait
+        while not _free(handle, fcntl.LOCK_SH):
+            if time.monotonic() >= deadline:
+                raise HeldError(_holder(handle))
+            time.sleep(PAUSE)
+        ranges = {}
+        for path in folder.glob("*_*.lock"):
+            if bounds := _BOUNDS.fullmatch(path.stem):
+                with suppress(FileNotFoundError), _reading(path) as claimed:
+                    if not _free(claimed, fcntl.LOCK_SH):
+                        ranges[int(bounds[1]), int(bounds[2])] = _holder(claimed)
+        return ranges
+
+
+def lock_of(folder: Path) -> Path:
+    """The lock of a folder of ranges."""
+    return folder.with_name(f"{folder.name}.lock")
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[int]:
+    require_folder(path.parent)
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        yield handle
+    finally:
+        os.close(handle)
+
+
 def _open(path: Path) -> int:
     """Opens the file of a lock, or makes it. The number of the process is written into it, so it is never a link.
 
@@ -145,10 +191,10 @@ def _no_lock(path: Path) -> LakeError:
     return LakeError(f"{path}: is no plain file, so it cannot be a lock", "remove it; the next command makes it")
 
 
-def _free(handle: int) -> bool:
+def _free(handle: int, kind: int = fcntl.LOCK_EX) -> bool:
     """Locks an open file if nobody else has it locked; returns whether it did."""
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(handle, kind | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True

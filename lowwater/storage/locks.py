@@ -78,16 +78,13 @@ def held_ranges(path: PurePath) -> dict[Range, Holder]:
     """
     if isinstance(path, ObjectPath):
         return leases.ranges(path)
-    if not Path(path).is_dir():
-        return {}  # it never ran
-    with _folder_of_ranges(path) as folder:
-        return file_locks.held_ranges(folder)
+    return file_locks.seen_ranges(Path(path), RANGES_WAIT)
 
 
 @contextmanager
 def _folder_of_ranges(path: PurePath) -> Iterator[Path]:
     """Yields the folder with a file for each range; meanwhile no other process adds or removes one."""
     folder = Path(path)
-    with file_locks.hold_file(folder.with_name(f"{folder.name}.lock"), RANGES_WAIT):
+    with file_locks.hold_file(file_locks.lock_of(folder), RANGES_WAIT):
         folder.mkdir(exist_ok=True)
         yield folder

@@ -7,6 +7,7 @@ business of this module.
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import stat
@@ -67,11 +68,17 @@ def lake_path(text: str | PurePath) -> PurePath:
     return path if isinstance(path, ObjectPath) else Path(path).absolute()
 
 
-def is_lake(root: PurePath) -> bool:
-    """Whether there is a folder of this name, so that a lake may be in it."""
-    if isinstance(root, ObjectPath):
-        return any(_listed(root))
-    return Path(root).is_dir()
+def names_in(folder: PurePath) -> set[str]:
+    """Returns the names of what is directly in a folder, of a store as it was lately; none if there is no folder.
+
+    Raises:
+        OSError: it may not be listed.
+    """
+    if isinstance(folder, ObjectPath):
+        return {path.name for paths in _listed(folder) for path in paths}
+    with suppress(FileNotFoundError, NotADirectoryError):
+        return set(os.listdir(folder))
+    return set()
 
 
 def make_folders(*folders: PurePath) -> list[PurePath]:
@@ -84,6 +91,21 @@ def make_folders(*folders: PurePath) -> list[PurePath]:
     for folder in on_disk:
         Path(folder).mkdir(parents=True, exist_ok=True)
     return [folder for folder in on_disk if not os.access(folder, os.W_OK | os.X_OK)]
+
+
+def require_writable(folder: PurePath) -> None:
+    """Checks that files of a folder, which need not be there yet, can be made. A store says so only when it is asked.
+
+    Raises:
+        OSError: they cannot.
+    """
+    if isinstance(folder, ObjectPath):
+        return
+    there = next(path for path in (Path(folder), *Path(folder).absolute().parents) if path.exists())
+    if not there.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
 
 def local(path: PurePath) -> Path:

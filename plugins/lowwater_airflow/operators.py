@@ -79,7 +79,7 @@ class FindCaptures(BaseOperator):
 
         start, end = interval_of(context)
         config = load_config(lake_path(self.lake))
-        lake = open_lake(lake_path(self.lake))
+        lake = open_lake(lake_path(self.lake), make=False)
         look(lake, config)
         for line in unread_lines(lake, config, hint=False, but=(NEW, GROWING)):
             self.log.warning("%s", line)
@@ -115,7 +115,7 @@ class IngestCapture(Lineage, BaseOperator):
 
         context["map_index_label"] = f"{self.link} {Path(self.path).name}"  # type: ignore[typeddict-unknown-key]
         config = load_config(lake_path(self.lake))
-        lake = open_lake(lake_path(self.lake))
+        lake = open_lake(lake_path(self.lake), make=False)
         named = _cluster()[0].get(MASTER, "")
         # Only a server that is there already is worth a task of one file.
         tasks = ingest_tasks(config, Progress(quiet=True), named if named.startswith("sc://") else NO_SPARK)
@@ -245,7 +245,7 @@ class MaintainLake(BaseOperator):
 
         lake = lake_path(self.lake)
         totals: dict[str, int] = {}
-        opened, retention = open_lake(lake), load_config(lake).retention
+        opened, retention = open_lake(lake, make=False), load_config(lake).retention
         steps = take_over(lake, Path(self.queries), tell=lambda name, error: self.log.warning("%s: %s", name, error))
         for removal in [*steps, *maintain(opened, retention)]:
             self.log.info("%s: %s, %s files, %s bytes", removal.what, removal.where, removal.files, removal.bytes)

@@ -130,13 +130,12 @@ class LinksTrigger(BaseTrigger):
     def look(self) -> dict[str, Any]:
         """Reads the ledger: status ready, waiting, gap or error, with the messages."""
         from lowwater.errors import LowwaterError
-        from lowwater.lake.layout import open_lake
         from lowwater.replay.job import Job
         from lowwater.replay.schedule.link_readiness import link_readiness
 
         try:
-            open_lake(lake_path(self.lake))  # the first ingest may not have made it yet
             job = Job.open(lake_path(self.lake), self.query_set, Path(self.queries))
+            job.prepare()  # a DAG learns from it whether intervals must run in order
             readiness = link_readiness(job, self.start, self.end, time.time() < self.deadline)
         except LowwaterError as error:
             return {"status": "error", "message": str(error)}

@@ -14,7 +14,8 @@ import pytest
 from lowwater.errors import ConfigError
 from lowwater.instants import HOUR, SECOND
 from lowwater.lake.layout import open_lake
-from tests.replay.support import QUERIES, ROOT, lowwater
+from lowwater.replay.job import Job
+from tests.replay.support import QUERIES, ROOT
 
 LOAD = """
 import json, sys, time
@@ -129,7 +130,7 @@ SELECT tb, srcIP, count(*) AS cnt FROM main1.IPV4 GROUP BY time/60 AS tb, srcIP 
 
 
 @pytest.mark.slow
-def test_a_set_that_hands_state_over_runs_in_order_once_it_was_planned(tmp_path: Path) -> None:
+def test_a_set_that_hands_state_over_runs_in_order_once_a_run_has_prepared_it(tmp_path: Path) -> None:
     lake = tmp_path / "lake"
     open_lake(lake)
     (tmp_path / "hosts.gsql").write_text(HANDS_OVER)
@@ -141,8 +142,8 @@ def test_a_set_that_hands_state_over_runs_in_order_once_it_was_planned(tmp_path:
         dag = found["dags"][name]
         return dag["runs"], dag["past"], "its intervals run in order" in dag["about"]
 
-    assert order("replay_hosts") == (16, False, False), "nobody has planned it yet"
-    assert lowwater("plan", "--lake", lake, "--query-set", "hosts").code == 0
+    assert order("replay_hosts") == (16, False, False), "no run has prepared it yet"
+    Job.open(lake, "hosts", tmp_path).prepare()
     assert order("replay_hosts") == (1, True, True)
 
 

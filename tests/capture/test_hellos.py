@@ -7,6 +7,7 @@ import time
 from hashlib import md5
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -14,11 +15,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lowwater.capture.content import fingerprints
+from lowwater.capture.content import fingerprints, hello
 from lowwater.capture.content.fingerprints import made_once
 from lowwater.capture.content.hello import LONGEST_TEXT, hello_columns
 from lowwater.capture.content.ssh import ssh_fields
 from lowwater.capture.content.starts import SHORTEST
+from lowwater.capture.interpretation import Kernel
 from tests import capturemaker
 from tests import hellomaker as maker
 from tests.capture.test_applications import TCP, UDP, Packet, fields_of, said
@@ -31,10 +33,14 @@ KNOWN = [maker.SERVER_NAME, maker.GROUPS, maker.POINTS, maker.SIGNATURES, maker.
 
 
 def hello_fields(message: bytes, transport: str) -> dict[str, Any]:
-    """What a hello says."""
-    place = np.zeros(1, np.int64)
-    columns = hello_columns(np.frombuffer(bytearray(message), np.uint8), place, place + len(message), transport)
-    return {name: column[0].as_py() for name, column in columns.items() if column[0].is_valid}
+    """What a hello says, to machine code and to plain Python."""
+    place, said = np.zeros(1, np.int64), []
+    for form in (hello._HELLOS.machine, hello._HELLOS.python):
+        with patch.object(Kernel, "of", return_value=form):
+            columns = hello_columns(np.frombuffer(bytearray(message), np.uint8), place, place + len(message), transport)
+        said.append({name: column[0].as_py() for name, column in columns.items() if column[0].is_valid})
+    assert said[0] == said[1]
+    return said[0]
 
 
 def listed(text: str) -> list[int]:

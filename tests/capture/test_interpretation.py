@@ -6,11 +6,13 @@ import subprocess
 import sys
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from lowwater.capture import behind
 from lowwater.capture.formats.header import RECORD_HEADER
 from lowwater.capture.formats.scan import ROWS
 from lowwater.capture.headers.batches import decode_batch
@@ -48,10 +50,31 @@ def test_a_kernel_is_compiled_once_a_process_has_more_than_few_records(monkeypat
         return number + _one()  # type: ignore[no-any-return]
 
     monkeypatch.setattr("lowwater.capture.interpretation.has_machine_code", lambda function, name: False)
-    counting = Kernel(count, "count")
+    monkeypatch.setattr(behind, "at_work", lambda link, task: False)
+    counting = Kernel(count, "count", 1)
     first = counting.of(FEW)
     assert first is counting.python and first(5) == 6
     assert counting.of(1) is counting.machine and counting.machine(5) == 6
+
+
+def test_records_are_interpreted_while_another_process_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    def count(number: int) -> int:
+        return number
+
+    ended: list[int | None] = [None]
+    begun: list[tuple[int, str]] = []
+
+    def begin(link: int, task: str) -> Any:
+        begun.append((link, task))
+        return SimpleNamespace(poll=lambda: ended[0])
+
+    monkeypatch.setattr("lowwater.capture.interpretation.has_machine_code", lambda function, name: False)
+    monkeypatch.setattr(behind, "_begin", begin)
+    monkeypatch.setattr(behind, "_children", {})
+    counting = Kernel(count, "count", 1)
+    assert [counting.of(FEW + 1), counting.of(1)] == [counting.python] * 2 and begun == [(1, "count")]
+    ended[0] = 0
+    assert counting.of(1) is counting.machine
 
 
 def test_machine_code_of_an_earlier_process_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,7 +82,7 @@ def test_machine_code_of_an_earlier_process_is_used(monkeypatch: pytest.MonkeyPa
         return number
 
     monkeypatch.setattr("lowwater.capture.interpretation.has_machine_code", lambda function, name: True)
-    counting = Kernel(count, "count")
+    counting = Kernel(count, "count", 1)
     assert counting.of(1) is counting.machine
 
 

@@ -164,6 +164,10 @@ def test_ingest_says_what_it_lacks(tmp_path: Path) -> None:
     path = tmp_path / "a.pcap"
     capture(path, BEGIN)
     said = lowwater("ingest", "--lake", lake)
+    assert said.code == 1 and "there is no lake" in said.err and f"`lowwater init CAPTURES --lake {lake}`" in said.err
+    assert not lake.exists(), "only `init` makes a lake"
+    open_lake(lake)
+    said = lowwater("ingest", "--lake", lake)
     assert said.code == 1 and "no link has a pattern" in said.err and "lowwater init" in said.err
     assert lowwater("ingest", "--lake", lake, path).code == 2
     assert lowwater("ingest", "--lake", lake, "--growing").code == 2

@@ -15,6 +15,8 @@ import pytest
 from lowwater import __version__
 from lowwater.cli import commands
 from lowwater.cli.main import cli
+from lowwater.cli.signals import STANDS
+from lowwater.lake.layout import open_lake
 from tests.capturemaker import pcap_bytes, tcp
 from tests.replay.support import QUERIES, lowwater
 
@@ -248,7 +250,7 @@ def test_debug_raises_the_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
 def test_status_tells_of_sets_that_cannot_be_planned_and_shows_the_others(tmp_path: Path) -> None:
     (tmp_path / "a.pcap").write_bytes(pcap_bytes([(1_700_000_000_000_000_000, b"")]))
     covers = "2023-11-14T22:00:00Z/2023-11-14T23:00:00Z"
-    options = ("--lake", tmp_path / "lake", "--link", "here", "--covers", covers)
+    options = ("--lake", open_lake(tmp_path / "lake").root, "--link", "here", "--covers", covers)
     assert lowwater("ingest", *options, tmp_path / "a.pcap").code == 0
     queries = tmp_path / "queries"
     queries.mkdir()
@@ -257,3 +259,24 @@ def test_status_tells_of_sets_that_cannot_be_planned_and_shows_the_others(tmp_pa
     said = lowwater("status", "--lake", tmp_path / "lake", "--queries", queries)
     assert said.code == 0 and "good" in said.out and "other" not in said.out
     assert "query set other: " in said.err and "elsewhere" in said.err
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        (("rows", "flows", "--lake", "a b"), "stopped"),
+        (("maintain", "--lake", "a b"), "nowhere in use; `lowwater maintain --lake 'a b'` does the rest"),
+        (("export", "--lake", "a b", "--out", "x.pcap"), "no file was written; `lowwater export --lake 'a b' --out x"),
+    ],
+)
+def test_ctrl_c_says_what_stands_and_how_to_go_on(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: tuple[str, ...], told: str
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("lowwater.lake.layout.is_lake", interrupted)
+    said = lowwater(*command)
+    assert said.code == 130 and f"{told}" in said.err and "Traceback" not in said.err
+    assert set(STANDS) <= set(cli.commands)

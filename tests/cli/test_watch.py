@@ -168,5 +168,5 @@ def test_what_a_watch_refuses(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a.pcap").write_bytes(b"")
-    refused = lowwater("ingest", "--lake", tmp_path / "lake", "--watch", *arguments)
+    refused = lowwater("ingest", "--lake", open_lake(tmp_path / "lake").root, "--watch", *arguments)
     assert refused.code == code and said in refused.err

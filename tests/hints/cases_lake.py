@@ -617,14 +617,17 @@ def _keep(lake: Lake) -> None:
     assert (lake.states / "q" / "state").is_dir()
 
 
-def _no_lake(desk: Desk) -> Said:
-    return desk.run("rows", "q", "--lake", desk.folder / "lake")
-
-
 def _made_lake(desk: Desk) -> Said:
-    said = desk.run("ingest", "--lake", desk.folder / "lake", "--link", "main1", desk.capture)
+    said = desk.run("init", desk.capture, "--lake", desk.lake)
     assert said.code == 0, said
-    return desk.run("status", "--lake", desk.folder / "lake")
+    return desk.run("ingest", "--lake", desk.lake)
+
+
+def _unwritable(desk: Desk) -> Said:
+    desk.settle()
+    shutil.rmtree(desk.lake / "_work")
+    _in_the_way(desk.lake / "_work")
+    return _ingest(desk, desk.capture)
 
 
 def _broken_table(desk: Desk) -> Said:
@@ -701,7 +704,7 @@ CASES = [
     Case("no pattern, so files", _no_pattern, "or name the files", lambda desk: _ingest(desk, desk.capture)),
     Case(
         "a link's name",
-        lambda desk: _ingest(desk, desk.capture, link="9 a"),
+        lambda desk: open_lake(desk.lake) and _ingest(desk, desk.capture, link="9 a"),
         "write a letter or _ first",
         lambda desk: _ingest(desk, desk.capture, link="_9.a"),
     ),
@@ -839,12 +842,23 @@ CASES = [
         _not_hinted,
     ),
     Case("a text in a ledger", _strange_account, "restore the ledger", _restored_ledger),
-    Case("no lake", _no_lake, "make one with `lowwater ingest --lake DIR --link NAME FILE...`", _made_lake),
     Case(
-        "a lake in a file",
-        lambda desk: desk.run("ingest", "--lake", "/dev/null/lake", "--link", "main1", desk.capture),
-        "choose a directory that you may write",
-        lambda desk: _ingest(desk, desk.capture),
+        "no lake",
+        lambda desk: desk.run("ingest", "--lake", desk.lake, "--link", "main1", desk.capture),
+        "`lowwater init CAPTURES --lake",
+        _made_lake,
+    ),
+    Case(
+        "a new lake in a file",
+        lambda desk: desk.run("init", desk.capture, "--lake", "/dev/null/lake"),
+        "name a folder that you may write",
+        _made_lake,
+    ),
+    Case(
+        "a lake that cannot be written",
+        _unwritable,
+        "to read it takes no such right",
+        lambda desk: desk.run("rows", "flows", "--lake", desk.lake) and desk.run("plan", "--lake", desk.lake),
     ),
     Case("a table in the way", _broken_table, "check that the lake is writable", _whole_table),
     Case(

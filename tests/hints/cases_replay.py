@@ -82,6 +82,17 @@ def _plan(desk: Desk, text: str) -> Said:
     return desk.run("plan", "--lake", desk.lake)
 
 
+def _moved(desk: Desk) -> Said:
+    desk.settle()
+    desk.settings(str(desk.folder / "flows.gsql"), "elsewhere/flows.gsql")
+    return desk.run("plan", "--lake", desk.lake)
+
+
+def _found_again(desk: Desk) -> Said:
+    desk.settings("elsewhere/flows.gsql", str(desk.folder / "flows.gsql"))
+    return desk.run("plan", "--lake", desk.lake)
+
+
 def _sets(desk: Desk, *lines: str) -> Said:
     desk.settle()
     desk.settings("[query_sets.flows]", "[query_sets.other]" if not lines else "[query_sets.flows]")
@@ -262,9 +273,9 @@ def _site(desk: Desk, folder: str) -> None:
 
 def _compiled(desk: Desk, folder: str) -> None:
     desk.write("taken/link147.pcap/file", "a folder where a capture is to be")
-    found = [each for each in kernels._captures() if each[0] == f"link{kernels.UNKNOWN_LINK}"]
+    found = [each for each in kernels._captures(None) if each[0] == f"link{kernels.UNKNOWN_LINK}"]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kernels, "_captures", lambda: iter(found))
+        patch.setattr(kernels, "_captures", lambda links: iter(found))
         (desk.folder / folder).mkdir(exist_ok=True)
         kernels.compile_kernels(desk.folder / folder)
 
@@ -361,8 +372,14 @@ CASES = [
     Case(
         "a query set with an error",
         lambda desk: _plan(desk, "SELECT tb FROM main1.TPC"),
-        "`lowwater check FILE.gsql --lake ",
+        ".gsql --lake ",
         lambda desk: _plan(desk, FLOWS),
+    ),
+    Case(
+        "a lake that was moved without its queries",
+        _moved,
+        "write where it lies now: files = [...] in [query_sets.flows]",
+        _found_again,
     ),
     Case(
         "no query set",

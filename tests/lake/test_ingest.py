@@ -447,6 +447,7 @@ def test_names_of_files_are_printed_as_they_are_but_for_what_a_terminal_obeys(
     monkeypatch.chdir(tmp_path)
     Path("[").mkdir()
     path = capture(Path("[") / "b]\x1b[31m.pcap", [1, 2])
+    open_lake(Path("lake"))
     arguments = ["ingest", "--lake", "lake", "--link", "a", str(path)]
     result = CliRunner().invoke(cli, arguments)
     assert result.exit_code == 0, result.output

@@ -6,12 +6,15 @@ and replayed. It also holds the two captures and the query file.
 
 from __future__ import annotations
 
+import re
+import shutil
 import tarfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from deltalake import DeltaTable
+from lowwater_review.board import Board
 
 from lowwater.config import load_config
 from lowwater.errors import LowwaterError
@@ -55,6 +58,40 @@ def test_a_lake_of_0_1_is_read_and_says_what_to_do(old: Path) -> None:
     assert "ingest" in str(refused.value)
     counts = read_heartbeats(open_lake(lake), "talkers", START, START + 2 * HOUR).to_pylist()
     assert counts and {row["shed"] for row in counts} == {0}
+
+
+READERS = (
+    ("plan",), ("status",), ("report",), ("rows", "talkers"), ("history", "talkers"), ("streams",), ("metrics",),
+    ("diff", "talkers", "--from", "previous"), ("tail", "talkers"), ("skew",), ("try",), ("expect", "--suggest"),
+    ("export", "--link", "main1", "--out", "out.pcap", "--force"), ("check", "queries/talkers.gsql"),
+    ("explain", "queries/talkers.gsql", "--with-stats"), ("maintain", "--verify"),
+    ("rollback", "talkers", "--dry-run", "--at", "2026-01-01", "--to", "previous", "--because", "why"),
+)  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["of 0.1", "of today", "that only has settings"])
+def test_reading_a_lake_writes_nothing(old: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    """No lock, no folder, no ledger, and no column that this version has and 0.1 had not: others may read it too."""
+    lake = old / "lake"
+    monkeypatch.chdir(old)
+    if kind == "of today":
+        open_lake(lake)
+    elif kind == "that only has settings":
+        shutil.rmtree(lake)
+        lake.mkdir()
+        (lake / "lowwater.toml").write_text("")
+
+    def files() -> list[tuple[str, int, int]]:
+        found = [(path, path.lstat()) for path in sorted(lake.rglob("*"))]
+        return [(str(path), status.st_size, status.st_ctime_ns) for path, status in found]
+
+    before = files()
+    for command in READERS:
+        said = lowwater(*command, "--lake", lake)
+        assert said.code in (0, 1, 3) and not re.search("cannot be (written|locked|made)", said.err), (command, said)
+        assert files() == before, command
+    assert Board(lake, Path("queries")).now() is not None and files() == before
 
 
 @pytest.mark.slow

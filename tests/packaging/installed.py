@@ -205,6 +205,8 @@ def make_lake(place: Installation) -> Path:
     """Reads the capture into a lake, with the query as its query set; the light core does it. Returns the lake."""
     lake = place.folder / "lake"
     if not lake.exists():
+        lake.mkdir()
+        (lake / "lowwater.toml").write_text("", encoding="utf-8")
         place.lowwater("ingest", "--lake", lake, "--link", "main1", place.folder / "a.pcap")
         (lake / "queries").mkdir()
         shutil.copy(place.folder / "talkers.gsql", lake / "queries")
@@ -257,6 +259,7 @@ def check_s3(place: Installation) -> None:
         store = {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}", "AWS_REGION": "us-east-1"}
         store |= {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret"}
         lake = ("--lake", f"s3://{BUCKET}/lake")
+        place.lowwater("init", place.folder / "a.pcap", *lake, **store)
         place.lowwater("ingest", *lake, "--link", "main1", place.folder / "a.pcap", **store)
         assert "main1" in place.lowwater("status", *lake, "--queries", place.folder, **store)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from lowwater.errors import QueryError
+from lowwater.lake.layout import open_lake
 from lowwater.plan.context import Links
 from lowwater.plan.queryset import plan_texts
 from tests.capturemaker import pcap_bytes, udp
@@ -48,7 +49,7 @@ def test_a_division_by_zero_has_a_note() -> None:
 
 def test_a_range_that_ends_before_it_begins_says_so(tmp_path: Path) -> None:
     (tmp_path / "q.gsql").write_text("SELECT time, len FROM TCP")
-    lake = tmp_path / "lake"
+    lake = open_lake(tmp_path / "lake").root
     capture = tmp_path / "a.pcap"
     capture.write_bytes(pcap_bytes([(1_700_000_000 * 10**9, udp("10.0.0.1", "10.0.0.2", 1, 53))]))
     assert lowwater("ingest", "--lake", lake, "--link", "a", capture).code == 0

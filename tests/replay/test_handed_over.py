@@ -16,7 +16,7 @@ import pytest
 from lowwater.capture.generate import GeneratedCapture
 from lowwater.catalog.state_json import read_state, write_state
 from lowwater.errors import LakeError, LowwaterError
-from lowwater.instants import HOUR
+from lowwater.instants import HOUR, format_instant
 from lowwater.lake.chains import is_chained
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.runs import DONE, FAILED, HIGH, PUBLISH, ReplayRow, record_replays
@@ -36,7 +36,6 @@ from tests.replay.support import (
     START,
     ingest_all,
     leftovers,
-    lowwater,
     replay_range,
     table_rows,
     write_settings,
@@ -241,6 +240,9 @@ def test_an_hour_whose_state_is_gone_is_made_again_and_changes_nothing_behind_it
 @pytest.mark.slow
 def test_an_hour_that_cannot_start_changes_nothing_behind_it(captures: list[GeneratedCapture], tmp_path: Path) -> None:
     lake = lake_of(tmp_path / "gap", [each for each in captures if each.start != START + HOUR], "1h", TEXT)
+    first, second, third = due(Job.open(lake, "chain", QUERIES), DueSelection(START, START + 3 * HOUR))
+    assert not first.blocked and "no capture covers" in second.blocked
+    assert third.blocked == f"an earlier interval of its chain cannot, that of {format_instant(START + HOUR)}"
     record(lake, 0)
     made_of_others(lake, 1)
     (only,) = due(Job.open(lake, "chain", QUERIES), DueSelection(START, END))
@@ -253,10 +255,11 @@ def test_the_lake_keeps_whether_a_set_is_chained(recorded: Path) -> None:
     names = ("chain", "demo", "..", "")
 
     def planned_anew() -> list[bool]:
-        assert lowwater("plan", "--lake", recorded, "--queries", QUERIES).code == 0
+        for name in names[:2]:
+            Job.open(recorded, name, QUERIES).prepare()
         return [is_chained(recorded, name) for name in names]
 
-    shutil.rmtree(recorded / "_chained")  # a lake of before
+    shutil.rmtree(recorded / "_chained", ignore_errors=True)  # a lake of before
     assert [is_chained(recorded, name) for name in names] == [False] * 4
     assert planned_anew() == [True, False, False, False]
     (recorded / "chain.gsql").write_text(PLAIN.lstrip(";"), encoding="utf-8")

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from lowwater.capture.headers.links import LAYERS
+from lowwater.lake.layout import open_lake
 from tests.capturemaker import LINUX_SLL, RADIOTAP, pcap_bytes, udp
 
 FRAME = udp("10.0.0.1", "10.0.0.2", 9, 53)
@@ -50,6 +51,7 @@ def test_nothing_is_compiled_after_set_up(tmp_path: Path) -> None:
         *(layer.name for layer in LAYERS),
         "unknown",
     }
+    open_lake(tmp_path / "lake")
     packets = [(at * 1_000_000_000, FRAME) for at in range(1, 40)]
     for number, content in enumerate(
         (

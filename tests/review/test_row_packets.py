@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import operator
 import random
 import struct
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from lowwater.config import load_config
 from lowwater.errors import LakeError
+from lowwater.instants import SECOND
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.results.exploring import Wish, result_table
 from lowwater.plan.context import Links
@@ -51,6 +54,46 @@ def test_a_row_has_as_many_packets_as_it_counted(made: tuple[Path, Path], job: J
         found = find_packets(lake, config, row_packets(plan, row))
         assert found.count == row[counted] == sum(found.links.values()), row
         assert len(found.first) == min(100, found.count)
+
+
+JOINS = {
+    "tied": "SELECT A.timestamp, A.srcIP AS src, B.destIP AS dest, A.srcPort AS port, B.len AS size, "
+    "(B.timestamp - A.timestamp)/1 ms AS lag",
+    "loose": "SELECT A.timestamp/1 ms AS ms, A.srcIP AS src, B.destIP AS dest, A.srcPort AS port, B.len AS size",
+}
+
+
+def test_a_row_of_a_join_has_the_packets_of_both_sides(made: tuple[Path, Path], tmp_path: Path) -> None:
+    """Against every pair of packets; without the lag a row does not say which packets of B met those of A."""
+    source = """ INNER_JOIN FROM main1.UDP A, main2.UDP B WHERE A.srcIP = B.srcIP AND A.destIP = B.destIP
+        AND A.srcPort = B.srcPort AND A.len > 60 AND A.timestamp <= B.timestamp AND B.timestamp <= A.timestamp + 1 s"""
+    texts = {name: f"DEFINE {{ query_name '{name}'; }}\n{select}{source}" for name, select in JOINS.items()}
+    for link in ("main1", "main2"):
+        select = f"SELECT timestamp, srcIP, destIP, srcPort, len FROM {link}.UDP"
+        texts[link] = f"DEFINE {{ query_name '{link}'; }}\n{select}"
+    (tmp_path / "j.gsql").write_text(";\n".join(texts.values()))
+    captures = [(path.parent.name, path) for path in (made[0].parent / "captures").rglob("*T000000Z.pcap")]
+    given = [word for link, path in captures for word in ("--capture", f"{link}={path}")]
+    assert lowwater("run", tmp_path / "j.gsql", *given, "--format", "parquet", "--out", tmp_path).code == 0
+    rows = {name: pq.read_table(next(tmp_path.rglob(f"{name}*.parquet"))).to_pylist() for name in texts}
+    plans = {plan.name: plan for plan in plan_texts([("j", ";\n".join(texts.values()))], Links()).queries}
+    lake, config = open_lake(made[0]), load_config(made[0])
+    flow = operator.itemgetter("srcIP", "destIP", "srcPort")
+    assert len(rows["tied"]) > 20
+    for row in random.Random(3).sample(rows["tied"], 10):
+        met = [
+            (a["timestamp"], b["timestamp"])
+            for a in rows["main1"]
+            if (a["timestamp"], *flow(a)) == (row["timestamp"], row["src"], row["dest"], row["port"]) and a["len"] > 60
+            for b in rows["main2"]
+            if flow(a) == flow(b) and b["len"] == row["size"]
+            and 0 <= b["timestamp"] - a["timestamp"] <= SECOND
+            and (b["timestamp"] - a["timestamp"]) // 1_000_000 == row["lag"]
+        ]  # fmt: skip
+        found = find_packets(lake, config, row_packets(plans["tied"], row))
+        assert found.links == {"main1": len({a for a, _ in met}), "main2": len({b for _, b in met})}, row
+    with pytest.raises(LakeError, match="do not say which packets of one side met"):
+        row_packets(plans["loose"], rows["loose"][0])
 
 
 def test_the_download_has_the_bytes_of_the_captures(made: tuple[Path, Path], job: Job) -> None:
@@ -98,7 +141,8 @@ def test_a_whole_link_comes_back_as_it_was_and_files_that_are_gone_are_named(
 
 REFUSED = {
     "SELECT tb, count(*) AS cnt FROM main1.IPV4 GROUP BY time/60 AS tb, srcIP": "do not carry the whole GROUP BY",
-    "SELECT a.tb, a.cnt, b.cnt AS other FROM m a, m b WHERE a.tb = b.tb": "it has a",
+    "SELECT a.tb, a.cnt, b.cnt AS other FROM m a, m b WHERE a.tb = b.tb": "do not carry the whole GROUP BY",
+    "SELECT a.tb, a.srcIP LEFT_OUTER_JOIN FROM m a, m b WHERE a.tb = b.tb": "it has a LEFT_OUTER_JOIN",
     "SELECT tb, cnt, count(*) AS n FROM m GROUP BY tb, cnt": "do not carry the whole GROUP BY",
 }
 

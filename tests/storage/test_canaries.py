@@ -17,6 +17,7 @@ from lowwater.cli.main import main
 from lowwater.config import load_config
 from lowwater.errors import ConfigError, LowwaterError
 from lowwater.instants import HOUR, format_instant
+from lowwater.lake.layout import open_lake
 from lowwater.replay.preview.evaluation import PreviewRequest
 from lowwater.replay.preview.process import run_preview
 from lowwater.storage import objects
@@ -145,6 +146,7 @@ def test_no_secret_is_in_what_commands_write_and_print(
     )
     span = f"{format_instant(START)}/{format_instant(START + HOUR)}"
     address = f"{root}/taps/{capture.name}"
+    open_lake(lake)
     said = []
     for command in (
         ["ingest", "--lake", lake, "--link", "main1", "--covers", span, address],

@@ -22,9 +22,9 @@ pytestmark = pytest.mark.slow
 
 def fill(root: PurePath, capture: Path) -> Lake:
     """A lake with the packets of a capture and a published table of two versions."""
+    lake = open_lake(root)
     said = lowwater("ingest", "--lake", root, "--link", "main1", capture)
     assert said.code == 0, said
-    lake = open_lake(root)
     for number in range(2):
         at = START + number * 60 * SECOND
         rows = pa.table({"n": [number, number + 1], "_last": [at + 1, at], "_hour": [at // HOUR] * 2})

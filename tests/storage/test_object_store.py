@@ -20,6 +20,7 @@ from lowwater.storage.file_cache import FileCache, file_cache
 from lowwater.storage.file_locks import HeldError
 from lowwater.storage.leases import LostError
 from lowwater.storage.object_paths import ObjectPath, parse
+from tests.capturemaker import pcap_bytes
 from tests.replay.support import QUERIES, START, Said, lowwater, replay_range, write_settings
 from tests.storage.conftest import SECRET
 from tests.storage.faults import as_another_process
@@ -173,9 +174,14 @@ def test_a_refusal_is_named_and_shows_no_key(root: ObjectPath, proxy: Proxy, fau
 def test_keys_that_may_not_write_make_no_lake(root: ObjectPath, proxy: Proxy, tmp_path: Path) -> None:
     proxy.breaks(Rule("403", "PUT|POST|DELETE"))
     capture = tmp_path / "a.pcap"
-    capture.write_bytes(b"")
-    said = lowwater("ingest", "--lake", root, "--link", "a", capture)
-    assert said.code == 1 and "does not allow it" in said.err and "rights" in said.err
+    capture.write_bytes(pcap_bytes([(START, b"")]))
+    said = lowwater("init", capture, "--lake", root)
+    assert (
+        said.code == 1
+        and "no lake can be made there" in said.err
+        and "does not allow it" in said.err
+        and "rights" in said.err
+    )
 
 
 @pytest.mark.slow

@@ -18,10 +18,11 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from lowwater.capture.generate import GeneratedCapture
+from lowwater.config import FILE_NAME
 from lowwater.errors import BusyError, LakeError
 from lowwater.instants import HOUR
 from lowwater.lake import locks
-from lowwater.lake.layout import REPLAYS, Lake, open_lake
+from lowwater.lake.layout import REPLAYS, Lake, lake_to_read, open_lake
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.ledgers.runs import ReplayRow, last_published, record_replays
 from lowwater.lake.locks import at_work, run_attempt
@@ -88,6 +89,7 @@ def test_two_clusters_that_ingest_the_same_captures_have_them_once(
     root: ObjectPath, captures: list[GeneratedCapture]
 ) -> None:
     capture = next(capture for capture in captures if capture.link == "main1")
+    paths.write(root / FILE_NAME, b"")
     command = ["-m", "lowwater.cli.main", "ingest", "--lake", root, "--link", "main1", capture.path]
     ended([program(*command), program(*command)])
     lake = open_lake(root)
@@ -189,12 +191,13 @@ def test_a_lake_under_a_policy_that_lets_only_read_is_read(
     root: ObjectPath, moto: int, captures: list[GeneratedCapture]
 ) -> None:
     first, second = [capture for capture in captures if capture.link == "main1"][:2]
+    open_lake(root)
     assert lowwater("ingest", "--lake", root, "--link", "main1", first.path).code == 0
     before = sorted(map(str, paths.files_below(root)))
     with denied(moto, root):
         said = lowwater("status", "--lake", root)
         assert said.code == 0, said.err
-        assert len(read_captures(open_lake(root, make=False), ["main1"])["main1"]) == 1
+        assert len(read_captures(lake_to_read(root), ["main1"])["main1"]) == 1
         said = lowwater("ingest", "--lake", root, "--link", "main1", second.path)
         assert said.code == 1 and "the object store does not allow it" in said.err and "rights" in said.err
     assert sorted(map(str, paths.files_below(root))) == before

@@ -20,8 +20,10 @@ from numpy.typing import NDArray
 from lowwater.capture.content.fingerprints import ja3_of, ja4_of, made_once
 from lowwater.capture.content.spread import new_bytes
 from lowwater.capture.content.starts import CLIENT, SERVER, SHORTEST
+from lowwater.capture.formats.header import ETHERNET
 from lowwater.capture.headers.loads import big16, byte
 from lowwater.capture.inlining import kernel
+from lowwater.capture.interpretation import Kernel
 
 LONGEST_TEXT = 2048
 """Most bytes of a text field; the rest is dropped."""
@@ -399,7 +401,6 @@ def _server(
     ends[_JA3, row + 1], ends[_JA4, row + 1] = out, out
 
 
-@kernel
 def _hellos(
     buffer: Any, begins: Any, stops: Any, letter: int, values: Any, names: Any, protocols: Any, words: Any, ends: Any,
     kinds: Any, listed: Any, places: Any,
@@ -441,6 +442,9 @@ def _hellos(
             _client(buffer, at, end, whole, letter, row, values, texts, ends, memory)
 
 
+_HELLOS = Kernel(_hellos, "read hellos of TLS and QUIC", ETHERNET)
+
+
 def hello_columns(
     buffer: NDArray[np.uint8], begins: NDArray[np.int64], ends: NDArray[np.int64], transport: str
 ) -> dict[str, pa.Array]:
@@ -465,7 +469,7 @@ def hello_columns(
     words = new_bytes(together * _EACH + count * _FIXED)
     marks = np.zeros((_JA4 + 1, count + 1), np.int32)
     memory = (np.empty(longest + 1, np.int64), np.empty(longest + 1, np.int64), np.empty((_READ, 2), np.int64))
-    _hellos(buffer, begins, ends, ord(transport), values, names, protocols, words, marks, *memory)
+    _HELLOS.of(count)(buffer, begins, ends, ord(transport), values, names, protocols, words, marks, *memory)
     bits = np.packbits(values >= 0, axis=1, bitorder="little")
     columns = {name: _numbers(values[at], bits[at]) for at, name in enumerate(NUMBERS)}
     columns["server_name"], columns["alpn"] = _strings(names, marks[_NAME]), _strings(protocols, marks[_PROTOCOLS])

@@ -61,6 +61,9 @@ def _unread(buffer: Any, at: int, end: int) -> tuple[int, int, int, int, int, in
     return -1, -1, -1, -1, -1, at, end
 
 
+UNKNOWN_LINK = 147
+"""A link type without a decoder: the first of the numbers reserved for private use."""
+
 UNKNOWN = LinkLayer("unknown", {}, _unread)
 """Link layer of unknown link types: their records have only timestamp and lengths."""
 
@@ -184,7 +187,8 @@ def _kernel(layer: LinkLayer, whole: bool, quick: bool = True) -> Kernel:
     bound_rows.__qualname__ = (
         f"rows_{layer.name}_{whole}_{quick}"  # kernels with a cache file in common could be mixed up by two processes
     )
-    return Kernel(bound_rows, f"read headers of {layer.name}", _ARGUMENTS)
+    link = next(iter(layer.link_types), UNKNOWN_LINK)
+    return Kernel(bound_rows, f"read headers of {layer.name}", link, _ARGUMENTS)
 
 
 @cache
@@ -201,7 +205,7 @@ def _carrier_kernel() -> Kernel:
             anywhere |= bits
         return anywhere
 
-    return Kernel(decode_carriers, "read ARP and tunnels")
+    return Kernel(decode_carriers, "read ARP and tunnels", ETHERNET)
 
 
 def compiled(link: int) -> bool:

@@ -21,14 +21,15 @@ from lowwater.cli import options
 def check(files: tuple[Path, ...], form: str, **definitions: Any) -> None:
     """Parses and plans query files and reports every error; for editors and CI. Exits with 1 if there is one.
 
-      \b
-      With --links or --lake a query may read only what the links keep, as applications = ["dns"] of a link does.
+    \b
+    With --links or --lake a query may read only what the links keep, as applications = ["dns"] of a link does. With
+    --lake, files of one of its query sets are checked as that set: with its other files, schemas and parameters.
 
-      \b
-      The JSON is {"errors": [{"file", "line", "column", "message", "hint", "source", "kind"}], "notes": [...]}.
-      Example:
-        lowwater check queries/*.gsql --format json
-    lowwater check queries/*.gsql --lake var/lake
+    \b
+    The JSON is {"errors": [{"file", "line", "column", "message", "hint", "source", "kind"}], "notes": [...]}.
+    Examples:
+      lowwater check queries/*.gsql --format json
+      lowwater check queries/*.gsql --lake var/lake
     """
     from lowwater.cli.queries import check_files
 

@@ -47,13 +47,13 @@ def diff(
     Example:
       lowwater diff flows --lake var/lake --at 2026-01-01T01:00Z --from previous
     """
-    from lowwater.lake.layout import open_lake
+    from lowwater.lake.layout import lake_to_read
     from lowwater.lake.results.comparing import TableDiff, compare
     from lowwater.lake.results.exploring import result_table
     from lowwater.replay.schedule.compared import interval_of, key_of
     from lowwater.terminal import say
 
-    opened = open_lake(lake, make=False)
+    opened = lake_to_read(lake)
     span = interval_of(opened, query, at) if at is not None else None
     later = result_table(opened, query, after.find(opened, query, span) if after else None)
     earlier = result_table(opened, query, before.find(opened, query, span))

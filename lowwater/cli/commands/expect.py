@@ -88,12 +88,12 @@ def _suites(root: PurePath, query_set: str, queries: Path, write: bool) -> None:
 def _suggestions(root: PurePath, config: Config) -> list[LimitProposal]:
     import pyarrow.compute as pc
 
-    from lowwater.lake.layout import open_lake
+    from lowwater.lake.layout import lake_to_read
     from lowwater.lake.ledgers.history import read_metrics
     from lowwater.quality.drift import interval_history
     from lowwater.quality.limit_proposals import limit_proposals
 
-    metrics = read_metrics(open_lake(root, make=False))
+    metrics = read_metrics(lake_to_read(root))
     histories = []
     for name in sorted(pc.unique(metrics.column("query_set")).to_pylist()):
         section = config.query_sets.get(name)

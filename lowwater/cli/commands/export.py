@@ -97,12 +97,12 @@ def _export(
     """
     _check_target(out, force)
     from lowwater.config import load_config
-    from lowwater.lake.layout import open_lake
+    from lowwater.lake.layout import lake_to_read
     from lowwater.plan.temporal import END_OF_TIME
     from lowwater.replay.packets.capture_export import exported_links, select
     from lowwater.replay.packets.predicate import read_predicate
 
-    lake, config = open_lake(root, make=False), load_config(root)
+    lake, config = lake_to_read(root), load_config(root)
     links = exported_links(lake, config, names)
     until = END_OF_TIME if end is None else end
     if config.link(links[0]).kind != "pcap":

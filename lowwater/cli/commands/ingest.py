@@ -26,7 +26,7 @@ MOST_SHOWN = 200
 
 
 @click.command()
-@click.option("--lake", required=True, type=options.LAKE, help="The lake's folder; made if it is not there.")
+@click.option("--lake", required=True, type=options.LAKE, help=options.LAKE_HELP)
 @click.option("--link", help="The link that the captures were taken on; needed with FILE.")
 @click.option(
     "--covers", type=options.SPAN, metavar="FROM/TO", help="What the one capture covers, as ISO 8601 instants."
@@ -106,7 +106,7 @@ def _ingest_files(
     """Ingests captures of one link and prints the result of each.
 
     Args:
-        lake: folder of the lake, created if absent.
+        lake: folder of the lake.
         link: name of the link on which all files were captured.
         covers: interval that the single file covers, ns since the epoch, end exclusive; None to determine it.
         growing: whether the files are still being written.
@@ -120,7 +120,7 @@ def _ingest_files(
     from lowwater.replay.stages.runners import ingest_tasks
 
     config = load_config(lake)
-    opened = open_lake(lake)
+    opened = open_lake(lake, make=False)
     record_options(config, link)  # its errors come before the slow start of a Spark session
     progress = Progress()
     tasks = ingest_tasks(config, progress)
@@ -153,7 +153,7 @@ def _ingest_patterns(lake: PurePath, link: str | None, start: int | None, end: i
     from lowwater.replay.stages.runners import ingest_tasks
 
     config = load_config(lake)
-    opened = open_lake(lake)
+    opened = open_lake(lake, make=False)
     progress = Progress()
     tasks = ingest_tasks(config, progress)
     sound = True

@@ -39,16 +39,16 @@ def maintain(lake: PurePath, dry_run: bool, mend: bool, verify: bool, queries: P
 
     from lowwater.config import load_config
     from lowwater.lake.commits import MEND
-    from lowwater.lake.layout import open_lake
+    from lowwater.lake.layout import lake_to_read, open_lake
     from lowwater.lake.maintain import DOUBLED, clock_words
     from lowwater.lake.maintain import maintain as maintain_lake
     from lowwater.replay.taking_over import take_over
     from lowwater.terminal import open_console, say
 
-    opened, retention = open_lake(lake, make=False), load_config(lake).retention
     if verify:
-        _verify(opened)
+        _verify(lake_to_read(lake))
         return
+    opened, retention = open_lake(lake, make=False), load_config(lake).retention
     actions = take_over(lake, queries, dry_run, lambda name, error: say(f"query set {name}: {error}", err=True))
     actions += maintain_lake(opened, retention, dry_run, mend=mend)
     if words := clock_words(opened):

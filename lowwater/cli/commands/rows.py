@@ -60,7 +60,7 @@ def rows(
     Example:
       lowwater rows flows --lake var/lake --from 2026-01-01T01:00Z --to 2026-01-01T02:00Z --format csv
     """
-    from lowwater.lake.layout import open_lake
+    from lowwater.lake.layout import lake_to_read
     from lowwater.lake.results.visible import published_rows
     from lowwater.replay.command.row_files import spreadsheet_rows, with_texts
 
@@ -68,7 +68,7 @@ def rows(
         raise click.UsageError("--to must be after --from")
     if spreadsheet and form != "csv":
         raise click.UsageError("--spreadsheet goes with --format csv")
-    published = published_rows(open_lake(lake, make=False), query, start, end, instants)
+    published = published_rows(lake_to_read(lake), query, start, end, instants)
     if limit is None and form == "table":
         limit = SHOWN
     batches = map(with_texts, published.batches(limit))

@@ -129,11 +129,11 @@ def _reviews(
     root: PurePath, links: Sequence[str], start: int | None, end: int | None, loss: float, queries: Path
 ) -> Iterator[SkewReview]:
     from lowwater.config import load_config
-    from lowwater.lake.layout import open_lake
+    from lowwater.lake.layout import lake_to_read
     from lowwater.lake.ledgers.captures import ingested_links, standing_for
     from lowwater.replay.schedule.link_queries import jobs
 
-    lake, config = open_lake(root, make=False), load_config(root)
+    lake, config = lake_to_read(root), load_config(root)
     ingested = ingested_links(lake)
     chosen = [link for name in links for link in standing_for(name, ingested) or [name]] or ingested
     sets = jobs(root, queries, lambda name, error: say(f"query set {name} is left out: {error}", err=True))

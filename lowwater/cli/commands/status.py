@@ -22,7 +22,7 @@ def status(lake: PurePath, queries: Path) -> None:
     Intervals one after another in which nothing is recorded are one line, with their number.
     """
     from lowwater.config import load_config
-    from lowwater.lake.layout import open_lake
+    from lowwater.lake.layout import lake_to_read
     from lowwater.lake.ledgers.coverage import tolerated_lines, undeclared_lines
     from lowwater.lake.ledgers.interval_states import BLOCKED, DAMAGED
     from lowwater.lake.ledgers.outside import outside_lines
@@ -41,7 +41,7 @@ def status(lake: PurePath, queries: Path) -> None:
     none = f"no interval: {lake} has no captures, or no query set in {queries} (--queries) reads them"
     if table.row_count or not unplanned:
         open_console().print(table if table.row_count else none)
-    opened, config = open_lake(lake, make=False), load_config(lake)
+    opened, config = lake_to_read(lake), load_config(lake)
     lines = outside_lines(opened, config), tolerated_lines(opened, config), undeclared_lines(opened, config)
     more = shared_lines(opened), unread_lines(opened, config), stray_lines(opened)
     for line in chain(*lines, *more):

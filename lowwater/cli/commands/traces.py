@@ -32,7 +32,7 @@ def traces(lake: PurePath, queries: Path, address: str, since: int | None, follo
     from lowwater.extras import require
 
     require("lowwater traces", "metrics")
-    from lowwater.lake.layout import open_lake
+    from lowwater.lake.layout import lake_to_read
     from lowwater.replay.schedule.link_queries import jobs
     from lowwater.replay.telemetry.export import TraceSender
     from lowwater.replay.telemetry.spans import traces_since
@@ -42,7 +42,7 @@ def traces(lake: PurePath, queries: Path, address: str, since: int | None, follo
 
     if every <= 0:
         raise click.BadParameter("--every must be above 0")
-    opened, at, sent = open_lake(lake, make=False), since or 0, 0
+    opened, at, sent = lake_to_read(lake), since or 0, 0
     sender = TraceSender(address)
     with until_stopped() as stopped:
         while not stopped():

@@ -52,7 +52,7 @@ def try_(
       lowwater try wider --lake var/lake --promote
     """
     from lowwater.cli.trials import TrialOptions, list_trials, run_trial
-    from lowwater.lake.layout import open_lake
+    from lowwater.lake.layout import lake_to_read
     from lowwater.replay.trial import drop_trial
     from lowwater.replay.trial_changes import TrialChanges
     from lowwater.terminal import say
@@ -60,10 +60,10 @@ def try_(
     if promote and drop:
         raise click.UsageError("give either --promote or --drop")
     if name is None:
-        list_trials(open_lake(lake, make=False))
+        list_trials(lake_to_read(lake))
         return
     if drop:
-        drop_trial(open_lake(lake, make=False), name)
+        drop_trial(lake_to_read(lake), name)
         say(f"trial {name} is dropped")
         return
     require("lowwater try", "quality")

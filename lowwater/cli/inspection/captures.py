@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -48,7 +49,7 @@ from lowwater.cli.inspection.values import (
 from lowwater.errors import LowwaterError
 from lowwater.instants import SECOND, format_duration
 from lowwater.replay.command.row_files import spreadsheet_cell
-from lowwater.terminal import Terminal, open_console, say, styled
+from lowwater.terminal import Terminal, open_console, say, shown, styled
 
 _COLUMNS_OF_A_SHEET = 4
 """Maximum number of interfaces side by side; more of them become rows of a list."""
@@ -106,6 +107,13 @@ def inspect_files(
         say(out.getvalue(), nl=False)
     else:
         _show(inspected, skew)
+        if read := [each.path for each in inspected if each.facts and each.path != STDIN]:
+            name = shlex.quote(shown(str(read[0])))
+            say(
+                "to ask it: `lowwater cookbook` lists queries; lowwater cookbook talkers > talkers.gsql; "
+                f"lowwater run talkers.gsql --capture main1={name} --out results",
+                err=True,
+            )
     return all(capture.error is None for capture in inspected)
 
 

@@ -24,7 +24,7 @@ from lowwater.lake.ledgers.places import FolderNames, location
 from lowwater.lake.ledgers.seen import ASIDE, READ, SeenFile, read_seen, told_files
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.storage.captures import is_address
-from lowwater.storage.paths import is_lake, lake_path
+from lowwater.storage.paths import lake_path, names_in
 
 SETTLED = 2_000_000_000
 """Least time (ns) from the last write of a file to its ingest, since file system clocks are coarse."""
@@ -144,7 +144,7 @@ def missing_folders(settings: Link) -> list[MissingFolder]:
         if is_address(folder):
             # A prefix without an object is one that nobody has written to, or that is mistyped.
             try:
-                why = "" if is_lake(lake_path(folder)) else "has no object"
+                why = "" if names_in(lake_path(folder)) else "has no object"
             except OSError as error:
                 why = f"cannot be listed: {error.strerror}"
         else:

@@ -27,6 +27,7 @@ from lowwater.lake.tables import (
     read_rows,
     replace_rows,
     table_dataset,
+    with_fields,
 )
 
 DONE, PROVISIONAL, INCOMPLETE, FAILED = "done", "provisional", "incomplete", "failed"
@@ -114,7 +115,8 @@ def read_statistics(lake: Lake, lftas: Sequence[str], most: int) -> pa.Table:
     if table is None:
         return HEARTBEATS.empty_table()
     # Files of an older lake lack the column, so rows without statistics are visible only after a read.
-    dataset = fetch_rows(lake.heartbeats, table_dataset(lake.heartbeats, table), chosen)
+    whole = with_fields(table_dataset(lake.heartbeats, table), HEARTBEATS)
+    dataset = fetch_rows(lake.heartbeats, whole, chosen)
     when = chosen_rows(dataset, ["start", "records"], chosen).drop_null()
     if not when.num_rows:
         return HEARTBEATS.empty_table()

@@ -7,7 +7,7 @@ have the values of the row. Where the packets are no function of the row, `row_c
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,7 +25,7 @@ from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.captures import Captures, read_captures
 from lowwater.lake.packets import PacketFiles, packet_files
 from lowwater.plan.fields import Field, Item
-from lowwater.plan.operators import Group, Map, Node, Source, Union
+from lowwater.plan.operators import Group, Join, JoinKind, Map, Node, Source, Union
 from lowwater.plan.properties.unique_keys import unique_key
 from lowwater.plan.queryset import QueryPlan
 from lowwater.plan.temporal import END_OF_TIME
@@ -85,7 +85,7 @@ def row_packets(query: QueryPlan, row: Mapping[str, Any]) -> RowPackets:
     missing = [item.name for item in node.fields if item.name not in row]
     if missing:
         raise LakeError(f"the row of {query.name} lacks the columns {', '.join(missing)}", "give every column")
-    others = [part.label for part in _chain(node) if not isinstance(part, Source | Map | Group | Union)]
+    others = [part.label for part in _chain(node) if not (isinstance(part, _KNOWN) or _is_inner(part))]
     if others:
         raise _refused(query, f"it has a {others[0]}, whose packets a row does not tell")
     usable = _from_keys(node)
@@ -98,8 +98,30 @@ def row_packets(query: QueryPlan, row: Mapping[str, Any]) -> RowPackets:
     start, end = _span(node.fields, row)
     if end <= start:
         raise _refused(query, "no column of it tells a time of packets")
-    conditions = tuple(_conditions(query, node, parts, True))
-    return RowPackets(conditions, start, end)
+    conditions = _together(_conditions(query, node, parts, True))
+    # A packet of the other side lies as far from those of this one as the window of the join is wide.
+    reach = sum(start - min(join.window.needed(start, join.kind)) for join in _chain(node) if isinstance(join, Join))
+    return RowPackets(conditions, max(0, start - reach), end + reach)
+
+
+_KNOWN = Source | Map | Group | Union
+
+
+def _is_inner(node: Node) -> bool:
+    return isinstance(node, Join) and node.kind is JoinKind.INNER
+
+
+def _together(conditions: Iterable[SourceCondition]) -> tuple[SourceCondition, ...]:
+    """Makes one condition of those over the same packets, so that a packet of both sides of a join counts once."""
+    found: dict[tuple[Any, ...], SourceCondition] = {}
+    for each in conditions:
+        key = each.source.links, each.source.member
+        if before := found.get(key):
+            sides = [conjunction([*side.parts]) for side in (before, each)]
+            either = None if None in sides else Binary(Type.BOOL, "OR", *sides)  # type: ignore[arg-type]
+            each = SourceCondition(each.source, () if either is None else (either,))
+        found[key] = each
+    return tuple(found.values())
 
 
 def _chain(node: Node) -> Iterator[Node]:
@@ -117,6 +139,9 @@ def _from_keys(node: Node) -> set[str]:
         below = _from_keys(node.input)
         keys = {key.name for key in node.keys if set(columns_of(key.expr)) <= below}
         return {item.name for item in node.items if set(columns_of(item.expr)) <= keys}
+    if isinstance(node, Join):
+        below = {f"{alias}.{name}" for alias, side in _sides(node) for name in _from_keys(side)}
+        return {item.name for item in node.items if set(columns_of(item.expr)) <= below}
     if isinstance(node, Union):
         branches = [[item.name in _from_keys(branch) for item in branch.fields] for branch in node.branches]
         return {item.name for at, item in enumerate(node.fields) if all(branch[at] for branch in branches)}
@@ -140,6 +165,9 @@ def _conditions(query: QueryPlan, node: Node, parts: Sequence[Expr], top: bool) 
             ]
             yield from _conditions(query, branch, _moved(parts, renamed), False)
         return
+    if isinstance(node, Join):
+        yield from _joined(query, node, parts)
+        return
     if isinstance(node, Map):
         moved = [*_moved(parts, node.items), *_predicate(node.predicate)]
     elif isinstance(node, Group):
@@ -154,6 +182,58 @@ def _conditions(query: QueryPlan, node: Node, parts: Sequence[Expr], top: bool) 
     if any(not set(columns_of(part)) <= _from_keys(below) for part in moved):
         raise _refused(query, f"a condition of {query.name} is on sums or counts of a query below, not on packets")
     yield from _conditions(query, below, moved, False)
+
+
+def _joined(query: QueryPlan, node: Join, parts: Sequence[Expr]) -> Iterator[SourceCondition]:
+    """Divides conditions over the rows of an inner join into those of either side.
+
+    Columns of which the row says the value are replaced by it, so that an equality of the join says the value of the
+    other side too. If no condition on both sides is left, every packet of one side meets every one of the other, and
+    gives the same row.
+    """
+    window = node.window
+    far, near = (Const(window.left.type, bound) for bound in (window.above, window.below))
+    bounds = [
+        Binary(Type.BOOL, ">=", window.right, Binary(window.left.type, "-", window.left, near)),
+        Binary(Type.BOOL, "<=", window.right, Binary(window.left.type, "+", window.left, far)),
+    ]
+    ties = [Binary(Type.BOOL, "=", left, right) for left, right in node.equalities]
+    left = [*_moved(parts, node.items), *ties, *bounds, *_predicate(node.residual)]
+    known: dict[str, Expr] = {}
+
+    def told(expr: Expr) -> Expr:
+        return known.get(expr.name, expr) if isinstance(expr, Column) else expr
+
+    while said := {name: value for part in left for name, value in _value(part) if name not in known}:
+        known.update(said)
+        left = [rewrite(part, told) for part in left if all(name not in known for name, _ in _value(part))]
+    left += [Binary(Type.BOOL, "=", Column(value.type, name), value) for name, value in known.items()]
+    for alias, side in _sides(node):
+        own = [part for part in left if any(name.startswith(f"{alias}.") for name in columns_of(part))]
+        if any(not name.startswith(f"{alias}.") for part in own for name in columns_of(part)):
+            raise _refused(query, "its columns do not say which packets of one side met those of the other")
+        names = {name for part in own for name in columns_of(part)}
+        plain = [Item(name, Column(_type(side, name.partition(".")[2]), name.partition(".")[2])) for name in names]
+        below = _moved(own, plain)
+        if any(not set(columns_of(part)) <= _from_keys(side) for part in below):
+            raise _refused(query, f"a condition of {query.name} is on sums or counts of a query below, not on packets")
+        yield from _conditions(query, side, below, False)
+
+
+def _sides(node: Join) -> tuple[tuple[str, Node], tuple[str, Node]]:
+    return (node.left_alias, node.left), (node.right_alias, node.right)
+
+
+def _type(node: Node, name: str) -> Type:
+    return next(item.type for item in node.fields if item.name == name)
+
+
+def _value(part: Expr) -> Iterator[tuple[str, Expr]]:
+    """Yields the column of which a condition says the value, and the value."""
+    if isinstance(part, Binary) and part.op == "=":
+        for column, value in ((part.left, part.right), (part.right, part.left)):
+            if isinstance(column, Column) and isinstance(value, Const):
+                yield column.name, value
 
 
 def _predicate(predicate: Expr | None) -> list[Expr]:

@@ -70,12 +70,14 @@ class IntervalResult:
 @dataclass(frozen=True)
 class BackfillListener:
     """Callbacks of a backfill, called from any thread: `begins` with an interval, `ends` with its result, `leaves`
-    with one that runs elsewhere and is taken up later, `waits` with all of these and the reason of one."""
+    with one that runs elsewhere and is taken up later, `waits` with all of these and the reason of one, `stops` once a
+    user has interrupted it while intervals run."""
 
     begins: Callable[[Due], None] = lambda due: None
     ends: Callable[[IntervalResult], None] = lambda tried: None
     leaves: Callable[[Due], None] = lambda due: None
     waits: Callable[[Sequence[Due], str], None] = lambda due, reason: None
+    stops: Callable[[], None] = lambda: None
 
 
 def backfill(
@@ -107,6 +109,8 @@ def backfill(
         KeyboardInterrupt: the user interrupted the backfill; running intervals were finished first.
     """
     by_name = {job.query_set: job for job in jobs}
+    for job in jobs:
+        job.prepare()
     runner = runner or runner_of("lowwater backfill", jobs[0].config, Progress(quiet=True))
     if any(interval.packets for interval in work if not interval.blocked):
         runner.begin()
@@ -178,8 +182,10 @@ class _Backfill:
                     finished, waiting = wait(waiting, return_when=FIRST_COMPLETED)
                     for future in finished:
                         future.result()
-            except BaseException:
+            except BaseException as error:
                 self.over.set()
+                if waiting and isinstance(error, KeyboardInterrupt):
+                    self.watch.stops()
                 raise
 
     def _unit(self, unit: tuple[Due, ...]) -> None:

@@ -6,6 +6,7 @@ It reads the ledgers and plans the queries, but runs nothing. `lowwater plan` sh
 
 from __future__ import annotations
 
+import shlex
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,8 +14,9 @@ from pathlib import Path, PurePath
 
 from lowwater.config import FILE_NAME, load_config
 from lowwater.documents import stored_object
-from lowwater.errors import ConfigError, LowwaterError
-from lowwater.lake.layout import open_lake
+from lowwater.errors import ConfigError, LowwaterError, QueryError
+from lowwater.instants import format_instant
+from lowwater.lake.layout import lake_to_read
 from lowwater.lake.ledgers.interval_states import (
     DAMAGED,
     HALF,
@@ -41,7 +43,7 @@ from lowwater.plan.properties.state import hands_over
 from lowwater.plan.queryset import QueryPlan
 from lowwater.quality.custom.suites import suite_digest
 from lowwater.replay.interval import expected
-from lowwater.replay.job import IntervalInputs, Job
+from lowwater.replay.job import IntervalInputs, Job, query_files
 from lowwater.replay.schedule.estimate import NEWEST, Estimate, PacketEstimate, estimate, packet_estimate
 from lowwater.replay.trial_changes import TrialChanges
 
@@ -142,7 +144,7 @@ def open_jobs(
     """
     if names:
         return [Job.open(root, name, queries, changes) for name in dict.fromkeys(names)]
-    config, lake = load_config(root), open_lake(root, make=False)
+    config, lake = load_config(root), lake_to_read(root)
     configured = {*config.query_sets, *replayed_sets(lake)}
     jobs: list[Job] = []
     errors: dict[str, LowwaterError] = {}
@@ -157,7 +159,9 @@ def open_jobs(
         causes = "\n".join(f"query set {name}: {cause}" for name, cause in errors.items())
         hint = f"write [query_sets.NAME] with files = [...] in {FILE_NAME}, or name a folder: --queries"
         if errors:
-            hint = f"mend them: `lowwater check FILE.gsql --lake {root}` checks a file with the links of the lake"
+            wrong = (name for name, cause in errors.items() if isinstance(cause, QueryError))
+            files = " ".join(shlex.quote(str(file)) for name in wrong for file in query_files(config, name, queries))
+            hint = f"`lowwater check {files} --lake {shlex.quote(str(root))}` says when they are right" if files else ""
         raise ConfigError(causes or f"there is no query set: neither in the settings nor in {queries}", hint)
     if configured and tell is not None:  # of a folder nobody is told: examples read links that this lake does not have
         for name, cause in errors.items():
@@ -190,10 +194,15 @@ def due(job: Job, selection: DueSelection) -> list[Due]:
     chain = _Chain([query for query in job.plan.queries if hands_over(query.high)])
     guess, files, known = estimate(job, captures, recent), PacketFiles.of(job.lake), job.known_missing(captures)
     held = at_work(job.lake, job.query_set)
+    behind = ""
     for (start, end), rows in sorted(groups.items()):
         inputs = job.inputs(start, end, captures, known)
         interval = _due(inputs, chain.rows_then(inputs, rows), guess, files)
         if interval is not None and selection.wants(interval.state):
+            if behind and not interval.blocked:
+                interval = replace(interval, blocked=behind)
+            elif interval.blocked and job.chained and not behind:
+                behind = f"an earlier interval of its chain cannot, that of {format_instant(start)}"
             running = next((who for (first, last), who in held.items() if first < end and start < last), "")
             due_intervals.append(replace(interval, running=running) if running else interval)
             chain.runs(inputs, interval)

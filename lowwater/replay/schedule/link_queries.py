@@ -12,7 +12,7 @@ from typing import Protocol
 from lowwater.config import load_config
 from lowwater.errors import LowwaterError
 from lowwater.instants import SECOND
-from lowwater.lake.layout import open_lake
+from lowwater.lake.layout import lake_to_read
 from lowwater.lake.ledgers.runs import FAILED, PUBLISH, replayed_sets
 from lowwater.quality.lateness.review import ReadingQuery
 from lowwater.replay.job import Job
@@ -20,7 +20,7 @@ from lowwater.replay.job import Job
 
 def set_names(root: PurePath, queries: Path) -> list[str]:
     """The names of the query sets that are configured or were ever run; without any, of those in a folder."""
-    lake = open_lake(root, make=False)
+    lake = lake_to_read(root)
     names = {*load_config(root).query_sets, *replayed_sets(lake)}
     return sorted(names or {path.stem for path in queries.glob("*.gsql")})
 

@@ -19,7 +19,7 @@ from lowwater.documents import stored_object
 from lowwater.errors import LakeError, LowwaterError
 from lowwater.hosts import known_names
 from lowwater.instants import SECOND
-from lowwater.lake.layout import OUTCOMES, Lake, open_lake
+from lowwater.lake.layout import OUTCOMES, Lake, lake_to_read
 from lowwater.lake.ledgers.captures import ingested_links, read_captures
 from lowwater.lake.ledgers.history import read_metrics
 from lowwater.lake.ledgers.interval_states import DAMAGED
@@ -97,7 +97,7 @@ class LakeCollector:
     def samples(self) -> Iterator[Sample]:
         """Yields the samples of all metrics."""
         begin = time.monotonic()
-        lake = open_lake(self._root, make=False)
+        lake = lake_to_read(self._root)
         problems: dict[str, str] = {}
 
         def tell(name: str, error: LowwaterError) -> None:
