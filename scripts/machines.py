@@ -106,7 +106,7 @@ class Cluster:
 
     def environment(self) -> dict[str, str]:
         """The environment of a driver: the store and the master; even small work goes to the workers."""
-        return {**self.store(), "LOWWATER_SPARK_MASTER": self.master, "LOWWATER_SPARK_SPREAD": "always"}
+        return {**self.store(), "LOWWATER_SPARK_MASTER": self.master}
 
     def start(self) -> None:
         """Starts all parts.
@@ -176,7 +176,7 @@ class Cluster:
         if name == "master":
             kept = self.folder / "master-state"
             kept.mkdir(exist_ok=True)
-            options = f"{_quick()} -Dspark.deploy.recoveryMode=FILESYSTEM -Dspark.deploy.recoveryDirectory={kept}"
+            options = f"{QUICK} -Dspark.deploy.recoveryMode=FILESYSTEM -Dspark.deploy.recoveryDirectory={kept}"
             if self.takes_drivers:
                 options += f" -Dspark.master.rest.enabled=true -Dspark.master.rest.port={self._ports['rest']}"
             options += f" -Dspark.deploy.defaultCores={self.workers * self.cores}"
@@ -188,7 +188,7 @@ class Cluster:
             }
         own = {"HOME": "/tmp/home", "TMPDIR": "/tmp", "LOWWATER_CACHE": "/tmp/kernels", "SPARK_DAEMON_MEMORY": "256m"}
         own |= {
-            "SPARK_DAEMON_JAVA_OPTS": _quick(),
+            "SPARK_DAEMON_JAVA_OPTS": QUICK,
             "SPARK_LOCAL_DIRS": "/tmp/local",
             "SPARK_WORKER_DIR": "/tmp/work",
             "SPARK_LOCAL_IP": self._host(name),
@@ -251,7 +251,7 @@ class Cluster:
 
     def computing(self) -> list[str]:
         """The workers whose executors have Python processes, which run the tasks."""
-        return list(dict.fromkeys(name for name, _, line in self._commands() if "pyspark.daemon" in " ".join(line)))
+        return list(dict.fromkeys(name for name, _, line in self._commands() if "lowwater.spark.workers" in line))
 
     def _commands(self) -> Iterator[tuple[str, psutil.Process, list[str]]]:
         """Each process below a worker that is at work: the name of the worker, the process, its words."""
@@ -312,13 +312,8 @@ def _spark() -> str:
     return str(Path(found.origin).parent / "bin" / "spark-class")
 
 
-def _quick() -> str:
-    """Options of a JVM that starts quickly: that of a worker does little, and dies soon."""
-    from lowwater.spark.session import class_archive
-
-    archive = class_archive()
-    mapped = f" -Xshare:auto -XX:SharedArchiveFile={archive}" if archive and " " not in str(archive) else ""
-    return f"-XX:+UseSerialGC -XX:TieredStopAtLevel=1{mapped}"
+QUICK = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+"""Options of a JVM that starts quickly: that of a worker does little, and dies soon."""
 
 
 def _family(process: psutil.Process) -> list[psutil.Process]:

@@ -17,7 +17,6 @@ from typing import Any
 
 from lowwater.errors import LowwaterError
 from lowwater.instants import parse_instant
-from lowwater.replay.warmup import launch_jvm_early
 from lowwater.storage import paths
 from lowwater.storage.paths import lake_path
 
@@ -37,9 +36,6 @@ def main(arguments: list[str] | None = None) -> int:
     chosen = parser.parse_args(arguments)
     if chosen.deployed:
         reached_by_workers()
-    if chosen.stage in (None, "high"):
-        launch_jvm_early(chosen.lake)
-    # These imports take as long as the start of the JVM.
     from lowwater.replay.interval import replay
     from lowwater.replay.job import Job
     from lowwater.replay.progress import Progress

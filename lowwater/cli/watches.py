@@ -8,7 +8,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePath
 from types import FrameType
@@ -112,7 +112,7 @@ class _Watching:
         self._waiting: dict[str, int] = {}
         self._looked_at = -LOOK
         self._told: list[str] = []
-        self._tasks: Callable[[Iterable[Path]], TaskMap] | None = None
+        self._tasks: TaskMap | None = None
 
     def complain(self, error: LowwaterError) -> None:
         """Prints an error, once for as long as it lasts."""
@@ -155,7 +155,7 @@ class _Watching:
         paths = [path for path, _ in portion]
         try:
             self._tasks = self._tasks or ingest_tasks(config, Progress())
-            results = ingest(self._lake, link, paths, config, None, self._tasks(paths), growing)
+            results = ingest(self._lake, link, paths, config, None, self._tasks, growing)
         except LakeError as error:  # a full disk, or another process: the next look tries again
             self.complain(error)
             return False

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from lowwater.capture.tables import ordered
@@ -30,26 +29,22 @@ class InProcess:
         self.threads = threads or ordered.thread_count()
         self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="lowwater-part")
 
-    def begin(self, intervals: int = 1) -> None:
+    def begin(self) -> None:
         """Nothing has to start."""
 
     def broken(self, error: LowwaterError) -> bool:
         """An error here is one of its interval."""
         return False
 
-    def ingesting(self, size: int) -> TaskMap:
+    def ingesting(self) -> TaskMap:
         """Returns what runs tasks on the threads."""
         return partial(ordered.each_on_threads, threads=self.threads)
 
-    def low(self, packets: int) -> TaskMap:
+    def low(self) -> TaskMap:
         """Returns what runs tasks on the threads."""
         return partial(ordered.each_on_threads, threads=self.threads)
 
-    def lost(self) -> dict[str, Any]:
-        """Nothing can be lost but the process."""
-        return {}
-
-    def evaluate(self, plans: Mapping[str, PlanParts], work: Path) -> Outcomes:
+    def evaluate(self, plans: Mapping[str, PlanParts]) -> Outcomes:
         """Evaluates parts as the stored punctuation closes them. Parts of a plan with a state wait for each other."""
         apart: dict[str, list[Future[PartOutcome]]] = {query: [] for query in plans}
         chained: dict[str, list[Part]] = {}

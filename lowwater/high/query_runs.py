@@ -97,8 +97,7 @@ class _Run:
                 errors[name] = error_of_query(name, error)
                 continue
             plans.update({} if plan is None else {name: plan})
-        folder = self.work / "all-parts"  # the name of no query
-        errors |= self._evaluate(plans, results, folder) if plans else {}
+        errors |= self._evaluate(plans, results) if plans else {}
         for name, result in results.items():
             _finish(result, streams[name], began)
         return {**results, **errors}
@@ -179,7 +178,7 @@ class _Run:
             divided = next((keys for later in stages[at + 1 :] if (keys := _keys_of(later, stage.name))), ())
             plan = self._sliced(query, stage, feeds, out, divided)
             if plan is not None:
-                for error in self._evaluate({query: plan}, {query: result}, self.work / query / "parts").values():
+                for error in self._evaluate({query: plan}, {query: result}).values():
                     raise error
             if stage.name:
                 feeds[stage.name] = StoredStream.scan(out.files)
@@ -219,10 +218,10 @@ class _Run:
                 )
                 read = {leaf: each.narrowed(leaf, slice_, share) for leaf, each in stored.items()}
                 tasks.append(Part(node, slice_, read, lists, stream.folder, name, *settings, share, divided))
-        python = any(operator.physical().in_python for operator in walk(node))
-        promises = {source: feed.promises for _, group in behind.values() for source, feed in group.items()}
-        total = sum(feed.rows for feed in feeds)
-        return _Plan(tasks, total, python, promises, self.end, stream, replay.closing, timeline)
+        sources = {source: feed for _, group in behind.values() for source, feed in group.items()}
+        files = {source: feed.files for source, feed in sources.items()}
+        promises = {source: feed.promises for source, feed in sources.items()}
+        return _Plan(tasks, files, promises, self.end, stream, replay.closing, timeline)
 
     def _slices(self, node: Node, behind: Behind) -> list[tuple[TimeSlice, int]]:
         """Chooses slices of the time of a plan, each with the number of rows that it reads."""
@@ -243,11 +242,9 @@ class _Run:
             shares *= 2
         return shares if rows >= 2 * self.settings.slice_rows else 1
 
-    def _evaluate(
-        self, plans: Mapping[str, _Plan], results: Mapping[str, HighResult], folder: Path
-    ) -> dict[str, LowwaterError]:
+    def _evaluate(self, plans: Mapping[str, _Plan], results: Mapping[str, HighResult]) -> dict[str, LowwaterError]:
         """Evaluates the parts of plans; returns the errors by query."""
-        outcomes_of = self.runner.evaluate(plans, folder)
+        outcomes_of = self.runner.evaluate(plans)
         errors = {}
         for name, plan in plans.items():
             outcomes = outcomes_of[name]

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from lowwater.capture.tables.ordered import TaskMap
 from lowwater.errors import LowwaterError
@@ -30,15 +29,13 @@ class PlanParts:
 
     Attributes:
         parts: the parts, in order of time.
-        rows: approximate number of rows that they read.
-        python: whether an aggregate in Python reads the rows.
+        files: source -> its files, in order.
         promises: source -> its punctuation, in order.
         end: end of the interval, ns: a source that promises it promises all of time (docs/adr/0001).
     """
 
     parts: Sequence[Part]
-    rows: int
-    python: bool
+    files: Mapping[Source, Sequence[str]]
     promises: Mapping[Source, Sequence[Promise]]
     end: int
 
@@ -57,28 +54,24 @@ class Runner(Protocol):
     @property
     def far(self) -> bool: ...
 
-    def begin(self, intervals: int = 1) -> None:
-        """Prepares for the high level of so many intervals in the background; its errors come where it is needed."""
+    def begin(self) -> None:
+        """Prepares for work in the background; its errors come where it is needed."""
 
     def broken(self, error: LowwaterError) -> bool:
         """Whether an error is of the runner itself, and so of every interval."""
 
-    def ingesting(self, size: int) -> TaskMap:
-        """Returns what runs the tasks of an ingest of so many bytes."""
+    def ingesting(self) -> TaskMap:
+        """Returns what runs the tasks of an ingest."""
 
-    def low(self, packets: int) -> TaskMap:
-        """Returns what runs the tasks of a low stage over so many packets."""
+    def low(self) -> TaskMap:
+        """Returns what runs the tasks of a low stage."""
 
-    def evaluate(self, plans: Mapping[str, PlanParts], work: Path) -> Outcomes:
+    def evaluate(self, plans: Mapping[str, PlanParts]) -> Outcomes:
         """Evaluates the parts of some queries, each once what its sources promise has closed it (`closing`).
 
         Args:
             plans: query -> its parts.
-            work: folder for files of the runner, removed here.
 
         Raises:
             LowwaterError: the runner fails, or a source does not promise the end of its interval.
         """
-
-    def lost(self) -> dict[str, Any]:
-        """Returns, for the ledger, what the runner lost since it began; empty where nothing can be lost."""

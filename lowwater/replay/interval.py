@@ -70,7 +70,7 @@ from lowwater.replay.stages.audit import audit
 from lowwater.replay.stages.engines import high_stage, last_instant, low_stage, state_folders
 from lowwater.replay.stages.heartbeat_rows import heartbeat_rows
 from lowwater.replay.stages.link_scans import LinkScans
-from lowwater.replay.stages.runners import lost_lines, runner_of, task_account
+from lowwater.replay.stages.runners import runner_of, task_account
 from lowwater.replay.warmup import import_early
 from lowwater.storage import paths
 
@@ -207,7 +207,7 @@ class _Run:
                     outcome = self._confirm(digests, state, reason, folder / "publish")
                     return replace(outcome, digests=digests, verdict=self.verdict, report=self.report)
                 outcome = Outcome(self.start, self.end, state, reason, {}, False)
-                if HIGH in stages:
+                if {LOW, HIGH} & set(stages):
                     self.runner.begin()
                 for next_stage in stages:
                     current = next_stage
@@ -308,13 +308,11 @@ class _Run:
 
     def _low(self, inputs: IntervalInputs, folder: Path) -> dict[str, int]:
         job = self.job
-        tasks = self.runner.low(inputs.packets)
+        tasks = self.runner.low()
         tunings = job.tunings()
         rows_folder = self.shared / "low" if self.shared is not None and getattr(tasks, "far", False) else folder
         result = low_stage(inputs, job.low_settings(tunings), rows_folder, tasks, tunings, self.progress.say)
         self.cluster = task_account(tasks)
-        for line in lost_lines(self.cluster):
-            self.progress.say(line)
         accounts = Accounts()
         for outcome in result.outcomes:
             accounts.add(outcome.result)
@@ -351,9 +349,6 @@ class _Run:
         rows = []
         stage = self.runner, inputs, files, folder, chosen, states
         results = high_stage(*stage, published=True, rows=rows_folder)
-        self.cluster = self.runner.lost()
-        for line in lost_lines(self.cluster):
-            self.progress.say(line)
         self.seconds[HIGH] = round(time.monotonic() - begin, 3)
         for query in job.plan.queries:
             result = results[query.name]

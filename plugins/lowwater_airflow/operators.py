@@ -29,6 +29,7 @@ from lowwater_airflow.settings import SPARK, deployment
 from lowwater_airflow.whole import partition_key, whole
 
 PACKETS = Asset(name="packets", uri="lowwater://packets", group="lowwater")
+MASTER = "LOWWATER_SPARK_MASTER"
 DRIVERS = "_drivers"
 """Folder of the lake with notes about drivers on the cluster, and their outcomes."""
 
@@ -125,11 +126,16 @@ class IngestCapture(Lineage, BaseOperator):
         from lowwater.capture.tables.reader import RECORD_KINDS
         from lowwater.lake.ingestion.ingest import ingest
         from lowwater.lake.layout import open_lake
+        from lowwater.replay.progress import Progress
+        from lowwater.replay.stages.runners import NO_SPARK, ingest_tasks
 
         context["map_index_label"] = f"{self.link} {Path(self.path).name}"  # type: ignore[typeddict-unknown-key]
         config = load_config(lake_path(self.lake))
         lake = open_lake(lake_path(self.lake), make=False)
-        (result,) = ingest(lake, self.link, [capture_path(self.path)], config)
+        named = _cluster()[0].get(MASTER, "")
+        # Only a server that is there already is worth a task of one file.
+        tasks = ingest_tasks(config, Progress(quiet=True), named if named.startswith("sc://") else NO_SPARK)
+        (result,) = ingest(lake, self.link, [capture_path(self.path)], config, runner=tasks)
         row = result.capture
         report: dict[str, Any] = {
             "link": self.link,
@@ -269,5 +275,11 @@ def _cluster() -> tuple[dict[str, str], str]:
         connection = Connection.get(SPARK)
     except AirflowNotFoundException:
         return {}, ""
+    from airflow.providers.apache.spark.hooks.spark_connect import (
+        SparkConnectHook,
+    )  # with pandas, that no DAG file needs
+
+    if connection.conn_type == SparkConnectHook.conn_type:
+        return {MASTER: SparkConnectHook(SPARK).get_connection_url()}, ""
     host = f"{connection.host}:{connection.port}" if connection.port else str(connection.host)
     return deployment(host, connection.password or "", connection.extra_dejson)

@@ -24,8 +24,8 @@ POOL = "lowwater"
 """The Airflow pool that limits the number of Spark processes; a computing task takes one slot."""
 
 SPARK = "lowwater_spark"
-"""Airflow connection of a Spark cluster: host spark://name, port, secret as password; without one Spark runs in the
-task. Its extra may say that drivers run on the cluster."""
+"""Airflow connection of a Spark: of a Spark Connect server (type `spark_connect`), whose clients tasks are; or of a
+cluster: host spark://name, port, secret as password. Its extra may say that drivers run on the cluster."""
 
 LONGEST = 200
 """Most characters of the name of a query set with a DAG; Airflow takes 250 for that of a DAG."""

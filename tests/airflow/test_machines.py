@@ -19,7 +19,6 @@ from lowwater.capture.generate import GeneratedCapture
 from lowwater.instants import HOUR, format_instant
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.runs import read_replays
-from lowwater.spark.session import class_archive
 from lowwater.storage import paths
 from scripts.machines import Cluster, cluster, environment
 from tests.airflow.conftest import Platform, prepare, script
@@ -33,17 +32,10 @@ DAGS = ("capture_ingest", "replay_demo")
 SEEN = """
 import json, sys
 from lowwater.spark.session import build_session
-spark = build_session("seen")
-file = sys.argv[1]  # an executor has arguments of its own
-seen = spark.sparkContext.parallelize(range(6), 6).map(lambda _: __import__("os").path.exists(file)).collect()
-def archived(_):
-    import psutil
-    jvms = [jvm.cmdline() for jvm in psutil.Process().parents() if jvm.name() == "java"]
-    return [word.rpartition("/")[2] for word in jvms[0] if "SharedArchiveFile" in word]
-archives = spark.sparkContext.parallelize(range(3), 3).map(archived).collect()
-print(json.dumps(seen))
-print(json.dumps(archives))
-spark.stop()
+from lowwater.spark.tasks import SparkTasks
+file = sys.argv[1]  # a worker has arguments of its own
+tasks = SparkTasks(lambda: build_session("seen"))
+print(json.dumps(tasks(lambda _: __import__("os").path.exists(file), range(6))))
 """
 
 
@@ -126,17 +118,14 @@ def test_airflow_over_a_lake_in_the_store_and_a_cluster_that_shares_only_it(
 
 
 def assert_told(lake: PurePath) -> None:
-    """The ledger and the metrics say where tasks ran, and which executor was lost."""
+    """The ledger and the metrics say where tasks ran, and which were tried again."""
     rows = [row for row in read_replays(open_lake(lake, make=False), "demo") if row.stage in ("low", "high")]
     accounts = [json.loads(row.accounting) for row in rows]
     runs = [run for account in accounts for run in account.get("tasks", ())]
-    assert {run["host"] for run in runs} <= {"127.0.0.10", "127.0.0.11", "127.0.0.12"}
     assert runs and all(run["size"] > 0 and run["tries"] >= 1 and run["task"] for run in runs)
-    lost = [each for account in accounts for each in account.get("lost", ())]
-    assert lost and all(each["host"].startswith("127.0.0.1") and each["reason"] for each in lost)
     said = lowwater("metrics", "--lake", lake)
     assert said.code == 0, said.err
-    assert 'lowwater_executors_lost{query_set="demo"' in said.out and "lowwater_tasks_again" in said.out
+    assert "lowwater_tasks_again" in said.out
 
 
 def ingest_of(lake: PurePath, capture: GeneratedCapture) -> list[object]:
@@ -144,14 +133,11 @@ def ingest_of(lake: PurePath, capture: GeneratedCapture) -> list[object]:
     return ["ingest", "--lake", lake, "--link", capture.link, "--covers", span, capture.path]
 
 
-def test_executors_see_no_file_of_the_driver_and_start_like_it(machines: Cluster, tmp_path: Path) -> None:
+def test_executors_see_no_file_of_the_driver(machines: Cluster, tmp_path: Path) -> None:
     file = tmp_path / "stream.parquet"
     file.touch()
     variables = {**os.environ, **machines.environment()}
     command = [sys.executable, "-c", SEEN, str(file)]
     done = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
-    seen, archives = done.stdout.splitlines()[-2:]
-    assert json.loads(seen) == [False] * 6
-    archive = class_archive()
-    assert json.loads(archives) == [[archive.name] if archive else []] * 3
+    assert json.loads(done.stdout.splitlines()[-1]) == [False] * 6

@@ -42,9 +42,9 @@ class Watching(InProcess):
 
     plans: Mapping[str, PlanParts]
 
-    def evaluate(self, plans: Mapping[str, PlanParts], work: Path) -> Outcomes:
+    def evaluate(self, plans: Mapping[str, PlanParts]) -> Outcomes:
         self.plans = plans
-        return super().evaluate(plans, work)
+        return super().evaluate(plans)
 
 
 def test_the_least_promise_of_the_links_closes(tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ from lowwater.replay.command.run_command import RunRequest, _planned_anew
 from lowwater.replay.interval import replay
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
-from lowwater.replay.setup import kernels, training
+from lowwater.replay.setup import kernels
 from lowwater.replay.stages.engines import LowInputs, low_stage
 from lowwater.spark import jars
 from lowwater.storage.paths import lake_path
@@ -271,15 +271,6 @@ def _site(desk: Desk, folder: str) -> None:
     assert write_site(Board(desk.lake, desk.folder), desk.folder / folder) > 0
 
 
-def _archive(desk: Desk, folder: str) -> None:
-    desk.write("taken", "a file")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(training, "_replay", lambda spark, folder: None)
-        patch.setattr("lowwater.spark.session.build_session", lambda app, settings: settings.record.write_bytes(b"x"))
-        patch.setattr("lowwater.spark.session.end_jvm", lambda spark: None)
-        assert training.train(desk.folder / folder).exists()
-
-
 def _compiled(desk: Desk, folder: str) -> None:
     desk.write("taken/link147.pcap/file", "a folder where a capture is to be")
     found = [each for each in kernels._captures(None) if each[0] == f"link{kernels.UNKNOWN_LINK}"]
@@ -495,12 +486,6 @@ CASES = [
         lambda desk: _site(desk, "pages"),
     ),
     Case(
-        "an archive that cannot be written",
-        lambda desk: _archive(desk, "taken"),
-        "make room on the disk",
-        lambda desk: _archive(desk, "free"),
-    ),
-    Case(
         "one sum of two that does not fit",
         lambda desk: _sums(desk, "len * 100000000000000000", "len"),
         "the results of the other queries are in",
@@ -553,8 +538,7 @@ LEFT: dict[Site, str] = {
     ("lowwater/spark/failures.py", "translate"): "Spark fails where the machine does: tests/spark/test_failures.py",
     ("lowwater/spark/jars.py", "fetch_jars"): "a repository that does not answer",
     ("lowwater/spark/jars.py", "_make_folder"): "a Python whose folders belong to another user",
-    ("lowwater/spark/session.py", "_unstarted"): "a machine without Java: tests/replay/test_sessions.py",
-    ("lowwater/spark/session.py", "end_jvm"): "a JVM of another process: nothing of ours starts one",
+    ("lowwater/spark/session.py", "_started"): "a machine without Java: tests/replay/test_sessions.py",
     ("lowwater/reference/execution/graph.py", "_refused"): "of the model, in Python: tests/reference/test_execution.py",
     ("lowwater/reference/execution/model.py", "Setup.__post_init__"): "of the model, in Python: the same tests",
     ("lowwater/replay/stages/low_tasks.py", "run_low"): "a disk that is full",

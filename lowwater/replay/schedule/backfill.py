@@ -113,7 +113,7 @@ def backfill(
         job.prepare()
     runner = runner or runner_of("lowwater backfill", jobs[0].config, Progress(quiet=True))
     if any(interval.packets for interval in work if not interval.blocked):
-        runner.begin(len(work))
+        runner.begin()
     try:
         return _Backfill(by_name, runner, watch or BackfillListener()).all(_ordered(by_name, work, order), workers)
     finally:

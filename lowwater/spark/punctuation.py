@@ -1,0 +1,121 @@
+"""The stream of punctuation: a Structured Streaming query over the files of `lfta/` that reads what they promise.
+
+The files are read by the same functions as everywhere, as a streaming source in Python. So Spark needs no package and
+no keys for an object store, and a file is there when it has its name: it is never read half.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from uuid import uuid4
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
+from pyspark.sql.types import StructType
+
+from lowwater.high.source.stored_streams import StoredStream
+from lowwater.spark.failures import translate
+from lowwater.storage import paths
+
+COLUMNS = pa.schema([("source", pa.int32()), ("promise", pa.int64())])
+LOOK = 5
+"""Seconds between two looks at what the stream has read."""
+
+
+class File(InputPartition):
+    """A file of a source.
+
+    Args:
+        source: number of the source.
+        path: the file, as the lake names it.
+    """
+
+    def __init__(self, source: int, path: str) -> None:
+        super().__init__(path)
+        self.source = source
+
+
+class Punctuation(DataSource):
+    """The streaming source `lowwater-punctuation`; its option `files` has [number of the source, file] in order."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The name of the format."""
+        return "lowwater-punctuation"
+
+    def schema(self) -> str:
+        """The columns of a promise, ns."""
+        return "source int, promise bigint"
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """Returns the reader of the files."""
+        return _Reader([File(source, path) for source, path in json.loads(self.options["files"])])
+
+
+class _Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads the files that are there, in order; the offset is their number."""
+
+    def __init__(self, files: Sequence[File]) -> None:
+        self._files = files
+        self._until: int | None = None
+
+    def initialOffset(self) -> dict[str, int]:
+        return {"files": 0}
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._until = self._there(0)
+
+    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
+        return {"files": self._there(start["files"]) if self._until is None else self._until}
+
+    def _there(self, begin: int) -> int:
+        at = begin
+        while at < len(self._files) and paths.has_file(paths.lake_path(self._files[at].value)):
+            at += 1
+        return at
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
+        return self._files[start["files"] : end["files"]]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, File)
+        promised = [promise.latest for promise in StoredStream.scan([partition.value]).promises]
+        if promised:
+            values = [pa.array([partition.source], pa.int32()), pa.array([max(promised)], pa.int64())]
+            yield pa.RecordBatch.from_arrays(values, schema=COLUMNS)
+
+
+def promises(session: SparkSession, what: str, files: Sequence[tuple[int, str]]) -> Iterator[list[tuple[int, int]]]:
+    """Yields (number of the source, promise in ns) as the stream reads them.
+
+    Args:
+        session: the session.
+        what: what the promises are for, as Spark shows it.
+        files: (number of its source, file) in order.
+
+    Raises:
+        LowwaterError: if the stream fails.
+    """
+    table = f"punctuation_{uuid4().hex}"
+    session.dataSource.register(Punctuation)
+    source = session.readStream.format(Punctuation.name()).option("files", json.dumps(list(files)))
+    writer = source.load().writeStream.format("memory").queryName(table).trigger(availableNow=True)
+    query = None
+    try:
+        query = writer.start()
+        seen, ended = 0, False
+        while not ended:
+            ended = bool(query.awaitTermination(LOOK))
+            rows = session.table(table).toArrow().to_pylist()
+            yield [(row["source"], row["promise"]) for row in rows[seen:]]
+            seen = len(rows)
+        session.catalog.dropTempView(table)
+    except PySparkException as error:
+        raise translate(what, error) from error
+    finally:
+        if query is not None and query.isActive:
+            query.stop()
