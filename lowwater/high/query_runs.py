@@ -11,8 +11,9 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path, PurePath
 
 import pyarrow as pa
@@ -22,6 +23,7 @@ from lowwater.catalog.expr import Expr
 from lowwater.catalog.streams import STREAM_TYPES
 from lowwater.catalog.watchlists import read_watchlist
 from lowwater.errors import LowwaterError, error_of_query
+from lowwater.high.closing import ReadOnce, stored_promises
 from lowwater.high.results import HighResult, HighSettings, OperatorCounts
 from lowwater.high.runner import PlanParts, Runner, Source
 from lowwater.high.shares import FINEST, Share
@@ -60,10 +62,12 @@ class _Plan(PlanParts):
     """A plan in parts with its output stream.
 
     Attributes:
+        cuts: the parts and stages before it that feed it.
         stream: takes rows and punctuation.
         closing: tick of the last promise, ns.
     """
 
+    cuts: Mapping[Source, StoredStream]
     stream: StreamFiles
     closing: int
     timeline: Timeline
@@ -74,7 +78,8 @@ class _Run:
     """State that the output queries of one run share."""
 
     runner: Runner
-    feeds: Mapping[tuple[str, str], StoredStream]
+    feeds: Mapping[Source, StoredStream]
+    promises: ReadOnce
     start: int
     end: int
     work: Path
@@ -82,6 +87,27 @@ class _Run:
     settings: HighSettings
     carries: Mapping[str, StateHandover]
     published: bool
+
+    def outcomes(self, queries: Mapping[str, Node]) -> dict[str, HighResult | LowwaterError]:
+        """Runs queries, those whose plans are cut beside the others."""
+        outcomes: dict[str, HighResult | LowwaterError] = {}
+        uncut = {}
+        for name, node in queries.items():
+            try:
+                uncut.update({name: node} if self.whole(node) else {})
+            except Exception as error:  # noqa: BLE001 - whatever a query does is its own failure
+                outcomes[name] = error_of_query(name, error)
+        with ThreadPoolExecutor(self.settings.concurrency, thread_name_prefix="lowwater-high") as pool:
+            uncut_future = pool.submit(self.run_uncut, uncut)
+            cut = {name: node for name, node in queries.items() if name not in uncut and name not in outcomes}
+            cut_futures = {name: pool.submit(self.query, name, node) for name, node in cut.items()}
+            outcomes |= uncut_future.result()
+            for name, future in cut_futures.items():
+                try:
+                    outcomes[name] = future.result()
+                except Exception as error:  # noqa: BLE001 - whatever a query does is its own failure
+                    outcomes[name] = error_of_query(name, error)
+        return outcomes
 
     def run_uncut(self, queries: Mapping[str, Node]) -> dict[str, HighResult | LowwaterError]:
         """Runs queries whose plans are not cut together; a query without a result has its error."""
@@ -219,9 +245,8 @@ class _Run:
                 read = {leaf: each.narrowed(leaf, slice_, share) for leaf, each in stored.items()}
                 tasks.append(Part(node, slice_, read, lists, stream.folder, name, *settings, share, divided))
         sources = {source: feed for _, group in behind.values() for source, feed in group.items()}
-        files = {source: feed.files for source, feed in sources.items()}
-        promises = {source: feed.promises for source, feed in sources.items()}
-        return _Plan(tasks, files, promises, self.end, stream, replay.closing, timeline)
+        cuts = {source: feed for source, feed in sources.items() if source not in self.feeds}
+        return _Plan(tasks, sources, self.end, cuts, stream, replay.closing, timeline)
 
     def _slices(self, node: Node, behind: Behind) -> list[tuple[TimeSlice, int]]:
         """Chooses slices of the time of a plan, each with the number of rows that it reads."""
@@ -244,7 +269,8 @@ class _Run:
 
     def _evaluate(self, plans: Mapping[str, _Plan], results: Mapping[str, HighResult]) -> dict[str, LowwaterError]:
         """Evaluates the parts of plans; returns the errors by query."""
-        outcomes_of = self.runner.evaluate(plans)
+        cuts = {source: feed for plan in plans.values() for source, feed in plan.cuts.items()}
+        outcomes_of = self.runner.evaluate(plans, chain(self.promises, stored_promises(cuts)))
         errors = {}
         for name, plan in plans.items():
             outcomes = outcomes_of[name]
@@ -388,24 +414,9 @@ def run_high(
     feeds = {
         (lfta.name, link): StoredStream.scan(_files(inputs, lfta.name, link)) for lfta in lftas for link in lfta.links
     }
-    run = _Run(runner, feeds, start, end, work, rows or work, settings, carries or {}, published)
-    outcomes: dict[str, HighResult | LowwaterError] = {}
-    uncut = {}
-    for name, node in queries.items():
-        try:
-            uncut.update({name: node} if run.whole(node) else {})
-        except Exception as error:  # noqa: BLE001 - whatever a query does is its own failure
-            outcomes[name] = error_of_query(name, error)
-    with ThreadPoolExecutor(settings.concurrency, thread_name_prefix="lowwater-high") as pool:
-        uncut_future = pool.submit(run.run_uncut, uncut)
-        cut = {name: node for name, node in queries.items() if name not in uncut and name not in outcomes}
-        cut_futures = {name: pool.submit(run.query, name, node) for name, node in cut.items()}
-        outcomes |= uncut_future.result()
-        for name, future in cut_futures.items():
-            try:
-                outcomes[name] = future.result()
-            except Exception as error:  # noqa: BLE001 - whatever a query does is its own failure
-                outcomes[name] = error_of_query(name, error)
+    with closing(ReadOnce(runner.promises(feeds))) as promises:
+        run = _Run(runner, feeds, promises, start, end, work, rows or work, settings, carries or {}, published)
+        outcomes = run.outcomes(queries)
     results = {}
     for name in queries:
         result = outcomes[name]

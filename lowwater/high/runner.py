@@ -7,17 +7,20 @@ parts (replay invariance).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from lowwater.capture.tables.ordered import TaskMap
 from lowwater.errors import LowwaterError
 from lowwater.high.slices.part import Part, PartOutcome
-from lowwater.high.timeline import Promise
+from lowwater.high.source.stored_streams import StoredStream
 
 Source = tuple[str, str]
 """A stored stream: (LFTA, link), or (part of a cut plan, empty text)."""
+
+Promises = Sequence[tuple[Source, int]]
+"""What sources promise, ns, as it is read together."""
 
 Outcomes = dict[str, list[PartOutcome] | LowwaterError]
 """Query -> outcomes of its parts in order, or its error."""
@@ -29,14 +32,12 @@ class PlanParts:
 
     Attributes:
         parts: the parts, in order of time.
-        files: source -> its files, in order.
-        promises: source -> its punctuation, in order.
+        sources: what feeds the plan.
         end: end of the interval, ns: a source that promises it promises all of time (docs/adr/0001).
     """
 
     parts: Sequence[Part]
-    files: Mapping[Source, Sequence[str]]
-    promises: Mapping[Source, Sequence[Promise]]
+    sources: Collection[Source]
     end: int
 
 
@@ -66,11 +67,19 @@ class Runner(Protocol):
     def low(self) -> TaskMap:
         """Returns what runs the tasks of a low stage."""
 
-    def evaluate(self, plans: Mapping[str, PlanParts]) -> Outcomes:
+    def promises(self, feeds: Mapping[Source, StoredStream]) -> Generator[Promises]:
+        """Yields what the stored streams of LFTAs promise, as it is read.
+
+        Raises:
+            LowwaterError: the runner fails.
+        """
+
+    def evaluate(self, plans: Mapping[str, PlanParts], promises: Iterable[Promises]) -> Outcomes:
         """Evaluates the parts of some queries, each once what its sources promise has closed it (`closing`).
 
         Args:
             plans: query -> its parts.
+            promises: of their sources, and of others.
 
         Raises:
             LowwaterError: the runner fails, or a source does not promise the end of its interval.

@@ -6,7 +6,7 @@ A stream of punctuation (`punctuation`) closes the parts of the high level.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -14,11 +14,12 @@ from pathlib import Path
 from lowwater.capture.tables.ordered import TaskMap
 from lowwater.cluster import on_cluster
 from lowwater.errors import LowwaterError
-from lowwater.high.closing import Closing
+from lowwater.high.closing import closed_parts
 from lowwater.high.process import evaluated_chain, first_error
-from lowwater.high.runner import Outcomes, PlanParts
+from lowwater.high.runner import Outcomes, PlanParts, Promises, Source
 from lowwater.high.slices.part import Part, PartOutcome, evaluate_part
-from lowwater.spark.punctuation import promises
+from lowwater.high.source.stored_streams import StoredStream
+from lowwater.spark import punctuation
 from lowwater.spark.sessions import Sessions
 from lowwater.spark.tasks import SparkTasks
 
@@ -52,27 +53,28 @@ class OnSpark:
         """Returns what runs the tasks of a low stage."""
         return self._tasks("low")
 
-    def evaluate(self, plans: Mapping[str, PlanParts]) -> Outcomes:
-        """Evaluates parts as a stream of punctuation closes them. Those of a plan with a state are one task."""
-        what = f"high level of {', '.join(plans)}"
-        tasks, closing = self._tasks(what), Closing(plans)
+    def promises(self, feeds: Mapping[Source, StoredStream]) -> Generator[Promises]:
+        """Yields what a stream over the files reads."""
+        sources = list(feeds)
+        files = [(number, file) for number, source in enumerate(sources) for file in feeds[source].files]
+        for promised in punctuation.promises(self._sessions.spark, "punctuation", files) if files else ():
+            yield [(sources[number], promise) for number, promise in promised]
+
+    def evaluate(self, plans: Mapping[str, PlanParts], promises: Iterable[Promises]) -> Outcomes:
+        """Evaluates parts as punctuation closes them. Those of a plan with a state are one task."""
+        tasks = self._tasks(f"high level of {', '.join(plans)}")
         outcomes: dict[str, list[PartOutcome]] = {query: [] for query in plans}
         chains: dict[str, list[Part]] = {}
-        sources = {source: files for plan in plans.values() for source, files in plan.files.items()}
-        names = list(sources)
-        files = [(number, file) for number, source in enumerate(names) for file in sources[source]]
-        for promised in promises(self._sessions.spark, what, files):
-            closed: list[tuple[str, Part]] = []
-            for number, promise in promised:
-                for query, part in closing.advance(names[number], promise):
-                    if part.carry is not None:
-                        chains.setdefault(query, []).append(part)
-                    elif first_error(outcomes[query]) is None:
-                        closed.append((query, part))
-            found = tasks(partial(evaluate_part, again=True), [part for _, part in closed])
-            for (query, _), outcome in zip(closed, found, strict=True):
+        for closed in closed_parts(plans, promises):
+            apart = []
+            for query, part in closed:
+                if part.carry is not None:
+                    chains.setdefault(query, []).append(part)
+                elif first_error(outcomes[query]) is None:
+                    apart.append((query, part))
+            found = tasks(partial(evaluate_part, again=True), [part for _, part in apart])
+            for (query, _), outcome in zip(apart, found, strict=True):
                 outcomes[query].append(outcome)
-        closing.require_all()
         chained = [_Chain.of(query, parts) for query, parts in chains.items()]
         for chain, (found, states) in zip(chained, tasks(_evaluated, chained), strict=True):
             outcomes[chain.query] = found

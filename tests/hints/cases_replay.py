@@ -22,7 +22,6 @@ from lowwater.high.query_runs import _files
 from lowwater.high.runner import PlanParts
 from lowwater.high.slices.slice_choice import TimeSlice
 from lowwater.high.source.stored_streams import StoredStream
-from lowwater.high.timeline import Promise
 from lowwater.instants import HOUR, SECOND
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.plan.context import Links
@@ -191,8 +190,8 @@ def _stored(desk: Desk, good: bool) -> None:
 def _closed(last: int) -> None:
     """Closes the parts of a query by the punctuation of one stream, the interval of which ends at 10."""
     parts: Any = [SimpleNamespace(slice_=TimeSlice(0, 20, {}))]
-    plan = PlanParts(parts, 0, False, {("flows", "main1"): [Promise(9, 9, 0, last)]}, 10)
-    assert len([*closed_parts({"flows": plan})]) == 1
+    source = ("flows", "main1")
+    assert len([*closed_parts({"flows": PlanParts(parts, [source], 10)}, [[(source, last)]])]) == 1
 
 
 def _keyed(desk: Desk, good: bool) -> None:
