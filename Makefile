@@ -221,7 +221,6 @@ cluster: setup $(VENV)/.s3
 endurance-cluster: setup $(VENV)/.s3
 	$(BIN)/python scripts/endurance_cluster.py
 	$(BIN)/python -m tests.law.spread --cases 200
-	$(BIN)/python -m pytest tests/airflow/drivers.py
 
 bench-high: setup
 	$(BIN)/python benchmarks/bench_high.py

@@ -193,7 +193,7 @@ def interval_parts(interval: Mapping[str, Any]) -> Iterator[str]:
         f"the same process. Seconds, and processor seconds (`cpu`) of the first hour; {interval['machine']}. "
         "`python benchmarks/bench_interval.py` measures it. "
         "[ADR 159](adr/0159-spark-is-a-connect-server.md) says where `evaluate` under Airflow spends its time, "
-        "[ADR 30](adr/0030-long-lived-runs.md) what a long-lived process costs.\n"
+        "[ADR 165](adr/0165-work-on-other-machines.md) what a long-lived process costs.\n"
     )
     runs = interval["runs"]
     yield table(tuple(runs[0]), [tuple(f"{value:.2f}" for value in run.values()) for run in runs])

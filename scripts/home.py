@@ -20,7 +20,6 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path, PurePath
@@ -240,17 +239,6 @@ class Home:
             if started is not None:
                 started.wait()
         (self.folder / "session").unlink(missing_ok=True)
-
-    def kill(self) -> None:
-        """Kills every process of this Airflow at once, as a machine that goes down."""
-        alive = self._processes()
-        for process in alive:
-            with suppress(psutil.NoSuchProcess):
-                process.kill()
-        psutil.wait_procs(alive, timeout=8)
-        for started in (self._started, self._resident):
-            if started is not None:
-                started.wait()
 
     def ask(self, method: str, path: str, body: object = None) -> Any:
         """Sends one request to Airflow's REST interface as the user `admin`.

@@ -66,7 +66,6 @@ class Cluster:
         workers: number of workers.
         cores: cores of each worker.
         memory: memory of each worker, as Spark writes sizes; empty for that of its executors.
-        takes_drivers: whether the master has its REST server, which takes drivers.
         packages: folder of Python packages that workers find beside the installed ones; empty for none.
         applications: most Spark applications at once; each has so many cores of each worker.
     """
@@ -75,7 +74,6 @@ class Cluster:
     workers: int = 3
     cores: int = 1
     memory: str = ""
-    takes_drivers: bool = False
     packages: str = ""
     applications: int = 1
     _parts: dict[str, psutil.Popen] = field(default_factory=dict, init=False, repr=False)
@@ -90,11 +88,6 @@ class Cluster:
     def master(self) -> str:
         """Address of the master."""
         return f"spark://127.0.0.1:{self._ports['master']}"
-
-    @property
-    def rest(self) -> str:
-        """Address of the REST server of the master."""
-        return f"http://127.0.0.1:{self._ports['rest']}"
 
     def lake(self, name: str) -> ObjectPath:
         """A lake in the bucket of the cluster."""
@@ -120,7 +113,7 @@ class Cluster:
             raise ClusterError("workers cannot be isolated: `unshare --mount` is not allowed here")
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True)
-        self._ports = {name: free_port() for name in ("disk", "s3", "master", "rest")}
+        self._ports = {name: free_port() for name in ("disk", "s3", "master")}
         (self.folder / "objects" / BUCKET).mkdir(parents=True)
         workers = [f"worker{number}" for number in range(self.workers)]
         for names in (["s3"], ["master"], workers):
@@ -177,8 +170,6 @@ class Cluster:
             kept = self.folder / "master-state"
             kept.mkdir(exist_ok=True)
             options = f"{QUICK} -Dspark.deploy.recoveryMode=FILESYSTEM -Dspark.deploy.recoveryDirectory={kept}"
-            if self.takes_drivers:
-                options += f" -Dspark.master.rest.enabled=true -Dspark.master.rest.port={self._ports['rest']}"
             options += f" -Dspark.deploy.defaultCores={self.workers * self.cores}"
             return {
                 **common,
@@ -244,10 +235,6 @@ class Cluster:
             if "org.apache.spark.executor.CoarseGrainedExecutorBackend" in line
             and (ports is None or int(line[line.index("--driver-url") + 1].rpartition(":")[2]) in ports)
         ]
-
-    def drivers(self) -> list[int]:
-        """The numbers of the processes of drivers on workers."""
-        return [process.pid for _, process, line in self._commands() if "--deployed" in line and "java" not in line[0]]
 
     def computing(self) -> list[str]:
         """The workers whose executors have Python processes, which run the tasks."""

@@ -1,7 +1,6 @@
 """The operators of Lowwater's DAGs: find and ingest captures, replay an interval, publish it.
 
-They call the same functions as the command line. Work that needs Spark runs in a child process, or as a driver
-on the cluster.
+They call the same functions as the command line. A replay runs in a child process.
 """
 
 from __future__ import annotations
@@ -24,14 +23,11 @@ from lowwater_airflow.alerts import warned
 from lowwater_airflow.child import Child
 from lowwater_airflow.lineage import Lineage, tables
 from lowwater_airflow.notes import WHY
-from lowwater_airflow.remote import Driver
 from lowwater_airflow.settings import SPARK, deployment
 from lowwater_airflow.whole import partition_key, whole
 
 PACKETS = Asset(name="packets", uri="lowwater://packets", group="lowwater")
 MASTER = "LOWWATER_SPARK_MASTER"
-DRIVERS = "_drivers"
-"""Folder of the lake with notes about drivers on the cluster, and their outcomes."""
 
 
 def interval_of(context: Context) -> tuple[int, int]:
@@ -132,7 +128,7 @@ class IngestCapture(Lineage, BaseOperator):
         context["map_index_label"] = f"{self.link} {Path(self.path).name}"  # type: ignore[typeddict-unknown-key]
         config = load_config(lake_path(self.lake))
         lake = open_lake(lake_path(self.lake), make=False)
-        named = _cluster()[0].get(MASTER, "")
+        named = _spark().get(MASTER, "")
         # Only a server that is there already is worth a task of one file.
         tasks = ingest_tasks(config, Progress(quiet=True), named if named.startswith("sc://") else NO_SPARK)
         (result,) = ingest(lake, self.link, [capture_path(self.path)], config, runner=tasks)
@@ -181,29 +177,20 @@ class ReplayStages(Lineage, BaseOperator):
         self.queries = str(queries)
         self.query_set = query_set
         self.stage = stage
-        self._child: Child | Driver | None = None
+        self._child: Child | None = None
 
     def execute(self, context: Context) -> dict[str, Any]:
         """The outcome of the interval (fields of `replay.interval.Outcome`)."""
         start, end = (format_instant(bound) for bound in interval_of(context))
         arguments = [self.query_set, "--lake", self.lake, "--queries", self.queries, "--from", start, "--to", end]
         arguments += ["--stage", self.stage] if self.stage else ["--hold"]
-        self._child = self._worker(arguments, context)
+        self._child = Child("replay", arguments, _spark())
         with telling(context):
             (outcome,) = self._child.run()
         report: dict[str, Any] = outcome
         self.log.info("%s %s: %s %s", self.query_set, start, report["state"], report["reason"])
         self.datasets = [str(lake_path(self.lake) / "packets")], tables(self.lake, "streams", report["rows"])
         return report
-
-    def _worker(self, arguments: list[str], context: Context) -> Child | Driver:
-        """The process of the stages: a child of the task, or a driver on the cluster that the connection asks for."""
-        environment, rest = _cluster()
-        if not rest:
-            return Child("replay", arguments, environment)
-        ti = context["ti"]
-        key = f"{ti.dag_id} {ti.run_id} {ti.task_id} {ti.map_index}"
-        return Driver("replay", arguments, environment, rest, lake_path(self.lake) / DRIVERS, key)
 
     def on_kill(self) -> None:
         """Ends the process when the task is cleared or times out."""
@@ -269,17 +256,20 @@ class MaintainLake(BaseOperator):
         return totals
 
 
-def _cluster() -> tuple[dict[str, str], str]:
-    """The environment of a driver, and the address that takes drivers; both empty without a connection."""
+def _spark() -> dict[str, str]:
+    """The environment that names the Spark of the connection; empty without one.
+
+    Raises:
+        ConfigError: see `deployment`.
+    """
     try:
         connection = Connection.get(SPARK)
     except AirflowNotFoundException:
-        return {}, ""
-    from airflow.providers.apache.spark.hooks.spark_connect import (
-        SparkConnectHook,
-    )  # with pandas, that no DAG file needs
+        return {}
+    # with pandas, that no DAG file needs
+    from airflow.providers.apache.spark.hooks.spark_connect import SparkConnectHook
 
     if connection.conn_type == SparkConnectHook.conn_type:
-        return {MASTER: SparkConnectHook(SPARK).get_connection_url()}, ""
+        return {MASTER: SparkConnectHook(SPARK).get_connection_url()}
     host = f"{connection.host}:{connection.port}" if connection.port else str(connection.host)
     return deployment(host, connection.password or "", connection.extra_dejson)

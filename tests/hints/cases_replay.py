@@ -135,8 +135,8 @@ def _shed(desk: Desk, end: int) -> None:
     _low(desk, inputs)
 
 
-def _deployed(secret: str, deploy: str = "client", rest: str = "") -> None:
-    deployment("spark://m:7077", secret, {"deploy-mode": deploy, "rest": rest})
+def _deployed(**extra: str) -> None:
+    deployment("spark://m:7077", "", extra)
 
 
 def _estimated(column: str) -> None:
@@ -406,16 +406,10 @@ CASES = [
         lambda desk: _shed(desk, START + SECOND),
     ),
     Case(
-        "drivers on a cluster without an address",
-        lambda _: _deployed("", deploy="cluster"),
-        'write {"deploy-mode": "cluster", "rest": "http://MASTER:6066"}',
-        lambda _: _deployed("", deploy="cluster", rest="http://m:6066"),
-    ),
-    Case(
-        "drivers on a cluster with a secret",
-        lambda _: _deployed("s", deploy="cluster", rest="http://m:6066"),
-        "leave out deploy-mode",
-        lambda _: _deployed("s"),
+        "drivers on a cluster",
+        lambda _: _deployed(**{"deploy-mode": "cluster"}),
+        "leave out deploy-mode; or name a Spark Connect server",
+        lambda _: _deployed(),
     ),
     Case(
         "rows without the rate of what is shed",
