@@ -11,16 +11,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from experiments.execution import MEASURED, Buffer, Graph, Message, Node, Stamps, build
 from experiments.frame import Curve, Experiment, Measurement, Panel, Size, Verdict, main
 from experiments.levels import high, low
 from experiments.model import SECOND, START, Stream
 from lowwater.plan.context import Links
 from lowwater.plan.queryset import plan_texts
 from lowwater.plan.temporal import END_OF_TIME
-from lowwater.reference.execution import MEASURED, Stamps
-from lowwater.reference.execution.buffers import Buffer, Message
-from lowwater.reference.execution.graph import Graph, build
-from lowwater.reference.execution.nodes import Node
 from lowwater.replay.command.traces import traces
 from lowwater.stream.records import merge
 

@@ -1,6 +1,6 @@
 """The scenarios of 003, section 6, for X1 to X3: a union of two links of which one is rarely heard of.
 
-Between an experiment and `lowwater.reference.execution`. A has internal timestamps without punctuation, B with periodic
+Between an experiment and `experiments.execution`. A has internal timestamps without punctuation, B with periodic
 punctuation on the sparser link, C on demand, D has latent timestamps.
 """
 
@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from experiments.execution import DepthFirst, Execution, Punctuate, RoundRobin, Setup, Stamps, execute
 from experiments.frame import Curve, Measurement, Size
 from lowwater.plan.context import Links
 from lowwater.plan.operators import Node
 from lowwater.plan.queryset import plan_texts
-from lowwater.reference.execution import DepthFirst, Execution, Punctuate, RoundRobin, Setup, Stamps, execute
 
 SECOND = 1_000_000_000
 START = 1_700_000_000 * SECOND

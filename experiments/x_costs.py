@@ -1,6 +1,6 @@
 """Measures what the virtual clock of X1 to X3 counts: `python -m experiments.x_costs` prints the costs of this machine.
 
-Beside the experiments. `lowwater.reference.execution.MEASURED` has what it printed once, so that figures are the same
+Beside the experiments. `experiments.execution.MEASURED` has what it printed once, so that figures are the same
 on every machine. A cost is processor time per piece of work of the model's own Python, the least of some runs: an
 execution step of the selections and the union of Figure 4, and the rule Backtrack from the union.
 """
@@ -10,12 +10,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from experiments.execution import DepthFirst, Graph, Message, Node, Source, Stamps, build
 from experiments.scenarios import RATES, SECOND, START, query
-from lowwater.reference.execution import DepthFirst, Stamps
-from lowwater.reference.execution.buffers import Message
-from lowwater.reference.execution.graph import Graph, build
-from lowwater.reference.execution.nodes import Node
-from lowwater.reference.execution.sources import Source
 from lowwater.stream.operators import Row
 
 PIECES = 20_000

@@ -251,28 +251,28 @@ class Link(Section):
     def _check_kind(self) -> None:
         for key in ("quote", "header", "null"):
             if getattr(self, key) is not None and self.kind != "csv":
-                raise ValueError(f'{key}: is of a link of kind "csv"')
+                raise ValueError(f'{key}: only for a link with kind = "csv"')
         if len({self.separator or ",", self.quote if self.quote is not None else '"', "\n", "\r"}) < 4:
             raise ValueError("separator and quote: are different characters, and no end of a line")
         if self.kind == "pcap":
             if self.protocol is not None or self.schemas:
                 key = "protocol" if self.protocol is not None else "schemas"
-                raise ValueError(f'{key}: is of a link whose kind is not "pcap"')
+                raise ValueError(f'{key}: not for a link with kind = "pcap"')
             return
         for key in ("payload", "anonymise", "shed"):
             if getattr(self, key) is not None:
-                raise ValueError(f'{key}: is of a link of kind "pcap"')
+                raise ValueError(f'{key}: only for a link with kind = "pcap"')
         if self.sampling or self.applications:
-            raise ValueError('sampling and applications: are of a link of kind "pcap"')
+            raise ValueError('sampling and applications: only for a link with kind = "pcap"')
         if self.untimed != "malformed":
-            raise ValueError('untimed: is of a link of kind "pcap"')
+            raise ValueError('untimed: only for a link with kind = "pcap"')
         if self.resolution != "file":
-            raise ValueError('resolution: is of a link of kind "pcap"')
+            raise ValueError('resolution: only for a link with kind = "pcap"')
 
     @model_validator(mode="after")
     def _consistent(self) -> Link:
         if self.separator is not None and (self.kind != "csv" or len(self.separator.encode()) != 1):
-            raise ValueError('separator: one character, of a link of kind "csv"')
+            raise ValueError('separator: one character, only for a link with kind = "csv"')
         if self.quote is not None and len(self.quote.encode()) > 1:
             raise ValueError('quote: one character of ASCII, or "" for none')
         self._check_kind()
@@ -287,11 +287,11 @@ class Link(Section):
                 "twice, as two links"
             )
         if self.duplicates != "keep" and self.kind != "pcap":
-            raise ValueError('duplicates: copies are found by the bytes of packets, of a link of kind "pcap"')
+            raise ValueError('duplicates: copies are found by the bytes of packets: only for a link with kind = "pcap"')
         if self.shed is not None and not self.sampling:
-            raise ValueError("shed: chooses packets by what sampling = true keeps of them: write that too")
+            raise ValueError("shed: needs sampling = true on the same link: add that line")
         if self.unmarked_estimates and self.shed is None:
-            raise ValueError("unmarked_estimates: is of a link with shed: write that too, or leave it out")
+            raise ValueError("unmarked_estimates: only for a link with shed: add that line, or leave this one out")
         if self.longest_skew >= LONGEST_SKEW:
             raise ValueError(f"skew: must be below {format_duration(LONGEST_SKEW)}")
         if self.since is not None and self.until is not None and self.until <= self.since:

@@ -71,7 +71,7 @@ class GroupOperator(StreamOperator):
         self._aggregates.add(group.aggregates, self._aggregates.arguments(row.values), row.order)
 
     def add_equal(self, values: Values, rows: int) -> None:
-        """Adds equal rows at once, where every aggregate counts rows.
+        """Adds `rows` rows with the same values at once; only where every aggregate is a count.
 
         Args:
             values: the values of each of the rows.

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from experiments import h5
+from experiments.execution import Costs
 from experiments.frame import Measurement
-from lowwater.reference.execution import Costs
 from tests.experiments.broken import said, small
 
 pytestmark = [pytest.mark.bench, pytest.mark.slow]

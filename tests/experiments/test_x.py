@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from experiments import scenarios, x1, x2, x3, x_costs
+from experiments import execution, scenarios, x1, x2, x3, x_costs
 from experiments.frame import Experiment, Measurement, Size, Verdict
 from experiments.scenarios import A, C, D, Scenario, by_rate, measured, of, periodic, run
-from lowwater.reference.execution import model, nodes, sources
 
 ALL = {"X1": x1.EXPERIMENT, "X2": x2.EXPERIMENT, "X3": x3.EXPERIMENT}
 
@@ -63,15 +62,15 @@ SHORT = 30.0
 
 def without_ets(monkeypatch: pytest.MonkeyPatch) -> Measurement:
     """C whose sources never make a timestamp."""
-    monkeypatch.setattr(model.Clocked, "enable", lambda *_: False)
+    monkeypatch.setattr(execution.Clocked, "enable", lambda *_: False)
     return measured(C, SHORT)
 
 
 def with_late_ets(monkeypatch: pytest.MonkeyPatch) -> Measurement:
     """C whose timestamps are those of 20 ms before."""
-    enabling = sources.Source.enabling
-    monkeypatch.setattr(sources.Source, "enabling", lambda self, now: enabling(self, now) - 20_000_000)
-    monkeypatch.setattr(sources.Source, "enables_at", lambda self, stamp: stamp + 20_000_000)
+    enabling = execution.Source.enabling
+    monkeypatch.setattr(execution.Source, "enabling", lambda self, now: enabling(self, now) - 20_000_000)
+    monkeypatch.setattr(execution.Source, "enables_at", lambda self, stamp: stamp + 20_000_000)
     return measured(C, SHORT)
 
 
@@ -108,12 +107,12 @@ def test_periods_that_make_nothing_turn_the_verdicts() -> None:
 @pytest.mark.slow
 def test_a_union_that_ignores_timestamps_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     """What A would be if the rule of section 2 were not kept: as fast as D, and the verdicts of A do not hold."""
-    made = nodes.Node.__init__
+    made = execution.Node.__init__
 
-    def latent(self: nodes.Node, name: str, operator: Any, inputs: Any, _: bool) -> None:
+    def latent(self: execution.Node, name: str, operator: Any, inputs: Any, _: bool) -> None:
         made(self, name, operator, inputs, True)
 
-    monkeypatch.setattr(nodes.Node, "__init__", latent)
+    monkeypatch.setattr(execution.Node, "__init__", latent)
     found = measured(A, SHORT)
     assert isinstance(found["idle"], float) and isinstance(found["peak"], int)
     assert found["idle"] < 0.99 and found["peak"] < 1000

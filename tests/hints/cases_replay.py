@@ -532,8 +532,6 @@ LEFT: dict[Site, str] = {
     ("lowwater/spark/jars.py", "fetch_jars"): "a repository that does not answer",
     ("lowwater/spark/jars.py", "_make_folder"): "a Python whose folders belong to another user",
     ("lowwater/spark/session.py", "_started"): "a machine without Java: tests/replay/test_sessions.py",
-    ("lowwater/reference/execution/graph.py", "_refused"): "of the model, in Python: tests/reference/test_execution.py",
-    ("lowwater/reference/execution/model.py", "Setup.__post_init__"): "of the model, in Python: the same tests",
     ("lowwater/replay/stages/low_tasks.py", "run_low"): "a disk that is full",
     ("lowwater/replay/stages/on_demand.py", "on_demand"): "a disk that is full",
     ("plugins/lowwater_airflow/operators.py", "interval_of"): "a context of Airflow, not imported here",

@@ -200,5 +200,5 @@ def test_run_says_it_and_reads_it_right(tmp_path: Path, setting: str) -> None:
 
 
 def test_a_link_of_other_records_has_no_such_times() -> None:
-    with pytest.raises(ValueError, match="resolution: is of a link"):
+    with pytest.raises(ValueError, match="resolution: only for a link"):
         Link(kind="csv", resolution="nanoseconds")

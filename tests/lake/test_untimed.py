@@ -81,5 +81,5 @@ def test_without_a_declaration_only_what_follows_a_time_has_one(tmp_path: Path) 
 
 
 def test_a_link_of_other_records_has_no_such_packets() -> None:
-    with pytest.raises(ValueError, match="untimed: is of a link"):
+    with pytest.raises(ValueError, match="untimed: only for a link"):
         Link(kind="csv", untimed="file")

@@ -16,12 +16,12 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 
+from experiments.execution import Punctuate, Setup, execute
 from lowwater.catalog.streams import ROW
 from lowwater.low import Bounds, LowSettings, needed_columns, run_link
 from lowwater.plan.context import Links
 from lowwater.plan.queryset import Plan, plan_texts
 from lowwater.plan.temporal import END_OF_TIME
-from lowwater.reference.execution import Punctuate, Setup, execute
 from lowwater.reference.plan import Operators
 from lowwater.replay.stages.demand import Demand, Promises, StreamName, fewest_ticks
 from lowwater.stream.operators import Life, Promise, Row, StreamOperator

@@ -148,10 +148,10 @@ def test_what_was_not_kept_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("define", "message"),
     [
-        ("sample '0';", "sample '0' is no rate"),
-        ("sample '1.5';", "sample '1.5' is no rate"),
-        ("sample 'x';", "sample 'x' is no rate"),
-        ("sample '0.5'; sample_seed '-1';", "sample_seed '-1' is no number"),
+        ("sample '0';", "sample '0' is not a share of the packets"),
+        ("sample '1.5';", "sample '1.5' is not a share of the packets"),
+        ("sample 'x';", "sample 'x' is not a share of the packets"),
+        ("sample '0.5'; sample_seed '-1';", "sample_seed '-1' is not a whole number"),
     ],
 )
 def test_what_is_no_rate(tmp_path: Path, define: str, message: str) -> None:

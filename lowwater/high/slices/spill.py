@@ -68,7 +68,9 @@ class Spill:
 
 
 def divided(folder: Path, frames: Iterator[Frame], keys: Sequence[str]) -> Iterator[Frame]:
-    """Yields the same rows with all rows of a key in one frame; in several frames if they are more than
+    """Yields the same rows, so that all rows with the same key are in one frame.
+
+    Up to `ROWS_IN_MEMORY` rows are one frame. More go to files by the hash of their key; each file is a frame.
 
     Args:
         folder: folder for files, created only for many rows; the caller removes it.

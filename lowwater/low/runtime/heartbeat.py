@@ -2,8 +2,8 @@
 
 Between `low.runtime.lfta_operators`, which know the groups that are still alive, and `low.runtime.output`. A tick h of
 an ordered clock promises h - skew: the tick comes before the records of its instant, and those are at most `skew` late.
-By arrival it promises h. A delay of the link counts like more skew, but lets no later record in. A punctuation is made
-only if it changes a promised field. Ticks without a row between them are stored as one lull.
+By arrival it promises h. A delay of the link makes promises later, as a larger skew does, but late records stay late.
+A punctuation is made only if it changes a promised field. Ticks without a row between them are stored as one lull.
 """
 
 from __future__ import annotations

@@ -135,18 +135,20 @@ def sample_of(statement: syntax.Statement, text: Text, kind: str) -> Sample | No
     written, seed = entries.get("sample", ""), entries.get("sample_seed", "0")
     if not seed.isdigit() or int(seed) >= 1 << 63:
         raise text.error(
-            place_of(statement), f"sample_seed {seed!r} is no number", "write a whole number of 0 or more, such as '1'"
+            place_of(statement),
+            f"sample_seed {seed!r} is not a whole number",
+            "write a whole number of 0 or more, such as '1'",
         )
     if "sample" not in entries:
         return None
     hint = "write a share above 0 and up to 1, such as sample '0.01'"
     if len(written) > 20 or not _RATE.fullmatch(written):
-        raise text.error(place_of(statement), f"sample {written!r} is no rate", hint)
+        raise text.error(place_of(statement), f"sample {written!r} is not a share of the packets", hint)
     if kind != "pcap":
         raise text.unsupported(place_of(statement), "Lowwater samples packets only", "leave out DEFINE sample")
     rate = float(written)
     if not 0 < rate <= 1:
-        raise text.error(place_of(statement), f"sample {written!r} is no rate", hint)
+        raise text.error(place_of(statement), f"sample {written!r} is not a share of the packets", hint)
     return Sample(rate, int(seed))
 
 

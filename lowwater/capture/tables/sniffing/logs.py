@@ -123,7 +123,7 @@ def _suricata(path: Path, objects: Sequence[Mapping[str, Any]]) -> SniffedLog | 
 
 
 def _zeek_json(objects: Sequence[Mapping[str, Any]]) -> SniffedLog | None:
-    """Returns the protocol that knows the most members of the objects, nearly all of them."""
+    """Returns the Zeek log whose fields are those of the objects; None if no log has nearly all of them."""
     members = Counter(name for value in objects for name in value if name != "_path")
     flows = members["ts"] * 2 > len(objects) and members["uid"] * 2 > len(objects)
     if not flows or not (members["id.orig_h"] or members["id"]):

@@ -1,6 +1,6 @@
 """Cases of the execution model by number: a query, packets, and a setup of any schedule, policy and timestamps.
 
-`python -m tests.reference.executions --cases 3000` runs so many, and ends with 1 where the rows of one are not those of
+`python -m tests.experiments.executions --cases 3000` runs so many, and ends with 1 where rows are not those of
 the reference engine.
 """
 
@@ -20,12 +20,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lowwater.plan.operators import Node
-from lowwater.plan.properties.ranges import read_from
-from lowwater.plan.queryset import plan_texts
-from lowwater.plan.temporal import END_OF_TIME
-from lowwater.reference import evaluate
-from lowwater.reference.execution import (
+from experiments.execution import (
     FREE,
     MEASURED,
     Costs,
@@ -33,12 +28,19 @@ from lowwater.reference.execution import (
     Execution,
     Punctuate,
     RoundRobin,
+    Schedule,
     Setup,
     Stamps,
+    System,
+    ask_sources,
     execute,
 )
-from lowwater.reference.execution.nodes import Node as Operator
-from lowwater.reference.execution.schedules import Schedule, System, ask_sources
+from experiments.execution import Node as Operator
+from lowwater.plan.operators import Node
+from lowwater.plan.properties.ranges import read_from
+from lowwater.plan.queryset import plan_texts
+from lowwater.plan.temporal import END_OF_TIME
+from lowwater.reference import evaluate
 from tests.plan.batch_pools import CONTEXT, KNOWN
 from tests.plan.batch_worlds import world
 from tests.reference.feeds import arriving, batches, write_watch_list

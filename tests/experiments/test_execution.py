@@ -10,19 +10,29 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from experiments.execution import (
+    FREE,
+    DepthFirst,
+    Execution,
+    Punctuate,
+    RoundRobin,
+    Schedule,
+    Setup,
+    Source,
+    Stamps,
+    System,
+    build,
+    execute,
+)
+from experiments.execution import Node as Operator
 from lowwater.errors import ConfigError
-from lowwater.reference.execution import FREE, DepthFirst, Execution, Punctuate, RoundRobin, Setup, Stamps, execute
-from lowwater.reference.execution.graph import build
-from lowwater.reference.execution.nodes import Node as Operator
-from lowwater.reference.execution.schedules import Schedule, System
-from lowwater.reference.execution.sources import Source
 from tests.breadth import examples
+from tests.experiments.executions import LINKS, SECOND, AnyOrder, Case, case, check, listed, planned, rows_of, setup
 from tests.plan.batch_join_questions import CHAINS
 from tests.plan.batch_plans import plans_of
 from tests.plan.batch_pools import CONTEXT, KNOWN
 from tests.plan.batch_questions import FAMILIES, Question
 from tests.plan.batch_worlds import world
-from tests.reference.executions import LINKS, SECOND, AnyOrder, Case, case, check, listed, planned, rows_of, setup
 from tests.reference.feeds import arriving, batches
 from tests.reference.streams import UNIT, Link, record
 
