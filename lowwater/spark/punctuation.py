@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from uuid import uuid4
 
 import pyarrow as pa
@@ -17,7 +18,6 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from lowwater.high.source.stored_streams import StoredStream
 from lowwater.spark.failures import translate
 from lowwater.storage import paths
 
@@ -26,17 +26,23 @@ LOOK = 5
 """Seconds between two looks at what the stream has read."""
 
 
-class File(InputPartition):
-    """A file of a source.
+FEW = 16
+"""Files that a task reads."""
+
+Files = Sequence[tuple[int, str]]
+"""(Number of its source, file as the lake names it) in order."""
+
+
+class Several(InputPartition):
+    """Files that one task reads.
 
     Args:
-        source: number of the source.
-        path: the file, as the lake names it.
+        files: the files.
     """
 
-    def __init__(self, source: int, path: str) -> None:
-        super().__init__(path)
-        self.source = source
+    def __init__(self, files: Files) -> None:
+        super().__init__(len(files))
+        self.files = files
 
 
 class Punctuation(DataSource):
@@ -53,13 +59,13 @@ class Punctuation(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Returns the reader of the files."""
-        return _Reader([File(source, path) for source, path in json.loads(self.options["files"])])
+        return _Reader(json.loads(self.options["files"]))
 
 
 class _Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads the files that are there, in order; the offset is their number."""
 
-    def __init__(self, files: Sequence[File]) -> None:
+    def __init__(self, files: Files) -> None:
         self._files = files
         self._until: int | None = None
 
@@ -74,28 +80,36 @@ class _Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _there(self, begin: int) -> int:
         at = begin
-        while at < len(self._files) and paths.has_file(paths.lake_path(self._files[at].value)):
+        while at < len(self._files) and paths.has_file(paths.lake_path(self._files[at][1])):
             at += 1
         return at
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
-        return self._files[start["files"] : end["files"]]
+        last = end["files"]
+        return [Several(self._files[at : min(at + FEW, last)]) for at in range(start["files"], last, FEW)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, File)
-        promised = [promise.latest for promise in StoredStream.scan([partition.value]).promises]
-        if promised:
-            values = [pa.array([partition.source], pa.int32()), pa.array([max(promised)], pa.int64())]
-            yield pa.RecordBatch.from_arrays(values, schema=COLUMNS)
+        # Workers have loaded it; the processes in which Spark only asks for offsets start without it in half the time.
+        from lowwater.high.source.stored_streams import StoredStream
+
+        assert isinstance(partition, Several)
+        rows = [
+            (source, max(promise.latest for promise in promises))
+            for source, file in partition.files
+            if (promises := StoredStream.scan([file]).promises)
+        ]
+        sources, promised = zip(*rows, strict=True) if rows else ((), ())
+        columns = [pa.array(sources, pa.int32()), pa.array(promised, pa.int64())]
+        yield pa.RecordBatch.from_arrays(columns, schema=COLUMNS)
 
 
-def promises(session: SparkSession, what: str, files: Sequence[tuple[int, str]]) -> Iterator[list[tuple[int, int]]]:
+def promises(session: SparkSession, what: str, files: Files) -> Iterator[list[tuple[int, int]]]:
     """Yields (number of the source, promise in ns) as the stream reads them.
 
     Args:
         session: the session.
         what: what the promises are for, as Spark shows it.
-        files: (number of its source, file) in order.
+        files: the files.
 
     Raises:
         LowwaterError: if the stream fails.
@@ -104,10 +118,9 @@ def promises(session: SparkSession, what: str, files: Sequence[tuple[int, str]])
     session.dataSource.register(Punctuation)
     source = session.readStream.format(Punctuation.name()).option("files", json.dumps(list(files)))
     writer = source.load().writeStream.format("memory").queryName(table).trigger(availableNow=True)
-    query = None
+    query, seen, ended = None, 0, False
     try:
         query = writer.start()
-        seen, ended = 0, False
         while not ended:
             ended = bool(query.awaitTermination(LOOK))
             rows = session.table(table).toArrow().to_pylist()
@@ -117,5 +130,6 @@ def promises(session: SparkSession, what: str, files: Sequence[tuple[int, str]])
     except PySparkException as error:
         raise translate(what, error) from error
     finally:
-        if query is not None and query.isActive:
-            query.stop()
+        if query is not None and not ended:
+            with suppress(PySparkException):  # its server may be gone
+                query.stop()
