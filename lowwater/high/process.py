@@ -46,6 +46,10 @@ class InProcess:
         """Returns what runs tasks on the threads."""
         return partial(ordered.each_on_threads, threads=self.threads)
 
+    def scanning(self) -> TaskMap:
+        """Returns what runs tasks on the threads."""
+        return partial(ordered.each_on_threads, threads=self.threads)
+
     def promises(self, feeds: Mapping[Source, StoredStream]) -> Generator[Promises]:
         """Yields the stored punctuation."""
         return stored_promises(feeds)

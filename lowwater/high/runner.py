@@ -67,6 +67,9 @@ class Runner(Protocol):
     def low(self) -> TaskMap:
         """Returns what runs the tasks of a low stage."""
 
+    def scanning(self) -> TaskMap:
+        """Returns what runs the scans of an audit."""
+
     def promises(self, feeds: Mapping[Source, StoredStream]) -> Generator[Promises]:
         """Yields what the stored streams of LFTAs promise, as it is read.
 

@@ -170,9 +170,9 @@ class _Run:
     runner: Runner
     pause: float = 0.0  # seconds for which an index of the reports is new enough
     seconds: dict[str, float] = field(default_factory=dict)
+    scans: LinkScans = field(init=False)  # for the audit
     verdict: str = ""  # of the audit, once it is known; `report` its page
     report: str = ""
-    scans: LinkScans = field(default_factory=LinkScans)  # for the audit
     promises: dict[str, int] = field(default_factory=dict)  # of the low stage: stored, and left out
     stored: int = 0  # bytes of the rows of LFTAs
     cluster: dict[str, Any] = field(default_factory=dict)  # of the stage: where tasks ran, and lost executors
@@ -186,7 +186,7 @@ class _Run:
         with (
             run_attempt(lake, query_set, self.start, self.end, self._written()) as (folder, fence),
             handed_over(lake, f"run of {query_set} {self.start}-{self.end}", self.runner.far, held=False) as shared,
-            self.scans,
+            LinkScans(self.runner.scanning()) as self.scans,
         ):
             self.shared = shared
             self.job = replace(self.job, lake=replace(self.job.lake, fence=fence))
@@ -207,7 +207,7 @@ class _Run:
                     outcome = self._confirm(digests, state, reason, folder / "publish")
                     return replace(outcome, digests=digests, verdict=self.verdict, report=self.report)
                 outcome = Outcome(self.start, self.end, state, reason, {}, False)
-                if {LOW, HIGH} & set(stages):
+                if {LOW, HIGH, AUDIT} & set(stages):
                     self.runner.begin()
                 for next_stage in stages:
                     current = next_stage
@@ -216,7 +216,7 @@ class _Run:
                         if any(self.job.suites.values()):
                             judging.begin()
                         # The first query of a session waits for a second or two, on one core.
-                        self.scans.begin(inputs.scan, self.job.plan.links)
+                        self.scans.begin(inputs.to_scan, self.job.plan.links)
                     outcome = self._stage(next_stage, inputs, digests, outcome, folder)
                 self._index(stages[-1], folder)
                 pack_logs(lake.root)

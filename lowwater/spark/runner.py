@@ -53,6 +53,10 @@ class OnSpark:
         """Returns what runs the tasks of a low stage."""
         return self._tasks("low")
 
+    def scanning(self) -> TaskMap:
+        """Returns what runs the scans of an audit."""
+        return self._tasks("audit")
+
     def promises(self, feeds: Mapping[Source, StoredStream]) -> Generator[Promises]:
         """Yields what a stream over the files reads."""
         sources = list(feeds)

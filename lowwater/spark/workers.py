@@ -7,7 +7,12 @@ from importlib import import_module
 
 from pyspark.daemon import manager
 
-NEEDED = ("lowwater.high.slices.part", "lowwater.replay.stages.low_tasks", "lowwater.lake.ingestion.packing")
+NEEDED = (
+    "lowwater.high.slices.part",
+    "lowwater.replay.stages.low_tasks",
+    "lowwater.replay.stages.link_scans",
+    "lowwater.lake.ingestion.packing",
+)
 """Modules of the functions that tasks call, by name: this folder knows nothing of lakes."""
 
 if __name__ == "__main__":

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import gc
 import os
+import pickle
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -21,6 +22,7 @@ from lowwater.plan.context import Links
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
 from lowwater.replay.stages.engines import LowResult, low_stage
+from lowwater.replay.stages.link_scans import LinkScans
 from lowwater.replay.stages.runners import named_spark, runner_of
 from lowwater.replay.warmup import import_early
 from lowwater.spark.runner import OnSpark
@@ -30,7 +32,12 @@ from lowwater.spark.tasks import SparkTasks
 from tests.replay.support import DEMO, QUERIES, ROOT, START, copy_lake, states
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from pyspark.sql import SparkSession
+
+    from lowwater.capture.tables.ordered import TaskMap
+    from lowwater.replay.job import IntervalInputs
 
 LINKS = Links(("main1",))
 NO_JAVA = """
@@ -196,3 +203,25 @@ def test_low_is_the_same_on_workers_and_in_process(packets: Path, spark: SparkSe
         table = pq.read_table(path)
         assert table.num_rows > 0
         assert table.equals(pq.read_table(found[1].files[key][0]))
+    assert scanned(inputs, SparkTasks(lambda: spark)) == scanned(inputs, each_on_threads)
+
+
+def scanned(inputs: IntervalInputs, tasks: TaskMap) -> list[tuple[Any, ...]]:
+    """What the audit counts of each link of an interval."""
+    with LinkScans(tasks) as scans:
+        scans.begin(inputs.to_scan, inputs.plan.links)
+        found = scans.results(inputs.plan.links)
+    counts = [(each.link, each.sane, each.minutes, each.violations.to_pydict()) for each in found]
+    profiles = [(each.bytes, each.addressed, each.silence, each.talkers) for each in (scan.profile for scan in found)]
+    return [(*count, *profile) for count, profile in zip(counts, profiles, strict=True)]
+
+
+def test_scans_and_their_counts_are_sent(packets: Path) -> None:
+    """To workers and back, the packets of each link once."""
+    job = Job.open(packets, "demo", QUERIES)
+    inputs = job.inputs(START, START + HOUR, job.captures())
+
+    def sent(function: Callable[[Any], Any], arguments: Iterable[Any]) -> Iterable[Any]:
+        return [pickle.loads(pickle.dumps(function(pickle.loads(pickle.dumps(each))))) for each in arguments]
+
+    assert scanned(inputs, sent) == scanned(inputs, each_on_threads)
