@@ -132,7 +132,7 @@ def test_partial_groups_of_two_links_merge_exactly(runner: Runner, tmp_path: Pat
 
 
 @pytest.mark.parametrize("kind", list(JoinKind))
-def test_equality_joins_with_null_keys_and_a_lagging_side(each_runner: Runner, tmp_path: Path, kind: JoinKind) -> None:
+def test_equality_joins_with_null_keys_and_a_lagging_side(runner: Runner, tmp_path: Path, kind: JoinKind) -> None:
     left, right = flows(60, 300, seed=5), flows(60, 380, seed=6)
     inputs = {
         ("l", "main1"): stored(tmp_path, "l", left, delay=90 * SECOND, seed=1),
@@ -140,7 +140,7 @@ def test_equality_joins_with_null_keys_and_a_lagging_side(each_runner: Runner, t
     }
     residual = binary("<>", binary("+", column("l.x"), column("r.x")), number(3), Type.BOOL)
     node = join(kind, leaf("l", FLOWS), leaf("r", FLOWS), residual=residual)
-    rows, result = run(each_runner, node, inputs, tmp_path)
+    rows, result = run(runner, node, inputs, tmp_path)
 
     def meets(a: dict[str, Any], b: dict[str, Any]) -> bool:
         fits = a["x"] is not None and b["x"] is not None and a["x"] + b["x"] != 3
@@ -291,7 +291,7 @@ def test_a_union_of_different_depths(runner: Runner, tmp_path: Path) -> None:
     assert rows == [(tb, n, epoch(10).last(tb)) for tb, n in sorted(expected.items())]
 
 
-def test_rows_do_not_depend_on_the_slices(each_runner: Runner, tmp_path: Path) -> None:
+def test_rows_do_not_depend_on_the_slices(runner: Runner, tmp_path: Path) -> None:
     sides = {"l": flows(50, 300, seed=19), "r": flows(50, 300, seed=20)}
     inputs = {(n, "main1"): stored(tmp_path, n, rows, delay=60 * SECOND, seed=5) for n, rows in sides.items()}
     keys = [(FLOWS[0], column("tb")), (FLOWS[1], column("k"))]
@@ -299,7 +299,7 @@ def test_rows_do_not_depend_on_the_slices(each_runner: Runner, tmp_path: Path) -
     node = join(JoinKind.OUTER, counted[0], counted[1])
     found, batches = [], []
     for size in (1000, 40, 10, 5):
-        rows, result = run(each_runner, node, inputs, tmp_path, settings=replace(SETTINGS, slice_rows=size))
+        rows, result = run(runner, node, inputs, tmp_path, settings=replace(SETTINGS, slice_rows=size))
         found.append(rows)
         batches.append(result.batches)
     assert found[0] and 1 == batches[0] < batches[1] < batches[2] < batches[3]
@@ -341,7 +341,7 @@ def test_only_rows_of_the_interval_are_kept(runner: Runner, tmp_path: Path) -> N
     assert all(start <= row[-1] < END for row in rows)
 
 
-def test_sums_are_exact_or_an_error(each_runner: Runner, tmp_path: Path) -> None:
+def test_sums_are_exact_or_an_error(runner: Runner, tmp_path: Path) -> None:
     most, least = (1 << 63) - 1, -(1 << 63)
     kept = {1: (most, most, -most, -1), 2: (least, most, 1), 3: (-1, -1), 4: (least,), 5: (most,), 6: (None, None)}
     node = group(
@@ -353,7 +353,7 @@ def test_sums_are_exact_or_an_error(each_runner: Runner, tmp_path: Path) -> None
 
     def total(values: dict[int, tuple[int | None, ...]]) -> list[tuple[Any, ...]]:
         members = [((tb, 0, None, x), epoch(10).last(tb)) for tb, xs in values.items() for x in xs]
-        return run(each_runner, node, {("s", "main1"): stored(tmp_path, "s", members)}, tmp_path)[0]
+        return run(runner, node, {("s", "main1"): stored(tmp_path, "s", members)}, tmp_path)[0]
 
     for tb, value, mean, _ in total(kept):
         known = [x for x in kept[tb] if x is not None]
