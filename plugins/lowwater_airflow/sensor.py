@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path, PurePath
@@ -51,12 +52,14 @@ class LinksReported(BaseOperator):
             with telling(context):
                 self._skip_unless(only, start, end)
         patience = params.get("patience")
-        deadline = time.time() + (parse_duration(patience) / SECOND if patience else self.patience)
-        trigger = LinksTrigger(self.lake, self.queries, self.query_set, start, end, deadline)
+        seconds = parse_duration(patience) / SECOND if patience else self.patience
+        # The time begins behind the first look, which plans the queries: on a busy machine it may take as long.
+        trigger = LinksTrigger(self.lake, self.queries, self.query_set, start, end, math.inf if seconds else 0.0)
         readiness = trigger.look()
         if readiness["status"] == "waiting":
+            trigger.deadline = time.time() + seconds
             for line in readiness["missing"]:
-                self.log.info("waiting until %s at most: %s", format_instant(int(deadline) * 10**9), line)
+                self.log.info("waiting until %s at most: %s", format_instant(int(trigger.deadline) * 10**9), line)
             self.defer(trigger=trigger, method_name="resume")
         self.resume(context, readiness)
 
