@@ -21,9 +21,9 @@ from typing import Any
 
 import numpy as np
 
+from lowwater.capture.formats.capture_file import RECORD_HEADER
+from lowwater.capture.formats.classic import ROWS, STAMP
 from lowwater.capture.formats.division import index
-from lowwater.capture.formats.header import RECORD_HEADER
-from lowwater.capture.formats.scan import ROWS, STAMP
 from lowwater.capture.generate import generate
 from lowwater.capture.headers.batches import WHOLE, Memory, Shape, decode_batch, shape_of
 from lowwater.capture.headers.columns import NARROW, WIDE, Columns

@@ -18,7 +18,7 @@ from typing import Any
 
 from bench_ingest import concurrent
 
-from lowwater.capture.tables.ordered import each_on_threads
+from lowwater.capture.tables.reader import each_on_threads
 from lowwater.config import Config
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import Lake, open_lake

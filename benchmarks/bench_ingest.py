@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from lowwater.capture.formats.header import FILE_HEADER
+from lowwater.capture.formats.capture_file import FILE_HEADER
 from lowwater.capture.generate import generate
 from lowwater.instants import parse_instant
 

@@ -28,8 +28,8 @@ from lowwater.high.runner import Outcomes, PlanParts, Promises
 from lowwater.high.slices.part import evaluate_part
 from lowwater.plan.context import Links
 from lowwater.plan.operators import Lfta
-from lowwater.plan.properties.granularity import needed_granularity
 from lowwater.plan.properties.schemas import stream_schema
+from lowwater.plan.properties.state import needed_granularity
 from lowwater.plan.queryset import Plan, plan_texts
 from lowwater.plan.shares import low_shares
 from lowwater.replay.stages.low_tasks import StreamWriter

@@ -22,8 +22,7 @@ from lowwater.errors import ConfigError
 from lowwater.plan.operators import Bucket, Expand, Map, Union, WatchJoin
 from lowwater.plan.operators import Node as Plan
 from lowwater.plan.operators import Source as PlanSource
-from lowwater.plan.properties.ranges import read_from
-from lowwater.plan.properties.state import by_arrival
+from lowwater.plan.properties.state import by_arrival, read_from
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.plan.tree import walk
 from lowwater.reference.clock import Disorder

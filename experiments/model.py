@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from lowwater.plan.context import Context, Links
 from lowwater.plan.operators import Node
-from lowwater.plan.properties.ranges import read_from
+from lowwater.plan.properties.state import read_from
 from lowwater.plan.queryset import plan_texts
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.reference import Experiment, OperatorMeasures, evaluate
@@ -26,9 +26,9 @@ from lowwater.reference.inorder import BufferedWindowsOperator, OrderOperator
 from lowwater.reference.observe import IOP, OOP
 from lowwater.reference.plan import Operators
 from lowwater.stream.groups import GroupOperator
+from lowwater.stream.joins import JoinOperator
 from lowwater.stream.operators import Life, Promise, Row, StreamOperator
 from lowwater.stream.records import merge
-from lowwater.stream.windowed_join import JoinOperator
 
 SECOND = 1_000_000_000
 START = 1_700_000_040 * SECOND

@@ -1,4 +1,4 @@
-"""How many random examples a test has: three in ten of what it says in `make test`, fewer in `make test-fast`.
+"""How many random examples a test has: one in five of what it says in `make test`, fewer in `make test-fast`.
 
 `make fuzz` has 40 times what it says. The examples of `make test` are the same in every run; a case that once found a
 bug is written out in its test or in `tests/law/kept.csv`, and runs always.
@@ -14,7 +14,7 @@ from hypothesis import settings
 T = TypeVar("T")
 USUAL = 50
 """Examples of a test that does not say how many, where each test has what it says."""
-IN_SUITE = 15
+IN_SUITE = 10
 """Examples of such a test in `make test`."""
 FEWEST = 3
 

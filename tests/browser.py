@@ -6,7 +6,7 @@ import shutil
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -44,8 +44,21 @@ def running(server: uvicorn.Server, starts: float = 300) -> Iterator[int]:
         time.sleep(0.05)
     yield opened.getsockname()[1]
     server.should_exit = True
-    thread.join(30)
+    thread.join(300)
     opened.close()
+
+
+PATIENT = 300_000
+"""How long a page waits for what it is asked for, ms: only what hangs takes that long, even on a busy machine."""
+
+
+def _patient(make: Callable[..., Any]) -> Callable[..., Any]:
+    def made(**options: Any) -> Any:
+        found = make(**options)
+        found.set_default_timeout(PATIENT)
+        return found
+
+    return made
 
 
 @contextmanager
@@ -56,6 +69,7 @@ def chromium() -> Iterator[Any]:
     if browser is None:
         pytest.skip("no Chromium")
     with sync.sync_playwright() as running:
-        started = running.chromium.launch(executable_path=browser, args=["--no-sandbox"])
+        started = running.chromium.launch(executable_path=browser, args=["--no-sandbox"], timeout=PATIENT)
+        started.new_page, started.new_context = _patient(started.new_page), _patient(started.new_context)
         yield started
         started.close()

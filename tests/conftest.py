@@ -5,15 +5,19 @@ from __future__ import annotations
 import fcntl
 import os
 import pickle
+import re
 import shutil
+import signal
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from _pytest.doctest import DoctestModule
 from hypothesis import settings
+from xdist.scheduler import LoadFileScheduling
 
 from lowwater.capture.generate import GeneratedCapture, generate
 from tests.breadth import IN_SUITE
@@ -21,12 +25,17 @@ from tests.replay.support import END, HOURS, LINKS, START, copy_lake, ingest_all
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from xdist.remote import Producer
 
     from lowwater.high.runner import Runner
 
 ROOT = Path(__file__).resolve().parents[1]
 LONG = 15
 """Seconds that a file of tests takes, in a whole run on two cores, before the order of the files knows it."""
+
+# What a shell starts in the background ignores Ctrl-C, and so would every process that a test stops by it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # The compiled kernels make the first example slow, so no test has a deadline.
 settings.register_profile("fast", deadline=None, derandomize=True, database=None, max_examples=IN_SUITE)
@@ -52,6 +61,25 @@ def pytest_collect_file(file_path: Path) -> Generator[None, list[pytest.Collecto
     """Leaves doctests out: tests have none, and looking for them imports every helper in each worker."""
     found = yield
     return [each for each in found if not isinstance(each, DoctestModule)]
+
+
+class WholeFiles(LoadFileScheduling):
+    """Each worker takes whole files, and one takes all that ask for the Spark session: each JVM costs a minute."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        path = nodeid.partition("::")[0]
+        return "spark" if _asks_for_spark(path) else path
+
+
+@cache
+def _asks_for_spark(path: str) -> bool:
+    text = (ROOT / path).read_text(encoding="utf-8")
+    return re.search(r"\b(spark: SparkSession|(on_spark|each_runner): Runner)\b", text) is not None
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> WholeFiles | None:
+    return WholeFiles(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 _TAKEN: Counter[str] = Counter()

@@ -47,7 +47,7 @@ def postgres_server(user: str, password: str, database: str) -> Iterator[int]:
     secret.chmod(0o644)
     data = str(folder / "data")
     made = ["-D", data, "--auth=scram-sha-256", f"--username={user}", f"--pwfile={secret}"]
-    subprocess.run([programs / "initdb", *made], user=who, check=True, capture_output=True, cwd=folder, timeout=120)
+    subprocess.run([programs / "initdb", *made], user=who, check=True, capture_output=True, cwd=folder)
     listening = ["-p", str(port), "-c", "listen_addresses=127.0.0.1", "-k", str(folder), "-c", "fsync=off"]
     server = psutil.Popen([str(PROGRAMS[-1]), "-D", data, *listening], user=who, cwd=folder, stderr=subprocess.DEVNULL)
     try:

@@ -13,7 +13,7 @@ from lowwater import caches
 from lowwater.caches import cache_folder
 from lowwater.errors import ConfigError
 from lowwater.gsql.declarations import _Builder, _PassTokens
-from lowwater.gsql.grammars import load_grammar
+from lowwater.gsql.parser import load_grammar
 from lowwater.machine_code import cached_njit, is_trusted
 from lowwater.spark.jars import NEEDED, delta_jars
 

@@ -100,10 +100,6 @@ def test_imports_go_down_the_order() -> None:
     assert list(upward(folder_order())) == []
 
 
-def test_the_check_sees_an_upward_import() -> None:
-    assert any("plan" in line for line in upward(list(reversed(folder_order()))))
-
-
 def test_only_the_folder_of_spark_imports_it() -> None:
     others = [path for path in MODULES if area(module_name(path)) != "spark"]
     guilty = [path for path in others if SPARK & {name.split(".")[0] for name in imports(path)}]
@@ -162,7 +158,7 @@ def test_what_python_workers_import_knows_nothing_of_planning() -> None:
 def loaded(module: str, unwanted: set[str]) -> list[str]:
     """Which unwanted modules are there once one is imported."""
     code = f"import sys, {module}; print(*sorted({unwanted!r} & set(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout.split()
 
@@ -194,12 +190,6 @@ def test_no_machine_paths() -> None:
     assert found == []
 
 
-def test_the_machine_path_pattern() -> None:
-    assert MACHINE_PATH.search("open('/home/me/x')")
-    assert MACHINE_PATH.search("cd /home/me")
-    assert not MACHINE_PATH.search("https://example.org/home/me, ./work/a, $HOME/root/b")
-
-
 def test_files_that_begin_first_are_there() -> None:
     """What tests/conftest.py sorts the files of several workers by."""
     lines = [line.split() for line in (ROOT / "tests" / "seconds.txt").read_text(encoding="utf-8").splitlines()]
@@ -221,13 +211,3 @@ def left_out_of_fuzz(path: Path) -> Iterator[str]:
 
 def test_random_tests_inside_of_others_run_in_fuzz() -> None:
     assert [name for path in sorted((ROOT / "tests").rglob("test_*.py")) for name in left_out_of_fuzz(path)] == []
-
-
-def test_the_check_sees_what_is_left_out_of_fuzz(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.modules[__name__], "ROOT", tmp_path)
-    path = tmp_path / "test_x.py"
-    text = "def test_one():\n    @given(X)\n    def run(x): ...\n\n\n@given(X)\ndef test_other(x): ...\n"
-    path.write_text(text)
-    assert list(left_out_of_fuzz(path)) == ["test_x.py::test_one"]
-    path.write_text(f"@pytest.mark.hypothesis\n{text}")
-    assert list(left_out_of_fuzz(path)) == []

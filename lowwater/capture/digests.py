@@ -1,18 +1,61 @@
-"""Row digests: 64-bit hashes that compare rows or divide them into parts.
+"""Digests of 64 bits: of the first bytes of frames, and of rows.
 
-Called by the slices of the high level and by the audit. Hashes of frames are in `content.heads`.
+Digests of rows compare them or divide them into parts: the slices of the high level and the audit call it. Digests of
+frames are stored by links that sample (SEMANTICS O5): packets with different headers are sampled independently, even at
+the same instant, and a digest takes 8 bytes instead of 64.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from lowwater.capture.content.heads import digests
+from lowwater.capture.inlining import kernel
+
+HEAD_BYTES = 64
+"""Bytes of a frame in the digest; a shorter frame has all of its bytes in it."""
+
+
+_BASIS = np.uint64(0xCBF29CE484222325)
+_PRIME = np.uint64(0x100000001B3)
+
+
+@kernel
+def _digest(source: Any, begins: Any, lengths: Any, target: Any) -> None:
+    """Computes the 64-bit FNV-1a hash of every range."""
+    for row in range(len(begins)):
+        digest = _BASIS
+        for at in range(begins[row], begins[row] + lengths[row]):
+            digest = (digest ^ np.uint64(source[at])) * _PRIME
+        target[row] = digest
+
+
+def digests(buffer: NDArray[np.uint8], begins: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Returns the 64-bit FNV-1a hashes of n byte ranges [begin, begin + length); checks no bounds."""
+    hashes = np.empty(len(begins), np.uint64)
+    _digest(buffer, begins, lengths, hashes)
+    return hashes
+
+
+def heads(buffer: NDArray[np.uint8], begins: NDArray[np.int64], batch: pa.RecordBatch) -> pa.Int64Array:
+    """Computes the 64-bit FNV-1a hash of the first HEAD_BYTES captured bytes of every frame.
+
+    Args:
+        buffer: the bytes of the frames.
+        begins: shape (n), index of the frames in the buffer.
+        batch: the decoded frames, n rows with `caplen`.
+
+    Returns:
+        n hashes as signed words, without NULL.
+    """
+    lengths = np.minimum(batch.column("caplen").to_numpy().astype(np.int64), HEAD_BYTES)
+    return pa.array(digests(buffer, begins, lengths).view(np.int64))
+
 
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / golden ratio
 _SHIFT = np.uint64(32)

@@ -9,8 +9,8 @@ import hashlib
 from contextlib import closing
 from pathlib import Path
 
+from lowwater.capture.formats.capture_file import FILE_HEADER
 from lowwater.capture.formats.compression import DecompressedSource, compression_of
-from lowwater.capture.formats.header import FILE_HEADER
 from lowwater.capture.formats.sources import open_source
 from lowwater.capture.reader import digest, read
 

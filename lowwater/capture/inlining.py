@@ -26,34 +26,28 @@ _UNCOUNTED: dict[str, Any] = {"_nrt": False}
 _INLINED = (
     "addresses",
     "content/applications",
+    "content/hello",
     "content/packet_hashes",
-    "content/starts",
+    "formats/capture_file",
+    "formats/classic",
+    "formats/erf",
     "formats/header",
-    "formats/scan",
-    "headers/arp",
+    "formats/pcapng",
     "headers/columns",
     "headers/fields",
-    "headers/inner",
-    "headers/loads",
-    "headers/macsec",
-    "headers/mpls",
+    "headers/links",
     "headers/network",
-    "headers/plain",
-    "headers/registry",
-    "headers/transport",
+    "headers/packet",
+    "headers/tunnels",
     "inlining",
     "records/identity",
 )
-_FOLDERS = ("formats/erf", "formats/pcapng", "headers/links", "headers/tunnels")
 
 
 def inlined() -> list[Traversable]:
     """Lists the modules whose functions and constants become part of kernels."""
     package = resources.files("lowwater.capture")
     files = [package / f"{name}.py" for name in _INLINED]
-    for folder in _FOLDERS:
-        modules = (module for module in (package / folder).iterdir() if module.name.endswith(".py"))
-        files += sorted(modules, key=lambda module: module.name)
     return [*files, resources.files("lowwater.catalog") / "packets.py"]
 
 

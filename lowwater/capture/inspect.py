@@ -18,11 +18,10 @@ from numpy.typing import NDArray
 
 from lowwater.capture.content.packet_hashes import CONTENT
 from lowwater.capture.content.retention import NOTHING, RESOLUTIONS, ContentOptions
-from lowwater.capture.formats import scan as scanning
+from lowwater.capture.formats import classic
 from lowwater.capture.reader import CaptureReader, read
 from lowwater.capture.records.batches import select_records
-from lowwater.capture.records.copies import CopyCounter, Hashed
-from lowwater.capture.records.elsewhere import CopySpool
+from lowwater.capture.records.copies import CopyCounter, CopySpool, Hashed
 from lowwater.capture.records.facts import CaptureSummary, Interface, InterfaceSummary
 from lowwater.capture.records.lateness import Gaps, Lateness
 from lowwater.catalog.packets import PACKET_HASH
@@ -228,7 +227,7 @@ def inspect_times(path: Path, max_jump: int, skew: int, resolution: str = "file"
         for number, chosen in reader.split_by_interface(span):
             if number not in facts_by_index:
                 facts_by_index[number] = facts_of(reader.interfaces[number])
-            stamps = select_records(span, chosen)[scanning.STAMP]
+            stamps = select_records(span, chosen)[classic.STAMP]
             facts_by_index[number].add_times(stamps, np.maximum(np.maximum.accumulate(stamps), clocks[number]))
         reader.count(span)
     return replace(_finished(path, reader, facts_by_index, facts_of), read_as=resolution)

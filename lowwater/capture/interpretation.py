@@ -18,7 +18,7 @@ import numpy as np
 from numba import config
 
 from lowwater.capture import behind
-from lowwater.capture.headers.loads import PYTHON
+from lowwater.capture.headers.fields import PYTHON
 from lowwater.capture.inlining import kernel, kernel_name
 from lowwater.machine_code import has_machine_code
 from lowwater.terminal import say

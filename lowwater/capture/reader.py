@@ -17,15 +17,16 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from lowwater.capture.content.retention import NOTHING, ContentBuilder, ContentOptions
-from lowwater.capture.formats import scan as scanning
+from lowwater.capture.formats import classic
+from lowwater.capture.formats.capture_file import FILE_HEADER, CaptureFile
 from lowwater.capture.formats.classic import ClassicScanner, Scanner
-from lowwater.capture.formats.erf.scanner import ErfScanner
-from lowwater.capture.formats.header import FILE_HEADER, UNREADABLE, CaptureFile, open_capture, open_with_header
-from lowwater.capture.formats.pcapng.scanner import PcapngScanner
+from lowwater.capture.formats.erf import ErfScanner
+from lowwater.capture.formats.header import UNREADABLE, open_capture, open_with_header
+from lowwater.capture.formats.pcapng import PcapngScanner
 from lowwater.capture.formats.snoop import SnoopScanner
-from lowwater.capture.formats.window import FileWindow, digest
+from lowwater.capture.formats.sources import FileWindow, digest
+from lowwater.capture.headers.columns import BATCH
 from lowwater.capture.headers.links import NAMES as LINK_NAMES
-from lowwater.capture.headers.packet import BATCH
 from lowwater.capture.headers.tunnels import NAMES as TUNNEL_NAMES
 from lowwater.capture.records.batches import RecordSpan, decode_span, select_records, split_by_interface
 from lowwater.capture.records.facts import CaptureSummary, Interface, InterfaceSummary, Malformed
@@ -134,7 +135,7 @@ class CaptureReader:
                 interface = self.interfaces[number]
                 batch = decode_span(span, chosen, tally.clock, interface, self._builder)
                 tally.undecoded += batch.column("ipversion").null_count
-                tally.add(select_records(span, chosen)[scanning.STAMP])
+                tally.add(select_records(span, chosen)[classic.STAMP])
                 yield interface, self._builder.select(batch)
 
     def spans(self) -> Generator[RecordSpan]:
@@ -157,7 +158,7 @@ class CaptureReader:
     def count(self, span: RecordSpan) -> None:
         """Adds the sane records of a span to the tallies without decoding them."""
         for number, chosen in self.split_by_interface(span):
-            self._stream.judge.tallies[number].add(select_records(span, chosen)[scanning.STAMP])
+            self._stream.judge.tallies[number].add(select_records(span, chosen)[classic.STAMP])
 
     def split_by_interface(self, span: RecordSpan) -> Iterator[tuple[int, NDArray[np.int64]]]:
         """Divides the sane records of a span by interface.

@@ -183,7 +183,7 @@ def check_extras() -> Check:
 
 def check_kernels() -> Check:
     """Says whether the code that reads headers is compiled on this machine; without, few packets are interpreted."""
-    from lowwater.capture.formats.header import ETHERNET
+    from lowwater.capture.formats.capture_file import ETHERNET
     from lowwater.capture.headers.packet import compiled
 
     if compiled(ETHERNET):

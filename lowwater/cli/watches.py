@@ -13,8 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path, PurePath
 from types import FrameType
 
-from lowwater.capture.tables.ordered import TaskMap
-from lowwater.capture.tables.reader import RECORD_KINDS
+from lowwater.capture.tables.reader import RECORD_KINDS, TaskMap
 from lowwater.config import Config, load_config
 from lowwater.errors import LakeError, LowwaterError
 from lowwater.instants import SECOND, format_instant

@@ -12,7 +12,7 @@ from pathlib import Path
 from lowwater.config import Config
 from lowwater.editor.words import Script, without_wrong
 from lowwater.errors import LowwaterError, QueryError, QueryErrors, UnsupportedError
-from lowwater.gsql.grammars import unix_lines
+from lowwater.gsql.parser import unix_lines
 from lowwater.plan.context import Context
 from lowwater.plan.queryset import Plan, plan_texts
 from lowwater.replay.checks.affordable import cost_notes

@@ -7,25 +7,38 @@ text.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import replace
 from difflib import get_close_matches
+from ipaddress import IPv4Address, IPv6Address
+from itertools import pairwise
 from typing import Any
 
-from lark import Token, v_args
+from lark import Token, Transformer, v_args
 
-from lowwater.gsql.build_expressions import checked_name
-from lowwater.gsql.build_sources import SourceBuilder, Sources
-from lowwater.gsql.literals import fault, place_of, unquoted
+from lowwater.errors import QueryError, UnsupportedError
 from lowwater.gsql.nodes import (
+    Between,
+    BinaryOp,
     Call,
+    Case,
+    Defined,
+    Duration,
     Expression,
+    Extent,
+    FieldDecl,
     Grouping,
+    InList,
+    IsNull,
+    Like,
     Literal,
     Merge,
     Name,
     ParamDecl,
+    Parameter,
     Place,
+    Property,
     ProtocolDecl,
     QueryFile,
     Select,
@@ -33,10 +46,397 @@ from lowwater.gsql.nodes import (
     SourceRef,
     Star,
     Statement,
+    UnaryOp,
     Watchlist,
+    Window,
     begin,
+    chain,
     item_name,
 )
+from lowwater.gsql.words import WINDOW_FORM, spelled
+from lowwater.link_names import FORM, is_link_name
+
+# Turns literal tokens into nodes, and makes errors with a place. Below `build`. Errors carry only a line and a column
+# here; `parser` adds the file name and the text.
+
+_LARGEST = 2**63 - 1
+
+
+def place_of(token: Token) -> Place:
+    """Returns the place at which a token begins."""
+    return Place(token.line or 0, token.column or 0)
+
+
+def fault(message: str, hint: str, place: Place) -> QueryError:
+    """Returns a QueryError with a place. `parser.parse` adds the file name and the text.
+
+    Args:
+        message: the mistake.
+        hint: the remedy; empty for none.
+        place: the place of the mistake.
+    """
+    return QueryError(message, hint, line=place.line, column=place.column)
+
+
+def refusal(construct: str, hint: str, place: Place) -> UnsupportedError:
+    """Returns an UnsupportedError that names a construct. `parser.parse` adds the file name and the text.
+
+    Args:
+        construct: the construct, as it ends the sentence "Lowwater does not run ...".
+        hint: the remedy; empty for none.
+        place: the place of the construct.
+    """
+    return UnsupportedError(f"Lowwater does not run {construct}", hint, line=place.line, column=place.column)
+
+
+def unquoted(token: Token) -> str:
+    """Returns the text between the quotes of a token."""
+    text = str(token.value)
+    return text[text.index("'") + 1 : -1].replace("''", "'")
+
+
+def integer(token: Token, digits: str, base: int) -> Literal:
+    """Returns an integer literal.
+
+    Args:
+        token: the token, for its place.
+        digits: the digits of the number.
+        base: the base of the digits, 10 or 16.
+
+    Raises:
+        QueryError: the number does not fit 64 bits.
+    """
+    # `int` refuses thousands of digits, so the length is checked first.
+    digits = digits.lstrip("0") or "0"
+    if len(digits) > 19 or (value := int(digits, base)) > _LARGEST:
+        raise fault(
+            f"the number {digits[:24]}{'...' if len(digits) > 24 else ''} does not fit a 64-bit integer",
+            f"write {_LARGEST} at most",
+            place_of(token),
+        )
+    return Literal("int", value, place_of(token))
+
+
+def hexadecimal(token: Token) -> Literal:
+    """Returns the integer literal of HEX'ff'."""
+    digits = unquoted(token)
+    if not digits or digits.strip("0123456789abcdefABCDEF"):
+        raise fault(f"`{token.value}` holds no hexadecimal number", "write it as HEX'ff'", place_of(token))
+    return integer(token, digits, 16)
+
+
+def real(token: Token) -> Literal:
+    """Returns a float literal.
+
+    Raises:
+        QueryError: the number is larger than a float.
+    """
+    value = float(token.value)
+    if math.isinf(value):
+        raise fault(f"the number {token.value[:24]} is too large", "write 1.7e308 at most", place_of(token))
+    return Literal("float", value, place_of(token))
+
+
+def number_of(token: Token) -> int | float:
+    """Returns the value of a number before a unit; the token is an INT or a FLOAT.
+
+    Raises:
+        QueryError: the number does not fit 64 bits.
+    """
+    literal = integer(token, token.value.rstrip("UL"), 10) if token.type == "INT" else real(token)
+    assert isinstance(literal.value, int | float)
+    return literal.value
+
+
+def address(token: Token) -> Literal:
+    """Returns the literal of IP_VAL'...' or IPV6_VAL'...'.
+
+    Raises:
+        QueryError: the text is not an address of this family.
+    """
+    text = unquoted(token)
+    version, example = (4, "IP_VAL'192.0.2.1'") if token.type == "IP" else (6, "IPV6_VAL'2001:db8::1'")
+    try:
+        if "%" in text:
+            raise ValueError("zone")
+        IPv4Address(text) if version == 4 else IPv6Address(text)
+    except ValueError:
+        raise fault(f"`{text}` is not an IPv{version} address", f"write it as {example}", place_of(token)) from None
+    return Literal("ip", text, place_of(token))
+
+
+# Builds expression nodes while lark's parser reduces grammar rules. The base of `build_sources`: one method per rule
+# in the lower half of `grammar.lark`.
+
+
+def checked_name(token: Token) -> str:
+    """Returns the text of a name token. A quoted name may be any word, keywords included.
+
+    Raises:
+        QueryError: the name holds other characters than letters, digits and `_`. Names become columns of tables.
+    """
+    name = str(token.value)
+    if not (name.isascii() and name.replace("_", "a").isalnum() and not name[0].isdigit()):
+        hint = (
+            "letters, digits and _, no digit first: names become columns of tables; strings stand between single quotes"
+        )
+        raise fault(f'the quoted name "{name}" cannot be used', hint, place_of(token))
+    return name
+
+
+def link_name(token: Token) -> str:
+    """Returns the text of a link name. In quotes it may hold `.`, `-`, and a `/` before the name of an interface.
+
+    Raises:
+        QueryError: the name holds any other character.
+    """
+    name = str(token.value)
+    if not is_link_name(name):
+        raise fault(f'"{name[:40]}" is not a valid name of a link', FORM, place_of(token))
+    return name
+
+
+@v_args(inline=True)
+class ExpressionBuilder(Transformer[Token, QueryFile]):
+    """Callbacks of the rules of expressions.
+
+    Args:
+        functions: names of functions that follow the case rule of keywords, in lower case: so the tree has them.
+    """
+
+    def __init__(self, functions: Iterable[str] = ()) -> None:
+        super().__init__()
+        self._spelled = spelled(functions)
+
+    def _function(self, written: str) -> str:
+        return self._spelled.get(written, written)
+
+    def binary(self, left: Expression, op: Token, right: Expression) -> BinaryOp:
+        return BinaryOp("<>" if op.value == "!=" else op.value, left, right, begin(left))
+
+    def logical(self, *parts: Any) -> Expression:
+        return chain(parts[1].value, parts[::2])
+
+    def unary(self, op: Token, operand: Expression) -> UnaryOp:
+        return UnaryOp(op.value, operand, place_of(op))
+
+    def in_list(self, operand: Expression, negated: Token | None, *rest: Any) -> InList:
+        return InList(operand, rest[-1], negated is not None, begin(operand))
+
+    def between(self, operand: Expression, negated: Token | None, *rest: Any) -> Between:
+        low, high = (part for part in rest if isinstance(part, Expression))
+        return Between(operand, low, high, negated is not None, begin(operand))
+
+    def like(self, operand: Expression, negated: Token | None, *rest: Any) -> Like:
+        return Like(operand, rest[-1], negated is not None, begin(operand))
+
+    def is_null(self, operand: Expression, _is: Token, negated: Token | None, _null: Token) -> IsNull:
+        return IsNull(operand, negated is not None, begin(operand))
+
+    def case(self, keyword: Token, *parts: Any) -> Case:
+        branches = tuple(part for part in parts if isinstance(part, tuple))
+        operand = parts[0] if isinstance(parts[0], Expression) else None
+        otherwise = next((part for part in parts[1:] if isinstance(part, Expression)), None)
+        return Case(branches, operand, otherwise, place_of(keyword))
+
+    def when(self, _when: Token, condition: Expression, _then: Token, value: Expression) -> Any:
+        return condition, value
+
+    def call(self, name: Token, arguments: tuple[Expression, ...] | None) -> Call:
+        return Call(self._function(checked_name(name)), arguments or (), place=place_of(name))
+
+    def call_star(self, name: Token, _star: Token) -> Call:
+        return Call(self._function(checked_name(name)), star=True, place=place_of(name))
+
+    def call_distinct(self, name: Token, _distinct: Token, argument: Expression) -> Call:
+        return Call(self._function(checked_name(name)), (argument,), distinct=True, place=place_of(name))
+
+    def super_call(self, name: Token, arguments: tuple[Expression, ...] | None) -> Call:
+        return Call(self._function(name.value[:-1]), arguments or (), over=True, place=place_of(name))
+
+    def super_star(self, name: Token, _star: Token) -> Call:
+        return Call(self._function(name.value[:-1]), star=True, over=True, place=place_of(name))
+
+    def predicate(self, name: Token, arguments: tuple[Expression, ...] | None) -> Call:
+        return Call(checked_name(name), arguments or (), brackets=True, place=place_of(name))
+
+    def arguments(self, *arguments: Expression) -> tuple[Expression, ...]:
+        return arguments
+
+    def column(self, *parts: Token) -> Name:
+        *qualifier, name = parts
+        if len(qualifier) > 2:
+            raise fault("a column name has at most three parts", "write `alias.column`", place_of(parts[0]))
+        return Name(checked_name(name), ".".join(checked_name(token) for token in qualifier), place_of(parts[0]))
+
+    def parameter(self, token: Token) -> Parameter:
+        return Parameter(token.value[1:], place_of(token))
+
+    def defined(self, token: Token) -> Defined:
+        return Defined(token.value[1:], place_of(token))
+
+    def property(self, token: Token) -> Property:
+        return Property(token.value[1:], place_of(token))
+
+    def integer(self, token: Token) -> Literal:
+        return integer(token, token.value.rstrip("UL"), 10)
+
+    def hexadecimal(self, token: Token) -> Literal:
+        return hexadecimal(token)
+
+    def float(self, token: Token) -> Literal:
+        return real(token)
+
+    def duration(self, number: Token, unit: Token) -> Duration:
+        return Duration(number_of(number), str(unit.value), place_of(number))
+
+    def string(self, token: Token) -> Literal:
+        return Literal("string", unquoted(token), place_of(token))
+
+    def true(self, token: Token) -> Literal:
+        return Literal("bool", True, place_of(token))
+
+    def false(self, token: Token) -> Literal:
+        return Literal("bool", False, place_of(token))
+
+    def null(self, token: Token) -> Literal:
+        return Literal("null", None, place_of(token))
+
+    def ip(self, token: Token) -> Literal:
+        return address(token)
+
+
+# Builds the nodes of FROM sources, windows and column declarations while lark's parser reduces grammar rules. The
+# base of `build`, for the middle of `grammar.lark`.
+
+Part = tuple[str, Any]
+Sources = tuple[tuple[SourceRef, ...], tuple[Token | None, ...]]
+
+
+@v_args(inline=True)
+class SourceBuilder(ExpressionBuilder):
+    """Makes nodes of sources, windows and column declarations, one method per grammar rule. Holds no state."""
+
+    def sources(self, *parts: Any) -> Sources:
+        """Returns all sources, and the SQL join keyword before each source but the first; None where a comma stands."""
+        pairs = pairwise(parts)
+        joins = (before if isinstance(before, Token) else None for before, part in pairs if isinstance(part, SourceRef))
+        return tuple(part for part in parts if isinstance(part, SourceRef)), tuple(joins)
+
+    def source(self, refs: tuple[SourceRef, ...], *parts: Any) -> SourceRef:
+        alias = next((part for part in parts if isinstance(part, Token)), None)
+        window = next((part for part in parts if isinstance(part, Window)), None)
+        first, *others = refs
+        return replace(
+            first, alias=checked_name(alias) if alias is not None else "", window=window, union=tuple(others)
+        )
+
+    def union(self, *refs: Any) -> tuple[SourceRef, ...]:
+        return tuple(ref for ref in refs if isinstance(ref, SourceRef))
+
+    def plain_source(self, *names: Token) -> SourceRef:
+        if len(names) > 3:
+            raise fault("a source has at most three parts", "write `link.PROTOCOL`", place_of(names[0]))
+        *path, last = names
+        host = checked_name(path[0]) if len(path) == 2 else ""
+        links = tuple(link_name(token) for token in path[-1:])
+        name = checked_name(last) if links else link_name(last)
+        return SourceRef(name, links, host=host, place=place_of(names[0]))
+
+    def host_source(self, host: Token, link: Token, name: Token) -> SourceRef:
+        return SourceRef(checked_name(name), (link_name(link),), host=unquoted(host), place=place_of(host))
+
+    def bracketed_source(self, *parts: Any) -> SourceRef:
+        links, name = (part for part in parts if isinstance(part, tuple) or part.type == "NAME")
+        texts = tuple(link_name(token) for token in links)
+        return SourceRef(checked_name(name), texts, True, place=place_of(links[0]))
+
+    def library_source(self, library: Token, _slash: Token, name: Token) -> SourceRef:
+        return SourceRef(checked_name(name), library=checked_name(library), place=place_of(library))
+
+    def names(self, *names: Token) -> tuple[Token, ...]:
+        return names
+
+    def alias(self, name: Token) -> Token:
+        return name
+
+    def window(self, *parts: Part | Token) -> Window:
+        parts_by_kind: dict[str, Any] = {}
+        partition: list[Name] = []
+        for part in parts:
+            if not isinstance(part, tuple):
+                continue
+            kind, value = part
+            if kind == "PARTITION" or (kind == "" and partition):
+                partition.append(value)
+            elif kind == "" or kind in parts_by_kind:
+                what = f"a second {kind}" if kind else f"the part `{value.name}`, which begins with no keyword"
+                raise fault(f"the window holds {what}", WINDOW_FORM, value.place)
+            else:
+                parts_by_kind[kind] = value
+        first = next(value for part in parts if isinstance(part, tuple) for value in part[1:])
+        if "RANGE" not in parts_by_kind:
+            raise fault("the window has no RANGE: how far it reaches", WINDOW_FORM, first.place)
+        return Window(
+            parts_by_kind.get("RANGE"),
+            parts_by_kind.get("SLIDE"),
+            parts_by_kind.get("WA"),
+            tuple(partition),
+            parts_by_kind.get("WHERE"),
+            first.place,
+        )
+
+    def part(self, keyword: Token, *value: Any) -> Part:
+        return str(keyword.type), value[-1]
+
+    def counted(self, condition: Expression) -> Part:
+        return "WHERE", condition
+
+    def more_partition(self, column: Name) -> Part:
+        return "", column
+
+    def extent(self, number: Token, unit: Token | None) -> Extent:
+        return Extent(number_of(number), checked_name(unit) if unit is not None else "", place_of(number))
+
+    def protocol(self, *parts: Any) -> ProtocolDecl:
+        name = next(part for part in parts if isinstance(part, Token) and part.type == "NAME")
+        parents = next((part for part in parts if isinstance(part, list)), [])
+        columns = tuple(part for part in parts if isinstance(part, FieldDecl))
+        names = tuple(name for name in parents if isinstance(name, str))
+        schema = next((number for number in parents if isinstance(number, int)), 0)
+        return ProtocolDecl(checked_name(name), names, columns, schema, place_of(name))
+
+    def parents(self, *names: str | int) -> list[str | int]:
+        return [name for name in names if not isinstance(name, Token)]
+
+    def parent(self, name: Token, number: Token | None) -> str | int:
+        # `schema_id 12` selects one record type of an interface that has several; a link has one schema here.
+        return int(number_of(number)) if number is not None and name.value == "schema_id" else checked_name(name)
+
+    def protocol_field(self, kind: Token, name: Token, access: Token, *rest: Any) -> FieldDecl:
+        attributes = next((part for part in rest if isinstance(part, tuple)), ())
+        return FieldDecl(checked_name(kind), checked_name(name), checked_name(access), attributes, place_of(kind))
+
+    def watchlist(self, *parts: Any) -> Watchlist:
+        keyword = parts[0]
+        columns = tuple(part for part in parts if isinstance(part, FieldDecl))
+        return Watchlist(columns, place=place_of(keyword))
+
+    def watch_field(self, kind: Token, name: Token, access: Token | None, attributes: Any) -> FieldDecl:
+        access_name = checked_name(access) if access is not None else ""
+        return FieldDecl(checked_name(kind), checked_name(name), access_name, attributes or (), place_of(kind))
+
+    def attributes(self, *pairs: Any) -> tuple[tuple[str, str], ...]:
+        return tuple(pair for pair in pairs if isinstance(pair, tuple))
+
+    def attribute(self, word: Token, value: Token | None) -> tuple[str, str]:
+        text = "" if value is None else unquoted(value) if value.type == "STRING" else str(value.value)
+        return checked_name(word), text
+
+    def unpack(self, *names: Token) -> None:
+        """Drops the unpacking functions of a field: they name C code, and Lowwater has its own reader."""
+        return None
+
 
 Entry = tuple[str, str, Place]
 Clause = tuple[str, Any]

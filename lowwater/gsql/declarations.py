@@ -17,9 +17,9 @@ from lark import Lark, Token, Transformer, UnexpectedToken, v_args
 from lark.lark import PostLex
 
 from lowwater.errors import QueryError, raise_all
-from lowwater.gsql.grammars import load_grammar, unix_lines
-from lowwater.gsql.literals import fault, place_of, unquoted
+from lowwater.gsql.build import fault, place_of, unquoted
 from lowwater.gsql.nodes import Place
+from lowwater.gsql.parser import load_grammar, unix_lines
 
 MAX_BYTES = 1_000_000
 KINDS = ("FUN", "PRED", "UDAF", "EXTR", "SFUN", "STATE")

@@ -8,17 +8,545 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import cached_property
 
 from lark import Token
 from lark.parsers.lalr_interactive_parser import InteractiveParser
 
 from lowwater.errors import QueryError
-from lowwater.gsql.literals import fault, place_of
-from lowwater.gsql.mistakes_expected import message
-from lowwater.gsql.mistakes_hints import ErrorContext, clause_before, hint_for
-from lowwater.gsql.mistakes_refused import refused_construct
-from lowwater.gsql.words import KEYWORDS, UPPER_ONLY, WINDOW_WORDS
+from lowwater.gsql.build import fault, place_of, refusal
+from lowwater.gsql.words import (
+    BLOCKS,
+    DECLARATIONS,
+    KEYWORDS,
+    SQL,
+    TOKENS,
+    UPPER_ONLY,
+    WINDOW_FORM,
+    WINDOW_WORDS,
+    is_keyword,
+)
+
+# Names the tokens that the parser expected, for the message of a syntax error. Beside `mistakes`. The parser accepts
+# many terminals; the ones that do not help a reader are left out.
+
+END = "$END"
+EXPRESSION = {"INT", "FLOAT", "STRING", "TRUE", "FALSE", "NULL", "IP", "IPV6", "HEX", "NAME", "PARAMETER", "DEFINED"}
+EXPRESSION |= {"PROPERTY", "SUPERAGGREGATE", "CASE", "LPAR", "MINUS", "TILDE", "BANG", "NOT"}
+_LITERALS = {"INT", "FLOAT", "STRING", "TRUE", "FALSE", "NULL", "IP", "IPV6", "HEX"}
+OPERATORS = {"OR", "AND", "COMPARISON", "EQUAL", "IN", "BETWEEN", "LIKE", "IS", "NOT", "BAR", "AMPERSAND", "SHIFT"}
+OPERATORS |= {"PLUS", "MINUS", "STAR", "SLASH", "PERCENT", "UNIT"}
+CLAUSES = {
+    "_WHERE": "WHERE",
+    "_GROUP": "GROUP BY",
+    "_HAVING": "HAVING",
+    "_SUPERGROUP": "SUPERGROUP",
+    "_CLEANING_WHEN": "CLEANING_WHEN",
+    "_CLEANING_BY": "CLEANING_BY",
+    "_CLOSING_WHEN": "CLOSING_WHEN",
+}
+_MOST_CLAUSES = 3
+TERMINAL_NAMES = {
+    "SELECT": "SELECT",
+    "MERGE": "MERGE",
+    "_DEFINE": "DEFINE",
+    "_PARAM": "PARAM",
+    "_PROTOCOL": "PROTOCOL",
+    "WATCHLIST": "WATCHLIST",
+    "QUERY": "`Query name:`",
+    "_FIELDS": "FIELDS",
+    "DISTINCT": "DISTINCT",
+    "FROM": "FROM",
+    "JOIN": "a join keyword such as INNER_JOIN",
+    "FILTER_JOIN": "FILTER_JOIN",
+    "SQL_JOIN": "JOIN",
+    "_UNION": "UNION",
+    "_AS": "AS",
+    "_BY": "BY",
+    "_SLACK": "SLACK",
+    "GROUPING": "CUBE, ROLLUP",
+    "GROUPING_SETS": "GROUPING_SETS",
+    "_WINDOW": "a window such as [RANGE 5 min, SLIDE 1 min, WA time]",
+    "RANGE": "RANGE",
+    "SLIDE": "SLIDE",
+    "WA": "WA",
+    "PARTITION": "PARTITION BY",
+    "IN": "IN",
+    "BETWEEN": "BETWEEN",
+    "LIKE": "LIKE",
+    "IS": "IS",
+    "NOT": "NOT",
+    "AND": "AND",
+    "WHEN": "WHEN",
+    "THEN": "THEN",
+    "ELSE": "ELSE",
+    "END": "END",
+    "NULL": "NULL",
+    "NAME": "a name",
+    "STRING": "a string",
+    "INT": "a number",
+    "EQUAL": "`=`",
+    "COMMA": "`,`",
+    "COLON": "`:`",
+    "SEMICOLON": "`;`",
+    "LPAR": "`(`",
+    "RPAR": "`)`",
+    "LSQB": "`[`",
+    "RSQB": "`]`",
+    "LBRACE": "`{`",
+    "RBRACE": "`}`",
+    "DOT": "`.`",
+    "SLASH": "`/`",
+    "STAR": "`*`",
+    END: "the end of the text",
+}
+
+
+def message(token: Token, accepted: set[str]) -> str:
+    """Returns the message `found X, expected A, B or C`.
+
+    Args:
+        token: the token that does not fit.
+        accepted: the terminals that the parser accepts there.
+    """
+    unexpected = "the text ends here" if token.type == END else f"found `{short(token)}`"
+    names = expected(accepted)
+    return f"{unexpected}, expected {' or '.join([', '.join(names[:-1]), names[-1]] if names[1:] else names)}"
+
+
+def short(token: Token) -> str:
+    """Returns the text of a token for a message, at most 40 characters."""
+    text = str(token.value)
+    return text if len(text) <= 40 else text[:37] + "..."
+
+
+def expected(accepted: set[str]) -> list[str]:
+    """Names the terminals in words for the reader, the likeliest first. Terminals that give no help are left out."""
+    remaining = set(accepted)
+    groups = []
+    if "SELECT" in remaining:
+        remaining -= {"SEMICOLON", END, "QUERY"}
+    elif {"LPAR", "INT", "MINUS"} <= remaining:
+        groups.append("an expression")
+        remaining -= EXPRESSION | {"DISTINCT", "GROUPING", "GROUPING_SETS"}
+    elif "SHIFT" in remaining:
+        groups.append("an operator")
+        # The parser accepts AND but not OR only between BETWEEN and its AND.
+        missing = {"AND"} if "AND" in remaining and "OR" not in remaining else set()
+        remaining = (remaining - OPERATORS - {"LPAR", "DOT", "LSQB"}) | missing
+    elif remaining >= _LITERALS:
+        groups.append("a literal")
+        remaining -= _LITERALS
+    if "FROM" in remaining:
+        remaining -= {"JOIN", "FILTER_JOIN", "_WINDOW"}
+    if len(remaining) > 1:
+        remaining -= {"DOT", "SLASH", "_WINDOW"}
+    return _clause_names(remaining) + [name for kind, name in TERMINAL_NAMES.items() if kind in remaining] + groups
+
+
+def _clause_names(terminals: set[str]) -> list[str]:
+    names = [name for kind, name in CLAUSES.items() if kind in terminals]
+    return [*names[: _MOST_CLAUSES - 1], "a later clause"] if len(names) > _MOST_CLAUSES else names
+
+
+# Refuses constructs that Lowwater knows by name and does not run, and characters that begin no token. Beside
+# `mistakes`, which asks this module first: a text with ORDER BY gets a message about ORDER BY, not about an
+# unexpected name.
+
+_BLOCK_HINTS = {
+    "PRED": "put functions and predicates into a file of their own: --functions FILE",
+    "STREAM": "write a PROTOCOL block for records, or a query",
+    "TABLE": "write a PROTOCOL block for records, a WATCHLIST for a table",
+    "UNPACK_FCNS": "leave it out: records are unpacked in one pass",
+    "OPERATOR_VIEW": "declare a user-defined aggregate in Python: --functions FILE",
+    "FTA": "keep the query in it, and write a PROTOCOL block for its STREAM",
+}
+_STRINGS = "write strings between straight single quotes: 'text'"
+_CHARACTERS = {
+    **dict.fromkeys("`‘’“”", _STRINGS),  # noqa: RUF001
+    "$": "a value of PARAM is `$name`, a superaggregate `sum$(x)`",
+    "@": "a property of the link is `@name`",
+    "#": "a value of DEFINE is `#name`; a comment begins with `--` or `//`",
+    "^": "write `pow(a, b)` for a power, `(a | b) - (a & b)` for an exclusive or",
+    "?": "a value that is given at run time is `$name`, declared in PARAM",
+    "\\": "in a string a backslash is an ordinary character; elsewhere leave it out",
+}
+_LOOK_AHEAD = 12
+_NESTED = "name the inner query with DEFINE and read it by name"
+_NESTED_VALUE = "name the inner query with DEFINE and join with it: `FROM a A JOIN b B WHERE A.t = B.t`"
+_NESTED_IN = "join the two streams, or write FILTER_JOIN for packets of one link; IN takes a list of values"
+Construct = tuple[str, str, int] | None
+"""A construct that Lowwater does not run: its name, a hint, and the index of its token."""
+
+
+def refused_token(token: Token) -> QueryError | None:
+    """Returns the error of a token that no query may hold (TIMEVAL, a strange character), else None."""
+    if token.type in TOKENS:
+        name, hint = TOKENS[token.type]
+        return refusal(name, hint, place_of(token))
+    if token.type == "UNCLOSED" and token.value[0] == "'":
+        message, hint = "the string is not closed on its line", "end it with `'`; write `''` for a quote inside it"
+        return fault(message, hint, place_of(token))
+    if token.type == "UNCLOSED":
+        message = "the quoted name is not closed on its line"
+        return fault(message, 'end it with `"`; strings stand between single quotes', place_of(token))
+    if token.type == "STRANGE":
+        hint = _CHARACTERS.get(token.value, "leave it out, or put it into a string: 'text'")
+        return fault(f"the character {token.value!r} has no meaning in GSQL", hint, place_of(token))
+    return None
+
+
+def refused_construct(tokens: Sequence[Token], at: int, accepted: set[str], clause: str) -> QueryError | None:
+    """Returns the error of a construct that Lowwater does not run, if one stands at a token; else None.
+
+    Args:
+        tokens: all tokens of the statement.
+        at: the index of the token that does not fit.
+        accepted: the terminals that the parser accepts there.
+        clause: the terminal that begins the clause of the token; empty before the first clause.
+    """
+    construct = _block(tokens, at, accepted) or _sql_word(tokens, at, clause) or _nested(tokens, at, clause)
+    if construct:
+        name, hint, position = construct
+        return refusal(name, hint, place_of(tokens[position]))
+    return None
+
+
+def _block(tokens: Sequence[Token], at: int, accepted: set[str]) -> Construct:
+    if "SELECT" not in accepted or tokens[at].type == "$END":
+        return None
+    word = str(tokens[at].value)
+    if word in BLOCKS:
+        return f"{word} blocks", _BLOCK_HINTS[word], at
+    for token in tokens[at : at + _LOOK_AHEAD]:
+        if token.type == "SEMICOLON":
+            break
+        if token.type == "NAME" and token.value in DECLARATIONS:
+            name = f"{token.value} definitions in a query file"
+            return name, "put them into a file of their own: --functions FILE", at
+    return None
+
+
+def _sql_word(tokens: Sequence[Token], at: int, clause: str) -> Construct:
+    # The parser takes a word after a source as its alias, so the error comes at the next token.
+    # It takes TOP as a column, so the error comes at the number behind it.
+    top = clause == "SELECT" and tokens[at].type == "INT"
+    for position in (at, at - 1) if clause == "FROM" or top else (at,):
+        word = str(tokens[position].value).upper()
+        if tokens[position].type == "NAME" and word in SQL:
+            construct, hint = SQL[word]
+            return construct, hint, position
+    return None
+
+
+def _nested(tokens: Sequence[Token], at: int, clause: str) -> Construct:
+    inner = at if tokens[at].type != "LPAR" else at + 1
+    if inner >= len(tokens) or tokens[inner].type not in ("SELECT", "MERGE") or tokens[inner - 1].type != "LPAR":
+        return None
+    before = tokens[inner - 2] if inner > 1 else None
+    if before is not None and str(before.value).upper() == "EXISTS":
+        return "EXISTS", SQL["EXISTS"][1], inner - 2
+    hint = _NESTED_VALUE if clause == "SELECT" or clause in CLAUSES else _NESTED
+    if before is not None and before.type == "IN":
+        hint = _NESTED_IN
+    return f"a nested {tokens[inner].type}", hint, inner
+
+
+# Gives hints for syntax errors: habits from other languages, typing slips, and the form of each clause. Beside
+# `mistakes`. Each rule looks at the error and returns a hint or an empty text; the first hint wins.
+
+_FIRST_WORDS = {"SELECT", "MERGE", "WATCHLIST", "_PROTOCOL", "_DEFINE", "_PARAM", "SEMICOLON"}
+_VALUE_ENDS = {"NAME", "RPAR", "RSQB", "INT", "FLOAT", "STRING", "TRUE", "FALSE", "NULL", "IP", "IPV6", "HEX", "END"}
+_VALUE_ENDS |= {"UNIT", "PARAMETER", "DEFINED", "PROPERTY", "STAR"}
+_OPENS = {"LPAR": "RPAR", "LSQB": "RSQB", "_WINDOW": "RSQB", "LBRACE": "RBRACE", "CASE": "END"}
+_CLOSES = {"RPAR": ("LPAR",), "RSQB": ("LSQB", "_WINDOW"), "RBRACE": ("LBRACE",), "END": ("CASE",)}
+_CONDITIONS = ("_WHERE", "_HAVING", "_CLEANING_WHEN", "_CLEANING_BY", "_CLOSING_WHEN")
+_ADDRESS = "write an address as `IP_VAL'192.0.2.1'` or `IPV6_VAL'2001:db8::1'`"
+_CASE = "`CASE WHEN a = 1 THEN 2 ELSE 3 END`, or `CASE a WHEN 1 THEN 2 ELSE 3 END`"
+_ORDER = "the order is FROM, WHERE, GROUP BY, SUPERGROUP, HAVING, CLEANING_WHEN, CLEANING_BY, CLOSING_WHEN, each once"
+_FOREIGN_OPERATORS = {
+    "==": "write `=`",
+    "=>": "write `>=`",
+    "=<": "write `<=`",
+    "<=>": "write `=`; a comparison with NULL is `IS NULL`",
+    "&&": "write AND",
+    "||": "write OR; strings are not joined",
+    "**": "write `pow(a, b)`",
+    "/*": "comments run from `--` or `//` to the end of the line",
+    "::": "convert with a function: `INT(a)`, `FLOAT(a)`",
+}
+_BLOCKS = {
+    "_DEFINE": "an entry of DEFINE is `name 'value';`",
+    "_PARAM": "an entry of PARAM is `name type;`, or with a default value `name type = 5;`",
+    "_PROTOCOL": "a field of a PROTOCOL is `type name access_function (increasing);`, the attributes may be left out",
+    "WATCHLIST": "write `WATCHLIST FIELDS { type name (key); }`",
+}
+_FORMS = {
+    "": "a query is `SELECT a, b AS c FROM source WHERE condition`, or `MERGE a.t : b.t FROM a, b`",
+    "SELECT": "the form is `SELECT a, b AS c FROM source`",
+    "FROM": "a source is `PROTOCOL`, `link.PROTOCOL`, `[link, link].PROTOCOL`, `query` or `library/query`",
+    "MERGE": "the form is `MERGE a.t : b.t SLACK 5 FROM a, b`, with one column for each source",
+    "_GROUP": "the form is `GROUP BY column, expression AS name`",
+    "_SUPERGROUP": "the form is `SUPERGROUP a, b`, of names that are grouped by",
+    "JOIN": "the form is `SELECT A.a INNER_JOIN FROM r A, s B WHERE A.t = B.t`",
+    "FILTER_JOIN": "the form is `FILTER_JOIN(time, 5) FROM R r, S s`: a column of r and a range",
+}
+
+
+def clause_before(tokens: Sequence[Token], at: int) -> str:
+    """Returns the terminal that begins the clause of a token; empty before the first clause."""
+    starts = {*_FIRST_WORDS, *CLAUSES, "FROM", "JOIN", "FILTER_JOIN"}
+    terminal = next((token.type for token in reversed(tokens[:at]) if token.type in starts), "")
+    return "" if terminal == "SEMICOLON" else terminal
+
+
+@dataclass
+class ErrorContext:
+    """The token that does not fit, and the tokens around it.
+
+    Attributes:
+        tokens: all tokens of the statement.
+        at: the index of the token that does not fit.
+        accepted: the terminals that the parser accepts there.
+    """
+
+    tokens: Sequence[Token]
+    at: int
+    accepted: set[str]
+
+    @cached_property
+    def clause(self) -> str:
+        """The terminal that begins the clause of the token."""
+        return clause_before(self.tokens, self.at)
+
+    @cached_property
+    def open(self) -> int:
+        """The index of the innermost open bracket or CASE; -1 for none."""
+        stack: list[int] = []
+        for index, token in enumerate(self.tokens[: self.at]):
+            if token.type in _OPENS:
+                stack.append(index)
+            elif stack and self.tokens[stack[-1]].type in _CLOSES.get(token.type, ()):
+                stack.pop()
+        return stack[-1] if stack else -1
+
+    @property
+    def opened(self) -> str:
+        """The type of the innermost open bracket; empty for none."""
+        return self.kind(self.open) if self.open >= 0 else ""
+
+    def kind(self, index: int) -> str:
+        """The type of a token; empty outside the text."""
+        return str(self.tokens[index].type) if 0 <= index < len(self.tokens) else ""
+
+    def text(self, index: int) -> str:
+        """The text of a token; empty outside the text."""
+        return str(self.tokens[index].value) if 0 <= index < len(self.tokens) else ""
+
+    def glued(self) -> bool:
+        """Whether no blank stands before the token."""
+        return self.at > 0 and self.tokens[self.at].start_pos == self.tokens[self.at - 1].end_pos
+
+
+def hint_for(error: ErrorContext) -> str:
+    """Returns the first hint that fits the error."""
+    return next(hint for rule in _RULES if (hint := rule(error)))
+
+
+def _operator_of_others(error: ErrorContext) -> str:
+    here, before, after = error.text(error.at), error.text(error.at - 1), error.text(error.at + 1)
+    if here + after in ("/*", "::"):
+        return _FOREIGN_OPERATORS[here + after]
+    if error.glued() and before + here in _FOREIGN_OPERATORS:
+        return _FOREIGN_OPERATORS[before + here]
+    if here == "+" and "MINUS" in error.accepted:
+        return "GSQL has no unary `+`: leave it out"
+    return ""
+
+
+def _address(error: ErrorContext) -> str:
+    names = [error.text(index).upper() for index in (error.at - 1, error.at)]
+    if any(name.startswith(("IP", "IPV4_VAL", "IPV6")) and name.endswith("VAL") for name in names):
+        return _ADDRESS
+    return _ADDRESS if error.kind(error.at) == error.kind(error.at - 1) == "FLOAT" and error.glued() else ""
+
+
+def _glued_word(error: ErrorContext) -> str:
+    here, before = error.text(error.at), error.text(error.at - 1)
+    if not error.glued():
+        return ""
+    if before == "0" and here[:1] in "xX":
+        return "write a hexadecimal number as HEX'ff'"
+    if error.kind(error.at - 1) == "INT" and error.kind(error.at) == "NAME":
+        return "a name begins with a letter or `_`; put a blank after a number"
+    if error.kind(error.at - 1) == "STRING" and before.endswith("\\'"):
+        return "in a string a backslash is an ordinary character: write `''` for a quote inside it"
+    return ""
+
+
+def _case(error: ErrorContext) -> str:
+    if error.opened != "CASE":
+        return ""
+    place = error.tokens[error.open]
+    return f"the CASE at {place.line}:{place.column} needs the form {_CASE}"
+
+
+def _window(error: ErrorContext) -> str:
+    bracket = error.kind(error.at) == "LSQB" and error.clause in ("FROM", "SELECT")
+    words = error.clause == "FROM" and error.text(error.at - 1).upper() in WINDOW_WORDS
+    return WINDOW_FORM if error.opened == "_WINDOW" or bracket or words else ""
+
+
+def _comparison(error: ErrorContext) -> str:
+    here, before = error.text(error.at).upper(), error.kind(error.at - 1)
+    if "AND" in error.accepted and "OR" not in error.accepted:
+        return "write `BETWEEN low AND high`"
+    if before == "IN":
+        return "write the values in brackets: `IN [1, 2]`"
+    if error.kind(error.at - 2) == "IN" and before in ("LSQB", "LPAR"):
+        return "list at least one value: `IN [1, 2]`"
+    if here == "IS" or before == "IS" or (here == "NULL" and before == "NOT"):
+        return "write `IS NULL` or `IS NOT NULL`; other values are compared with `=`"
+    if before == "NOT" and {"IN", "BETWEEN"} <= error.accepted:
+        return "after a value write `NOT IN`, `NOT BETWEEN` or `NOT LIKE`; NOT before it turns a condition round"
+    return ""
+
+
+def _mistakes_hints_block(error: ErrorContext) -> str:
+    if error.opened != "LBRACE" and error.clause not in ("_DEFINE", "_PARAM", "_PROTOCOL", "WATCHLIST"):
+        return ""
+    if error.kind(error.at) in ("SELECT", "MERGE", END) and error.opened == "LBRACE":
+        return _unclosed(error)
+    return _BLOCKS.get(error.clause, "")
+
+
+def _unclosed(error: ErrorContext) -> str:
+    bracket = error.tokens[error.open]
+    closing = {"RPAR": ")", "RSQB": "]", "RBRACE": "}"}[_OPENS[error.opened]]
+    return f"the `{bracket.value}` at {bracket.line}:{bracket.column} is not closed: write `{closing}`"
+
+
+def _brackets(error: ErrorContext) -> str:
+    here = error.kind(error.at)
+    ends = here in CLAUSES or here in (END, "SEMICOLON", "FROM", "SELECT", "RPAR", "RSQB")
+    if error.opened in ("LPAR", "LSQB") and ends and (here == END or _OPENS[error.opened] in error.accepted):
+        return _unclosed(error)
+    if here in ("RPAR", "RSQB", "RBRACE") and error.open < 0:
+        return f"no bracket is open here: leave out the `{error.text(error.at)}`"
+    return ""
+
+
+def _comma(error: ErrorContext) -> str:
+    here, before = error.kind(error.at), error.kind(error.at - 1)
+    if before == "COMMA" and (here in CLAUSES or here in ("FROM", "COMMA", "RPAR", "RSQB", END, "SEMICOLON")):
+        return "a `,` stands between two items: leave it out or write one more"
+    if here == "COMMA" and error.open < 0 and error.clause in _CONDITIONS:
+        return "join conditions with AND"
+    if here == "COMMA" and before in ("LPAR", "LSQB"):
+        return "a `,` stands between two items: leave it out or write one more"
+    if here == "COMMA" and error.kind(error.open + 1) == "DISTINCT":
+        return "DISTINCT takes one expression: `count(DISTINCT a)`"
+    return ""
+
+
+def _missing_comma(error: ErrorContext) -> str:
+    here, name = error.kind(error.at), error.text(error.at)
+    starts = here in EXPRESSION - {"MINUS", "NOT"}
+    if not starts or error.kind(error.at - 1) not in _VALUE_ENDS:
+        return ""
+    if error.opened in ("LPAR", "LSQB"):
+        return "put `,` between two arguments" if "COMMA" in error.accepted else ""
+    if error.clause not in ("SELECT", "_GROUP"):
+        return ""
+    if here == "NAME" and error.kind(error.at + 1) not in ("LPAR", "DOT", "LSQB"):
+        return f"write `AS {name}` to name the item before it, or `,` to begin another"
+    if here == "LPAR" and error.kind(error.at - 2) == "DOT":
+        return "put `,` between two items; a function has no qualifier"
+    return "put `,` between two items"
+
+
+def _keyword(error: ErrorContext) -> str:
+    here, name = error.kind(error.at), error.text(error.at)
+    before = error.kind(error.at - 1)
+    if before == "STAR" and here == "_AS":
+        return "`*` stands for all columns and takes no name"
+    if before == "_AS":
+        quoted = f'"{name}"' if is_keyword(name) else '"from"'
+        return f"a name stands after AS; a keyword as a name stands between double quotes: {quoted}"
+    if here == "_AS" and error.opened == "LPAR":
+        return "convert with a function: `INT(a)`, `UINT(a)`, `FLOAT(a)`; items are named outside of calls"
+    if name.upper() == "QUERY":
+        return "write `Query name:` before the SELECT"
+    if "SEMICOLON" in error.accepted and here in ("SELECT", "MERGE", "WATCHLIST", "_DEFINE", "_PARAM", "QUERY"):
+        return "put `;` between two queries"
+    if here in CLAUSES and "SEMICOLON" in error.accepted:
+        return _ORDER
+    return ""
+
+
+def _union(error: ErrorContext) -> str:
+    words = {error.text(index).upper() for index in (error.at - 2, error.at - 1, error.at)}
+    if {"UNION", "ALL"} <= words | {error.text(error.at - 3).upper()}:
+        return "UNION keeps all rows and takes no ALL: `FROM A UNION B AS m`; two queries are joined with MERGE"
+    return "UNION joins sources, `FROM A UNION B AS m`; two queries are joined with MERGE" if "UNION" in words else ""
+
+
+def _source(error: ErrorContext) -> str:
+    if error.clause != "FROM":
+        return ""
+    if error.kind(error.at - 1) == "STRING" or error.kind(error.at - 3) == "STRING":
+        return "links have names of their own, whatever host they are on: write `link.PROTOCOL`"
+    if error.kind(error.at) == "SLASH":
+        return "a query of a library is `library/query`"
+    if error.text(error.at - 1).upper() in ("LEFT", "RIGHT", "FULL", "INNER", "OUTER"):
+        return "the joins are JOIN, LEFT JOIN, RIGHT JOIN and FULL JOIN, between two sources"
+    return ""
+
+
+def _group(error: ErrorContext) -> str:
+    if error.kind(error.at - 1) in ("GROUPING", "GROUPING_SETS"):
+        return "write `CUBE(a, b)`, `ROLLUP(a, b)` or `GROUPING_SETS((a, b), (a), ())`"
+    return ""
+
+
+def _start(error: ErrorContext) -> str:
+    if "SELECT" not in error.accepted:
+        return ""
+    word = error.text(error.at).upper()
+    if word in ("INSERT", "UPDATE", "DELETE", "CREATE", "DROP", "ALTER"):
+        return "GSQL only reads: write a SELECT or a MERGE, results go to the table of the query"
+    if error.kind(error.at + 1) == "COLON":
+        return "write `Query name:`, or make it a comment: `-- name`"
+    return ""
+
+
+def _form(error: ErrorContext) -> str:
+    if error.clause in _CONDITIONS:
+        return f"the form is `{CLAUSES[error.clause]} a = 1 AND f(b) > 2`"
+    return _FORMS.get(error.clause, _FORMS[""])
+
+
+_RULES = (
+    _operator_of_others,
+    _address,
+    _glued_word,
+    _case,
+    _mistakes_hints_block,
+    _window,
+    _comparison,
+    _brackets,
+    _comma,
+    _union,
+    _keyword,
+    _missing_comma,
+    _source,
+    _group,
+    _start,
+    _form,
+)
+
 
 ParserAfter = Callable[[Sequence[Token]], InteractiveParser]
 

@@ -8,8 +8,8 @@ from functools import partial
 from itertools import chain
 from typing import Any
 
-from lowwater.capture.tables import ordered
-from lowwater.capture.tables.ordered import TaskMap
+from lowwater.capture.tables import reader as ordered
+from lowwater.capture.tables.reader import TaskMap
 from lowwater.errors import LowwaterError, error_of_query
 from lowwater.high.closing import closed_parts, stored_promises
 from lowwater.high.runner import Outcomes, PlanParts, Promises, Source

@@ -37,9 +37,8 @@ from lowwater.high.state_handover import StateHandover
 from lowwater.high.timeline import Timeline
 from lowwater.plan.fragments import by_slices, fragment_plan, waits_for_promises
 from lowwater.plan.operators import Cut, LftaInput, Node, WatchJoin
-from lowwater.plan.properties.places import placed_leaves
 from lowwater.plan.properties.record_numbers import NUMBER_COLUMN
-from lowwater.plan.properties.state import hands_over
+from lowwater.plan.properties.state import hands_over, placed_leaves
 from lowwater.plan.shares import Stage, stages_of, texts
 from lowwater.plan.temporal import END_OF_TIME, INT64_MAX
 from lowwater.plan.tree import leaf_name, leaves, walk, with_leaves

@@ -11,7 +11,7 @@ from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from lowwater.capture.tables.ordered import TaskMap
+from lowwater.capture.tables.reader import TaskMap
 from lowwater.errors import LowwaterError
 from lowwater.high.slices.part import Part, PartOutcome
 from lowwater.high.source.stored_streams import StoredStream

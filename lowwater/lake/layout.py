@@ -17,7 +17,7 @@ from lowwater.catalog.expr import Type
 from lowwater.catalog.packets import IDENTITY, READABLE
 from lowwater.config import FILE_NAME
 from lowwater.errors import LakeError
-from lowwater.gsql.units import unit_name
+from lowwater.gsql.words import unit_name
 from lowwater.lake import mirrors
 from lowwater.lake.tables import create, safe_name
 from lowwater.plan.bind.expressions.durations import unit_of

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from lowwater.catalog.expr import Type
 from lowwater.catalog.functions import Columns, PartialColumn
-from lowwater.catalog.native.folds import ADD
+from lowwater.catalog.native import ADD
 from lowwater.catalog.streams import STREAM_TYPES
 from lowwater.plan.operators import Aggregate, Field, Group, Key, Node
 

@@ -44,8 +44,7 @@ from lowwater.plan.operators import (
     WatchJoin,
 )
 from lowwater.plan.phases import in_phases, splits
-from lowwater.plan.properties.places import placed_leaves
-from lowwater.plan.properties.state import by_arrival
+from lowwater.plan.properties.state import by_arrival, placed_leaves
 from lowwater.plan.tree import leaf_name, leaves, walk, with_inputs
 
 Key = Mapping[str, Expr]

@@ -6,6 +6,6 @@ It is the oracle of `low` and `high`, and shares only the operators of `stream/`
 from lowwater.reference.clock import Disorder
 from lowwater.reference.engine import ReferenceResult, evaluate
 from lowwater.reference.observe import Experiment, OperatorMeasures
-from lowwater.stream.packet_source import SourceCount
+from lowwater.stream.records import SourceCount
 
 __all__ = ["Disorder", "Experiment", "OperatorMeasures", "ReferenceResult", "SourceCount", "evaluate"]

@@ -12,8 +12,7 @@ from typing import Any
 from lowwater.plan.fields import ROWS
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.stream.operators import LEAST, MOST, Life, Promise, Row, StreamOperator
-from lowwater.stream.packet_source import SourceOperator
-from lowwater.stream.records import Record
+from lowwater.stream.records import Record, SourceOperator
 from lowwater.stream.values import Value, Values
 
 PERIODIC, DATA_DRIVEN, NONE = "periodic", "data-driven", "none"

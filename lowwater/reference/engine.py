@@ -22,9 +22,7 @@ from lowwater.reference.clock import PERIODIC, POLICIES, Clock, Disorder, Record
 from lowwater.reference.observe import IOP, Experiment, OperatorMeasures, probes
 from lowwater.reference.plan import Operators
 from lowwater.stream.operators import Life, Promise, Row, StreamOperator
-from lowwater.stream.packet_sampling import PacketSamplings
-from lowwater.stream.packet_source import SourceCount
-from lowwater.stream.records import merge
+from lowwater.stream.records import PacketSamplings, SourceCount, merge
 from lowwater.stream.values import Values
 
 

@@ -33,17 +33,12 @@ from lowwater.reference.clock import Disorder, Link, SourcePort
 from lowwater.reference.inorder import BufferedWindowsOperator, OrderOperator, epochs_over_windows
 from lowwater.reference.slow_flush import SlowFlushOperator
 from lowwater.stream import maps
-from lowwater.stream.epochs import EpochOperator
-from lowwater.stream.groups import GroupOperator
-from lowwater.stream.lookup_joins import FilterJoinOperator, WatchJoinOperator
+from lowwater.stream.groups import EpochOperator, GroupOperator, RunningOperator, SamplingOperator
+from lowwater.stream.joins import FilterJoinOperator, JoinOperator, WatchJoinOperator
 from lowwater.stream.maps import PlaceOperator, UnionOperator
 from lowwater.stream.operators import Life, StreamOperator, names_of
-from lowwater.stream.packet_sampling import PacketSamplings
-from lowwater.stream.packet_source import SourceOperator
-from lowwater.stream.running_groups import RunningOperator
-from lowwater.stream.sampling_operator import SamplingOperator
+from lowwater.stream.records import PacketSamplings, SourceOperator
 from lowwater.stream.values import Value, Values
-from lowwater.stream.windowed_join import JoinOperator
 
 
 class Operators:

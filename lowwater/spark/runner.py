@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from lowwater.capture.tables.ordered import TaskMap
+from lowwater.capture.tables.reader import TaskMap
 from lowwater.cluster import on_cluster
 from lowwater.errors import LowwaterError
 from lowwater.high.closing import closed_parts

@@ -6,18 +6,126 @@ Paper 002, figure A-3 with its erratum: a promise closes all groups that end at 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-from lowwater.catalog.expr import Column
-from lowwater.plan.operators import Field, Group
+from lowwater.catalog.builtin.supergroups import STATE_CLASSES, SamplingState
+from lowwater.catalog.calls import checked_call
+from lowwater.catalog.expr import Column, Expr, StateCall, conjunction, conjuncts, walk
+from lowwater.catalog.functions import StateFunction
+from lowwater.errors import LowwaterError
+from lowwater.plan.operators import Aggregation, Field, Group, Running, Sampling
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.stream.aggregates import Accumulator, Aggregates, compile_keys, kept_values, results_of
-from lowwater.stream.operators import Life, Promise, Row, StreamOperator, carried, compile_items, evaluate, names_of
-from lowwater.stream.packet_source import Filter
-from lowwater.stream.values import Faults, Values, compile_predicate
+from lowwater.stream.operators import (
+    MOST,
+    Life,
+    Promise,
+    Row,
+    StreamOperator,
+    carried,
+    compile_items,
+    evaluate,
+    names_of,
+)
+from lowwater.stream.records import Filter
+from lowwater.stream.values import Faults, Value, Values, compile_expr, compile_predicate
+
+# Base of the operators that work epoch by epoch: rows wait for the promise that ends their epoch. `running_groups`
+# and `sampling_operator` build on it. They process the rows of an epoch in canonical order (SEMANTICS O1, O4).
+
+Epoch = tuple[Any, ...]
+EpochRow = tuple[tuple[Any, ...], Values, Values]
+"""A waiting row: canonical order, keys that are not temporal, values."""
+
+
+class EpochOperator(StreamOperator, ABC):
+    """Base class: keeps the rows of each epoch; a subclass processes an epoch when it has ended.
+
+    The epoch of a row is the values of its temporal keys: the keys of the clock, otherwise of one other attribute.
+
+    Attributes:
+        origin: name of the attribute; empty for the clock.
+        timed: for each key, whether it belongs to the epoch.
+        waiting: epoch -> its rows.
+        ending: whether the links have ended; for an attribute other than the clock.
+        counts: rows, and groups before HAVING, of the epochs that have ended; filled by operators that count.
+    """
+
+    def __init__(self, node: Aggregation, life: Life) -> None:
+        super().__init__()
+        self.life = life
+        names = names_of(node.input.fields)
+        times = [f.temporal for f in node.key_fields if f.temporal]
+        self.origin = "" if any(not time.origin for time in times) else times[0].origin
+        self.timed = [bool(f.temporal and f.temporal.origin == self.origin) for f in node.key_fields]
+        self._times = [f.temporal for f, timed in zip(node.key_fields, self.timed, strict=True) if timed and f.temporal]
+        self._keys = compile_keys(node.keys, names)
+        self.waiting: dict[Epoch, list[EpochRow]] = {}
+        self.ending = False
+        self.counts: Counter[str] = Counter()
+
+    def wait(self, row: Row) -> None:
+        """Keeps a row until its epoch has ended."""
+        values = evaluate(self._keys, row.values)
+        epoch = tuple([v for v, timed in zip(values, self.timed, strict=True) if timed])
+        key = tuple([v for v, timed in zip(values, self.timed, strict=True) if not timed])
+        self.waiting.setdefault(epoch, []).append((row.order, key, row.values))
+
+    def release(self, port: int, promise: Promise) -> None:
+        """Processes the epochs that a promise ends, in order."""
+        if promise.origin != self.origin:
+            return
+        self.ending = promise.instant == MOST
+        while (epoch := self.next_epoch()) is not None and self.last(epoch) < promise.instant:
+            last = promise.at if self.origin else self.last(epoch) + self.life.late
+            rows = sorted(self.waiting.pop(epoch, ()), key=lambda waiting: waiting[0])
+            for row in self.work(epoch, last, rows):
+                self.emit(row)
+
+    def next_epoch(self) -> Epoch | None:
+        """The next epoch to process; None without any."""
+        return min(self.waiting, key=self.last, default=None)
+
+    @abstractmethod
+    def work(self, epoch: Epoch, last: int, rows: list[EpochRow]) -> Iterator[Row]:
+        """Yields the output rows of an epoch; its rows come in canonical order, `last` is the `_last` (ns) of the
+        output."""
+
+    def due(self) -> Iterator[tuple[int, int]]:
+        """The promise that ends the oldest epoch."""
+        epoch = self.next_epoch()
+        return iter([(0, self.last(epoch) + 1)] if epoch is not None and not self.origin else [])
+
+    def last(self, epoch: Epoch) -> int:
+        """The last value of the attribute that may still change an epoch; for the clock its last instant, ns."""
+        instants = [time.last(v) for time, v in zip(self._times, epoch, strict=True) if v is not None]
+        return min(instants, default=END_OF_TIME - 1)
+
+    def after(self, epoch: Epoch) -> Epoch:
+        """The epoch after this one."""
+        return tuple([time.promise(self.last(epoch) + 1) for time in self._times])
+
+    def named(self, epoch: Epoch, key: Values) -> Values:
+        """The keys of a group in the order of the query."""
+        times, others = iter(epoch), iter(key)
+        return tuple([next(times) if timed else next(others) for timed in self.timed])
+
+    def state_rows(self) -> Iterator[Values]:
+        """The waiting rows."""
+        return (values for rows in self.waiting.values() for _, _, values in rows)
+
+    def saved_state(self) -> Any:
+        """The waiting rows, by epoch."""
+        return self.waiting
+
+    def load_state(self, state: Any) -> None:
+        """Restores waiting rows."""
+        self.waiting = state
 
 
 @dataclass
@@ -148,3 +256,242 @@ def last_values(fields: Sequence[Field], key: Values) -> dict[str, int]:
             last = time.last(value)
             last_by_origin[time.origin] = min(last, last_by_origin.get(time.origin, last))
     return last_by_origin or {"": END_OF_TIME - 1}
+
+
+# Running aggregation: groups that outlive their epoch, until CLOSING_WHEN holds (SEMANTICS O4, 004). Built on
+# `epochs`; the high level runs the same operator (`high.slices.physical.chained_operators`).
+
+MOST_IDLE = 1_000
+"""Number of successive epochs without rows through which groups may stay open."""
+
+
+class RunningOperator(EpochOperator):
+    """Emits, at the end of each epoch, the groups for which HAVING holds; drops those for which CLOSING_WHEN holds.
+
+    A group that stays begins the next epoch with empty plain aggregates. While groups are open, epochs without rows
+    count as well, up to the end of the links.
+    """
+
+    def __init__(self, node: Running, below: StreamOperator, life: Life) -> None:
+        super().__init__(node, life)
+        names, results = names_of(node.input.fields), results_of(node)
+        self._query = node.query
+        self._filter = Filter(node.predicate, names, below)
+        self._aggregates = Aggregates(node.query, node.aggregates, names, node.items, in_order=True)
+        self._having = compile_predicate(node.having, results, Faults())
+        self._closing = compile_predicate(node.closing, results, Faults())
+        self._items = compile_items(node.items, results)
+        self._groups: dict[Values, list[Accumulator]] = {}
+        self._before: Epoch | None = None
+        self._idle = 0
+
+    def row(self, port: int, row: Row) -> None:
+        """Keeps a row until its epoch has ended."""
+        if self._filter.passes(row.values):
+            self.wait(row)
+
+    def next_epoch(self) -> Epoch | None:
+        """The earliest epoch with rows, or the epoch after the last one while groups are open and the links go on."""
+        earliest = super().next_epoch()
+        if not self._groups or self._before is None:
+            return earliest
+        over = self.ending if self.origin else self.last(self._before) + 1 >= self.life.over
+        if earliest is None and over:
+            return None
+        following = self.after(self._before)
+        return following if earliest is None or self.last(following) < self.last(earliest) else earliest
+
+    def work(self, epoch: Epoch, last: int, rows: list[EpochRow]) -> Iterator[Row]:
+        """Adds the rows of the epoch and yields its groups.
+
+        Raises:
+            LowwaterError: groups stayed open over too many epochs without rows.
+        """
+        for order, key, values in rows:
+            group = self._groups.get(key)
+            if group is None:
+                group = self._groups[key] = self._aggregates.fresh()
+            self._aggregates.add(group, self._aggregates.arguments(values), order)
+        self._before, self._idle = epoch, 0 if rows else self._idle + 1
+        if self._idle > MOST_IDLE:
+            raise LowwaterError(
+                f"query {self._query}: groups stay open over more than {MOST_IDLE:,} epochs without rows",
+                "close them: CLOSING_WHEN count(*) = 0, or `OR count(*) = 0` behind the condition",
+            )
+        self.counts.update(rows_in=len(rows), groups=len(self._groups))
+        self.before_release()
+        for key, group in list(self._groups.items()):
+            results = (*self.named(epoch, key), *self._aggregates.results(group))
+            if self._having(results):
+                yield Row(evaluate(self._items, results), last)
+            if self._closing(results):
+                del self._groups[key]
+            else:
+                for accumulator in group:
+                    accumulator.next_epoch()
+
+    def state_rows(self) -> Iterator[Values]:
+        """The waiting rows, and the groups."""
+        yield from super().state_rows()
+        for key, group in self._groups.items():
+            yield (*key, *kept_values(group))
+
+    def saved_state(self) -> Any:
+        """The waiting rows, the last epoch, the number of idle epochs before it, and the groups."""
+        groups = [(key, [accumulator.state for accumulator in group]) for key, group in self._groups.items()]
+        return [self.waiting, self._before, self._idle, groups]
+
+    def load_state(self, saved: Any) -> None:
+        """Restores the state of the interval before."""
+        self.waiting, self._before, self._idle, groups = saved
+        for key, states in groups:
+            group = self._groups[key] = self._aggregates.fresh()
+            for accumulator, state in zip(group, states, strict=True):
+                accumulator.state = state
+
+
+# The sampling operator: states of supergroups decide which rows and groups stay (004; SEMANTICS O1, I4). Built on
+# `epochs`; the states are defined in `catalog.builtin.supergroups`.
+
+States = dict[str, SamplingState]
+
+
+@dataclass
+class Supergroup:
+    """The groups of an epoch that share states and superaggregates.
+
+    Attributes:
+        supers: superaggregates of the admitted rows.
+        before: states of the epoch before, and its number of groups.
+        states: name -> state, for the states that were used.
+        groups: keys -> accumulators.
+        counted: number of groups that the states see.
+    """
+
+    supers: list[Accumulator]
+    before: tuple[States, int]
+    states: States = field(default_factory=dict)
+    groups: dict[Values, list[Accumulator]] = field(default_factory=dict)
+    counted: int = 0
+
+    def state(self, name: str) -> SamplingState:
+        """Returns a state; a new one continues the state of the epoch before."""
+        if name not in self.states:
+            old, group_count = self.before
+            self.states[name] = old[name].following(group_count) if name in old else STATE_CLASSES[name]()
+        return self.states[name]
+
+
+class SamplingOperator(EpochOperator):
+    """Processes the rows of an epoch in canonical order: WHERE admits rows, CLEANING_WHEN triggers CLEANING_BY.
+
+    At the end of the epoch HAVING selects groups. A supergroup hands its states to the same supergroup of the next
+    epoch with rows; a supergroup without rows in that epoch ends.
+    """
+
+    def __init__(self, node: Sampling, below: StreamOperator, life: Life) -> None:
+        super().__init__(node, life)
+        names, keys = names_of(node.input.fields), [key.name for key in node.keys]
+        early, late = _at_first_state(node.predicate)
+        self._filter = Filter(early, names, below)
+        self._where = self._condition(late, names)
+        self._aggregates = Aggregates(node.query, node.aggregates, names, node.items, True, self._on_state)
+        self._supers = Aggregates(node.query, node.supers, names, node.items, True, self._on_state)
+        supers = [aggregate.name for aggregate in node.supers]
+        results = [*results_of(node), *supers]
+        self._cleaning_when = self._condition(node.cleaning_when, [*keys, *supers]) if node.cleaning_when else None
+        self._cleaning_by = self._condition(node.cleaning_by, results)
+        self._having = self._condition(node.having, results)
+        self._items = [compile_expr(item.expr, results, Faults(), self._on_state) for item in node.items]
+        timeless = [name for name, timed in zip(keys, self.timed, strict=True) if not timed]
+        self._shared = [timeless.index(name) for name in node.supergroup if name in timeless]
+        self._handed: dict[Values, tuple[States, int]] = {}
+        self._current: Supergroup | None = None
+
+    def row(self, port: int, row: Row) -> None:
+        """Keeps a row until its epoch has ended; conditions without a state are checked at once."""
+        if self._filter.passes(row.values):
+            self.wait(row)
+
+    def work(self, epoch: Epoch, last: int, rows: list[EpochRow]) -> Iterator[Row]:
+        """Yields the groups that remain at the end of the epoch."""
+        supergroups: dict[Values, Supergroup] = {}
+        for _, key, values in rows:
+            which = tuple([key[at] for at in self._shared])
+            if which not in supergroups:
+                supergroups[which] = Supergroup(self._supers.fresh(), self._handed.get(which, ({}, 0)))
+            self._current = supergroups[which]
+            self._take(supergroups[which], epoch, key, values)
+        # A supergroup without groups and states does not count as one of the epoch.
+        supergroups = {
+            which: supergroup for which, supergroup in supergroups.items() if supergroup.groups or supergroup.states
+        }
+        for supergroup in supergroups.values():
+            self._current = supergroup
+            yield from self._end(supergroup, epoch, last)
+        if supergroups:
+            self._handed = {
+                which: (supergroup.states, len(supergroup.groups)) for which, supergroup in supergroups.items()
+            }
+
+    def saved_state(self) -> Any:
+        """The waiting rows, and the states of the latest epoch with its number of groups."""
+        return [self.waiting, self._handed]
+
+    def load_state(self, state: Any) -> None:
+        """Restores the state of the interval before."""
+        self.waiting, self._handed = state
+
+    def _take(self, supergroup: Supergroup, epoch: Epoch, key: Values, values: Values) -> None:
+        supergroup.counted = len(supergroup.groups)
+        for state in supergroup.states.values():
+            state.next_row()
+        if not self._where(values):
+            return
+        if key not in supergroup.groups:
+            supergroup.groups[key] = self._aggregates.fresh()
+            supergroup.counted = len(supergroup.groups)
+        self._aggregates.add(supergroup.groups[key], self._aggregates.arguments(values), ())
+        self._supers.add(supergroup.supers, self._supers.arguments(values), ())
+        if self._cleaning_when and self._cleaning_when(
+            (*self.named(epoch, key), *self._supers.results(supergroup.supers))
+        ):
+            for other in list(supergroup.groups):
+                if not self._cleaning_by(self._results(supergroup, epoch, other)):
+                    del supergroup.groups[other]
+
+    def _end(self, supergroup: Supergroup, epoch: Epoch, last: int) -> Iterator[Row]:
+        supergroup.counted = len(supergroup.groups)
+        for state in supergroup.states.values():
+            state.finish(supergroup.counted)
+        for key in list(supergroup.groups):
+            results = self._results(supergroup, epoch, key)
+            if self._having(results):
+                yield Row(evaluate(self._items, results), last)
+            else:
+                del supergroup.groups[key]
+
+    def _results(self, supergroup: Supergroup, epoch: Epoch, key: Values) -> Values:
+        groups = self._aggregates.results(supergroup.groups[key])
+        return (*self.named(epoch, key), *groups, *self._supers.results(supergroup.supers))
+
+    def _on_state(self, function: StateFunction, arguments: Values) -> Value:
+        assert self._current is not None and function.value is not None, function.name
+        state = self._current.state(function.state)
+        value: Value = checked_call(function, function.value, function.returns)(
+            state, self._current.counted, *arguments
+        )
+        return value
+
+    def _condition(self, expr: Expr | None, names: list[str]) -> Callable[[Values], bool]:
+        """Builds a test of all conjuncts; conjuncts after a false one are not evaluated, which states would notice."""
+        parts = [compile_predicate(part, names, Faults(), self._on_state) for part in conjuncts(expr)]
+        return lambda values: all(part(values) for part in parts)
+
+
+def _at_first_state(predicate: Expr | None) -> tuple[Expr | None, Expr | None]:
+    """Splits a predicate at the first conjunct with a state."""
+    parts = conjuncts(predicate)
+    stateful = (at for at, part in enumerate(parts) if any(isinstance(e, StateCall) for e in walk(part)))
+    first = next(stateful, len(parts))
+    return conjunction(parts[:first]), conjunction(parts[first:])

@@ -23,7 +23,7 @@ from lowwater.stream.operators import (
     evaluate,
     names_of,
 )
-from lowwater.stream.packet_source import Filter
+from lowwater.stream.records import Filter
 from lowwater.stream.values import Faults, Values, compile_expr
 
 

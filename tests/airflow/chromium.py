@@ -15,7 +15,6 @@ def browser(home: Any) -> Iterator[Any]:
     """A page of Chromium, logged in through Airflow's form; every request that leaves the machine is an error."""
     with chromium() as started:
         page = started.new_context(viewport={"width": 1500, "height": 950}, timezone_id="UTC").new_page()
-        page.set_default_timeout(180_000)
         strangers: list[str] = []
         ours = (home.address, f"blob:{home.address}", "data:", "about:blank")
         page.on("request", lambda asked: None if asked.url.startswith(ours) else strangers.append(asked.url))
@@ -23,7 +22,7 @@ def browser(home: Any) -> Iterator[Any]:
         page.get_by_label("Username").fill("admin")
         page.get_by_label("Password").fill(home.password)
         page.get_by_role("button", name="Sign in").click()
-        page.wait_for_url(lambda url: "login" not in url, timeout=180_000)
+        page.wait_for_url(lambda url: "login" not in url)
         yield page
     assert strangers == []
 

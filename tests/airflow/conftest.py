@@ -163,7 +163,7 @@ class Platform:
     def _page(self, url: str, form: bytes | None = None) -> str:
         headers = {"Authorization": f"Bearer {self.home._token()}", "Sec-Fetch-Site": "same-origin"}
         try:
-            with urlopen(Request(url, form, headers), timeout=60) as answer:
+            with urlopen(Request(url, form, headers), timeout=300) as answer:
                 return str(answer.read().decode())
         except HTTPError as error:
             return str(error.read().decode())

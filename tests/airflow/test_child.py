@@ -46,7 +46,7 @@ def test_the_kind_of_error_decides_about_the_retry(tmp_path: Path) -> None:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=500,
     )
     lines = [line.split() for line in done.stdout.splitlines() if line.startswith("RESULT")]
     found = {name: action for _, name, action in lines}

@@ -18,14 +18,18 @@ from lowwater.replay.job import Job
 from tests.replay.support import QUERIES, ROOT
 
 LOAD = """
-import json, sys, time
-from pathlib import Path
+import json, os, sys
 from airflow.dag_processing.dagbag import DagBag
 
-begin = time.monotonic()
-bag = DagBag(dag_folder=sys.argv[1], bundle_name="tests")
-found = {
-    dag_id: {
+def loaded(lake):
+    os.environ.pop("LOWWATER_LAKE", None)
+    if lake is not None:
+        os.environ["LOWWATER_LAKE"] = lake
+    bag = DagBag(dag_folder=sys.argv[1], bundle_name="tests")
+    return {"dags": {dag_id: shape(dag) for dag_id, dag in bag.dags.items()}, "errors": bag.import_errors}
+
+def shape(dag):
+    return {
         "tasks": {task.task_id: sorted(task.downstream_task_ids) for task in dag.tasks},
         "timetable": type(dag.timetable).__name__,
         "cron": getattr(dag.timetable, "expression", None),
@@ -42,10 +46,10 @@ found = {
         "deadline": [each.interval.total_seconds() for each in dag.deadline or []],
         "policy": all(task.retry_policy is not None for task in dag.tasks),
     }
-    for dag_id, dag in bag.dags.items()
-}
+
+found = [loaded(lake) for lake in json.loads(sys.argv[2])]
 heavy = sorted({"pyspark", "deltalake", "great_expectations", "numba", "pyarrow.dataset"} & set(sys.modules))
-print("RESULT" + json.dumps({"dags": found, "errors": bag.import_errors, "heavy": heavy}))
+print("RESULT" + json.dumps([found, heavy]))
 """
 SETTINGS = """
 [query_sets.flows]
@@ -68,18 +72,18 @@ until = "2026-01-02T00:00:00Z"
 """
 
 
-def load(folder: Path, lake: Path | None) -> dict[str, Any]:
-    """What Airflow makes of a folder of DAGs, in a process of its own."""
+def load(folder: Path, *lakes: Path | None) -> list[dict[str, Any]]:
+    """What Airflow makes of the DAGs of each lake, in a process of its own that does no work at import."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW", "LOWWATER"))}
     environment |= {"AIRFLOW_HOME": str(folder), "AIRFLOW__CORE__LOAD_EXAMPLES": "false"}
     environment |= {"AIRFLOW__CORE__PLUGINS_FOLDER": str(ROOT / "var" / "no-plugins")}
-    if lake is not None:
-        environment["LOWWATER_LAKE"] = str(lake)
-    done = subprocess.run(
-        [sys.executable, "-c", LOAD, str(ROOT / "dags")], env=environment, capture_output=True, text=True, timeout=120
-    )
+    asked = json.dumps([lake and str(lake) for lake in lakes])
+    command = [sys.executable, "-c", LOAD, str(ROOT / "dags"), asked]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout.rpartition("RESULT")[2])
+    found: list[dict[str, Any]]
+    found, heavy = json.loads(done.stdout.rpartition("RESULT")[2])
+    assert heavy == []
     return found
 
 
@@ -88,9 +92,8 @@ def test_every_dag(tmp_path: Path) -> None:
     lake = tmp_path / "lake"
     lake.mkdir()
     (lake / "lowwater.toml").write_text(SETTINGS)
-    found = load(tmp_path, lake)
+    (found,) = load(tmp_path, lake)
     assert found["errors"] == {}
-    assert found["heavy"] == [], "a DAG file does no work at import"
     dags = found["dags"]
     sets = {"more", *(path.stem for path in QUERIES.glob("*.gsql"))}
     assert set(dags) == {"capture_ingest", "lowwater_digest", "lowwater_maintain", *(f"replay_{name}" for name in sets)}
@@ -131,45 +134,43 @@ SELECT tb, srcIP, count(*) AS cnt FROM main1.IPV4 GROUP BY time/60 AS tb, srcIP 
 
 @pytest.mark.slow
 def test_a_set_that_hands_state_over_runs_in_order_once_a_run_has_prepared_it(tmp_path: Path) -> None:
-    lake = tmp_path / "lake"
-    open_lake(lake)
     (tmp_path / "hosts.gsql").write_text(HANDS_OVER)
-    (lake / "lowwater.toml").write_text(f'{SETTINGS}\n[query_sets.hosts]\nfiles = ["{tmp_path / "hosts.gsql"}"]\n')
+    lakes = [tmp_path / name for name in ("new", "prepared")]
+    for lake in lakes:
+        open_lake(lake)
+        (lake / "lowwater.toml").write_text(f'{SETTINGS}\n[query_sets.hosts]\nfiles = ["{tmp_path / "hosts.gsql"}"]\n')
+    Job.open(lakes[1], "hosts", tmp_path).prepare()
+    ordered = []
+    for found in load(tmp_path, *lakes):
+        assert found["errors"] == {}
+        dag = found["dags"]["replay_hosts"]
+        ordered.append((dag["runs"], dag["past"], "its intervals run in order" in dag["about"]))
+    assert ordered == [(16, False, False), (1, True, True)]
 
-    def order(name: str) -> tuple[int, bool, bool]:
-        found = load(tmp_path, lake)
-        assert found["errors"] == {} and found["heavy"] == []
-        dag = found["dags"][name]
-        return dag["runs"], dag["past"], "its intervals run in order" in dag["about"]
 
-    assert order("replay_hosts") == (16, False, False), "no run has prepared it yet"
-    Job.open(lake, "hosts", tmp_path).prepare()
-    assert order("replay_hosts") == (1, True, True)
+WRONG = {
+    "[interval]\nlength = '7min'": "intervals of 7min cannot be scheduled",
+    "[linsk.a]\nskew = '1s'": "unknown key 'linsk'; did you mean 'links'?",
+}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("settings", "said"),
-    [
-        (None, "LOWWATER_LAKE is not set"),
-        ("[interval]\nlength = '7min'", "intervals of 7min cannot be scheduled"),
-        ("[linsk.a]\nskew = '1s'", "unknown key 'linsk'; did you mean 'links'?"),
-    ],
-)
-def test_wrong_settings_are_import_errors(settings: str | None, said: str, tmp_path: Path) -> None:
-    lake = tmp_path / "lake"
-    lake.mkdir()
-    (lake / "lowwater.toml").write_text(settings or "")
-    found = load(tmp_path, lake if settings is not None else None)
-    assert set(found["dags"]) <= {"lowwater_digest", "lowwater_maintain"}, "they have no interval"
-    files = {Path(name).name for name in found["errors"]}
-    assert files | {"maintenance.py", "misnamed.py"} == {
-        "capture_ingest.py",
-        "maintenance.py",
-        "misnamed.py",
-        "replay.py",
-    }
-    assert all(said in text for text in found["errors"].values())
+def test_wrong_settings_are_import_errors(tmp_path: Path) -> None:
+    lakes = [tmp_path / str(number) for number in range(len(WRONG))]
+    for lake, settings in zip(lakes, WRONG, strict=True):
+        lake.mkdir()
+        (lake / "lowwater.toml").write_text(settings)
+    expected = ["LOWWATER_LAKE is not set", *WRONG.values()]
+    for said, found in zip(expected, load(tmp_path, None, *lakes), strict=True):
+        assert set(found["dags"]) <= {"lowwater_digest", "lowwater_maintain"}, "they have no interval"
+        files = {Path(name).name for name in found["errors"]}
+        assert files | {"maintenance.py", "misnamed.py"} == {
+            "capture_ingest.py",
+            "maintenance.py",
+            "misnamed.py",
+            "replay.py",
+        }
+        assert all(said in text for text in found["errors"].values())
 
 
 def test_addresses_of_lakes_in_object_stores(plugins: None, monkeypatch: pytest.MonkeyPatch) -> None:

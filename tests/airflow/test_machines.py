@@ -11,8 +11,10 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path, PurePath
 
+import psutil
 import pytest
 
 from lowwater.capture.generate import GeneratedCapture
@@ -29,14 +31,6 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 Home = script("home").Home
 DAGS = ("capture_ingest", "replay_demo")
-SEEN = """
-import json, sys
-from lowwater.spark.session import build_session
-from lowwater.spark.tasks import SparkTasks
-file = sys.argv[1]  # a worker has arguments of its own
-tasks = SparkTasks(lambda: build_session("seen"))
-print(json.dumps(tasks(lambda _: __import__("os").path.exists(file), range(6))))
-"""
 
 
 @pytest.fixture(scope="module")
@@ -57,13 +51,25 @@ def run(machines: Cluster, *arguments: object) -> str:
     return done.stdout
 
 
-def killed_while_it_computes(machines: Cluster) -> threading.Thread:
-    """Kills a worker as soon as it runs tasks."""
+def killed_while_it_computes(machines: Cluster, file: Path, seen: list[tuple[bool, list[str]]]) -> threading.Thread:
+    """Kills a worker as soon as it runs tasks.
+
+    Args:
+        machines: the cluster.
+        file: of the driver.
+        seen: takes of each executor whether it sees that file, and the archives of classes that it was started with.
+    """
 
     def kill() -> None:
-        deadline = time.monotonic() + 300
+        deadline = time.monotonic() + 600
         while time.monotonic() < deadline:
             if names := machines.computing():
+                for each in machines.executors():
+                    with suppress(psutil.NoSuchProcess):
+                        words = each.cmdline()  # none of one that has just ended
+                        archives = [word.rpartition("/")[2] for word in words if "SharedArchiveFile" in word]
+                        if words:
+                            seen.append((Path(f"/proc/{each.pid}/root{file}").exists(), archives))
                 machines.kill(names[0])
                 return
             time.sleep(0.1)
@@ -92,7 +98,7 @@ def test_airflow_over_a_lake_in_the_store_and_a_cluster_that_shares_only_it(
     (tmp_path / "queries").mkdir()
     shutil.copy(QUERIES / "demo.gsql", tmp_path / "queries")
     home = Home(tmp_path / "airflow", lake, tmp_path / "queries")
-    platform = Platform(home, tmp_path, captures[0].path.parents[1], [])
+    platform, seen = Platform(home, tmp_path, captures[0].path.parents[1], []), list[tuple[bool, list[str]]]()
     try:
         with environment(machines.environment()):
             prepare(home)
@@ -100,15 +106,18 @@ def test_airflow_over_a_lake_in_the_store_and_a_cluster_that_shares_only_it(
         home.ready(*DAGS)
         platform.backfill("capture_ingest", START, START)
         platform.backfill("replay_demo", START, START)
-        killer = killed_while_it_computes(machines)
+        killer = killed_while_it_computes(machines, tmp_path / "lowwater.toml", seen)
         assert set(platform.finish("capture_ingest", 1).values()) == {"success"}
         ended = platform.finish("replay_demo", 1)
         why = [home.why(task) for task in home.tasks("replay_demo") if task["state"] == "failed"]
         assert set(ended.values()) == {"success"}, why
     finally:
         home.stop()
-    killer.join(1.0)
+    killer.join(60.0)
     assert not killer.is_alive(), "no worker ran a task"
+    archive = class_archive()
+    started = (False, [archive.name] if archive else [])
+    assert seen and set(map(str, seen)) == {str(started)}, "executors see no file of the driver, and start like it"
     for name in machines.names:
         machines.revive(name)
     for query in DEMO:
@@ -131,13 +140,3 @@ def assert_told(lake: PurePath) -> None:
 def ingest_of(lake: PurePath, capture: GeneratedCapture) -> list[object]:
     span = f"{format_instant(capture.start)}/{format_instant(capture.end)}"
     return ["ingest", "--lake", lake, "--link", capture.link, "--covers", span, capture.path]
-
-
-def test_executors_see_no_file_of_the_driver(machines: Cluster, tmp_path: Path) -> None:
-    file = tmp_path / "stream.parquet"
-    file.touch()
-    variables = {**os.environ, **machines.environment()}
-    command = [sys.executable, "-c", SEEN, str(file)]
-    done = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout.splitlines()[-1]) == [False] * 6

@@ -101,7 +101,7 @@ def airflow(postgres: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator
             parts += [
                 psutil.Popen(here.command(part), env=environment(part), stdout=said, stderr=said) for part in PARTS
             ]
-        assert wait(lambda: _healthy(home.address), 180), log.read_text()[-3000:]
+        assert wait(lambda: _healthy(home.address), 400), log.read_text()[-3000:]
         yield home
     finally:
         family = [child for part in parts for child in part.children(recursive=True)]
@@ -175,7 +175,7 @@ def test_openlineage_is_told_of_files_and_tables(airflow: Any) -> None:
     """Every task of the backfill tells what it read and wrote."""
     tasks = ("capture_ingest.ingest", "replay_chain.evaluate", "replay_chain.publish")
     # A task tells its end after it has told Airflow of its success, so the run may be over before.
-    wait(lambda: {*tasks} <= {*_ends(airflow.lake.parent / "lineage")}, 90)
+    wait(lambda: {*tasks} <= {*_ends(airflow.lake.parent / "lineage")}, 400)
     ends = _ends(airflow.lake.parent / "lineage")
     assert {*tasks} <= {*ends}, (airflow.lake.parent / "airflow.log").read_text()[-3000:]
 

@@ -178,7 +178,7 @@ def create(platform: Platform, last: int, *more: str) -> str:
     await_end(platform)
 
     def asked() -> subprocess.CompletedProcess[str] | None:
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=200, check=False)
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         # SQLite refuses to write on what another component has changed since it was read, at once and whatever the
         # timeout, and then a person asks again.
         return None if "database is locked" in done.stderr else done
@@ -213,14 +213,12 @@ def test_a_note_says_the_interval_and_its_state(platform: Platform) -> None:
 
 
 def test_the_command_of_the_documents_runs_what_is_stale(platform: Platform) -> None:
-    """Without the behaviour no run is there to be run; with it the interval that has changed is published again."""
+    """The interval that has changed is published again; the form below says what there is without the behaviour."""
     write_settings(platform.lake, "5s")
     assert states(platform) == ["stale", "stale"]
-    more = documented()
-    assert create(platform, START, *more[2:], "--dry-run").partition("tempted:")[2].strip() == "", "no run is listed"
     run = platform.task("replay_changed", START, "publish")["dag_run_id"]
     platform.home.ask("PATCH", f"dags/replay_changed/dagRuns/{run}", {"note": "seen by the desk"})
-    create(platform, START, *more)
+    create(platform, START, *documented())
     assert set(platform.finish("replay_changed", HOURS).values()) == {"success"}
     assert states(platform) == ["done", "stale"]
     assert notes(platform)[0].splitlines() == [f"{NAMES[0]}: done", "seen by the desk"], "what people write stays"
@@ -260,7 +258,7 @@ def consumed(platform: Platform, dag: str = "day_of_beats") -> list[tuple[str, s
     def ended() -> bool:
         return all(run["state"] in ("success", "failed") for run in platform.home.runs(dag))
 
-    assert wait(ended, 120, 1.0)
+    assert wait(ended, 400, 1.0)
     runs = platform.home.runs(dag)
     tasks = {task["dag_run_id"]: task["state"] for task in platform.home.tasks(dag) if task["task_id"] == "consume"}
     ordered = sorted(runs, key=lambda run: run["run_after"])
@@ -275,13 +273,13 @@ def test_a_daily_dag_waits_for_the_whole_day_and_runs_again_when_a_part_is_publi
         assert set(platform.finish("replay_beat", runs).values()) == {"success"}
     found = {row.start: row.state for row in statuses(platform.lake, platform.home.queries) if row.query_set == "beat"}
     assert found == {START: "done", noon: "incomplete"}
-    assert wait(lambda: consumed(platform) == [("2026-01-01", "skipped")], 60, 1.0), consumed(platform)
+    assert wait(lambda: consumed(platform) == [("2026-01-01", "skipped")], 400, 1.0), consumed(platform)
     beat(platform.lake, platform.captures, 1)
     platform.act(f"backfill/beat?start={format_instant(START)}&end={format_instant(START + 24 * HOUR)}")
     day = [("2026-01-01", "skipped"), ("2026-01-01", "success")]
-    assert wait(lambda: consumed(platform) == day, 120, 1.0), consumed(platform)
+    assert wait(lambda: consumed(platform) == day, 400, 1.0), consumed(platform)
     platform.backfill("replay_beat", START, START, again="completed")
-    assert wait(lambda: consumed(platform) == [*day, day[1]], 120, 1.0), consumed(platform)
+    assert wait(lambda: consumed(platform) == [*day, day[1]], 400, 1.0), consumed(platform)
     events = platform.home.ask("GET", "assets/events?limit=100")["asset_events"]
     keys = [event["partition_key"] for event in events if event["name"] == "whole intervals of beat"]
     assert sorted(keys) == ["2026-01-01T00:00:00", "2026-01-01T00:00:00", "2026-01-01T12:00:00"]
@@ -295,20 +293,21 @@ def test_airflow_rolls_up_24_hours_once(platform: Platform) -> None:
         if each["name"] == "whole intervals of changed"
     ]
 
-    def publish(hours: range) -> None:
+    def publish(day: int, hours: range) -> None:
         for hour in hours:
-            key = {"asset_id": asset["id"], "partition_key": f"2025-06-01T{hour:02}:00:00"}
+            key = {"asset_id": asset["id"], "partition_key": f"2025-06-{day:02}T{hour:02}:00:00"}
             platform.home.ask("POST", "assets/events", key)
 
     def days() -> list[str]:
         return [run["partition_key"] for run in platform.home.runs("day_of_hours")]
 
-    publish(range(23))
-    assert not wait(days, 8, 1.0)
-    publish(range(23, 24))
-    assert wait(lambda: days() == ["2025-06-01"], 60, 1.0)
-    publish(range(5, 6))
-    assert not wait(lambda: len(days()) > 1, 8, 1.0), "one hour again starts no second run"
+    publish(1, range(23))
+    publish(2, range(24))
+    assert wait(lambda: days(), 400, 1.0) and days() == ["2025-06-02"], "23 hours are no day"
+    publish(2, range(5, 6))
+    publish(3, range(24))
+    assert wait(lambda: "2025-06-03" in days(), 400, 1.0)
+    assert sorted(days()) == ["2025-06-02", "2025-06-03"], "one hour again starts no second run"
 
 
 def test_a_skew_is_recommended_accepted_and_what_became_stale_is_run_again(platform: Platform, page: Any) -> None:
@@ -330,7 +329,7 @@ def test_a_skew_is_recommended_accepted_and_what_became_stale_is_run_again(platf
     inside.get_by_role("button", name="Backfill changed").click()
     inside.get_by_text("Airflow made backfill").wait_for()
     page.goto("about:blank")
-    assert wait(lambda: states(platform) == ["done", "incomplete"], 240, 2.0)
+    assert wait(lambda: states(platform) == ["done", "incomplete"], 400, 2.0)
     page.goto(f"{platform.home.address}/plugin/lowwater")
     cells = frame(page).locator('a[href*="interval/changed/"][aria-label]')
     cells.first.wait_for()
@@ -346,7 +345,7 @@ def test_a_backfill_that_was_cancelled_is_no_trap(platform: Platform) -> None:
     noon = START + 12 * HOUR
     made = platform.backfill("replay_beat", START, noon, parallel=1, again="completed")
     platform.home.ask("PUT", f"backfills/{made}/cancel")
-    assert wait(lambda: {run["state"] for run in platform.home.runs("replay_beat")} <= {"success", "failed"}, 120, 1.0)
+    assert wait(lambda: {run["state"] for run in platform.home.runs("replay_beat")} <= {"success", "failed"}, 400, 1.0)
     run = next(
         run for run in platform.home.runs("replay_beat") if run["logical_date"][:19] == format_instant(noon)[:19]
     )
@@ -359,10 +358,9 @@ def test_a_backfill_that_was_cancelled_is_no_trap(platform: Platform) -> None:
     def state() -> str:
         return str(platform.home.ask("GET", f"dags/replay_beat/dagRuns/{run['dag_run_id']}")["state"])
 
-    assert not wait(lambda: state() != "queued", 10, 1.0), "Airflow starts such runs now: the documents can say less"
     said = platform.act(f"run/beat?start={format_instant(noon)}&end={format_instant(noon + 12 * HOUR)}")
     assert said.startswith("Airflow made backfill"), said
-    assert wait(lambda: state() == "success", 120, 1.0), state()
+    assert wait(lambda: state() == "success", 400, 1.0), state()
     platform.home.ask("DELETE", f"dags/replay_beat/dagRuns/{run['dag_run_id']}")
     platform.backfill("replay_beat", noon, noon)
     ended = platform.finish("replay_beat", 2)  # the run of the first interval may never have begun

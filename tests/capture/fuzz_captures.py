@@ -24,9 +24,9 @@ import pyarrow as pa
 
 from lowwater.capture.content.applications import application_fields
 from lowwater.capture.content.retention import ContentOptions
+from lowwater.capture.formats.capture_file import RECORD_HEADER
+from lowwater.capture.formats.classic import ROWS
 from lowwater.capture.formats.division import index, read_chunk
-from lowwater.capture.formats.header import RECORD_HEADER
-from lowwater.capture.formats.scan import ROWS
 from lowwater.capture.headers.batches import decode_batch
 from lowwater.capture.reader import CaptureReader, read
 from lowwater.errors import CaptureError

@@ -24,7 +24,7 @@ os.environ["NUMBA_DISABLE_JIT"] = "1"
 
 import atheris
 
-from lowwater.capture.headers import loads
+from lowwater.capture.headers import fields as loads
 
 
 def _load(bits: int, order: Any) -> Any:
@@ -49,15 +49,18 @@ loads.little16, loads.little32 = _load(16, "little"), _load(32, "little")
 loads.little64 = _load(64, "little")
 
 with atheris.instrument_imports(include=["lowwater.capture", "lowwater.catalog.watchlists", "dns.name", "dns.wire"]):
-    from lowwater.capture.content import applications, fingerprints, hello, quic, tls
+    from lowwater.capture.content import applications, hello, quic
+    from lowwater.capture.content import hello as fingerprints
+    from lowwater.capture.content import hello as tls
     from lowwater.capture.formats import compression, window
-    from lowwater.capture.formats.header import RECORD_HEADER
-    from lowwater.capture.formats.scan import CAPTURED, OFFSET, STAMP, WIRE
-    from lowwater.capture.headers import batches
+    from lowwater.capture.formats.capture_file import RECORD_HEADER
+    from lowwater.capture.formats.classic import CAPTURED, OFFSET, STAMP, WIRE
+    from lowwater.capture.headers import batches, columns
     from lowwater.capture.headers import packet as decode
     from lowwater.capture.reader import read
-    from lowwater.capture.records import batches as decoding
-    from lowwater.capture.tables import addresses, blocks
+    from lowwater.capture.records import facts as decoding
+    from lowwater.capture.tables import blocks
+    from lowwater.capture.tables import values as addresses
     from lowwater.capture.tables.delimited import TextOptions
     from lowwater.capture.tables.reader import RecordReader, TableOptions
     from lowwater.capture.tables.sniffing.logs import sniff_log
@@ -111,7 +114,7 @@ def one_frame(data: bytes) -> None:
     size = len(data) - 1
     # A mapping from (row, column) is as good as an array here, and plain Python is slow with arrays.
     records = {(OFFSET, 0): 0, (STAMP, 0): fuzz_inputs.START, (WIRE, 0): size, (CAPTURED, 0): size}
-    decode.decode(buffer, records, 1, [0], -1, LINKS[data[0] % len(LINKS)], decode.Columns({}, {}, decode.EVERY), [0])
+    decode.decode(buffer, records, 1, [0], -1, LINKS[data[0] % len(LINKS)], columns.Columns({}, {}, columns.EVERY), [0])
 
 
 def one_dns(data: bytes) -> None:

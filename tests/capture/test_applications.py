@@ -18,8 +18,7 @@ from lowwater.capture.content.applications import (
     dns_fields,
     http_fields,
 )
-from lowwater.capture.content.hello import LONGEST_TEXT
-from lowwater.capture.content.spread import spread
+from lowwater.capture.content.hello import LONGEST_TEXT, spread
 
 QUESTION = bytes.fromhex("1a2b8183000100000001000003777777076578616d706c6503636f6d00001c0001")
 """A response of rcode 3 without answers: www.example.com, type 28."""

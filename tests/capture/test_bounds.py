@@ -14,7 +14,8 @@ import pytest
 from lowwater.capture import read
 from lowwater.capture.formats.division import index, read_chunk
 from lowwater.capture.inspect import inspect
-from lowwater.capture.records import gaps, malformed
+from lowwater.capture.records import malformed
+from lowwater.capture.records import malformed as gaps
 from lowwater.capture.records.facts import Malformed
 from lowwater.capture.records.malformed import ROW, MalformedRows
 from lowwater.errors import CaptureError

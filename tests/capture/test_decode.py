@@ -13,9 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lowwater.capture import inlining, read
-from lowwater.capture.formats import scan
-from lowwater.capture.formats.pcapng import scan as pcapng_scan
-from lowwater.capture.formats.pcapng import search as pcapng_search
+from lowwater.capture.formats import classic, pcapng
 from lowwater.capture.headers import packet as decode
 from lowwater.capture.headers.links import LAYERS
 from lowwater.capture.headers.tunnels import PORTS
@@ -388,10 +386,10 @@ def test_kernels_are_compiled_anew_when_any_of_their_parts_changes() -> None:
     parts = {path for path in root.rglob("*.py") if re.search(r"^ *@(part|rare|intrinsic)", path.read_text(), re.M)}
     assert len(parts) > 15 and parts - known <= {root / "headers" / "packet.py"}, "add them to inlining"
     kernels = [
-        scan.scan,
-        scan.search,
-        pcapng_scan.scan,
-        pcapng_search.search,
+        classic.scan,
+        classic.search,
+        pcapng.scan,
+        pcapng.search,
         decode.bitmaps,
         decode._kernel(LAYERS[0], True).machine,
     ]

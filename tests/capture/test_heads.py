@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lowwater.capture import read
-from lowwater.capture.content.heads import heads
 from lowwater.capture.content.retention import ContentOptions
+from lowwater.capture.digests import heads
 from tests.capturemaker import ethernet, pcap_bytes
 
 

@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lowwater.capture.content import fingerprints
+from lowwater.capture.content import hello as fingerprints
 from lowwater.capture.content.applications import dns_fields
 from lowwater.capture.formats.division import index
 from lowwater.capture.formats.sources import Stream
 from lowwater.capture.records import copies
-from lowwater.capture.tables import blocks, splitting
+from lowwater.capture.tables import blocks
+from lowwater.capture.tables import delimited as splitting
 from lowwater.catalog.builtin.files import read_prefixes, read_strings
 from lowwater.catalog.types import Type
 from lowwater.catalog.watchlists import read_watchlist

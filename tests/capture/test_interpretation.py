@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from lowwater.capture import behind
-from lowwater.capture.formats.header import RECORD_HEADER
-from lowwater.capture.formats.scan import ROWS
+from lowwater.capture.formats.capture_file import RECORD_HEADER
+from lowwater.capture.formats.classic import ROWS
 from lowwater.capture.headers.batches import decode_batch
 from lowwater.capture.inlining import rare
 from lowwater.capture.interpretation import FEW, Kernel

@@ -10,8 +10,7 @@ import pytest
 
 from lowwater.capture import read
 from lowwater.capture.content.anonymise import Anonymiser
-from lowwater.capture.content.frames import EVERYTHING
-from lowwater.capture.content.retention import NOTHING, ContentOptions
+from lowwater.capture.content.retention import EVERYTHING, NOTHING, ContentOptions
 from lowwater.capture.formats.division import index, read_chunk
 from lowwater.capture.reader import BATCH
 from lowwater.catalog.packets import FRAME

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from lowwater.capture import read
 from lowwater.capture.headers.batches import decode_batch
-from lowwater.capture.headers.links import NAMES
-from lowwater.capture.headers.registry import by_number
+from lowwater.capture.headers.links import NAMES, by_number
 from tests import capturemaker as maker
 from tests.capture import linkframes
 from tests.capture.linkframes import LINKS

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from lowwater.capture import read
-from lowwater.capture.formats.header import LINK_NUMBERS, link_name, open_capture
-from lowwater.capture.formats.linktypes import LISTED
+from lowwater.capture.formats.capture_file import LINK_NUMBERS, LISTED, link_name
+from lowwater.capture.formats.header import open_capture
 from lowwater.capture.headers.links import NAMES
 from tests import capturemaker as maker
 from tests.capture.tsharkoracle import framed, tshark

@@ -14,10 +14,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lowwater.capture.tables import blocks
-from lowwater.capture.tables.logs import sections
-from lowwater.capture.tables.logs.sections import type_name
+from lowwater.capture.tables import blocks, sections
 from lowwater.capture.tables.reader import RecordReader, TableOptions
+from lowwater.capture.tables.sections import type_name
 from lowwater.catalog.logs import READY
 from lowwater.catalog.records import INSTANT, LIST, PROTOCOL_NAME, RecordField
 from lowwater.catalog.types import Type

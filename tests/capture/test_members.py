@@ -21,15 +21,14 @@ from hypothesis import strategies as st
 
 from lowwater.capture import read
 from lowwater.capture.formats.compression import Damage, members
-from lowwater.capture.formats.sources import Stream
-from lowwater.capture.formats.window import PieceSource
+from lowwater.capture.formats.sources import PieceSource, Stream
 from tests import capturemaker as maker
 from tests.breadth import examples
 from tests.replay.support import lowwater
 
 START = 1_600_000_000 * 1_000_000_000
 SKIPPABLE = b"\x53\x2a\x4d\x18" + struct.pack("<I", 5) + b"hello"
-TIMEOUT = 60
+TIMEOUT = 600
 
 
 def codec(name: str) -> Callable[[bytes], bytes]:

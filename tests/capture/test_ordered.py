@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lowwater.capture.tables import ordered
+from lowwater.capture.tables import reader as ordered
 
 MACHINE = 64 << 30
 

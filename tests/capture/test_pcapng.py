@@ -13,8 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lowwater.capture import open_capture, read
-from lowwater.capture.content.frames import EVERYTHING
-from lowwater.capture.content.retention import ContentOptions
+from lowwater.capture.content.retention import EVERYTHING, ContentOptions
 from lowwater.capture.formats.division import index, read_chunk
 from lowwater.capture.reader import CaptureReader
 from lowwater.capture.records.facts import Interface, Malformed

@@ -150,7 +150,7 @@ def test_the_work_for_a_datagram_is_bounded() -> None:
         packet = maker.initial(frames, IDENTITY, length=room)
         for _ in range(5):
             assert quic_fields(packet) == {"quic_version": V1, "quic_dcid_length": 8, "quic_scid_length": 0}
-    assert time.process_time() - began < 25 * 0.1
+    assert time.process_time() - began < 10
 
 
 @given(st.binary(max_size=120), st.sampled_from([V1, V2]))

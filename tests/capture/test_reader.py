@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from lowwater.capture import open_capture, read
 from lowwater.capture.reader import CaptureReader, Malformed
-from lowwater.capture.records.median import Median
-from lowwater.capture.records.sanity import Judge, judgeable
+from lowwater.capture.records.sanity import Judge, Median, judgeable
 from lowwater.errors import CaptureError
 from tests import capturemaker as maker
 from tests.breadth import examples

@@ -12,14 +12,16 @@ from pathlib import Path
 import pytest
 
 from lowwater.capture import read
-from tests.breadth import USUAL, examples
+from tests.breadth import USUAL, examples, some
 from tests.capture.tsharkmessages import COLUMNS
 from tests.capture.tsharkoracle import compare
 
 LARGEST, MOST = 4_000_000, 40_000
 """Bytes and packets of the captures that are compared with tshark."""
+SMALL = 20_000
+"""Bytes."""
 
-OPENING = 160
+OPENING = 240
 """So many times the usual examples, packets of a uniform capture are compared: 2,400 in `make test`, else all."""
 
 UNIFORM = (
@@ -151,12 +153,19 @@ def test_real_captures_equal_tshark(captures_dir: Path) -> None:
     rows = listed(captures_dir)
     files = [path for path in rows if path.stat().st_size <= LARGEST]
     files = [path for path in files if int(rows[path]["packets"] or 0) <= MOST]
+    assert len(files) > 190
     notes = [next((known for part, known in DIFFERENCES.items() if part in path.name), {}) for path in files]
+    # Each takes a process of tshark: `make fuzz` compares all, `make test` one in three of the small ones.
+    usual = [path for path, known in zip(files, notes, strict=True) if not known and path.stat().st_size < SMALL]
+    left = {*usual} - {*some(usual, 3)}
+    files, notes = map(
+        list, zip(*[pair for pair in zip(files, notes, strict=True) if pair[0] not in left], strict=True)
+    )
     opening = OPENING * examples(USUAL)
     with ThreadPoolExecutor(2) as pool:
         compared = list(pool.map(compare, files, [opening * any(map(path.name.count, UNIFORM)) for path in files]))
     equal = sum((same for same, _ in compared), Counter[str]())
-    assert len(files) > 190 and equal["len"] > 150_000
+    assert equal["len"] > 140_000
     wrong = {}
     for path, known, (_, found) in zip(files, notes, compared, strict=True):
         if told(found, known) != set(known):

@@ -14,9 +14,7 @@ from hypothesis import strategies as st
 
 from lowwater.catalog import meanings
 from lowwater.catalog.functions import AggregateFunction, Columns, Fold, Native, PartialColumn, Parts
-from lowwater.catalog.native import AGGREGATES, NATIVE, type_of
-from lowwater.catalog.native.arrow import as_it_is
-from lowwater.catalog.native.folds import ADD, AND
+from lowwater.catalog.native import ADD, AGGREGATES, AND, NATIVE, as_it_is, type_of
 from lowwater.catalog.streams import STREAM_TYPES
 from lowwater.catalog.types import Type
 from lowwater.stream.aggregates import Folded

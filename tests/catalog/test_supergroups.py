@@ -8,8 +8,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lowwater.catalog.builtin.sampling import STATES
-from lowwater.catalog.builtin.supergroups import BasicSampling, LossyCounting, SmartSampling
+from lowwater.catalog.builtin.supergroups import STATES, BasicSampling, LossyCounting, SmartSampling
 
 LENGTHS = st.lists(st.integers(1, 1500), max_size=200)
 

@@ -98,7 +98,7 @@ def test_a_stopped_process_leaves_nothing_and_says_how_to_go_on(command: str, la
             while not (said := process.stderr.readline()).startswith(line):
                 assert said, f"the process ended before {line!r}"
             os.killpg(process.pid, signal.SIGINT)
-        _, err = process.communicate(timeout=240)
+        _, err = process.communicate(timeout=500)
     go_on = shlex.join(["lowwater", *given])
     assert err.split("\n")[-2] == f"stopped: {told.format(f'`{go_on}`')}" and "Traceback" not in err
     assert process.returncode == 130

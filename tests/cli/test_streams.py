@@ -166,7 +166,7 @@ def test_tail_follows_and_stops_cleanly(desk: Desk, number: signal.Signals) -> N
         assert [line["_kind"] for line in lines] == ["restated", "row", "row", "punctuation"]
         assert (lines[0]["_last"], lines[0]["_until"]) == (START + 3 * HOUR, START + 4 * HOUR)
         process.send_signal(number)
-        rest, _ = process.communicate(timeout=240)
+        rest, _ = process.communicate(timeout=500)
         assert (process.returncode, rest) == (0, "")
 
 
@@ -219,10 +219,10 @@ def test_metrics_are_served_and_stop_cleanly(desk: Desk) -> None:
     ) as process:
         assert process.stderr is not None
         address = process.stderr.readline().strip()
-        with urllib.request.urlopen(address, timeout=240) as answer:
+        with urllib.request.urlopen(address, timeout=500) as answer:
             assert samples(answer.read().decode())["lowwater_up[]"] == 1
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=240)
+        process.communicate(timeout=500)
         assert process.returncode == 0
 
 
@@ -242,7 +242,7 @@ def test_metrics_on_loopback_answer_to_its_names_only(host: str, status: int, de
     """A page of another site, whose name leads to this machine, would read them otherwise."""
     pytest.importorskip("prometheus_client")
     with serving(desk.root, desk.queries, "127.0.0.1", 0) as port:
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=300)
         connection.putrequest("GET", "/metrics", skip_host=True)
         connection.putheader("Host", host.format(port=port))
         connection.endheaders()

@@ -88,14 +88,9 @@ def test_airflow_has_these_options(tmp_path: Path) -> None:
     lines = [line for each in BLOCKS if each.words == ("sh", "airflow") for line in each.text.splitlines()]
     environment = {"PATH": str(Path(sys.executable).parent), "AIRFLOW_HOME": str(tmp_path)}
     command = ["airflow", "backfill", "create", "--help"]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert len(lines) == 3
     for line in lines:
         assert {word for word in shlex.split(line) if word.startswith("--")} <= set(
             re.findall(r"--[a-z-]+", done.stdout)
         )
-
-
-def test_every_link_leads_somewhere() -> None:
-    for target in re.findall(r"\]\(([^)#:]+)", PAGE.read_text(encoding="utf-8")):
-        assert (PAGE.parent / target).is_file(), target

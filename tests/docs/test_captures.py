@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from lowwater.capture.formats.capture_file import _LARGEST_LIMIT, _SMALLEST_LIMIT, link_name
 from lowwater.capture.formats.compression import HISTORY
-from lowwater.capture.formats.header import _LARGEST_LIMIT, _SMALLEST_LIMIT, link_name
 from lowwater.capture.headers.links import LINK_TYPES
 from lowwater.capture.inspect import inspect
 from lowwater.capture.reader import CHUNK_BYTES, open_capture
@@ -135,8 +135,3 @@ def test_a_command_has_these_options(line: str) -> None:
         if program == "lowwater":
             known = {option for each in cli.commands[words[0]].params for option in each.opts}
             assert {word for word in words if re.match("--[a-z]", word)} <= known
-
-
-def test_every_link_of_the_page_leads_somewhere() -> None:
-    for target in re.findall(r"\]\(([^)#:]+)", TEXT):
-        assert (PAGE.parent / target).is_file(), target

@@ -37,19 +37,3 @@ def test_every_target_and_command_is_there() -> None:
     assert targets >= {"setup", "lint", "types", "test", "test-fast", "goldens", "fuzz", "lock"}
     assert targets <= make_targets()
     assert {line.split()[0] for line in re.findall(r"`(?:\.venv/bin/)?lowwater ([^`]+)`", TEXT)} <= set(cli.commands)
-
-
-def additions() -> list[list[str]]:
-    """The rows of the table of files."""
-    table = TEXT.split("<!-- additions -->\n")[1].split("<!-- end -->")[0]
-    return [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()[2:]]
-
-
-def test_the_sums_of_the_table_are_right_and_each_row_has_a_recipe() -> None:
-    headings = re.findall(r"^### (.+)$", TEXT, flags=re.MULTILINE)
-    assert [row[0].partition(" (")[0] for row in additions()] == [
-        heading[0].lower() + heading[1:] for heading in headings
-    ]
-    for name, *counts in additions():
-        *parts, total = map(int, counts)
-        assert sum(parts) == total, name

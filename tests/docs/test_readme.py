@@ -7,7 +7,6 @@ import os
 import re
 import subprocess
 import sys
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -25,7 +24,6 @@ TEXT = PAGE.read_text(encoding="utf-8")
 BLOCKS = blocks(PAGE)
 RUN = [block for block in BLOCKS if block.words == ("sh", "run")]
 SHOWN = BLOCKS[BLOCKS.index(RUN[0]) + 1]
-MOST_LINES = 160
 
 
 def workplace(folder: Path) -> Path:
@@ -62,14 +60,6 @@ def lines(text: str) -> list[str]:
     return [line.rstrip() for line in text.splitlines()]
 
 
-def test_it_is_short_and_begins_with_what_one_can_do() -> None:
-    assert len(TEXT.splitlines()) <= MOST_LINES
-    opening, _, rest = TEXT.partition("## Quick start")
-    assert rest and "\n## " not in opening
-    assert len(re.findall(r"[.](?:\s|$)", opening.split("\n\n")[1])) == 3, "what it is for, in three sentences"
-    assert re.search(r"!\[[^\]]+\]\(docs/images/", opening), "a picture of what one gets"
-
-
 def test_the_two_commands_are_targets_of_make() -> None:
     named = re.findall(r"\bmake ([a-z-]+)", TEXT)
     assert {"demo", "test"} <= set(named) <= make_targets()
@@ -95,19 +85,6 @@ def test_every_command_runs(lake: Path) -> None:
     assert table.to_pyarrow_table().num_rows == len(rows)
 
 
-@pytest.mark.spark
-def test_every_reader_of_the_page_on_results_prints_what_it_shows(lake: Path) -> None:
-    examples = [(block, after) for block, after in pairwise(blocks(RESULTS)) if after.words == ("text",)]
-    assert [block.words for block, _ in examples] == [*[("sh", "run")] * 2, *[("python", "run")] * 5]
-    for number, (block, shown) in enumerate(examples):
-        if block.words[0] == "python":
-            script = lake / f"example{number}.py"
-            script.write_text(block.text, encoding="utf-8")
-            block = replace(block, text=f'"{sys.executable}" {script.name}')
-        assert lines(run(block, lake).rstrip()) == lines(shown.text), str(block)
-    assert (lake / "latency.png").stat().st_size > 10_000
-
-
 @pytest.mark.slow
 def test_every_cell_of_the_notebook_prints_and_plots_what_it_shows(lake: Path) -> None:
     document = notebook.read()
@@ -119,13 +96,19 @@ def test_every_cell_of_the_notebook_prints_and_plots_what_it_shows(lake: Path) -
 
 
 @pytest.mark.spark
-def test_every_recipe_prints_what_it_shows(lake: Path) -> None:
-    examples = list(recipes.examples())
-    assert len(examples) == 4
-    for block, shown in examples:
-        if "duckdb" in block.words and not recipes.DUCKDB.is_dir():
-            pytest.skip("DuckDB's extension is not installed: make .venv/.s3")
-        assert recipes.printed(block, lake) == shown.text, str(block)
+def test_every_reader_of_the_page_on_results_and_every_recipe_prints_what_it_shows(lake: Path) -> None:
+    readers = [(block, after) for block, after in pairwise(blocks(RESULTS)) if after.words == ("text",)]
+    assert [block.words for block, _ in readers] == [*[("sh", "run")] * 2, *[("python", "run")] * 5]
+    for block, shown in readers[:2]:
+        assert lines(run(block, lake).rstrip()) == lines(shown.text), str(block)
+    examples = [*readers[2:], *recipes.examples()]
+    assert len(examples) == 5 + 4
+    if not recipes.DUCKDB.is_dir():  # DuckDB's extension: make .venv/.s3
+        examples = [(block, shown) for block, shown in examples if "duckdb" not in block.words]
+    printed = recipes.printed([block for block, _ in examples], lake)
+    for (block, shown), said in zip(examples, printed, strict=True):
+        assert lines(said.rstrip()) == lines(shown.text), str(block)
+    assert (lake / "latency.png").stat().st_size > 10_000
 
 
 def test_the_page_on_results_names_tables_of_a_lake(tmp_path: Path) -> None:

@@ -219,7 +219,6 @@ def page(site: Path) -> Iterator[Any]:
     wrong: list[str] = []
     with chromium() as started:
         found = started.new_page()
-        found.set_default_timeout(60_000)
         found.on("request", lambda asked: wrong.append(asked.url) if asked.url.startswith("http") else None)
         found.on("pageerror", lambda error: wrong.append(str(error)))
         yield found

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from lowwater.gsql.units import UNITS
-from lowwater.gsql.words import KEYWORDS, UPPER_ONLY
+from lowwater.gsql.words import KEYWORDS, UNITS, UPPER_ONLY
 from tests.docs.book import ROOT
 
 FOLDER = ROOT / "editors" / "vscode"

@@ -157,7 +157,7 @@ def test_no_message_stops_the_server(tmp_path: Path) -> None:
                     client.good(name)
             client.ask("shutdown")
             client.notify("exit")
-            assert process.wait(30) == 0
+            assert process.wait(300) == 0
             said = process.stderr.read().decode()
             assert len(said) < 200_000, "what is wrong is said in short"
         finally:

@@ -16,8 +16,7 @@ from lowwater.errors import QueryError
 from lowwater.gsql import nodes
 from lowwater.gsql.parser import parse
 from lowwater.gsql.printer import print_file
-from lowwater.gsql.units import UNITS
-from lowwater.gsql.words import JOINS, SQL
+from lowwater.gsql.words import JOINS, SQL, UNITS
 from tests.gsql import fuzz_texts
 from tests.gsql.fuzz_parser import check
 

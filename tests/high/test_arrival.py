@@ -21,8 +21,8 @@ from lowwater.high.source.row_groups import LINK_BITS
 from lowwater.high.state_handover import StateHandover, state_file
 from lowwater.low import Bounds, LowSettings, Policy, run_link
 from lowwater.plan.operators import Lfta
-from lowwater.plan.properties.ranges import read_from
 from lowwater.plan.properties.record_numbers import NUMBER_COLUMN
+from lowwater.plan.properties.state import read_from
 from lowwater.plan.queryset import QueryPlan, plan_texts
 from lowwater.plan.temporal import END_OF_TIME
 from tests.breadth import examples

@@ -172,5 +172,5 @@ CASES = [
 
 LEFT: dict[Site, str] = {
     ("lowwater/capture/tables/sniffing/tables.py", "sniff"): "a disk that fails while a file is read again",
-    ("lowwater/capture/tables/sniffing/objects.py", "_leaf_values"): "a dictionary of parquet that is too short",
+    ("lowwater/capture/tables/sniffing/tables.py", "_leaf_values"): "a dictionary of parquet that is too short",
 }

@@ -56,7 +56,7 @@ def helm(*arguments: object, program: bool = False) -> subprocess.CompletedProce
     command = [*([HELM] if program else [sys.executable, ENGINE]), *arguments]
     variables = {**os.environ, "PYTHONPATH": str(PACKAGES)}
     words = [*map(str, command)]
-    return subprocess.run(words, env=variables, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(words, env=variables, capture_output=True, text=True, check=False)
 
 
 def render(chart: Path, *options: str, program: bool = False) -> list[dict[str, Any]]:
@@ -80,7 +80,7 @@ def validated(documents: list[dict[str, Any]], version: str, folder: Path) -> su
     file.write_text(yaml.safe_dump_all(documents))
     command = [sys.executable, "-m", "kubernetes_validate", "--strict", "-k", version, str(file)]
     variables = {**os.environ, "PYTHONPATH": str(PACKAGES)}
-    return subprocess.run(command, env=variables, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
 
 
 def pod_specs(documents: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -294,7 +294,7 @@ def test_a_session_gets_executors_by_the_settings_of_the_chart(chart: Path, api:
         "AWS_SECRET_ACCESS_KEY": "of-the-driver",
     }
     command = [sys.executable, "-c", SESSION]
-    done = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True, timeout=240, check=False)
+    done = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True, check=False)
     logs = "\n".join(log.read_text()[-1500:] for log in (tmp_path / "executors").glob("*.log"))
     assert done.returncode == 0, done.stderr[-3000:] + logs
     found, hosts = json.loads(done.stdout.splitlines()[-1])
@@ -319,5 +319,5 @@ def test_a_session_gets_executors_by_the_settings_of_the_chart(chart: Path, api:
 def test_the_program_of_executors_says_who_starts_it() -> None:
     bare = {key: value for key, value in os.environ.items() if not key.startswith("SPARK")}
     command = [sys.executable, str(ROOT / "docker" / "executor")]
-    done = subprocess.run(command, env=bare, capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run(command, env=bare, capture_output=True, text=True, check=False)
     assert done.returncode == 1 and "only Spark on Kubernetes starts this command: SPARK_DRIVER_URL" in done.stderr

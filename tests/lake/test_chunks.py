@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lowwater.capture.tables.ordered import each_on_threads
+from lowwater.capture.tables.reader import each_on_threads
 from lowwater.config import Config
 from lowwater.instants import HOUR
 from lowwater.lake import tables

@@ -59,6 +59,5 @@ def test_nobody_reads_tables_otherwise() -> None:
 @pytest.mark.parametrize("words", FAILS, ids=lambda words: str(words[0]))
 def test_a_command_that_fails_ends_with_its_exit_code(lake: Path, words: tuple[str, ...]) -> None:
     command = [sys.executable, "-m", "lowwater.cli.main", *(word.format(lake=lake) for word in words)]
-    ended = [subprocess.run(command, capture_output=True, text=True, check=False, timeout=300) for _ in range(3)]
-    assert {each.returncode for each in ended} == {1}, [each.stderr for each in ended]
-    assert not any("terminate called" in each.stderr for each in ended)
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ended.returncode == 1 and "terminate called" not in ended.stderr, ended.stderr

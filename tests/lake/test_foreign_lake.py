@@ -332,7 +332,7 @@ SHOW = {"traces", "status", "plan", "report", "metrics", "replay", "backfill"}
 """Commands that read what runs have said of themselves."""
 
 
-@pytest.mark.parametrize("text", ["[", "[" * 5000, "[]", '{"inputs":{"a":[1]},"operators":5}', '{"tasks":[1]}'])
+@pytest.mark.parametrize("text", ["[", "[" * 5000, '{"inputs":{"a":[1]},"operators":5,"tasks":[1]}'])
 def test_texts_in_ledgers_are_refused_in_one_line(text: str, lake: Path) -> None:
     opened = open_lake(lake)
     rows = existing(opened.replays).to_pyarrow_table()

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from lowwater.low.runtime.packet_sampling import LoadCounter, PacketSampling, chances
 from lowwater.plan.operators import Sample
-from lowwater.stream import packet_sampling as reference
+from lowwater.stream import records as reference
 
 WORD = st.integers(-(1 << 63), (1 << 63) - 1)
 PACKETS = st.lists(st.tuples(st.integers(0, 5_000_000_000), st.integers(0, 1 << 31), WORD), min_size=1, max_size=60)

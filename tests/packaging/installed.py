@@ -249,7 +249,7 @@ def check_serve(place: Installation) -> None:
         address = re.search(r"http://127\.0\.0\.1:\d+\S*", line)
         assert address, line
         browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())  # the address logs in
-        with browser.open(address[0].rstrip("."), timeout=60) as answer:
+        with browser.open(address[0].rstrip("."), timeout=300) as answer:
             assert "main1" in answer.read().decode()
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from lowwater.errors import QueryError
 from lowwater.gsql.parser import parse
 from lowwater.gsql.printer import print_file
-from lowwater.gsql.units import UNITS
+from lowwater.gsql.words import UNITS
 from lowwater.plan.context import Context, Links
 from lowwater.plan.queryset import Plan, plan_texts
 

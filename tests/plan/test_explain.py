@@ -25,8 +25,7 @@ from lowwater.plan.explain.model import Description
 from lowwater.plan.explain.text import wrap
 from lowwater.plan.operators import LftaInput
 from lowwater.plan.prefilter import choose_prefilters
-from lowwater.plan.properties.granularity import needed_granularity
-from lowwater.plan.properties.state import carried_state
+from lowwater.plan.properties.state import carried_state, needed_granularity
 from lowwater.plan.queryset import Plan, plan_texts
 from lowwater.plan.temporal import Step, Temporal, granularity, grid
 from lowwater.plan.tree import walk

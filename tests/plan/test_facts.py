@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -180,15 +179,3 @@ def test_the_facts_of_every_operator() -> None:
     assert {name for name, facts in told.items() if facts.outlives} == {"Running", "Sampling"}
     assert all(facts.waits for facts in told.values() if facts.outlives)
     assert not any(facts.passes and facts.waits for facts in told.values())
-
-
-def test_an_operator_has_a_module_of_its_own() -> None:
-    folder = Path(operators.__file__).parent
-    for file in folder.glob("*.py"):
-        tree = ast.parse(file.read_text(encoding="utf-8"))
-        made = [node.name for node in tree.body if isinstance(node, ast.ClassDef) and _has_facts(node)]
-        assert len(made) <= 1, (file.name, made)
-
-
-def _has_facts(node: ast.ClassDef) -> bool:
-    return any(keyword.arg == "facts" for keyword in node.keywords)

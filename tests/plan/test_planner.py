@@ -28,8 +28,7 @@ from lowwater.plan.operators import (
     WatchJoin,
 )
 from lowwater.plan.properties.cost import cost, unsafe
-from lowwater.plan.properties.ranges import read_from
-from lowwater.plan.properties.state import carried_state
+from lowwater.plan.properties.state import carried_state, read_from
 from lowwater.plan.queryset import Plan, QueryPlan, plan_files, plan_texts
 from lowwater.replay.checks.capabilities import require_lowered
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from lowwater.plan.context import Links
 from lowwater.plan.operators import Node
-from lowwater.plan.properties.ranges import horizon, read_from
+from lowwater.plan.properties.state import horizon, read_from
 from lowwater.plan.queryset import plan_texts
 from lowwater.plan.temporal import END_OF_TIME, Temporal
 from lowwater.plan.tree import walk

@@ -353,7 +353,7 @@ def test_nothing_is_written_and_nothing_fetched(tmp_path: Path) -> None:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=200,
+        timeout=500,
     )
     assert (done.stdout.strip(), done.stderr) == (f"{2 * len(SUITES)} []", "")
     assert list(tmp_path.iterdir()) == []

@@ -65,9 +65,7 @@ def listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The watch list of the worlds in the working folder, and states that count."""
     write_watch_list(tmp_path)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(
-        "lowwater.stream.sampling_operator.STATE_CLASSES", dict.fromkeys(supergroups.STATE_CLASSES, Counted)
-    )
+    monkeypatch.setattr("lowwater.stream.groups.STATE_CLASSES", dict.fromkeys(supergroups.STATE_CLASSES, Counted))
     monkeypatch.setitem(state_json._CLASSES, "Counted", Counted)
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lowwater.capture.tables.ordered import each_on_threads
+from lowwater.capture.tables.reader import each_on_threads
 from lowwater.config import Config, Link
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import open_lake

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lowwater.capture.tables.ordered import each_on_threads
+from lowwater.capture.tables.reader import each_on_threads
 from lowwater.config import Config
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import open_lake

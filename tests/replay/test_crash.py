@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 HOUR_2 = (START + 2 * HOUR, START + 3 * HOUR)
-STARTS, DIES = 180.0, 30.0
+STARTS, DIES = 400.0, 300.0
 """Seconds that a session may take to reach `high` on a busy machine, and its processes to end after the kill."""
 
 

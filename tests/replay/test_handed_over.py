@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lowwater.capture.generate import GeneratedCapture
+from lowwater.capture.generate import GeneratedCapture, generate
 from lowwater.catalog.state_json import read_state, write_state
 from lowwater.errors import LakeError, LowwaterError
 from lowwater.instants import HOUR, format_instant
@@ -73,6 +73,12 @@ FROM main1.DataProtocol [RANGE 9 ROWS, PARTITION BY destIP] GROUP BY time/2700 A
 """
 
 SHOWN = ("tb", "srcIP", "destIP", "bytes", "began", "offered")
+
+
+@pytest.fixture(scope="module")
+def captures(tmp_path_factory: pytest.TempPathFactory) -> list[GeneratedCapture]:
+    """Three hours of one link with few packets."""
+    return generate(tmp_path_factory.mktemp("captures"), START, HOURS, ["main1"], rate=0.5, seed=7)
 
 
 def lake_of(folder: Path, captures: list[GeneratedCapture], length: str, text: str = TEXT) -> Path:

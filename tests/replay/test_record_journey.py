@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import signal
+import subprocess
 import sys
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import psutil
 import pytest
 
 from lowwater.lake.layout import MALFORMED, QUALITY, open_lake
@@ -18,8 +17,8 @@ from lowwater.replay.job import Job
 from lowwater.replay.schedule.backfill import backfill
 from lowwater.replay.schedule.due import DueSelection, due
 from tests.capturemaker import pcap_bytes, tcp
+from tests.cli.test_ctrl_c import AT_WORK
 from tests.replay.support import leftovers, lowwater
-from tests.replay.test_crash import DIES, STARTS, checkpoints, wait
 
 if TYPE_CHECKING:
     from lowwater.high.runner import Runner
@@ -58,29 +57,21 @@ def write(folder: Path) -> tuple[Counter[tuple[int, str]], Counter[tuple[int, st
     return packets, lines, sizes
 
 
-def killed_in_high(lake: Path, queries: Path) -> None:
-    """Kills the processes of a first run while Spark evaluates the queries."""
-    words = [sys.executable, "-m", "lowwater.cli.main", "replay", "beside", "--lake", str(lake)]
-    words += ["--queries", str(queries), "--from", "2026-01-01T00:00Z", "--to", "2026-01-01T01:00Z"]
-    words += ["--spark", "local[1]"]
-    log = queries / "killed.log"
-    with log.open("w") as said:
-        child = psutil.Popen(words, stdout=said, stderr=said)
-    family: list[psutil.Process] = []
-    try:
-        assert wait(lambda: checkpoints(lake) or child.poll() is not None, STARTS), log.read_text()
-        family = child.children(recursive=True)
-        child.send_signal(signal.SIGKILL)
-        assert child.wait(DIES) == -signal.SIGKILL, log.read_text()
-        assert psutil.wait_procs(family, DIES)[1] == []
-    finally:
-        for process in [child, *family]:
-            if process.is_running():
-                process.kill()
+def killed_before_its_audit(lake: Path, queries: Path) -> None:
+    """Kills the process of a first run once the queries are evaluated; `test_crash` does so with Spark."""
+    words = [sys.executable, "-c", AT_WORK, "audit", "replay", "beside", "--lake", str(lake), "--queries", str(queries)]
+    words += ["--from", "2026-01-01T00:00Z", "--to", "2026-01-01T01:00Z", "--spark", "none"]
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as child:
+        assert child.stderr is not None
+        said = []
+        while (line := child.stderr.readline()) != "at work\n":
+            said.append(line)
+            assert line, said
+        child.kill()
+    assert [*(lake / "_work").glob("run_of_beside*/*")], "there is something for the next run to clear"
 
 
 @pytest.mark.slow
-@pytest.mark.spark
 def test_records_and_packets_from_init_to_the_pages(tmp_path: Path, runner: Runner) -> None:
     packets, lines, sizes = write(tmp_path / "in")
     lake, query = tmp_path / "lake", tmp_path / "beside.gsql"
@@ -90,7 +81,7 @@ def test_records_and_packets_from_init_to_the_pages(tmp_path: Path, runner: Runn
         assert said.code == 0, said.err
     settings = (lake / "lowwater.toml").read_text()
     assert 'kind = "csv"' in settings and "[links.wire]" in settings
-    killed_in_high(lake, tmp_path)
+    killed_before_its_audit(lake, tmp_path)
     assert not (lake / "tables").exists()
     job = Job.open(lake, "beside", tmp_path)
     published = set()

@@ -99,7 +99,7 @@ def test_no_value_of_a_parameter_is_a_failure_of_the_server(app: Any) -> None:
             assert not Markup(answer.text).wrong, (path, query)
         statuses.add(answer.status)
     assert {200, 400} <= statuses
-    assert time.process_time() - begun < 0.2 * examples(170), "a request takes much too long"
+    assert time.process_time() - begun < 2 * examples(170), "a request takes much too long"
 
 
 def test_texts_are_no_numbers_of_a_plot(app: Any) -> None:

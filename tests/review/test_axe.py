@@ -54,7 +54,8 @@ def page(desk: tuple[str, list[str]]) -> Iterator[Any]:
 
 def found_by_axe(page: Any, rules: tuple[str, ...] = ()) -> list[str]:
     """What Axe finds serious on the page that is open; without rules all are asked."""
-    page.add_script_tag(path=AXE)
+    if page.evaluate("typeof axe") == "undefined":
+        page.add_script_tag(path=AXE)
     return [f"{rule}: {nodes[:3]}" for impact, rule, nodes in page.evaluate(RUN, list(rules)) if impact in SERIOUS]
 
 

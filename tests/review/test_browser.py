@@ -51,7 +51,6 @@ def page(address: str) -> Iterator[Any]:
     wrong: list[str] = []
     with chromium() as started:
         found = started.new_context(viewport={"width": 1500, "height": 950}).new_page()
-        found.set_default_timeout(60_000)
         found.on("request", lambda asked: None if asked.url.startswith(address) else wrong.append(asked.url))
         found.on("console", lambda said: wrong.append(said.text) if "Content Security" in said.text else None)
         found.on("dialog", lambda asked: wrong.append(asked.message))
@@ -108,7 +107,7 @@ def test_a_spike_in_a_plot_leads_to_its_packets_in_three_clicks(page: Any, tmp_p
             browser.get_by_role("link", name="Download all as pcapng").click()
         got.value.save_as(tmp_path / "spike.pcapng")
     browser.close()
-    shown = subprocess.run(["tshark", "-r", tmp_path / "spike.pcapng"], capture_output=True, text=True, timeout=60)
+    shown = subprocess.run(["tshark", "-r", tmp_path / "spike.pcapng"], capture_output=True, text=True)
     assert shown.returncode == 0 and len(shown.stdout.splitlines()) == count > 0
 
 
@@ -200,7 +199,7 @@ def test_a_skew_is_accepted_and_what_became_stale_is_run_again_by_keyboard(
     def press(name: str, heading: str) -> None:
         tab_to(browser, name, 200)
         browser.keyboard.press("Enter")
-        browser.get_by_role("heading", name=heading).wait_for(timeout=60_000)
+        browser.get_by_role("heading", name=heading).wait_for()
 
     def labels() -> list[str | None]:
         browser.goto(f"{at}/index.html")
@@ -218,7 +217,7 @@ def test_a_skew_is_accepted_and_what_became_stale_is_run_again_by_keyboard(
         browser.get_by_text("The skew is written.").wait_for()
         press("Backfill the 2 stale intervals of talkers", "Backfill talkers")
         press("Backfill talkers", "Backfill talkers")
-        browser.get_by_text("The intervals have run.").wait_for(timeout=120_000)
+        browser.get_by_text("The intervals have run.").wait_for()
         assert labels()[:2] == green
     browser.close()
 
@@ -236,7 +235,7 @@ def test_an_act_says_before_that_it_cannot_be_done_here(page: Any, address: str)
     page.get_by_label("From").fill("2025-01-01T00:00:00Z")
     page.get_by_label("Only").select_option("failed")
     page.get_by_role("button", name="Show what it would do").click()
-    page.get_by_text("1 of 30 intervals are due").wait_for(timeout=15_000)
+    page.get_by_text("1 of 30 intervals are due").wait_for()
     assert page.locator("table tbody tr").count() == 1
 
 

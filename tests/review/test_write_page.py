@@ -116,7 +116,7 @@ def test_a_costly_text_is_checked_in_bounded_time(app: FastAPI) -> None:
     begin = time.process_time()
     check(app, f"SELECT count(*) AS n FROM main1.TCP GROUP BY time/60 AS tb, CUBE({columns})")
     check(app, "SELECT " + " + ".join(["len"] * 190) + " AS x FROM main1.TCP")
-    assert time.process_time() - begin < 10
+    assert time.process_time() - begin < 60
 
 
 def test_who_sees_no_query_set_reads_no_packets(made: tuple[Path, Path]) -> None:
@@ -157,7 +157,6 @@ def test_in_a_browser_by_the_keyboard_alone(address: str) -> None:
     wrong: list[str] = []
     with chromium() as started:
         page = started.new_page(viewport={"width": 1200, "height": 900})
-        page.set_default_timeout(60_000)
         page.on("request", lambda asked: None if asked.url.startswith(address) else wrong.append(asked.url))
         page.on("console", lambda said: wrong.append(said.text))
         page.on("pageerror", lambda error: wrong.append(str(error)))
@@ -210,13 +209,13 @@ def test_few_texts_of_one_person_wait() -> None:
 
     def ask_it(asked: object, in_store: bool) -> dict[str, object]:
         begun.release()
-        goes_on.wait(60)
+        goes_on.wait(300)
         return {"error": ""}
 
     checker._ask = ask_it  # type: ignore[assignment, method-assign]
     with ThreadPoolExecutor(8) as pool:
         asked = [pool.submit(checker.check, Path("lake"), TEXT, "q", [], who) for who in "aaabbbcc"]
-        assert begun.acquire(timeout=60)
+        assert begun.acquire(timeout=300)
         while sum(each.done() for each in asked) < 3:
             time.sleep(0.01)
         goes_on.set()

@@ -1,4 +1,4 @@
-"""Fields of applications (DNS, HTTP/1, TLS, QUIC, SSH) in packets, for the queries that read them.
+r"""Fields of applications (DNS, HTTP/1, TLS, QUIC, SSH) in packets, for the queries that read them.
 
 It runs after decoding, for links that store these fields. A kernel marks the few packets that may hold a message; only
 these are parsed: here DNS and HTTP/1, in `tls`, `quic` and `ssh` the others. Packets are parsed one by one.
@@ -9,7 +9,7 @@ NULL. At most 16 KiB of a payload are looked at.
 DNS (RFC 1035, over TCP RFC 7766) is UDP or TCP on port 53, 5353 (multicast) or 5355 (LLMNR). HTTP/1 (RFC 9112) is any
 TCP payload that begins with a method or with `HTTP/1.`. RTSP and SIP have such request lines too, with another version:
 a line that is cut before the version may still show a method. Names are written as in zone files; a byte that is not
-printable ASCII is `\\DDD` (RFC 4343). HTTP texts have one character a byte, as payloads have.
+printable ASCII is `\DDD` (RFC 4343). HTTP texts have one character a byte, as payloads have.
 """
 
 from __future__ import annotations
@@ -24,15 +24,41 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from lowwater.capture.content.hello import LONGEST_TEXT
+from lowwater.capture.content.hello import (
+    LONGEST_TEXT,
+    NO_BITS,
+    SSH,
+    begins_hello,
+    begins_initial,
+    new_bytes,
+    read_only,
+    spread,
+    tls_columns,
+)
 from lowwater.capture.content.quic import quic_columns
-from lowwater.capture.content.spread import NO_BITS, new_bytes, read_only, spread
-from lowwater.capture.content.ssh import ssh_fields
-from lowwater.capture.content.starts import SSH, begins_hello, begins_initial
-from lowwater.capture.content.tls import tls_columns
-from lowwater.capture.headers.loads import big32, prefetch
+from lowwater.capture.headers.fields import big32, prefetch
 from lowwater.capture.inlining import kernel, part
 from lowwater.catalog.packets import KEPT, UNNAMED
+
+# The identification string of SSH (RFC 4253, section 4.2): the first line of a client and of a server.
+
+LONGEST_LINE = 255
+"""Most bytes of the line, with its end."""
+
+
+def ssh_fields(payload: bytes) -> dict[str, Any]:
+    """Parses an identification string.
+
+    Args:
+        payload: payload of a TCP segment that begins with `SSH-`.
+
+    Example:
+        >>> ssh_fields(b"SSH-2.0-OpenSSH_9.2p1 Debian-2\\r\\n")
+        {'ssh_banner': 'SSH-2.0-OpenSSH_9.2p1 Debian-2'}
+    """
+    line, end, _ = payload[:LONGEST_LINE].partition(b"\n")
+    return {"ssh_banner": line.removesuffix(b"\r").decode("latin-1")} if end else {}
+
 
 APPLICATIONS = pa.schema([field for field in KEPT if field.name not in UNNAMED])
 """Schema of the fields; all are nullable."""

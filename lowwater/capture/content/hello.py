@@ -1,8 +1,8 @@
 """ClientHello and ServerHello: names, versions, and the fingerprints JA3, JA3S and JA4.
 
-TLS over TCP (`tls`) and QUIC (`quic`) share this parser. A hello may be cut anywhere. An extension has a value where
+TLS over TCP and QUIC (`quic`) share this parser. A hello may be cut anywhere. An extension has a value where
 all of its bytes are there; a fingerprint needs the whole hello. A kernel writes the texts of all hellos of a batch one
-behind another, and `fingerprints` computes their digests. Lengths in a message allocate nothing: the memory for the
+behind another; then each different text is digested once. Lengths in a message allocate nothing: the memory for the
 texts follows from the bytes that were captured.
 
 GREASE (RFC 8701) is left out of versions and fingerprints. JA3 is the MD5 digest of the salesforce/ja3 text, JA4 is
@@ -11,19 +11,274 @@ FoxIO's specification of clients.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import lru_cache
+from hashlib import md5, sha256
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from lowwater.capture.content.fingerprints import ja3_of, ja4_of, made_once
-from lowwater.capture.content.spread import new_bytes
-from lowwater.capture.content.starts import CLIENT, SERVER, SHORTEST
-from lowwater.capture.formats.header import ETHERNET
-from lowwater.capture.headers.loads import big16, byte
-from lowwater.capture.inlining import kernel
+from lowwater.capture.formats.capture_file import ETHERNET
+from lowwater.capture.headers.fields import big16, big32, big64, byte
+from lowwater.capture.inlining import kernel, part
 from lowwater.capture.interpretation import Kernel
+
+# Beginnings of messages of TLS, SSH and QUIC, by which the kernel in `applications` marks packets.
+
+CHANGE_CIPHER_SPEC, HANDSHAKE = 20, 22
+"""Types of TLS records."""
+
+RECORD_HEADER = 5
+CHANGED = RECORD_HEADER + 1
+"""Bytes of a record that changes the cipher. A client whose first hello was refused sends one before its second."""
+
+CLIENT, SERVER = 1, 2
+"""Types of the messages ClientHello and ServerHello."""
+
+SHORTEST = 6
+"""Bytes of a hello up to the end of its version."""
+
+SSH = int.from_bytes(b"SSH-", "big")
+
+VERSION_1, VERSION_2 = 1, 0x6B3343CF
+"""Versions of QUIC."""
+
+
+@part
+def begins_hello(buffer: Any, at: int, end: int) -> bool:
+    """Whether the record of a TLS hello begins at an index; its version must be captured."""
+    if end - at >= CHANGED and byte(buffer, at) == CHANGE_CIPHER_SPEC and big16(buffer, at + 3) == 1:
+        at += CHANGED
+    if end - at < RECORD_HEADER + SHORTEST or byte(buffer, at) != HANDSHAKE or byte(buffer, at + 1) != 3:
+        return False
+    kind = byte(buffer, at + RECORD_HEADER)
+    # An encrypted message may begin with any byte: the high byte of the length and the version make it unlikely.
+    plausible = byte(buffer, at + RECORD_HEADER + 1) == 0 and byte(buffer, at + RECORD_HEADER + 4) == 3
+    return kind in (CLIENT, SERVER) and plausible
+
+
+@part
+def begins_initial(buffer: Any, at: int, end: int) -> bool:
+    """Whether an Initial packet of QUIC begins at an index: long header, fixed bit, type and version."""
+    if end - at < 5:
+        return False
+    kind, version = byte(buffer, at) & 0xF0, big32(buffer, at + 1)
+    return (kind == 0xC0 and version == VERSION_1) or (kind == 0xD0 and version == VERSION_2)
+
+
+# Columns of all packets from values of few of them: most packets hold no message of an application. Below
+# `applications` and `hello`. A column of texts keeps the memory of the few; only offsets and the bitmap are made for
+# all rows.
+
+
+@kernel
+def _fill(chosen: Any, valid: Any, few: Any, bits: Any, many: Any) -> None:
+    """Puts the values of the chosen rows into zeros, and marks them; `valid` is the bitmap of `few`, or empty."""
+    for place in range(len(chosen)):
+        if len(valid) == 0 or valid[place >> 3] >> (place & 7) & 1:
+            row = chosen[place]
+            bits[row >> 3] |= 1 << (row & 7)
+            many[row] = few[place]
+
+
+@kernel
+def _bound(chosen: Any, valid: Any, few: Any, bits: Any, many: Any) -> None:
+    """Fills the offsets of texts, which rows without one repeat, and marks the rows with one."""
+    row = 0
+    for place in range(len(chosen)):
+        last = chosen[place]
+        while row <= last:
+            many[row] = few[place]
+            row += 1
+        if len(valid) == 0 or valid[place >> 3] >> (place & 7) & 1:
+            bits[last >> 3] |= 1 << (last & 7)
+    while row < len(many):
+        many[row] = few[len(chosen)]
+        row += 1
+
+
+def spread(values: pa.Array, chosen: NDArray[np.int64], rows: int) -> pa.Array:
+    """Returns a column with the values at the chosen rows and NULL elsewhere.
+
+    Args:
+        values: shape (m): integers, or strings; no slice of an array.
+        chosen: shape (m), rows, ascending.
+        rows: number of rows of the column.
+
+    Example:
+        >>> spread(pa.array(["a", None, "c"]), np.array([0, 2, 3]), 5).to_pylist()
+        ['a', None, None, 'c', None]
+    """
+    kind = values.type
+    if values.null_count == len(values):
+        return pa.nulls(rows, kind)
+    validity, numbers, *data = values.buffers()
+    valid = NO_BITS if validity is None else read_only(validity, np.uint8)
+    bits = np.zeros(-(-rows // 8), np.uint8)
+    if data:
+        many, few = np.empty(rows + 1, np.int32), read_only(numbers, np.int32)
+        _bound(chosen, valid, few, bits, many)
+    else:
+        width = np.int32 if kind == _INT32 else np.int64
+        many, few = np.zeros(rows, width), read_only(numbers, width)
+        _fill(chosen, valid, few, bits, many)
+    return pa.Array.from_buffers(kind, rows, [pa.py_buffer(bits), pa.py_buffer(many), *data])
+
+
+def new_bytes(size: int) -> NDArray[np.uint8]:
+    """Returns uninitialised memory of Arrow's pool, which keeps what is freed, whereas NumPy takes new pages."""
+    return np.frombuffer(pa.allocate_buffer(size), np.uint8)
+
+
+def read_only(buffer: pa.Buffer, kind: Any) -> NDArray[Any]:
+    """Returns the memory of a buffer; numba compiles a kernel for memory that may be written anew."""
+    values: NDArray[Any] = np.frombuffer(buffer, kind)
+    values.flags.writeable = False
+    return values
+
+
+_INT32 = pa.int32()
+NO_BITS = read_only(pa.py_buffer(b""), np.uint8)
+"""The bitmap of a column without NULL."""
+
+
+# Digests of the texts behind JA3, JA3S and JA4, each different text once. Below `hello`. Few programs make most of
+# the hellos, so most texts of a batch are those of an earlier hello.
+
+_MULTIPLIER = 0x1E3779B97F4A7C15
+_POSITIVE = (1 << 63) - 1
+_MOST_PROBES = 8  # bounds the work for texts that were chosen to collide: further ones get digests of their own
+_LONGEST_KEPT = 2048
+"""Bytes of the longest text that is remembered: those of programs have some hundred, one of a hostile hello 90,000."""
+
+_NO_DIGEST = "0" * 12
+
+
+@kernel
+def _hash(words: Any, begin: int, end: int) -> int:
+    state = end - begin
+    while begin + 8 <= end:
+        state = (state ^ big64(words, begin)) * _MULTIPLIER & _POSITIVE
+        state ^= state >> 32
+        begin += 8
+    while begin < end:
+        state = (state ^ byte(words, begin)) * _MULTIPLIER & _POSITIVE
+        state ^= state >> 32
+        begin += 1
+    return state
+
+
+@kernel
+def _equal(words: Any, one: int, other: int, length: int) -> bool:
+    at = 0
+    while at + 8 <= length:
+        if big64(words, one + at) != big64(words, other + at):
+            return False
+        at += 8
+    while at < length:
+        if byte(words, one + at) != byte(words, other + at):
+            return False
+        at += 1
+    return True
+
+
+@kernel
+def _find(words: Any, begins: Any, ends: Any, slots: Any, numbers: Any, firsts: Any) -> int:
+    """Numbers the different texts.
+
+    Args:
+        words: uint8 array that holds the texts.
+        begins: shape (n), index of each text.
+        ends: shape (n), index behind it.
+        slots: hash table of 2^k slots that are -1.
+        numbers: shape (n), receives the number of each text, in the order in which they come.
+        firsts: shape (n), receives the first text of each number.
+
+    Returns:
+        How many numbers there are.
+    """
+    count = 0
+    for text in range(len(begins)):
+        begin, length, number = begins[text], ends[text] - begins[text], -1
+        slot = _hash(words, begin, begin + length) & (len(slots) - 1)
+        for _ in range(_MOST_PROBES):
+            other = slots[slot]
+            if other < 0:
+                slots[slot] = count
+                break
+            first = firsts[other]
+            if ends[first] - begins[first] == length and _equal(words, begins[first], begin, length):
+                number = other
+                break
+            slot = (slot + 1) & (len(slots) - 1)
+        if number < 0:
+            number, firsts[count] = count, text
+            count += 1
+        numbers[text] = number
+    return count
+
+
+def made_once(
+    words: NDArray[np.uint8],
+    begins: NDArray[np.int32],
+    ends: NDArray[np.int32],
+    make: Callable[[bytes], str | None],
+) -> tuple[pa.StringArray, NDArray[np.int32]]:
+    """Makes something of texts, once of most different ones.
+
+    Args:
+        words: the texts.
+        begins: shape (n), index of each text.
+        ends: shape (n), index behind it.
+        make: makes it of a text.
+
+    Returns:
+        What was made, and for each text its index therein.
+
+    Example:
+        >>> words = np.frombuffer(b"abcabd", np.uint8)
+        >>> made, numbers = made_once(words, np.array([0, 3], np.int32), np.array([2, 5], np.int32), bytes.decode)
+        >>> made.to_pylist(), numbers.tolist()
+        (['ab'], [0, 0])
+    """
+    slots = np.full(2 << len(begins).bit_length(), -1, np.int32)
+    numbers, firsts = np.empty((2, len(begins)), np.int32)
+    firsts = firsts[: _find(words, begins, ends, slots, numbers, firsts)]
+    places = zip(begins[firsts].tolist(), ends[firsts].tolist(), strict=True)
+    return pa.array([make(words[begin:end].tobytes()) for begin, end in places], pa.string()), numbers
+
+
+def ja3_of(text: bytes) -> str | None:
+    """Returns the JA3 or JA3S of a text; None without one.
+
+    Example:
+        >>> ja3_of(b"769,47,65281-0-11-35-5-16")
+        '836ce314215654b5b1f85f97c73e506f'
+    """
+    return md5(text, usedforsecurity=False).hexdigest() if text else None
+
+
+def ja4_of(text: bytes) -> str | None:
+    """Returns the JA4 of its head, its suites and its extensions with `_` between them; None without them."""
+    return _ja4(text) if len(text) <= _LONGEST_KEPT else _ja4.__wrapped__(text)
+
+
+@lru_cache(1024)
+def _ja4(text: bytes) -> str | None:
+    if not text:
+        return None
+    head, suites, kinds = text.split(b"_", 2)
+    digest = _digest if len(text) <= _LONGEST_KEPT else _digest.__wrapped__
+    return f"{str(head, 'ascii')}_{digest(suites)}_{digest(kinds)}"
+
+
+@lru_cache(1024)
+def _digest(listed: bytes) -> str:
+    """Returns the digest of a list in a JA4: programs that shuffle their extensions have the same ones every time."""
+    return sha256(listed).hexdigest()[:12] if listed else _NO_DIGEST
+
 
 LONGEST_TEXT = 2048
 """Most bytes of a text field; the rest is dropped."""
@@ -489,3 +744,27 @@ def _strings(words: NDArray[np.uint8], offsets: NDArray[np.int32]) -> pa.StringA
     valid = np.packbits(offsets[1:] > offsets[:-1], bitorder="little")
     buffers = [pa.py_buffer(valid), pa.py_buffer(offsets), pa.py_buffer(words)]
     return pa.Array.from_buffers(pa.string(), len(offsets) - 1, buffers)
+
+
+# TLS over TCP (RFC 8446, RFC 5246): the hello at the beginning of a segment. Segments are not put together, nor are
+# records. A hello that goes on in the next segment or in a second record is cut there. A hello of SSL 2.0 is not
+# read, and DTLS is not TLS over TCP.
+
+
+def tls_columns(buffer: NDArray[np.uint8], begins: NDArray[np.int64], ends: NDArray[np.int64]) -> dict[str, pa.Array]:
+    """Reads the hellos of segments.
+
+    Args:
+        buffer: the bytes of the frames.
+        begins: shape (n), index of payloads that begin as `starts.begins_hello` says.
+        ends: shape (n), index behind their captured bytes.
+
+    Returns:
+        Column -> n values.
+    """
+    at = begins + np.where(buffer[begins] == CHANGE_CIPHER_SPEC, CHANGED, 0)
+    one, two, three, four = (buffer[at + place].astype(np.int32) for place in range(1, RECORD_HEADER))
+    hello, length = at + RECORD_HEADER, three << 8 | four
+    found = hello_columns(buffer, hello, np.minimum(ends, hello + length), "t")
+    version = pa.array(one << 8 | two, mask=length < SHORTEST)
+    return {"tls_record_version": version} | {f"tls_{name}": column for name, column in found.items()}

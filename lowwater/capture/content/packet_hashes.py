@@ -15,13 +15,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from lowwater.capture.headers.arp import ARP
-from lowwater.capture.headers.links import LINK_TYPES
-from lowwater.capture.headers.links.ether_types import IPV4
-from lowwater.capture.headers.loads import big64, byte
-from lowwater.capture.headers.network import above4, above6, is_header
+from lowwater.capture.headers.fields import big64, byte
+from lowwater.capture.headers.links import IPV4, LINK_TYPES, LinkLayer
+from lowwater.capture.headers.network import ARP, above4, above6, is_header
 from lowwater.capture.headers.packet import UNKNOWN
-from lowwater.capture.headers.registry import LinkLayer
 from lowwater.capture.inlining import kernel, part
 from lowwater.capture.interpretation import announce
 

@@ -16,8 +16,7 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from lowwater.capture.content.hello import hello_columns
-from lowwater.capture.content.starts import CLIENT, VERSION_1, VERSION_2
+from lowwater.capture.content.hello import CLIENT, VERSION_1, VERSION_2, hello_columns
 
 LONGEST_PACKET = 1 << 14
 LEAST_DATAGRAM = 1200

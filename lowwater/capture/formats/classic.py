@@ -1,6 +1,7 @@
-"""The scanner of a classic pcap, and the protocol of all scanners.
+"""The classic pcap: the protocol of all scanners, kernels that find records, and the scanner.
 
-Between the kernels (`scan`) and the reader. There is one scanner a file format.
+Between the reader and the file; there is one scanner a file format. The first kernels of the reader give offsets,
+timestamps and lengths of whole records, and find the next record after damage; `headers.packet` reads the headers.
 """
 
 from __future__ import annotations
@@ -10,9 +11,174 @@ from typing import Any, Protocol, Self
 
 from numpy.typing import NDArray
 
-from lowwater.capture.formats import scan as scanning
-from lowwater.capture.formats.header import FILE_HEADER, RECORD_HEADER, CaptureFile
+from lowwater.capture.formats.capture_file import FILE_HEADER, RECORD_HEADER, CaptureFile
+from lowwater.capture.headers.fields import big32, little32, prefetch
+from lowwater.capture.inlining import kernel
+from lowwater.capture.inlining import part as inline
 from lowwater.capture.records.facts import Interface
+
+FULL, MORE, DAMAGE = 0, 1, 2
+"""Why a scan stopped: the output is full, more bytes are needed, the next bytes are no record."""
+
+OFFSET, STAMP, WIRE, CAPTURED, INTERFACE, BLOCK, SIZE = range(7)
+"""Rows of a scan's output: RECORD_HEADER bytes before the frame in the buffer, timestamp (ns), wire length, captured
+length (bytes). The last three only in a pcapng, else 0: interface number, index of the block, bytes of the block."""
+
+ROWS = 7
+
+NO_RANGE, NO_TIME, NO_INTERFACE, NO_FRAME, NO_PART = -1, -2, -3, -4, -5
+"""Timestamps of records that are malformed by themselves: time out of range, no time, undeclared interface, captured
+length beyond the block, sub-second beyond two seconds."""
+
+AS_NAMED, SWAPPED, LARGER_LAST = range(3)
+"""Order of the lengths in a record header: captured first; captured last; last if the first is the larger one."""
+
+MOST_PART = 2_000_000_000
+"""ns. A smaller sub-second carries over to the seconds, as recorders really leave it; no recorder counts further."""
+
+PASSED = 1 << 20
+"""Bytes without records after which a scan stops as if the output were full."""
+
+CHAIN = 4
+"""Records or blocks in a row that make the place after damage credible."""
+
+_AHEAD = 1 << 10  # bytes; about ten records if only headers were captured
+
+NOT_FOUND, FOUND = 0, 3
+"""Results of a search, beside MORE."""
+
+DAY, YEAR = 86_400, 366 * 86_400
+"""Seconds. The first record after damage lies within a year of the ones before, each further one within a day."""
+
+
+@inline
+def _words(buffer: Any, at: int, big: bool) -> tuple[int, int, int, int]:
+    """Reads the four words of a record header: seconds, sub-second part, and the two lengths as they are named."""
+    if big:
+        return big32(buffer, at), big32(buffer, at + 4), big32(buffer, at + 8), big32(buffer, at + 12)
+    return little32(buffer, at), little32(buffer, at + 4), little32(buffer, at + 8), little32(buffer, at + 12)
+
+
+@kernel
+def scan(
+    buffer: Any,
+    begin: int,
+    end: int,
+    big: bool,
+    scale: int,
+    limit: int,
+    header: int,
+    lengths: int,
+    out: Any,
+    count: int,
+) -> tuple[int, int, int]:
+    """Finds whole records in buffer[begin:end].
+
+    A sub-second field from a second on (real captures have them) carries over to the seconds, up to `MOST_PART`.
+
+    Args:
+        buffer: uint8 array.
+        begin: index of the first record header.
+        end: index behind the last valid byte.
+        big: whether the capture is big endian.
+        scale: nanoseconds per unit of the sub-second field.
+        limit: largest plausible captured length.
+        header: bytes of a record header.
+        lengths: AS_NAMED, SWAPPED or LARGER_LAST.
+        out: int64 array of shape (ROWS, capacity), filled.
+        count: number of records that `out` holds already.
+
+    Returns:
+        Number of records in `out`, index of the next one, and FULL, MORE or DAMAGE (implausible captured length).
+    """
+    at = begin
+    while count < out.shape[1]:
+        if end - at < header:
+            return count, at, MORE
+        # The next header's place is known only after this one is loaded, so the processor cannot prefetch by itself.
+        prefetch(buffer, at + _AHEAD)
+        seconds, part, captured, wire = _words(buffer, at, big)
+        if lengths != AS_NAMED and (lengths == SWAPPED or captured > wire):
+            captured, wire = wire, captured
+        if captured > limit:
+            return count, at, DAMAGE
+        if end - at - header < captured:
+            return count, at, MORE
+        out[OFFSET, count] = at + header - RECORD_HEADER
+        out[STAMP, count] = seconds * 1_000_000_000 + part * scale if part * scale < MOST_PART else NO_PART
+        out[WIRE, count] = wire
+        out[CAPTURED, count] = captured
+        count += 1
+        at += header + captured
+    return count, at, FULL
+
+
+@kernel
+def plausible(
+    buffer: Any, at: int, big: bool, scale: int, limit: int, lengths: int, near: int, span: int
+) -> tuple[int, int]:
+    """Whether a record header may be at buffer[at].
+
+    Args:
+        buffer: uint8 array that holds the whole header.
+        at: index of the header.
+        big: as for `scan`.
+        scale: as for `scan`.
+        limit: as for `scan`.
+        lengths: as for `scan`.
+        near: seconds since the epoch near which records lie; negative if unknown.
+        span: largest distance from `near`, seconds.
+
+    Returns:
+        The captured length, or -1 if there can be no record; and the seconds of the record.
+    """
+    seconds, part, captured, wire = _words(buffer, at, big)
+    if lengths == SWAPPED or (lengths == LARGER_LAST and captured > wire):
+        captured, wire = wire, captured
+    near_enough = near < 0 or abs(seconds - near) <= span
+    good = near_enough and 0 < wire <= limit and captured <= wire and part * scale < 1_000_000_000
+    return (captured if good else -1), seconds
+
+
+@kernel
+def search(
+    buffer: Any, begin: int, end: int, big: bool, scale: int, limit: int, header: int, lengths: int, near: int,
+    at_end: bool,
+) -> tuple[int, int]:  # fmt: skip
+    """Finds where records go on in buffer[begin:end]: CHAIN in a row, or at least one and then the end of the file.
+
+    Args:
+        buffer: as for `scan`.
+        begin: first index to try.
+        end: as for `scan`.
+        big: as for `scan`.
+        scale: as for `scan`.
+        limit: as for `scan`.
+        header: as for `scan`.
+        lengths: as for `scan`.
+        near: seconds since the epoch; records lie within a year of it, and within a day of each other. Negative if
+            unknown.
+        at_end: whether the file ends at `end`.
+
+    Returns:
+        An index, and FOUND, MORE (the search needs more bytes from there on) or NOT_FOUND (up to the end of the file).
+    """
+    for start in range(begin, end - header + 1):
+        at, whole, last, span = start, 0, near, YEAR
+        while whole < CHAIN and end - at >= header:
+            captured, last = plausible(buffer, at, big, scale, limit, lengths, last, span)
+            if captured < 0:
+                whole = -1
+                break
+            if end - at - header < captured:
+                break
+            at, whole, span = at + header + captured, whole + 1, DAY
+        if whole == CHAIN or (at_end and whole > 0):
+            return start, FOUND
+        if whole >= 0 and not at_end:
+            return start, MORE
+    return (end, NOT_FOUND) if at_end else (max(begin, end - header + 1), MORE)
+
 
 _MODIFIED_HEADER = 24
 _SECOND = 1_000_000_000
@@ -47,18 +213,18 @@ class Scanner(Protocol):
     def scan(
         self, buffer: NDArray[Any], begin: int, end: int, records: NDArray[Any], count: int
     ) -> tuple[int, int, int]:
-        """Finds whole records in buffer[begin:end], from where the last call stopped. Returns as `scan.scan`.
+        """Finds whole records in buffer[begin:end], from where the last call stopped. Returns as `classic.scan`.
 
         Args:
             buffer: uint8 array, a window of the file.
             begin: index of the next record.
             end: index behind the last valid byte.
-            records: int64 array (scan.ROWS, capacity), filled as by `scan.scan`.
+            records: int64 array (classic.ROWS, capacity), filled as by `classic.scan`.
             count: number of records that the array holds already.
         """
 
     def search(self, buffer: NDArray[Any], begin: int, end: int, at_end: bool, around: int) -> tuple[int, int]:
-        """Finds where records go on after damage in buffer[begin:end]. Returns as `scan.search`.
+        """Finds where records go on after damage in buffer[begin:end]. Returns as `classic.search`.
 
         Args:
             buffer: uint8 array, a window of the file.
@@ -134,7 +300,7 @@ class ClassicScanner(Stateless):
         limit: largest plausible captured length.
         snaplen: snaplen of the file header within `limit`, or `limit`.
         header: bytes of a record header.
-        lengths: as in `scan.scan`.
+        lengths: as in `classic.scan`.
         interface: the only interface.
     """
 
@@ -160,20 +326,20 @@ class ClassicScanner(Stateless):
             limit=header.limit,
             snaplen=min(header.snaplen, header.limit) or header.limit,
             header=_MODIFIED_HEADER if header.modified else RECORD_HEADER,
-            lengths=scanning.SWAPPED if swapped else scanning.LARGER_LAST if minor == 3 else scanning.AS_NAMED,
+            lengths=SWAPPED if swapped else LARGER_LAST if minor == 3 else AS_NAMED,
             interface=Interface(0, "", header.link_number, header.link_type, header.snaplen),
         )
 
     def scan(
         self, buffer: NDArray[Any], begin: int, end: int, records: NDArray[Any], count: int
     ) -> tuple[int, int, int]:
-        result: tuple[int, int, int] = scanning.scan(
+        result: tuple[int, int, int] = scan(
             buffer, begin, end, self.big, self.scale, self.limit, self.header, self.lengths, records, count
         )
         return result
 
     def search(self, buffer: NDArray[Any], begin: int, end: int, at_end: bool, around: int) -> tuple[int, int]:
-        result: tuple[int, int] = scanning.search(
+        result: tuple[int, int] = search(
             buffer, begin, end, self.big, self.scale, self.limit, self.header, self.lengths, around // _SECOND, at_end
         )
         return result
@@ -181,14 +347,12 @@ class ClassicScanner(Stateless):
     def doubtful(self, buffer: NDArray[Any], begin: int, end: int, around: int) -> bool:
         if end - begin < self.header:
             return False
-        captured, _ = scanning.plausible(
-            buffer, begin, self.big, self.scale, self.limit, self.lengths, around // _SECOND, scanning.YEAR
-        )
+        captured, _ = plausible(buffer, begin, self.big, self.scale, self.limit, self.lengths, around // _SECOND, YEAR)
         return not 0 <= captured <= self.snaplen
 
     def extents(self, records: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-        return records[scanning.OFFSET] + (RECORD_HEADER - self.header), records[scanning.CAPTURED] + self.header
+        return records[OFFSET] + (RECORD_HEADER - self.header), records[CAPTURED] + self.header
 
     def bytes_of(self, records: NDArray[Any]) -> int:
-        captured = records[scanning.CAPTURED]
+        captured = records[CAPTURED]
         return int(captured.sum()) + self.header * len(captured)

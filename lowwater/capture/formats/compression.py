@@ -18,8 +18,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import pyarrow as pa
 
-from lowwater.capture.formats.sources import Source
-from lowwater.capture.formats.window import BrokenFrame, PieceSource, lz4_pieces, zstd_pieces
+from lowwater.capture.formats.sources import BrokenFrame, PieceSource, Source, lz4_pieces, zstd_pieces
 
 HISTORY = 128 << 20
 """Largest history (bytes) that a zstd or xz stream may request; the highest levels of the tools use as much."""

@@ -15,9 +15,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from lowwater.capture.content.retention import NOTHING, ContentBuilder, ContentOptions
-from lowwater.capture.formats import scan as scanning
+from lowwater.capture.formats import classic
 from lowwater.capture.formats.classic import Scanner
-from lowwater.capture.formats.pcapng.scanner import PcapngScanner, give_times
+from lowwater.capture.formats.pcapng import PcapngScanner, give_times
 from lowwater.capture.headers.batches import Memory
 from lowwater.capture.reader import CHUNK_BYTES, CaptureReader
 from lowwater.capture.records.batches import RecordSpan, decode_span, split_by_interface
@@ -179,7 +179,7 @@ class _ChunkBuilder:
             insane = np.concatenate([self._next.insane, insane]) if len(insane) else self._next.insane
             records = self._next.records + count
             self._next = replace(self._next, end=span.end, records=records, insane=insane)
-        self._changed.update(np.unique(span.records[scanning.INTERFACE][span.sane]).tolist())
+        self._changed.update(np.unique(span.records[classic.INTERFACE][span.sane]).tolist())
         if self._untimed is not None:
             self._untimed = give_times(span.records, self._untimed)
 
@@ -217,8 +217,8 @@ def read_chunk(
     # Batches of equal size: whoever makes pages of a small batch has to copy it.
     records = memory.records(-(-chunk.records // -(-chunk.records // _ROWS)))
     clocks: dict[int, int] = {}
-    position, at, stopped = chunk.position, 0, scanning.FULL
-    while stopped == scanning.FULL:
+    position, at, stopped = chunk.position, 0, classic.FULL
+    while stopped == classic.FULL:
         count, at, stopped = scanner.scan(buffer, at, len(buffer), records, 0)
         numbers = np.arange(position, position + count)
         sane = np.flatnonzero(~np.isin(numbers, chunk.insane)) if len(chunk.insane) else np.arange(count)

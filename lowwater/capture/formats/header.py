@@ -8,22 +8,16 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from lowwater.capture.formats.capture_file import ETHERNET, FILE_HEADER, SNOOP_HEADER, CaptureFile, link_name
 from lowwater.capture.formats.compression import DecompressedSource, compression_of
-from lowwater.capture.formats.erf.records import first_link
-from lowwater.capture.formats.linktypes import LISTED
-from lowwater.capture.formats.pcapng.blocks import first_interface
+from lowwater.capture.formats.erf import first_link
+from lowwater.capture.formats.pcapng import first_interface
 from lowwater.capture.formats.sources import PeekableSource, open_source
-from lowwater.capture.headers.links import NAMES
 from lowwater.errors import CaptureError
 
-FILE_HEADER = 24
-SNOOP_HEADER = 16
-RECORD_HEADER = 16
-ETHERNET = 1
 SECTION_HEADER = b"\x0a\x0d\x0d\x0a"
 """The type of a pcapng section header, the same in either byte order."""
 
@@ -53,66 +47,6 @@ _REFUSED = {
 _SNOOP = b"snoop\0\0\0"
 _DATALINKS = {0: ETHERNET, 2: 6, 4: ETHERNET, 0x8000_0005: 226}
 """Link type by datalink type of snoop: IEEE 802.3, token ring, Ethernet, ipnet."""
-
-_LINK_NAMES = LISTED | NAMES
-LINK_NUMBERS = {name: number for number, name in _LINK_NAMES.items()}
-"""Link type numbers by name."""
-
-# A header may claim any snaplen. A record beyond this limit counts as damage, which bounds the memory of a reader.
-_SMALLEST_LIMIT = 262_144
-_LARGEST_LIMIT = 1 << 24
-
-
-@dataclass(frozen=True)
-class CaptureFile:
-    """Facts of the file header of a capture; of a pcapng, facts of its first section and first interface.
-
-    Attributes:
-        path: path of the file, or name of the stream.
-        format: `pcap`, `pcapng`, `snoop` or `erf`.
-        byte_order: `little` or `big`.
-        resolution: `us`, `ns`, or the unit of a pcapng timestamp as a part of a second, such as `10^-12` or `2^-10`;
-            empty if a pcapng has no interface before its packets.
-        link_number: link type of the file, without the bits about frame check sequences; -1 without an interface.
-        link_type: name of the link type, or its number as text if nobody lists it; empty without an interface.
-        snaplen: largest captured length, as in the file (untrusted; 0 for no limit).
-        bytes: stored size of the file; 0 for a stream.
-        compression: `gzip`, `zstd`, `xz` or `lz4`; empty for a plain file.
-        version: version of the format.
-        modified: whether records have the longer headers of Kuznetzov's modified pcap.
-    """
-
-    path: Path
-    format: str
-    byte_order: str
-    resolution: str
-    link_number: int
-    link_type: str
-    snaplen: int
-    bytes: int
-    compression: str = ""
-    version: tuple[int, int] = (2, 4)
-    modified: bool = False
-
-    @property
-    def decoded(self) -> bool:
-        """Whether records of this link type are decoded beyond timestamp and lengths."""
-        return self.link_number in NAMES
-
-    @property
-    def units(self) -> int:
-        """Nanoseconds per unit of the sub-second fields of a pcap or snoop capture."""
-        return 1000 if self.resolution == "us" else 1
-
-    @property
-    def limit(self) -> int:
-        """Largest plausible captured length, bytes: the snaplen, at least 256 KiB and at most 16 MiB."""
-        return max(_SMALLEST_LIMIT, min(self.snaplen, _LARGEST_LIMIT))
-
-
-def link_name(number: int) -> str:
-    """Returns the name of a link type, or its number as text if nobody lists it."""
-    return _LINK_NAMES.get(number, str(number))
 
 
 def header_bytes(head: bytes) -> int:

@@ -1,6 +1,6 @@
 """The scanner of a snoop capture (RFC 1761, version 2), and its kernels.
 
-Between the reader and the file, like the scanners of `classic` and `pcapng.scanner`. All numbers are big endian.
+Between the reader and the file, like the scanners of `classic` and `formats.pcapng`. All numbers are big endian.
 """
 
 from __future__ import annotations
@@ -10,9 +10,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from lowwater.capture.formats.classic import Stateless
-from lowwater.capture.formats.header import RECORD_HEADER, SNOOP_HEADER, CaptureFile
-from lowwater.capture.formats.scan import (
+from lowwater.capture.formats.capture_file import RECORD_HEADER, SNOOP_HEADER, CaptureFile
+from lowwater.capture.formats.classic import (
     BLOCK,
     CAPTURED,
     CHAIN,
@@ -29,8 +28,9 @@ from lowwater.capture.formats.scan import (
     STAMP,
     WIRE,
     YEAR,
+    Stateless,
 )
-from lowwater.capture.headers.loads import big32, prefetch
+from lowwater.capture.headers.fields import big32, prefetch
 from lowwater.capture.inlining import kernel
 from lowwater.capture.records.facts import Interface
 
@@ -54,7 +54,7 @@ def scan(buffer: Any, begin: int, end: int, scale: int, limit: int, out: Any, co
         end: index behind the last valid byte.
         scale: nanoseconds per unit of the sub-second field.
         limit: largest plausible captured length.
-        out: int64 array of shape (scan.ROWS, capacity), filled.
+        out: int64 array of shape (classic.ROWS, capacity), filled.
         count: number of records that `out` holds already.
 
     Returns:
@@ -120,7 +120,7 @@ def search(buffer: Any, begin: int, end: int, scale: int, limit: int, near: int,
         at_end: whether the file ends at `end`.
 
     Returns:
-        As `scan.search`.
+        As `classic.search`.
     """
     for start in range(begin, end - _HEADER + 1):
         at, whole, last, span = start, 0, near, YEAR

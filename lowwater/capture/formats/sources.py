@@ -1,16 +1,24 @@
-"""Sources of capture bytes: a path, or an object that yields them once, such as a pipe or a socket.
+"""Sources of capture bytes, and a capture file as a moving window of them.
 
-Below everything that reads captures. The first bytes tell the format, and a pipe yields them only once.
+Below everything that reads captures. A source is a path, or an object that yields its bytes once, such as a pipe or a
+socket; the first bytes tell the format. Memory is bounded for every file size, and the sha256 is computed beside the
+decoding. The parts of a zstd or lz4 frame (RFC 8878, section 3.1.1; LZ4 frame format description 1.6) show
+`compression` how much of a file is good, where a frame ends, and how much memory it will request.
 """
 
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from lowwater.errors import CaptureError
 from lowwater.storage.captures import ObjectFile, capture_path
@@ -145,3 +153,248 @@ def _regular_size(file: Any) -> int | None:
     except (AttributeError, OSError):
         return None
     return status.st_size if stat.S_ISREG(status.st_mode) else None
+
+
+_PIECE = 64 << 10
+_LARGEST_ZSTD_BLOCK = 128 << 10
+_RLE = 1
+
+
+def digest(path: str | Path) -> str:
+    """Returns the sha256 of a file, in hex, by one sequential pass."""
+    with capture_path(path).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+class PieceSource:
+    """A source in pieces of at most 64 KiB; `position` may be set back.
+
+    Pieces always begin and end at the same offsets. Bytes are hashed once, when first read.
+
+    Args:
+        source: the source, at its start. If it cannot rewind, `position` may only go back to the last two pieces.
+        hashed: whether to compute the sha256.
+        size: size of a piece, bytes; if the source cannot rewind, at least the longest header that is peeked at (18).
+
+    Attributes:
+        position: offset of the next byte.
+    """
+
+    def __init__(self, source: Source, hashed: bool, size: int = _PIECE) -> None:
+        self.position = 0
+        self._size = size
+        self._source = source
+        self._start = 0
+        self._buffer = b""
+        self._before = b""
+        self._hash = hashlib.sha256() if hashed else None
+        self._read = 0
+
+    def holds(self, position: int) -> bool:
+        """Whether `position` may be set back to this offset."""
+        return self._source.rewinds or position >= self._start - len(self._before)
+
+    def piece(self, most: int | None = None) -> memoryview:
+        """Returns the next bytes, at most `most`; empty at the end of the file. `position` stays."""
+        buffer, start = self._buffer, self._start
+        if start - len(self._before) <= self.position < start:
+            buffer, start = self._before, start - len(self._before)
+        elif not start <= self.position < start + len(buffer):
+            if self._at_end():
+                return memoryview(b"")
+            self._load()
+            buffer, start = self._buffer, self._start
+        begin = self.position - start
+        return memoryview(buffer)[begin : len(buffer) if most is None else begin + most]
+
+    def take(self, size: int) -> bytes:
+        """Returns the next `size` bytes, fewer at the end of the file, and moves `position` behind them."""
+        parts = bytearray()
+        while len(parts) < size and (piece := self.piece(size - len(parts))):
+            parts += piece
+            self.position += len(piece)
+        return bytes(parts)
+
+    def peek(self, size: int) -> bytes:
+        """As `take`, but `position` stays."""
+        start = self.position
+        data = self.take(size)
+        self.position = start
+        return data
+
+    def drain(self) -> None:
+        """Reads to the end of the file; `position` is then its size."""
+        self.position = max(self.position, self._start + len(self._buffer))
+        while piece := self.piece():
+            self.position += len(piece)
+
+    def sha256(self) -> str:
+        """Returns the sha256 of the bytes up to the farthest one read, in hex; empty if they are not hashed."""
+        return "" if self._hash is None else self._hash.hexdigest()
+
+    def close(self) -> None:
+        """Closes the source."""
+        self._source.close()
+
+    def _at_end(self) -> bool:
+        return 0 < len(self._buffer) < self._size and self.position == self._start + len(self._buffer)
+
+    def _load(self) -> None:
+        start = self.position - self.position % self._size
+        if start == self._start + self._size:
+            self._before = self._buffer
+        elif start != self._start + len(self._buffer):
+            self._source.rewind(start)
+            self._before = b""
+        buffer = bytearray(self._size)
+        filled = 0
+        while filled < self._size and (count := self._source.readinto(memoryview(buffer)[filled:])):
+            filled += count
+        self._start, self._buffer = start, bytes(buffer[:filled])
+        end = start + filled
+        if self._hash is not None and end > self._read:
+            self._hash.update(memoryview(self._buffer)[self._read - start :])
+            self._read = end
+
+
+class FileWindow:
+    """A moving window of a file: the valid bytes are buffer[begin:end], and buffer[0] lies in the file at `origin`.
+
+    Args:
+        file: a file opened for reading, at its start, or another source.
+        size: bytes read at a time; the window grows if a record needs more.
+        hashed: whether to compute the sha256, in its own thread.
+    """
+
+    def __init__(self, file: Source, size: int, hashed: bool) -> None:
+        self.buffer: NDArray[np.uint8] = np.empty(size, np.uint8)
+        self.begin = 0
+        self.end = 0
+        self.origin = 0
+        self.at_end = False
+        self._file = file
+        self._hash = hashlib.sha256()
+        self._thread = ThreadPoolExecutor(1) if hashed else None
+        self._pending: Future[None] | None = None
+
+    def take_out(self, begin: int, end: int) -> None:
+        """Discards buffer[begin:end]. The bytes before it move up, so their index no longer gives their file offset."""
+        self._wait()
+        size = begin - self.begin
+        self.buffer[end - size : end] = self.buffer[self.begin : begin].copy()
+        self.begin = end - size
+
+    def fill(self) -> int:
+        """Moves the valid bytes to the front and fills the rest of the buffer. Returns how far they moved, bytes."""
+        self._wait()
+        moved = self.begin
+        unread = self.buffer[self.begin : self.end]
+        target = self.buffer if len(unread) <= len(self.buffer) // 2 else np.empty(2 * len(self.buffer), np.uint8)
+        target[: len(unread)] = unread.copy() if target is self.buffer else unread
+        self.buffer, self.begin, self.end = target, 0, len(unread)
+        self.origin += moved
+        start = self.end
+        while self.end < len(self.buffer):
+            count = self._file.readinto(self.buffer[self.end :].data)
+            if not count:
+                self.at_end = True
+                break
+            self.end += count
+        if self._thread is not None:
+            self._pending = self._thread.submit(self._hash.update, self.buffer[start : self.end].data)
+        return moved
+
+    def sha256(self) -> str:
+        """Returns the sha256 of all bytes read so far, in hex."""
+        self._wait()
+        return self._hash.hexdigest()
+
+    def close(self) -> None:
+        """Stops the hashing thread and closes the file."""
+        if self._thread is not None:
+            self._thread.shutdown()
+        self._file.close()
+
+    def _wait(self) -> None:
+        if self._pending is not None:
+            self._pending.result()
+            self._pending = None
+
+
+class BrokenFrame(Exception):
+    """The next part of a frame is not whole, or is not supported; the message says why."""
+
+
+def zstd_pieces(stored: PieceSource, history: int) -> Iterator[bytes]:
+    """Yields the header of a zstd frame, its blocks with their headers, and its checksum.
+
+    Args:
+        stored: the file, at the magic of a frame; behind the frame afterwards.
+        history: largest history that the frame may request, bytes.
+
+    Raises:
+        BrokenFrame: if the file ends in a part, the frame requests too much history, or a block is too long, or a
+            dictionary is needed.
+    """
+    head = stored.peek(18)
+    flags = head[4] if len(head) > 4 else 0
+    single, checked = flags >> 5 & 1, flags >> 2 & 1
+    identity = (0, 1, 2, 4)[flags & 3]
+    content = (single, 2, 4, 8)[flags >> 6]
+    size = 5 + (1 - single) + identity + content
+    if len(head) < max(size, 5):
+        raise BrokenFrame("it ends inside the header of a zstd frame")
+    if single:
+        wanted = int.from_bytes(head[size - content : size], "little")
+    else:
+        base = 1 << 10 + (head[5] >> 3)
+        wanted = base + base // 8 * (head[5] & 7)
+    if wanted > history:
+        raise BrokenFrame(f"a zstd frame asks for {wanted:,} bytes of history, more than {history:,}")
+    if any(head[size - content - identity : size - content]):
+        raise BrokenFrame("a zstd frame was compressed with a dictionary")
+    yield stored.take(size)
+    last = 0
+    while not last:
+        word = int.from_bytes(_whole(stored.peek(3), 3, "zstd"), "little")
+        last, kind, length = word & 1, word >> 1 & 3, word >> 3
+        if length > _LARGEST_ZSTD_BLOCK:
+            raise BrokenFrame("a zstd block is too long")
+        yield _take(stored, 3 + (1 if kind == _RLE else length), "zstd")
+    if checked:
+        yield _take(stored, 4, "zstd")
+
+
+def lz4_pieces(stored: PieceSource) -> Iterator[bytes]:
+    """Yields the header of an lz4 frame, its blocks with lengths and checksums, and its end.
+
+    Args:
+        stored: the file, at the magic of a frame; behind the frame afterwards.
+
+    Raises:
+        BrokenFrame: if the file ends in a part, the frame needs a dictionary, or a block is too long.
+    """
+    head = _whole(stored.peek(6), 6, "lz4")
+    flags, largest = head[4], 1 << 8 + 2 * (head[5] >> 4 & 7)
+    if flags & 1:
+        raise BrokenFrame("an lz4 frame was compressed with a dictionary")
+    yield _take(stored, 7 + (8 if flags & 8 else 0), "lz4")
+    while length := int.from_bytes(_whole(stored.peek(4), 4, "lz4"), "little") & 0x7FFF_FFFF:
+        if length > largest:
+            raise BrokenFrame("an lz4 block is too long")
+        yield _take(stored, 4 + length + (4 if flags & 16 else 0), "lz4")
+    yield _take(stored, 4 + (4 if flags & 4 else 0), "lz4")
+
+
+def _take(stored: PieceSource, size: int, name: str) -> bytes:
+    start = stored.position
+    piece = stored.take(size)
+    if len(piece) < size:
+        stored.position = start
+    return _whole(piece, size, name)
+
+
+def _whole(piece: bytes, size: int, name: str) -> bytes:
+    if len(piece) < size:
+        raise BrokenFrame(f"it ends inside {'an' if name == 'lz4' else 'a'} {name} frame")
+    return piece

@@ -3,7 +3,6 @@
 They are input for `ingest`, so that tests, demo, tutorial and benchmarks need no real traffic.
 """
 
-from lowwater.capture.generate.story import write_story
-from lowwater.capture.generate.writer import GeneratedCapture, generate
+from lowwater.capture.generate.writer import GeneratedCapture, generate, write_story
 
 __all__ = ["GeneratedCapture", "generate", "write_story"]

@@ -1,6 +1,6 @@
-"""Reads IPv4 and IPv6 headers, including extension headers.
+"""The headers of ARP, IPv4, IPv6, TCP, UDP and ICMP.
 
-The decoding kernels call it after the link layer; `transport` reads the headers after it.
+The decoding kernels of `packet` call it, behind the link layer.
 """
 
 from __future__ import annotations
@@ -8,25 +8,92 @@ from __future__ import annotations
 from typing import Any
 
 from lowwater.capture.headers.columns import (
+    ACK,
+    ARP_DEST_BITS,
+    ARP_DEST_HI,
+    ARP_OP,
+    ARP_SRC_BITS,
+    ARP_SRC_HI,
+    ARP_VERSION,
     DEST_BITS,
     DEST_HI,
+    DEST_PORT,
+    FLAGS,
     FRAGMENT,
+    ICMP_CODE,
+    ICMP_TYPE,
     ID,
     PROTOCOL,
+    SEQ,
     SRC_BITS,
     SRC_HI,
+    SRC_PORT,
     TOS,
     TOTAL,
     TTL,
     VERSION,
+    WINDOW,
     put_narrow,
     put_wide,
     set_wide,
 )
-from lowwater.capture.headers.fields import u8, u16, u32
-from lowwater.capture.headers.links.ether_types import IPV4, IPV6
-from lowwater.capture.headers.loads import big64, byte
-from lowwater.capture.inlining import part
+from lowwater.capture.headers.fields import big64, byte, u8, u16, u32
+from lowwater.capture.headers.links import IPV4, IPV6
+from lowwater.capture.inlining import part, rare
+
+# Reads TCP, UDP, ICMP and ICMPv6 headers, and the ports of SCTP, DCCP and UDP-Lite. Called
+# after the network header.
+
+TCP, UDP, ICMP, ICMPV6, SCTP, DCCP, UDP_LITE = 6, 17, 1, 58, 132, 33, 136
+
+
+@part
+def has_ports(protocol: int) -> bool:
+    """Whether a header of this protocol begins with two ports."""
+    return protocol in (TCP, UDP, SCTP, DCCP, UDP_LITE)
+
+
+@part
+def _words(count: int, least: int) -> int:
+    """Returns the bytes of a header from its length in 32-bit words; -1 if not captured or too small."""
+    return 4 * count if count >= least else -1
+
+
+@part
+def transport(buffer: Any, at: int, end: int, protocol: int, icmp: int, out: Any, row: int) -> tuple[int, int]:
+    """Reads the header after IP; returns presence bits and its length (0: unknown protocol, -1: unknown length).
+
+    Args:
+        buffer: uint8 array that holds the frame.
+        at: index behind the IP header and its extensions.
+        end: index behind the last captured byte of the IP packet.
+        protocol: number of the IP protocol.
+        icmp: protocol number of ICMP over this version of IP.
+        out: `Columns`; only its wanted columns are written.
+        row: row of the record in `out`.
+    """
+    bits, length = 0, 0
+    if has_ports(protocol):
+        bits |= put_narrow(out, SRC_PORT, row, u16(buffer, at, end))
+        bits |= put_narrow(out, DEST_PORT, row, u16(buffer, at + 2, end))
+        if protocol == TCP:
+            bits |= put_wide(out, SEQ, row, u32(buffer, at + 4, end))
+            bits |= put_wide(out, ACK, row, u32(buffer, at + 8, end))
+            bits |= put_narrow(out, FLAGS, row, u8(buffer, at + 13, end))
+            bits |= put_narrow(out, WINDOW, row, u16(buffer, at + 14, end))
+            length = _words(u8(buffer, at + 12, end) >> 4, 5)
+        elif protocol == SCTP:
+            length = 12
+        elif protocol == DCCP:
+            length = _words(u8(buffer, at + 4, end), 3)
+        else:
+            length = 8
+    elif protocol == icmp:
+        bits |= put_narrow(out, ICMP_TYPE, row, u8(buffer, at, end))
+        bits |= put_narrow(out, ICMP_CODE, row, u8(buffer, at + 1, end))
+        length = 8
+    return bits, length
+
 
 _HOP_BY_HOP, _ROUTING, _FRAGMENT_HEADER, _AUTHENTICATION, _NONE, _DESTINATION, _MOBILITY = 0, 43, 44, 51, 59, 60, 135
 
@@ -213,3 +280,31 @@ def version6(buffer: Any, at: int, end: int, stop: int, out: Any, row: int) -> t
     if above < 0:
         protocol = -1
     return bits, protocol if offset <= 0 else LATER, above, end, stop
+
+
+# ARP (RFC 826). The decoding kernels call it for frames with the ether type of ARP; ARP inside a tunnel is not read.
+
+ARP = 0x0806
+_ETHERNET, _LENGTHS = 1, 6 << 8 | 4  # bytes of the addresses of Ethernet and of IPv4
+
+
+@rare
+def arp(buffer: Any, at: int, end: int, out: Any, row: int) -> int:
+    """Reads the operation, and for IPv4 over Ethernet the protocol addresses; returns presence bits.
+
+    Args:
+        buffer: uint8 array that holds the frame.
+        at: index of the first byte of the ARP header.
+        end: index behind the last captured byte of the frame.
+        out: `Columns`; only its wanted columns are written.
+        row: row of the record in `out`.
+    """
+    bits = put_narrow(out, ARP_OP, row, u16(buffer, at + 6, end))
+    if u16(buffer, at, end) != _ETHERNET or u16(buffer, at + 2, end) != IPV4 or u16(buffer, at + 4, end) != _LENGTHS:
+        return bits
+    bits |= put_narrow(out, ARP_VERSION, row, 4)
+    if put_address4(buffer, at + 14, end, out, ARP_SRC_HI, row):
+        bits |= ARP_SRC_BITS
+    if put_address4(buffer, at + 24, end, out, ARP_DEST_HI, row):
+        bits |= ARP_DEST_BITS
+    return bits

@@ -1,6 +1,6 @@
 """Record spans: judged records of a piece of a capture, divided by interface and decoded.
 
-`judging` makes them; the reader and `formats.division.read_chunk` decode them.
+`sanity` makes them; the reader and `formats.division.read_chunk` decode them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from lowwater.capture.content.retention import ContentBuilder
-from lowwater.capture.formats import scan as scanning
+from lowwater.capture.formats import classic
 from lowwater.capture.headers.batches import Memory, decode_batch
 from lowwater.capture.records.facts import Interface
 
@@ -24,7 +24,7 @@ class RecordSpan:
 
     Attributes:
         buffer: the bytes of the records.
-        records: shape (scan.ROWS, n), as `scan` fills it; n is at least 1.
+        records: shape (classic.ROWS, n), as `scan` fills it; n is at least 1.
         sane: indices of the sane records, ascending.
         position: number of the first record in the capture.
         begin: offset of the first record in the file.
@@ -48,7 +48,7 @@ def split_by_interface(span: RecordSpan, interfaces: int) -> Iterator[tuple[int,
     if interfaces == 1:
         yield 0, span.sane
         return
-    numbers = span.records[scanning.INTERFACE][span.sane]
+    numbers = span.records[classic.INTERFACE][span.sane]
     ordered = np.argsort(numbers, kind="stable")
     present, begins = np.unique(numbers[ordered], return_index=True)
     for number, chosen in zip(present.tolist(), np.split(ordered, begins[1:]), strict=True):
@@ -85,4 +85,4 @@ def decode_span(
     selected = select_records(span, chosen)
     link, positions = interface.link_number, chosen + span.position
     batch, _ = decode_batch(span.buffer, selected, positions, clock, link, memory, builder.shape)
-    return builder.batch(span.buffer, selected[scanning.OFFSET], batch, link)
+    return builder.batch(span.buffer, selected[classic.OFFSET], batch, link)

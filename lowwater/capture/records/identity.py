@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lowwater.capture.formats.header import RECORD_HEADER
-from lowwater.capture.formats.scan import CAPTURED, INTERFACE, OFFSET, STAMP, WIRE
+from lowwater.capture.formats.capture_file import RECORD_HEADER
+from lowwater.capture.formats.classic import CAPTURED, INTERFACE, OFFSET, STAMP, WIRE
+from lowwater.capture.headers.fields import byte, little64
 from lowwater.capture.headers.links import LINK_TYPES
-from lowwater.capture.headers.loads import byte, little64
 from lowwater.capture.inlining import kernel, part
 from lowwater.capture.records.batches import RecordSpan
 from lowwater.capture.records.facts import Interface

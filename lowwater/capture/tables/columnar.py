@@ -12,8 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from lowwater.capture.tables.blocks import MOST_RECORD
-from lowwater.capture.tables.pieces import LONG, Piece, Places, Refusals, make_piece
+from lowwater.capture.tables.blocks import LONG, MOST_RECORD, Piece, Places, Refusals, make_piece
 from lowwater.catalog.records import RecordField, RecordLayout
 from lowwater.errors import CaptureError
 from lowwater.storage.captures import arrow_source

@@ -19,10 +19,18 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from lowwater.capture.formats.sources import Source
-from lowwater.capture.tables.blocks import Block, TextBlocks
-from lowwater.capture.tables.logs.flows import with_ends
-from lowwater.capture.tables.logs.sections import type_name
-from lowwater.capture.tables.pieces import ENCODING, LONG, SYNTAX, Piece, Places, Refusals, make_piece
+from lowwater.capture.tables.blocks import (
+    ENCODING,
+    LONG,
+    SYNTAX,
+    Block,
+    Piece,
+    Places,
+    Refusals,
+    TextBlocks,
+    make_piece,
+)
+from lowwater.capture.tables.sections import type_name, with_ends
 from lowwater.catalog.records import INSTANT, ISO, LIST, PROTOCOL_NAME, SECONDS, RecordField, RecordLayout
 from lowwater.catalog.types import Type
 from lowwater.errors import ConfigError

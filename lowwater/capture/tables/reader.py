@@ -5,34 +5,127 @@ The counterpart of `capture.reader` for `tables`. Times are judged as those of p
 
 from __future__ import annotations
 
+import os
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lowwater.capture.formats.compression import DecompressedSource, compression_of
 from lowwater.capture.formats.sources import PeekableSource, Source, open_source
+from lowwater.capture.inspect import CaptureFacts, InterfaceFacts
 from lowwater.capture.records.facts import CaptureSummary, Interface
+from lowwater.capture.records.lateness import Lateness
 from lowwater.capture.records.malformed import MOST_ROWS
-from lowwater.capture.records.sanity import SIDE, Judge
-from lowwater.capture.records.tally import Tally
+from lowwater.capture.records.sanity import SIDE, Judge, Tally
+from lowwater.capture.tables.blocks import NO_TIME, TIME_JUMP, TIME_RANGE, Piece
 from lowwater.capture.tables.columnar import ParquetParser
 from lowwater.capture.tables.delimited import DelimitedParser, TextOptions
 from lowwater.capture.tables.jsonlines import JsonParser
-from lowwater.capture.tables.logs.nfdump import NfdumpParser
-from lowwater.capture.tables.logs.zeek import ZeekParser
-from lowwater.capture.tables.ordered import in_order
-from lowwater.capture.tables.pieces import NO_TIME, TIME_JUMP, TIME_RANGE, Piece
+from lowwater.capture.tables.logs import NfdumpParser, ZeekParser
 from lowwater.catalog.logs import LOG_KINDS
 from lowwater.catalog.records import RecordLayout
 from lowwater.errors import CaptureError
 from lowwater.storage.failures import hint_of
+
+# Runs work on threads, and gives the results in order. Between the parsers and `reader`, and below the task runners
+# of the lake. Arrow and the kernels release the lock of the interpreter.
+
+T = TypeVar("T")
+TaskMap = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
+"""Applies a picklable function to each argument; yields results in the order of the arguments, as soon as possible."""
+
+CGROUP = Path("/sys/fs/cgroup")
+"""The limits of a container."""
+
+MEMORY = 1 << 29
+"""Bytes of memory for each thread: what the tasks of ingest and of both levels take, and results that wait."""
+
+
+def thread_count() -> int:
+    """Returns the number of threads: one a core of this process, fewer where a thread would have less than MEMORY."""
+    return max(1, min(cores(), memory() // MEMORY))
+
+
+def cores() -> int:
+    """Returns the number of cores that this process may use."""
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    quota, _, period = _first_line(CGROUP / "cpu.max").partition(" ")
+    return max(1, min(allowed, -(-int(quota) // int(period)))) if quota.isdigit() else allowed
+
+
+def memory() -> int:
+    """Returns the bytes of memory that this process may use: of the machine, or of its container."""
+    whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    limit = _first_line(CGROUP / "memory.max")
+    return min(whole, int(limit)) if limit.isdigit() else whole
+
+
+def _first_line(file: Path) -> str:
+    try:
+        return file.read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
+
+
+def on_threads(work: Iterable[Callable[[], T]], ahead: int, threads: int = 0) -> Iterator[T]:
+    """Yields the results of functions in their order; while one is waited for, others run.
+
+    Args:
+        work: functions, taken when they are needed.
+        ahead: most functions that run or wait behind the one whose result is next.
+        threads: number of threads; 0 for `thread_count`.
+    """
+    waiting: deque[Future[T]] = deque()
+    with ThreadPoolExecutor(threads or thread_count()) as pool:
+        try:
+            for function in work:
+                waiting.append(pool.submit(function))
+                if len(waiting) > ahead:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
+
+
+def each_on_threads(function: Callable[[Any], Any], arguments: Iterable[Any], threads: int = 0) -> Iterator[Any]:
+    """Yields what a function makes of each argument, in order; for functions that release the interpreter's lock.
+
+    Arguments are taken as threads become free, with one for every thread in advance, so that they can be computed
+    meanwhile.
+
+    Args:
+        function: the function.
+        arguments: its arguments.
+        threads: number of threads; 0 for `thread_count`.
+    """
+    work = (partial(function, argument) for argument in arguments)
+    return on_threads(work, 2 * (threads or thread_count()), threads)
+
+
+def in_order(work: Iterable[Callable[[], T]]) -> Iterator[T]:
+    """Yields the results of functions in their order; few of them wait at a time.
+
+    The first function runs at once: a small file needs no thread.
+    """
+    functions = iter(work)
+    first = next(functions, None)
+    if first is None:
+        return
+    yield first()
+    yield from on_threads(functions, thread_count())
+
 
 READER_VERSION = 3
 """Changes whenever the same file would be read to other rows (SEMANTICS T7)."""
@@ -401,3 +494,66 @@ class RecordReader:
             return False
         rows["reason"][-1] = self._code(CUT)
         return True
+
+
+# Facts of a file of records that are no packets: times, order, damage. `capture.inspect` has those of packets.
+
+
+def inspect_records(
+    path: Path,
+    options: TableOptions,
+    max_jump: int,
+    skew: int,
+    progress: Callable[[int], None] = lambda records: None,
+    sha256: str = "",
+) -> CaptureFacts:
+    """Reads a file of records once and returns its facts; those of packets stay empty.
+
+    Args:
+        path: path of the file.
+        options: how its records are read.
+        max_jump: how far ahead of its neighbours a timestamp may be, ns (SEMANTICS T3).
+        skew: bound of the lateness whose refusals are counted, ns (T2).
+        progress: called after each batch with the number of records so far.
+        sha256: digest of the file, if it is known.
+
+    Raises:
+        CaptureError: the file cannot be read, or too many of its records.
+    """
+    reader = RecordReader(path, options, max_jump, sha256)
+    interface = Interface(0, "", -1, options.layout.protocol, 0)
+    facts = InterfaceFacts(interface, Lateness(skew))
+    for batch in reader:
+        facts.add_times(batch.column("timestamp").to_numpy(), batch.column("arrival").to_numpy())
+        progress(facts.packets)
+    assert reader.summary is not None
+    (facts.summary,) = reader.summary.interfaces
+    damage = reader.malformed
+    facts.malformed = Counter(damage.column("reason").to_pylist())
+    return CaptureFacts(path, reader.summary, (facts,), pc.sum(damage.column("length")).as_py() or 0)
+
+
+def first_timestamp(path: Path, options: TableOptions, max_jump: int) -> int | None:
+    """Returns the timestamp of the first sane record of a file, ns; None without one.
+
+    Args:
+        path: path of the file.
+        options: how its records are read.
+        max_jump: how far ahead of its neighbours a timestamp may be, ns (SEMANTICS T3).
+
+    Raises:
+        CaptureError: the file cannot be read.
+    """
+    with closing(iter(RecordReader(path, options, max_jump, ""))) as batches:  # type: ignore[type-var]
+        first = next(batches, None)
+    return None if first is None else int(first.column("timestamp")[0].as_py())
+
+
+def refused_fields(facts: Sequence[CaptureFacts]) -> dict[str, int]:
+    """Counts the values that cannot be read, by field."""
+    counts: Counter[str] = Counter()
+    for capture in facts:
+        for reason, count in capture.interfaces[0].malformed.items():
+            if reason.startswith("value of "):
+                counts[reason.removeprefix("value of ")] += count
+    return dict(counts)

@@ -6,40 +6,32 @@ Beside the expressions. The scope resolves calls with `CATALOG`; `declared` adds
 from __future__ import annotations
 
 from lowwater.catalog import native
-from lowwater.catalog.builtin import (
-    addresses,
-    averages,
-    calendar,
-    distinct,
-    flows,
-    heavy,
-    numbers,
-    ordered,
-    quantiles,
-    regexes,
-    running,
-    sampling,
-    strings,
-)
+from lowwater.catalog.builtin.aggregates import AVERAGES, DISTINCT, HEAVY, ORDERED, QUANTILES
+from lowwater.catalog.builtin.flows import FLOWS
+from lowwater.catalog.builtin.numbers import CALENDAR, NUMBERS
+from lowwater.catalog.builtin.regexes import REGEXES
+from lowwater.catalog.builtin.running import RUNNING
+from lowwater.catalog.builtin.strings import ADDRESSES, STRINGS
+from lowwater.catalog.builtin.supergroups import STATES
 from lowwater.catalog.functions import Catalog
 
 CATALOG = Catalog(
     functions=(
-        *numbers.FUNCTIONS,
-        *calendar.FUNCTIONS,
-        *strings.FUNCTIONS,
-        *regexes.FUNCTIONS,
-        *addresses.FUNCTIONS,
-        *flows.FUNCTIONS,
+        *NUMBERS,
+        *CALENDAR,
+        *STRINGS,
+        *REGEXES,
+        *ADDRESSES,
+        *FLOWS,
     ),
     aggregates=(
         *native.AGGREGATES,
-        *averages.AGGREGATES,
-        *distinct.AGGREGATES,
-        *quantiles.AGGREGATES,
-        *ordered.AGGREGATES,
-        *running.AGGREGATES,
-        *heavy.AGGREGATES,
+        *AVERAGES,
+        *DISTINCT,
+        *QUANTILES,
+        *ORDERED,
+        *RUNNING,
+        *HEAVY,
     ),
-    states=sampling.STATES,
+    states=STATES,
 )

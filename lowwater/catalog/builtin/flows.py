@@ -90,7 +90,7 @@ _ENDS = (Type.IP, Type.IP, Type.INT)
 _PORTS = (Type.INT, Type.INT)
 _PROTOCOL = ((2, between(0, 0xFF)),)
 _NUMBERS = (*_PROTOCOL, (3, between(0, 0xFFFF)), (4, between(0, 0xFFFF)))
-FUNCTIONS: tuple[Function, ...] = (
+FLOWS: tuple[Function, ...] = (
     Function("community_id", (*_ENDS, *_PORTS), Type.STRING, community_id, Cost.HIGH, partial=True, limits=_NUMBERS),
     Function(
         "community_id",

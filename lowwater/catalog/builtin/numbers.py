@@ -15,6 +15,8 @@ from typing import Any
 from lowwater.catalog.builtin.base import EVERY, in_range
 from lowwater.catalog.expr import Type
 from lowwater.catalog.functions import Cost, Function
+from lowwater.catalog.limits import ZONE
+from lowwater.catalog.localdays import of_instant, of_instants
 
 _INTEGER_CASTS = ("INT", "UINT", "LLONG", "ULLONG")
 _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
@@ -172,10 +174,28 @@ def _mathematics() -> list[Function]:
     return functions
 
 
-FUNCTIONS: tuple[Function, ...] = (
+NUMBERS: tuple[Function, ...] = (
     *_minima(),
     *_conditions(),
     *_casts(),
     *_mathematics(),
     Function("endian_swap_ui", (Type.INT,), Type.INT, endian_swap, lfta=True),
 )
+
+
+# Functions of the calendar of a time zone. A family of the built-in catalog; `catalog.localdays` computes the values
+# and, for the planner, their inverse.
+
+LOCAL_DAY = Function(
+    "local_day",
+    (Type.INT, Type.STRING),
+    Type.INT,
+    of_instant,
+    Cost.LOW,
+    lfta=True,
+    constant=(1,),
+    step="day",
+    batch=of_instants,
+    limits=((1, ZONE),),
+)
+CALENDAR: tuple[Function, ...] = (LOCAL_DAY,)

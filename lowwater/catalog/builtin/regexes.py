@@ -220,4 +220,4 @@ def _functions() -> list[Function]:
     return functions
 
 
-FUNCTIONS: tuple[Function, ...] = tuple(_functions())
+REGEXES: tuple[Function, ...] = tuple(_functions())

@@ -226,7 +226,7 @@ class TimeAverage(Stateless):
 _number, _whole = Type.FLOAT, Type.INT
 _EPOCHS = ((1, at_least(1)),)
 
-AGGREGATES: tuple[AggregateFunction, ...] = (
+RUNNING: tuple[AggregateFunction, ...] = (
     AggregateFunction(
         "moving_sum", (_whole, _whole), _whole, MovingSum, taken=2, constant=(1,), running=True, limits=_EPOCHS
     ),

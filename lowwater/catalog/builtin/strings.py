@@ -13,13 +13,40 @@ from functools import partial
 from hashlib import blake2b
 from typing import Any
 
-from lowwater.catalog.builtin.addresses import parse_address
 from lowwater.catalog.builtin.base import in_range, octets
-from lowwater.catalog.builtin.files import mapped_string
+from lowwater.catalog.builtin.files import mapped_string, prefix_id
 from lowwater.catalog.builtin.numbers import address_number
 from lowwater.catalog.expr import Type
 from lowwater.catalog.functions import Cost, Function
 from lowwater.catalog.limits import NOT_EMPTY, Limits, at_least
+from lowwater.catalog.values import pack_ip
+
+# Implements functions of IP addresses: longest prefix match, and addresses in strings. A family of the built-in
+# catalog.
+
+
+def parse_address(text: str) -> bytes | None:
+    """Converts a string to an IPv4 or IPv6 address, without surrounding blanks; None if the string is no address."""
+    try:
+        return pack_ip(text.strip())
+    except ValueError:
+        return None
+
+
+# One table holds prefixes of IPv4 and IPv6, so both names share one function.
+ADDRESSES: tuple[Function, ...] = tuple(
+    Function(
+        name,
+        (Type.IP, Type.STRING),
+        Type.INT,
+        prefix_id,
+        lfta=True,
+        constant=(1,),
+        files=(1,),
+    )
+    for name in ("getlpmid", "getv6lpmid")
+)
+
 
 _WHOLE_NUMBER = re.compile(r"\s*([+-]?[0-9]{1,100})\s*", re.ASCII)
 _FIRST_NUMBER = re.compile(r"[0-9]{1,100}", re.ASCII)
@@ -226,4 +253,4 @@ def _predicates() -> list[Function]:
     return predicates
 
 
-FUNCTIONS: tuple[Function, ...] = (*_predicates(), *_functions())
+STRINGS: tuple[Function, ...] = (*_predicates(), *_functions())

@@ -22,7 +22,7 @@ from lowwater.capture.content.packet_hashes import CONTENT
 from lowwater.capture.doubts import doubts
 from lowwater.capture.headers.tunnels import NAMES
 from lowwater.capture.inspect import QUANTILES, STDIN, CaptureFacts, InterfaceFacts, inspect
-from lowwater.capture.records.elsewhere import CopySpool
+from lowwater.capture.records.copies import CopySpool
 from lowwater.capture.records.lateness import GAPS, QUANTILE_ERROR
 from lowwater.capture.records.sanity import END_OF_TIME
 from lowwater.cli.inspection.records import (

@@ -15,9 +15,9 @@ from rich.table import Table
 from lowwater.capture.inspect import QUANTILES, CaptureFacts, InterfaceFacts
 from lowwater.capture.reader import digest
 from lowwater.capture.records.lateness import GAPS
-from lowwater.capture.tables.facts import inspect_records
+from lowwater.capture.tables.reader import inspect_records
 from lowwater.capture.tables.sniffing.tables import sniff
-from lowwater.catalog.logs.fields import CLOCK
+from lowwater.catalog.logs import CLOCK
 from lowwater.cli.inspection.values import (
     counts_text,
     duration_text,

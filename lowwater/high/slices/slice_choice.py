@@ -13,7 +13,7 @@ from itertools import pairwise
 
 from lowwater.high.source.boundaries import choose_boundaries
 from lowwater.plan.operators import Join, Node
-from lowwater.plan.properties.ranges import read_from
+from lowwater.plan.properties.state import read_from
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.plan.tree import walk
 

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lowwater.capture.records.sanity import END_OF_TIME
-from lowwater.capture.tables.facts import inspect_records
-from lowwater.capture.tables.reader import TableOptions
+from lowwater.capture.tables.reader import TableOptions, inspect_records
 from lowwater.capture.tables.sniffing.logs import SniffedLog, sniff_log
 from lowwater.config import Link
 

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from lowwater.capture.tables.delimited import TextOptions
 from lowwater.capture.tables.reader import TableOptions
-from lowwater.capture.tables.sniffing.columns import Column
-from lowwater.capture.tables.sniffing.kinds import BEARABLE, Kind
+from lowwater.capture.tables.sniffing.columns import BEARABLE, Column, Kind
 from lowwater.capture.tables.sniffing.tables import SniffedTable
 from lowwater.catalog.protocols import PROTOCOLS
 from lowwater.catalog.records import ISO, SECONDS, RecordLayout

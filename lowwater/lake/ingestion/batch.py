@@ -19,8 +19,7 @@ from lowwater.capture.content.retention import ContentOptions
 from lowwater.capture.doubts import subsecond_words
 from lowwater.capture.formats.division import CaptureChunk
 from lowwater.capture.records.facts import CaptureSummary, InterfaceSummary
-from lowwater.capture.tables.ordered import TaskMap, each_on_threads
-from lowwater.capture.tables.reader import RECORD_KINDS, TableOptions
+from lowwater.capture.tables.reader import RECORD_KINDS, TableOptions, TaskMap, each_on_threads
 from lowwater.config import Link
 from lowwater.errors import LowwaterError
 from lowwater.instants import format_instant

@@ -12,8 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from lowwater.capture.tables.ordered import TaskMap, each_on_threads
-from lowwater.capture.tables.reader import TableOptions
+from lowwater.capture.tables.reader import TableOptions, TaskMap, each_on_threads
 from lowwater.config import FILE_NAME, Config, section_of
 from lowwater.errors import ConfigError, LowwaterError, OverlapError
 from lowwater.lake.files.rotation import declared_coverage

@@ -17,8 +17,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from lowwater.capture.records.facts import Interface, InterfaceSummary
-from lowwater.capture.records.median import Median
-from lowwater.capture.records.tally import MOST_MEDIANS, longest_lull
+from lowwater.capture.records.sanity import MOST_MEDIANS, Median, longest_lull
 from lowwater.config import section_of
 from lowwater.errors import CaptureError
 from lowwater.lake.ingestion.survey import DAMAGE

@@ -17,9 +17,9 @@ import numpy as np
 import pyarrow as pa
 
 from lowwater.capture.content.retention import NOTHING, ContentOptions
+from lowwater.capture.formats.capture_file import FILE_HEADER
 from lowwater.capture.formats.compression import DecompressedSource, compression_of
 from lowwater.capture.formats.division import CaptureChunk, CaptureIndex, indexing
-from lowwater.capture.formats.header import FILE_HEADER
 from lowwater.capture.formats.sources import Source, open_source
 from lowwater.capture.identify import digests_of_records
 from lowwater.capture.reader import digest

@@ -11,7 +11,7 @@ from typing import Any, cast
 import numpy as np
 from numba import njit
 
-from lowwater.capture.headers.loads import put_little32, put_little64
+from lowwater.capture.headers.fields import put_little32, put_little64
 from lowwater.machine_code import cached_njit
 
 MOST_ENTRIES = 1 << 14

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lowwater.capture.content.frames import payload_of
+from lowwater.capture.content.retention import payload_of
 from lowwater.catalog.calls import DictionaryColumn
 from lowwater.catalog.packets import PAYLOAD, address_parts, stored
 from lowwater.errors import LowwaterError

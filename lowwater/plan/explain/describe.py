@@ -17,8 +17,7 @@ from lowwater.plan.explain.operators import describe_operator, stream_of
 from lowwater.plan.explain.spell import high, params_of
 from lowwater.plan.fragments import fragment_plan
 from lowwater.plan.operators import LftaInput, Node
-from lowwater.plan.properties.ranges import read_from
-from lowwater.plan.properties.state import by_arrival, carried_state
+from lowwater.plan.properties.state import by_arrival, carried_state, read_from
 from lowwater.plan.queryset import Plan, QueryPlan
 from lowwater.plan.rules import Setting
 from lowwater.plan.shares import all_stages, shown

@@ -18,7 +18,7 @@ from lowwater.plan.explain.operators import columns_info, punctuation_info
 from lowwater.plan.explain.spell import high, low, spelled
 from lowwater.plan.operators import Aggregate, Lfta, Partial
 from lowwater.plan.prefilter import Prefilter
-from lowwater.plan.properties.granularity import needed_granularity
+from lowwater.plan.properties.state import needed_granularity
 from lowwater.plan.queryset import Plan
 from lowwater.plan.shares import low_shares
 

@@ -38,7 +38,7 @@ from lowwater.plan.operators import (
 )
 from lowwater.plan.properties.cost import unsafe
 from lowwater.plan.rules import Setting
-from lowwater.plan.rules.groups import whole_reason
+from lowwater.plan.rules.levels import whole_reason
 
 
 def describe_operator(node: Node, reader: Node | None, inputs: Sequence[int], setting: Setting) -> OperatorInfo:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import reduce
 
-from lowwater.catalog.builtin.calendar import LOCAL_DAY
+from lowwater.catalog.builtin.numbers import LOCAL_DAY
 from lowwater.catalog.expr import Binary, Call, Column, Const, Expr, Param, Type, Unary, walk, with_children
 from lowwater.catalog.protocols import ALIASES, PROTOCOLS
 from lowwater.gsql.printer import print_expression

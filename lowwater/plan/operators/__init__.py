@@ -9,20 +9,21 @@ row (SEMANTICS I1). The `_last` of a punctuation is a promise: no later row has 
 """
 
 from lowwater.plan.fields import ROWS, Field, Item, Place, exprs_of, off_clock, written
-from lowwater.plan.operators.aggregation import Aggregate, Aggregation, Group, group_last
+from lowwater.plan.operators.aggregation import (
+    MOST_COLUMNS,
+    Aggregate,
+    Aggregation,
+    Group,
+    Lfta,
+    LftaInput,
+    Partial,
+    Running,
+    Sampling,
+    group_last,
+)
 from lowwater.plan.operators.base import Copies, Facts, Key, Leaf, Node, Physical, Punctuation, Unary
-from lowwater.plan.operators.bucket import Bucket
-from lowwater.plan.operators.cut import Cut
-from lowwater.plan.operators.expand import Expand
-from lowwater.plan.operators.filter_join import FilterJoin
-from lowwater.plan.operators.join import Join, JoinKind, Window
-from lowwater.plan.operators.lfta import MOST_COLUMNS, Lfta, LftaInput, Partial
-from lowwater.plan.operators.map import Map
-from lowwater.plan.operators.running import Running
-from lowwater.plan.operators.sampling import Sampling
-from lowwater.plan.operators.source import ANY_LINK, Sample, Source
-from lowwater.plan.operators.union import Union
-from lowwater.plan.operators.watch_join import WatchJoin
+from lowwater.plan.operators.join import FilterJoin, Join, JoinKind, WatchJoin, Window
+from lowwater.plan.operators.rows import ANY_LINK, Bucket, Cut, Expand, Map, Sample, Source, Union
 
 __all__ = [
     "ANY_LINK",

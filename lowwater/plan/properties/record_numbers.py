@@ -14,7 +14,7 @@ from lowwater.catalog.expr import Column, Type
 from lowwater.catalog.packets import RECORD_NUMBER
 from lowwater.plan.operators import Field, Item, Lfta, LftaInput, Node
 from lowwater.plan.rewriter import Rewriter
-from lowwater.plan.rules.setting import Setting
+from lowwater.plan.rules.low import Setting
 from lowwater.plan.tree import walk
 
 NUMBER_COLUMN = "_record"

@@ -7,16 +7,16 @@ a node and the operators directly below it.
 
 from __future__ import annotations
 
-from lowwater.plan.rules.columns import prune_columns
-from lowwater.plan.rules.cubes import split_grouping_sets
-from lowwater.plan.rules.filters import push_filter
-from lowwater.plan.rules.groups import split_group
-from lowwater.plan.rules.having import having_to_where
-from lowwater.plan.rules.projections import absorb_selection
-from lowwater.plan.rules.rows import split_row_by_row
-from lowwater.plan.rules.selections import split_selection
-from lowwater.plan.rules.setting import Rule, Setting
-from lowwater.plan.rules.windows import split_bucket, split_sliding_window
+from lowwater.plan.rules.levels import (
+    split_bucket,
+    split_group,
+    split_grouping_sets,
+    split_row_by_row,
+    split_selection,
+    split_sliding_window,
+)
+from lowwater.plan.rules.logical import absorb_selection, having_to_where, prune_columns, push_filter
+from lowwater.plan.rules.low import Rule, Setting
 
 LOGICAL: tuple[Rule, ...] = (push_filter, having_to_where, absorb_selection, prune_columns)
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from lowwater.config import Replay
 from lowwater.errors import QueryError, raise_all, sort_errors
 from lowwater.plan.fields import Place
-from lowwater.plan.properties.copies import copies
+from lowwater.plan.properties.state import copies
 from lowwater.plan.queryset import Plan
 from lowwater.plan.text import Note
 

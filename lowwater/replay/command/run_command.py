@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lowwater.capture.tables.ordered import TaskMap
+from lowwater.capture.tables.reader import TaskMap
 from lowwater.catalog import reserved_names as reserved
 from lowwater.catalog.packets import FRAME, HEAD
 from lowwater.catalog.streams import ROW
@@ -38,8 +38,8 @@ from lowwater.lake.results.states import keep_state
 from lowwater.link_names import family_of
 from lowwater.low import LowSettings, Policy
 from lowwater.plan.operators import Field
-from lowwater.plan.properties.ranges import reached
 from lowwater.plan.properties.schemas import stream_schema, value_schema
+from lowwater.plan.properties.state import reached
 from lowwater.plan.queryset import Plan, QueryPlan, source_links
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.replay.checks.capabilities import REFERENCE

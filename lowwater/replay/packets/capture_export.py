@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from lowwater.capture.formats.header import LINK_NUMBERS
+from lowwater.capture.formats.capture_file import LINK_NUMBERS
 from lowwater.capture.formats.write import (
     PCAP_SECONDS,
     PCAPNG_LINK_TYPES,

@@ -14,8 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from lowwater.capture.content.frames import EVERYTHING
-from lowwater.capture.content.retention import ContentOptions, has_times_of_file, resolution_of
+from lowwater.capture.content.retention import EVERYTHING, ContentOptions, has_times_of_file, resolution_of
 from lowwater.capture.reader import digest, read
 from lowwater.catalog.packets import FRAME
 from lowwater.errors import LakeError, LowwaterError

@@ -17,13 +17,13 @@ from lowwater.caches import cache_folder
 from lowwater.capture.content import applications
 from lowwater.capture.content.hello import hello_columns
 from lowwater.capture.digests import row_digests
-from lowwater.capture.formats.header import ETHERNET
+from lowwater.capture.formats.capture_file import ETHERNET
 from lowwater.capture.formats.write import WrittenInterface, pcap_header, pcap_record, pcapng_header, pcapng_record
 from lowwater.capture.headers.links import LAYERS
 from lowwater.capture.headers.packet import UNKNOWN_LINK
 from lowwater.capture.inspect import inspect
 from lowwater.capture.interpretation import compiling
-from lowwater.capture.tables.facts import inspect_records
+from lowwater.capture.tables.reader import inspect_records
 from lowwater.capture.tables.sniffing.tables import sniff
 from lowwater.catalog.skews import Skews
 from lowwater.config import Config, Link

@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lowwater.capture.tables.ordered import TaskMap
+from lowwater.capture.tables.reader import TaskMap
 from lowwater.catalog.expr import columns_of
 from lowwater.catalog.packets import THINNED_BY, stored
 from lowwater.catalog.skews import Skews, link_skews
@@ -31,10 +31,8 @@ from lowwater.lake.ledgers.captures import Capture, Captures
 from lowwater.lake.packets import LinkRead, PacketFiles, hashed_link, packet_files
 from lowwater.low import Bounds, LowSettings, Policy
 from lowwater.plan.operators import Lfta, Node, Source
-from lowwater.plan.properties.granularity import needed_granularity
-from lowwater.plan.properties.ranges import horizon, read_from
 from lowwater.plan.properties.schemas import value_schema
-from lowwater.plan.properties.state import ROW, by_arrival, hands_over
+from lowwater.plan.properties.state import ROW, by_arrival, hands_over, horizon, needed_granularity, read_from
 from lowwater.plan.queryset import Plan, QueryPlan
 from lowwater.plan.shares import low_shares
 from lowwater.plan.temporal import END_OF_TIME
@@ -44,7 +42,7 @@ from lowwater.replay.record_links import planned_skews
 from lowwater.replay.stages.low_tasks import LowOutcome, LowTask, by_link, links_to_compile, low_tasks, run_tasks
 from lowwater.replay.stages.on_demand import on_demand
 from lowwater.replay.tuning.recommendations import Tuning, tuned_lftas
-from lowwater.stream.packet_sampling import packet_samplings
+from lowwater.stream.records import packet_samplings
 
 
 @dataclass(frozen=True)

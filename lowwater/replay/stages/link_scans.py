@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 
-from lowwater.capture.tables.ordered import TaskMap
+from lowwater.capture.tables.reader import TaskMap
 from lowwater.catalog.skews import Skews
 from lowwater.lake.packets import LinkRead
 from lowwater.quality.links.packet_scan import LinkScan, scan_link

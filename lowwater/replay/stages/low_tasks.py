@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lowwater.capture.tables.ordered import TaskMap
+from lowwater.capture.tables.reader import TaskMap
 from lowwater.catalog.packets import FRAME, THINNED_BY
 from lowwater.catalog.streams import LAST, ROW
 from lowwater.errors import LakeError

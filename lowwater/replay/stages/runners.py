@@ -7,7 +7,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from lowwater.capture.tables.ordered import TaskMap, each_on_threads
+from lowwater.capture.tables.reader import TaskMap, each_on_threads
 from lowwater.config import Config, names_spark
 from lowwater.errors import ConfigError
 from lowwater.extras import require

@@ -18,7 +18,7 @@ from lowwater.low.code.filters import split_conjuncts
 from lowwater.plan.operators import Lfta
 from lowwater.plan.prefilter import choose_prefilters
 from lowwater.plan.properties.cost import cost
-from lowwater.plan.properties.granularity import needed_granularity
+from lowwater.plan.properties.state import needed_granularity
 from lowwater.plan.queryset import Plan
 from lowwater.replay.tuning.lfta_statistics import LftaStatistics, lfta_statistics
 

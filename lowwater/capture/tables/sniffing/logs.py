@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lowwater.capture.tables.logs.sections import type_name
-from lowwater.capture.tables.logs.zeek import belongs
-from lowwater.capture.tables.sniffing.pieces import sample_text
+from lowwater.capture.tables.logs import belongs
+from lowwater.capture.tables.sections import type_name
+from lowwater.capture.tables.sniffing.columns import sample_text
 from lowwater.catalog.logs import READY
 from lowwater.catalog.records import RecordLayout
 from lowwater.errors import CaptureError

@@ -19,9 +19,8 @@ from lowwater.high.slices.values import Frame
 from lowwater.high.state_handover import StateHandover, state_file, write_state_file
 from lowwater.plan.operators import Cut, Field, Node, Running, Sampling
 from lowwater.plan.temporal import END_OF_TIME
+from lowwater.stream.groups import RunningOperator, SamplingOperator
 from lowwater.stream.operators import Life, Promise, Row, StreamOperator
-from lowwater.stream.running_groups import RunningOperator
-from lowwater.stream.sampling_operator import SamplingOperator
 
 
 class ChainedOperator:

@@ -17,9 +17,8 @@ from lowwater.catalog.functions import AggregateFunction, StateFunction
 from lowwater.errors import QueryError, raise_all
 from lowwater.gsql import nodes as syntax
 from lowwater.gsql.printer import print_expression
-from lowwater.plan.bind.clauses.endless import endless
 from lowwater.plan.bind.clauses.sources import BoundSource, make_map, name_items, narrow
-from lowwater.plan.bind.clauses.windows import bind_window
+from lowwater.plan.bind.clauses.windows import bind_window, endless
 from lowwater.plan.bind.expressions.aggregates import bind_aggregate
 from lowwater.plan.bind.expressions.durations import brief, unit_in
 from lowwater.plan.bind.expressions.scope import Scope

@@ -11,8 +11,7 @@ from lowwater.catalog.expr import SUMMED, Const, Expr, Param, Type, Unary
 from lowwater.catalog.functions import AggregateFunction
 from lowwater.catalog.native import NATIVE
 from lowwater.gsql import nodes as syntax
-from lowwater.plan.bind.expressions.choice import choose, require_limits
-from lowwater.plan.bind.expressions.operators import number_of
+from lowwater.plan.bind.expressions.operators import choose, number_of, require_limits
 from lowwater.plan.bind.expressions.scope import Scope
 from lowwater.plan.operators import Aggregate
 from lowwater.plan.text import spot

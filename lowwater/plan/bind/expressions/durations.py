@@ -12,7 +12,7 @@ from lowwater.catalog.expr import COMPARISON, Binary, Column, Const, Expr, Type,
 from lowwater.errors import QueryError
 from lowwater.gsql import nodes as syntax
 from lowwater.gsql.printer import print_expression
-from lowwater.gsql.units import nanoseconds, unit_name
+from lowwater.gsql.words import nanoseconds, unit_name
 from lowwater.plan.operators import Field
 from lowwater.plan.temporal import Temporal
 from lowwater.plan.text import Text, place_of

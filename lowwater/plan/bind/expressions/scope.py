@@ -32,9 +32,8 @@ from lowwater.errors import QueryError, raise_all
 from lowwater.gsql import nodes as syntax
 from lowwater.gsql.printer import print_expression
 from lowwater.plan.bind.expressions import hints, operators
-from lowwater.plan.bind.expressions.choice import choose, fitted, require_limits, written
 from lowwater.plan.bind.expressions.durations import Units, alone, counted, in_seconds, length_of, takes, unit_in
-from lowwater.plan.bind.expressions.operators import NUMERIC, negate
+from lowwater.plan.bind.expressions.operators import NUMERIC, choose, fitted, negate, require_limits, written
 from lowwater.plan.bind.names import Names
 from lowwater.plan.text import Text, nearest, place_of, spot
 

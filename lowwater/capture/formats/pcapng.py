@@ -1,0 +1,646 @@
+"""pcapng (draft-ietf-opsawg-pcapng, sections 3.5, 4.1 and 4.2): blocks, packets and interfaces.
+
+Below the reader, beside the other formats. Packet blocks become records; other blocks are counted and skipped. After
+damage other kernels find where the blocks go on.
+"""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lowwater.capture.formats import classic
+from lowwater.capture.formats.capture_file import RECORD_HEADER, CaptureFile, link_name
+from lowwater.capture.formats.classic import (
+    BLOCK,
+    CAPTURED,
+    CHAIN,
+    DAMAGE,
+    FOUND,
+    FULL,
+    MORE,
+    NO_FRAME,
+    NO_INTERFACE,
+    NO_RANGE,
+    NO_TIME,
+    NOT_FOUND,
+    OFFSET,
+    PASSED,
+    SIZE,
+    STAMP,
+    WIRE,
+)
+from lowwater.capture.formats.classic import INTERFACE as OF_INTERFACE
+from lowwater.capture.headers.fields import big16, big32, little16, little32
+from lowwater.capture.inlining import kernel, part, rare
+from lowwater.capture.records.facts import Interface, with_interface
+from lowwater.capture.records.sanity import judgeable
+from lowwater.link_names import interface_name, unnamed
+
+SECTION, INTERFACE, OLD_PACKET, SIMPLE_PACKET, NAME_BLOCK, STATISTICS_BLOCK, PACKET = 0x0A0D0D0A, 1, 2, 3, 4, 5, 6
+JOURNAL_BLOCK, SECRET_BLOCK, CUSTOM_BLOCK, CUSTOM_NOT_COPIED = 9, 10, 0x0BAD, 0x40000BAD
+LEAST_BLOCK, LEAST_SECTION, LEAST_INTERFACE, LEAST_PACKET, LEAST_SIMPLE = 12, 28, 20, 32, 16
+LARGEST_BLOCK = 16 << 20
+"""Bytes of the longest plausible block, as in Wireshark."""
+
+MOST_INTERFACES, MOST_DECLARED = 1 << 12, 1 << 16
+"""Most interfaces of a file, and most declarations of a section. Packets of further ones are malformed (`interface`):
+each interface costs its reader a batch of its own, however few packets it has."""
+
+MULTIPLY, DIVIDE, SHIFT = range(3)
+"""Conversion of ticks to ns: multiply by a number, divide by a number, or shift from units of 2^-n s."""
+
+COUNTED = (
+    "section header", "interface description", "name resolution", "interface statistics", "decryption secrets",
+    "systemd journal export", "custom", "unknown", "comment",
+)  # fmt: skip
+"""Kinds that `CaptureSummary.blocks` counts; comments are options of packet blocks."""
+
+_COMMENT, _NAME, _RESOLUTION, _OFFSET, _END = 1, 2, 9, 14, 0
+_CODES = {"us": 6, "ns": 9}
+_PER_SECOND = 1_000_000_000
+_LARGEST = (1 << 63) - 1
+_FARTHEST = 1 << 62
+
+
+@dataclass(frozen=True)
+class Description:
+    """Content of an interface description block.
+
+    Attributes:
+        name: the option if_name, as `link_names.interface_name` writes it; empty without one.
+        link: link type number.
+        snaplen: largest captured length, 0 for no limit.
+        resolution: seconds of a tick as text: `us`, `ns`, `10^-n` or `2^-n`.
+        kind: MULTIPLY, DIVIDE or SHIFT.
+        factor: ns of a tick (MULTIPLY), ticks of a ns (DIVIDE), or n (SHIFT); below 2^64.
+        offset: ns that are added.
+        most: most ticks with a representable time, for MULTIPLY; else 2^63 - 1. -1 if no ticks have a time.
+    """
+
+    name: str
+    link: int
+    snaplen: int
+    resolution: str
+    kind: int
+    factor: int
+    offset: int
+    most: int
+
+
+def describe(block: bytes, big: bool, resolution: str = "") -> Description:
+    """Parses an interface description block.
+
+    Args:
+        block: the whole block, at least 20 bytes.
+        big: whether its section is big endian.
+        resolution: `us` or `ns` in the place of its own resolution; empty for its own.
+    """
+    link, snaplen = struct.unpack_from(">HxxI" if big else "<HxxI", block, 8)
+    name, code, seconds = "", 6, 0
+    for option, value in options(block[16:-4], big):
+        if option == _NAME:
+            name = interface_name(value.rstrip(b"\0"))
+        elif option == _RESOLUTION and value:
+            code = value[0]
+        elif option == _OFFSET and len(value) == 8:
+            seconds = int.from_bytes(value, "big" if big else "little", signed=True)
+    kind, factor, resolution = _resolution(_CODES.get(resolution, code))
+    offset = seconds * _PER_SECOND
+    if not -_FARTHEST < offset < _FARTHEST:
+        return Description(name, link, snaplen, resolution, kind, factor, 0, -1)
+    most = (_LARGEST - max(offset, 0)) // (factor if kind == MULTIPLY else 1)
+    return Description(name, link, snaplen, resolution, kind, factor, offset, most)
+
+
+def _resolution(code: int) -> tuple[int, int, str]:
+    exponent = code & 0x7F
+    if code & 0x80:
+        return SHIFT, exponent, f"2^-{exponent}"
+    name = {6: "us", 9: "ns"}.get(exponent, f"10^-{exponent}")
+    if exponent <= 9:
+        return MULTIPLY, 10 ** (9 - exponent), name
+    # 2^64 ticks of less than 10^-28 s are below a nanosecond: any larger divisor gives 0 too.
+    return DIVIDE, min(10 ** (exponent - 9), (1 << 64) - 1), name
+
+
+def options(data: bytes, big: bool) -> Iterator[tuple[int, bytes]]:
+    """Yields code and value of the options of a block, up to the first one that is not whole."""
+    at, form = 0, ">HH" if big else "<HH"
+    while at + 4 <= len(data):
+        code, length = struct.unpack_from(form, data, at)
+        if code == _END or at + 4 + length > len(data):
+            return
+        yield code, data[at + 4 : at + 4 + length]
+        at += 4 + length + -length % 4
+
+
+def first_interface(head: bytes, big: bool) -> Description | None:
+    """Finds the first interface of a pcapng, if it is declared in the first bytes of the file, before any packet.
+
+    Args:
+        head: the first bytes of the file.
+        big: whether the first section is big endian.
+    """
+    at = 0
+    while at + LEAST_BLOCK <= len(head):
+        kind, size = struct.unpack_from(">II" if big else "<II", head, at)
+        padded = size + -size % 4
+        if size < LEAST_BLOCK or kind in (PACKET, OLD_PACKET, SIMPLE_PACKET) or (at and kind == SECTION):
+            return None
+        if kind == INTERFACE:
+            whole = padded >= LEAST_INTERFACE and at + padded <= len(head)
+            return describe(head[at : at + padded], big) if whole else None
+        at += padded
+    return None
+
+
+STATE = 4
+"""Reason why a scan stopped, beside those of `classic`: a section header or an interface description."""
+
+NUMBER, KIND, FACTOR, MOST, ADDED, SNAPLEN, COLUMNS = range(7)
+"""Columns of the interface table of a section: number in the file (-1 for none), then as in `Description`."""
+
+NAMES, STATISTICS, SECRETS, JOURNAL, CUSTOM, UNKNOWN, COMMENT, BYTES, TALLIES = range(2, 11)
+"""Indices in the tally of blocks that are no packets: as `COUNTED`, then the bytes of these blocks."""
+
+FIXED, SIMPLE_FIXED = 28, 12
+"""Bytes of a packet block, and of a simple one, before its frame."""
+
+_SECOND = 1_000_000_000
+_LAST_SECOND = (1 << 63) // _SECOND
+
+
+@part
+def word(buffer: Any, at: int, big: bool) -> int:
+    """Returns the 32-bit number at buffer[at]."""
+    return big32(buffer, at) if big else little32(buffer, at)
+
+
+@part
+def _half(buffer: Any, at: int, big: bool) -> int:
+    return big16(buffer, at) if big else little16(buffer, at)
+
+
+@rare
+def section(buffer: Any, at: int, end: int) -> tuple[int, bool]:
+    """Parses the section header at buffer[at].
+
+    Returns:
+        Its bytes (0 if it is not whole before `end`, -1 if there is none), and whether it is big endian.
+    """
+    if end - at < LEAST_SECTION:
+        return 0, False
+    big = big32(buffer, at + 8) == 0x1A2B3C4D
+    if not big and little32(buffer, at + 8) != 0x1A2B3C4D:
+        return -1, False
+    size = word(buffer, at + 4, big)
+    if size < LEAST_SECTION or size > LARGEST_BLOCK or size & 3:
+        return -1, big
+    if end - at < size:
+        return 0, big
+    return (size if word(buffer, at + size - 4, big) == size else -1), big
+
+
+@rare
+def _fine(high: int, low: int, divide: bool, factor: int, most: int, added: int) -> int:
+    """Converts ticks that are no whole nanoseconds; as `_nanoseconds`."""
+    ticks = np.uint64(high) << np.uint64(32) | np.uint64(low)
+    billion, width = np.uint64(_SECOND), np.uint64(32)
+    if divide:
+        whole = ticks // np.uint64(factor)
+    else:
+        bits = np.uint64(factor)
+        seconds, part = np.uint64(0), ticks
+        if factor < 64:
+            seconds = ticks >> bits
+            part = ticks - (seconds << bits)
+        if seconds > np.uint64(_LAST_SECOND):
+            return NO_RANGE
+        if factor < 32:
+            whole = seconds * billion + (part * billion >> bits)
+        else:
+            # part * billion has more than 64 bits; its lowest 32 bits are below a nanosecond.
+            upper = (part >> width) * billion + ((part & np.uint64(0xFFFFFFFF)) * billion >> width)
+            whole = seconds * billion + (upper >> (bits - width) if factor < 96 else np.uint64(0))
+    if most < 0 or whole > np.uint64(most):
+        return NO_RANGE
+    stamp = int(np.int64(whole)) + added
+    return stamp if stamp >= 0 else NO_RANGE
+
+
+@part
+def _nanoseconds(high: int, low: int, table: Any, row: int) -> int:
+    """Converts ticks in two words to ns, rounded down; NO_RANGE if the time is negative or 2^63 ns or more."""
+    factor, most, added = table[row, FACTOR], table[row, MOST], table[row, ADDED]
+    if table[row, KIND] != MULTIPLY:
+        return _fine(high, low, table[row, KIND] == DIVIDE, factor, most, added)
+    ticks = high << 32 | low
+    if ticks < 0 or ticks > most:
+        return NO_RANGE
+    stamp: int = ticks * factor + added
+    return stamp if stamp >= 0 else NO_RANGE
+
+
+@rare
+def _comments(buffer: Any, at: int, end: int, big: bool) -> int:
+    """Counts the comments among the options in buffer[at:end]."""
+    count = 0
+    while end - at >= 4 and _half(buffer, at, big) != 0:
+        count += _half(buffer, at, big) == 1
+        at += 4 + (_half(buffer, at + 2, big) + 3 & ~3)
+    return count
+
+
+@part
+def _packet(buffer: Any, at: int, size: int, old: bool, big: bool, table: Any, out: Any, count: int) -> None:
+    """Writes the record of a packet block to `out`."""
+    captured, number, stamp, wire = 0, 0, NO_FRAME, 0
+    if size >= LEAST_PACKET:
+        row = _half(buffer, at + 8, big) if old else word(buffer, at + 8, big)
+        declared = row < len(table) and table[row, NUMBER] >= 0
+        captured, wire = word(buffer, at + 20, big), word(buffer, at + 24, big)
+        if declared:
+            number = table[row, NUMBER]
+        if captured > size - LEAST_PACKET:
+            captured = 0
+        elif declared:
+            stamp = _nanoseconds(word(buffer, at + 12, big), word(buffer, at + 16, big), table, row)
+        else:
+            stamp = NO_INTERFACE
+    out[OFFSET, count], out[STAMP, count], out[WIRE, count] = at + FIXED - RECORD_HEADER, stamp, wire
+    out[CAPTURED, count], out[OF_INTERFACE, count] = captured, number
+
+
+@rare
+def _simple(buffer: Any, at: int, size: int, big: bool, table: Any, out: Any, count: int) -> None:
+    """Writes the record of a simple packet block, which has no time and belongs to the first interface."""
+    declared = len(table) > 0 and table[0, NUMBER] >= 0
+    whole = size >= LEAST_SIMPLE
+    wire = word(buffer, at + 8, big) if whole else 0
+    captured = min(wire, size - LEAST_SIMPLE) if whole else 0
+    if declared and table[0, SNAPLEN] > 0:
+        captured = min(captured, table[0, SNAPLEN])
+    out[OFFSET, count], out[STAMP, count] = at + SIMPLE_FIXED - RECORD_HEADER, NO_TIME if whole else NO_FRAME
+    out[WIRE, count], out[CAPTURED, count] = wire, captured
+    out[OF_INTERFACE, count] = table[0, NUMBER] if declared else 0
+
+
+@rare
+def tallied(kind: int) -> int:
+    """Returns the index in the tally for a kind of block that is no packet."""
+    if kind == NAME_BLOCK:
+        return NAMES
+    if kind == STATISTICS_BLOCK:
+        return STATISTICS
+    if kind == SECRET_BLOCK:
+        return SECRETS
+    if kind == JOURNAL_BLOCK:
+        return JOURNAL
+    return CUSTOM if kind in (CUSTOM_BLOCK, CUSTOM_NOT_COPIED) else UNKNOWN
+
+
+@kernel
+def scan(
+    buffer: Any, begin: int, end: int, big: bool, table: Any, tally: Any, out: Any, count: int
+) -> tuple[int, int, int]:
+    """Finds whole packet blocks in buffer[begin:end].
+
+    A total length that is no multiple of 4 is rounded up, as in Wireshark: old writers left out the padding.
+
+    Args:
+        buffer: uint8 array.
+        begin: index of the first block.
+        end: index behind the last valid byte.
+        big: whether the section is big endian.
+        table: int64 array (interfaces of the section so far, COLUMNS).
+        tally: int64 array (TALLIES); blocks that are no packets are added to it.
+        out: as for `classic.scan`; the timestamp of a malformed record is a negative reason.
+        count: number of records that `out` holds already.
+
+    Returns:
+        Number of records in `out`, index of the next block, and FULL (also after PASSED bytes without a packet), MORE,
+        DAMAGE (implausible or unequal lengths) or STATE.
+    """
+    at, passed = begin, 0
+    while count < out.shape[1] and passed < PASSED:
+        left = end - at
+        if left < LEAST_BLOCK:
+            return count, at, MORE
+        kind = word(buffer, at, big)
+        if kind == SECTION:
+            whole, _ = section(buffer, at, end)
+            return count, at, STATE if whole > 0 else MORE if whole == 0 else DAMAGE
+        size = word(buffer, at + 4, big)
+        padded = size + 3 & ~3
+        if size < LEAST_BLOCK or size > LARGEST_BLOCK:
+            return count, at, DAMAGE
+        if left < padded:
+            return count, at, MORE
+        if word(buffer, at + padded - 4, big) != size:
+            return count, at, DAMAGE
+        if kind in (PACKET, OLD_PACKET):
+            _packet(buffer, at, size, kind == OLD_PACKET, big, table, out, count)
+            options = at + FIXED + (out[CAPTURED, count] + 3 & ~3)
+            if at + size - 4 - options >= 4 and out[STAMP, count] != NO_FRAME:
+                tally[COMMENT] += _comments(buffer, options, at + size - 4, big)
+        elif kind == SIMPLE_PACKET:
+            _simple(buffer, at, size, big, table, out, count)
+        elif kind == INTERFACE and size >= LEAST_INTERFACE:
+            return count, at, STATE
+        else:
+            tally[tallied(kind)] += 1
+            tally[BYTES] += padded
+            at += padded
+            passed += padded
+            continue
+        out[BLOCK, count], out[SIZE, count] = at, padded
+        count += 1
+        at += padded
+        passed = 0
+    return count, at, FULL
+
+
+_LONGEST_OPTIONS = 64 << 10
+
+
+@rare
+def _least(kind: int) -> int:
+    """Returns the smallest size of a block of a known kind; 0 for other kinds."""
+    if kind in (PACKET, OLD_PACKET):
+        return LEAST_PACKET
+    if kind == INTERFACE:
+        return LEAST_INTERFACE
+    if kind == SIMPLE_PACKET:
+        return LEAST_SIMPLE
+    return 0 if tallied(kind) == UNKNOWN else LEAST_BLOCK
+
+
+@part
+def _chained(buffer: Any, at: int, end: int, big: bool, at_end: bool) -> int:
+    """Whether blocks may go on at buffer[at]: FOUND, NOT_FOUND or MORE."""
+    for whole in range(CHAIN):
+        rest = NOT_FOUND if whole == 0 else FOUND
+        left = end - at
+        if left < LEAST_BLOCK:
+            return rest if at_end else MORE
+        kind = word(buffer, at, big)
+        if kind == SECTION:
+            size, _ = section(buffer, at, end)
+            return FOUND if size > 0 else NOT_FOUND if size < 0 else rest if at_end else MORE
+        size, least = word(buffer, at + 4, big), _least(kind)
+        if least == 0 or size < least or size > LARGEST_BLOCK or size & 3:
+            return NOT_FOUND
+        if left < size:
+            return rest if at_end else MORE
+        if word(buffer, at + size - 4, big) != size:
+            return NOT_FOUND
+        if least == LEAST_PACKET and word(buffer, at + 20, big) > size - least:
+            return NOT_FOUND
+        # Three bytes later, blocks of the other byte order look like blocks of this one, except for this number.
+        if kind == PACKET and word(buffer, at + 8, big) >= MOST_DECLARED:
+            return NOT_FOUND
+        at += size
+    return FOUND
+
+
+@kernel
+def search(buffer: Any, begin: int, end: int, big: bool, at_end: bool) -> tuple[int, int]:
+    """Finds where blocks go on after damage in buffer[begin:end].
+
+    Blocks go on at a section header. They also go on where CHAIN blocks of known kinds follow one another, or at least
+    one and then a section header or the end of the file. Their two lengths must agree, the interface numbers of their
+    packets must be plausible, and captured lengths must lie within the  Every index is tried: the number of lost
+    bytes need not be a multiple of 4.
+
+    Args:
+        buffer: uint8 array.
+        begin: first index to try.
+        end: index behind the last valid byte.
+        big: whether the section is big endian.
+        at_end: whether the file ends there.
+
+    Returns:
+        As `classic.search`.
+    """
+    for at in range(begin, end - LEAST_BLOCK + 1):
+        outcome = _chained(buffer, at, end, big, at_end)
+        if outcome != NOT_FOUND:
+            return at, outcome
+    return (end, NOT_FOUND) if at_end else (max(begin, end - LEAST_BLOCK + 1), MORE)
+
+
+@kernel
+def doubtful(buffer: Any, at: int, end: int, big: bool) -> bool:
+    """Whether the block that the end of the file cuts may be damage: its length does not fit its kind.
+
+    Args:
+        buffer: uint8 array, the last window of the file.
+        at: index at which the block begins.
+        end: index behind the last byte of the file.
+        big: whether the section is big endian.
+    """
+    if end - at < FIXED:
+        return False
+    kind, size = word(buffer, at, big), word(buffer, at + 4, big)
+    if kind in (PACKET, OLD_PACKET):
+        options = size - LEAST_PACKET - word(buffer, at + 20, big)
+        return not 0 <= options <= _LONGEST_OPTIONS
+    return kind != SECTION and (size > _LONGEST_OPTIONS or _least(kind) == 0)
+
+
+_NONE = (Interface(0, "", -1, "", 0),)
+
+
+@dataclass(frozen=True)
+class _State:
+    """Byte order and interfaces that hold from a file offset up to the next section header or interface description.
+
+    Attributes:
+        offset: the file offset.
+        big: whether the section is big endian.
+        table: interface table of the section; its first `declared` rows are filled.
+        declared: number of interfaces declared in the section.
+        interfaces: number of interfaces of the file so far.
+        unnamed: number of interfaces declared in the section without a name.
+    """
+
+    offset: int
+    big: bool
+    table: NDArray[np.int64]
+    declared: int
+    interfaces: int
+    unnamed: int = 0
+
+
+class PcapngScanner:
+    """The scanner of a pcapng; see `classic.Scanner`.
+
+    An interface is identified by its name and link type over all sections of a file. An interface without a name is
+    named by its number among such interfaces of its section. Each declaration has its own resolution and time offset.
+    Declarations before damage stay valid after it; a declaration that is lost in the damage is not invented.
+
+    Args:
+        big: whether the first section is big endian.
+
+    Attributes:
+        untimed: time (ns) that the next simple packet block takes: that of the last packet with one; -1 before the
+            first one. None: simple packet blocks have no time, and are malformed.
+        resolution: `us` or `ns` in the place of those of the interfaces; empty for theirs.
+    """
+
+    start = 0
+    damage = "block"
+
+    def __init__(self, big: bool) -> None:
+        self.untimed: int | None = None
+        self.resolution = ""
+        self._interfaces: tuple[Interface, ...] = ()
+        # Scanners of one file share it: each declares the same interfaces in the same order.
+        self._numbers: dict[tuple[str, int], int] = {}
+        self._tally = np.zeros(TALLIES, np.int64)
+        self._at = 0
+        self._past: list[_State] = []
+        self._now = _State(0, big, _table(0), 0, 0)
+
+    @classmethod
+    def of(cls, header: CaptureFile) -> PcapngScanner:
+        """Makes the scanner for a file header."""
+        return cls(header.byte_order == "big")
+
+    @property
+    def interfaces(self) -> tuple[Interface, ...]:
+        return self._interfaces or _NONE
+
+    @property
+    def blocks(self) -> tuple[tuple[str, int], ...]:
+        counts = self._tally[: len(COUNTED)].tolist()
+        return tuple((name, count) for name, count in zip(COUNTED, counts, strict=True) if count)
+
+    @property
+    def overhead(self) -> int:
+        return int(self._tally[BYTES])
+
+    def scan(
+        self, buffer: NDArray[Any], begin: int, end: int, records: NDArray[Any], count: int
+    ) -> tuple[int, int, int]:
+        at, passed = begin, self.overhead
+        while self.overhead - passed < classic.PASSED:
+            now, before, start = self._now, count, at
+            table = now.table[: now.declared]
+            count, at, stopped = scan(buffer, at, end, now.big, table, self._tally, records, count)
+            self._at += at - start
+            if count > before:
+                if self.untimed is not None:
+                    self.untimed = give_times(records[:, before:count], self.untimed)
+                passed = self.overhead
+                if not self._past or self._past[-1] is not now:
+                    self._past.append(now)
+            if stopped != STATE:
+                return count, at, stopped
+            at += self._declare(buffer, at, end)
+        return count, at, classic.FULL
+
+    def search(self, buffer: NDArray[Any], begin: int, end: int, at_end: bool, around: int) -> tuple[int, int]:
+        result: tuple[int, int] = search(buffer, begin, end, self._now.big, at_end)
+        return result
+
+    def doubtful(self, buffer: NDArray[Any], begin: int, end: int, around: int) -> bool:
+        return bool(doubtful(buffer, begin, end, self._now.big))
+
+    def skip(self, count: int) -> None:
+        self._at += count
+
+    def settle(self, offset: int) -> None:
+        del self._past[: max(self._index(offset), 0)]
+
+    def forget(self, offset: int) -> None:
+        del self._past[self._index(offset) + 1 :]
+
+    def at(self, offset: int) -> PcapngScanner:
+        index = self._index(offset)
+        state = self._past[index] if index >= 0 else self._now
+        other = PcapngScanner(state.big)
+        other.untimed, other.resolution = self.untimed, self.resolution
+        other._interfaces, other._numbers = self._interfaces[: state.interfaces], self._numbers
+        table = state.table[: state.declared]  # filled rows never change
+        other._at = offset
+        other._now = _State(offset, state.big, table, state.declared, state.interfaces, state.unnamed)
+        return other
+
+    def extents(self, records: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+        return records[classic.BLOCK], records[classic.SIZE]
+
+    def bytes_of(self, records: NDArray[Any]) -> int:
+        return int(records[classic.SIZE].sum())
+
+    def _index(self, offset: int) -> int:
+        """Returns the index of the state with packets that holds at an offset; -1 for none."""
+        return bisect_right(self._past, offset, key=lambda state: state.offset) - 1
+
+    def _declare(self, buffer: NDArray[Any], at: int, end: int) -> int:
+        """Reads the section header or interface description at buffer[at]. Returns its bytes."""
+        now = self._now
+        kind = int.from_bytes(buffer[at : at + 4].tobytes(), "big")
+        if kind == SECTION:
+            size, big = section(buffer, at, end)
+            self._now = _State(self._at + size, bool(big), _table(0), 0, now.interfaces)
+            self._tally[0] += 1
+        else:
+            total = int.from_bytes(buffer[at + 4 : at + 8].tobytes(), "big" if now.big else "little")
+            size = total + -total % 4
+            self._add(buffer[at : at + size].tobytes(), self._at + size)
+            self._tally[1] += 1
+        self._tally[BYTES] += size
+        self._at += size
+        return int(size)
+
+    def _add(self, block: bytes, after: int) -> None:
+        """Adds an interface description, which holds from the file offset `after` on."""
+        now, row = self._now, self._now.declared
+        if row == MOST_DECLARED:
+            return
+        description = describe(block, now.big, self.resolution)
+        name = description.name or unnamed(now.unnamed)
+        number = min(self._numbers.get((name, description.link), MOST_INTERFACES), len(self._interfaces))
+        if number == MOST_INTERFACES:
+            number = -1
+        elif number == len(self._interfaces):
+            self._numbers[name, description.link] = number
+            new = Interface(number, name, description.link, link_name(description.link), description.snaplen)
+            self._interfaces = with_interface(self._interfaces, new)
+        table = now.table
+        if row == len(table):
+            table = np.concatenate([table, _table(max(row, 4))])
+        factor = description.factor - (1 << 64) if description.factor >> 63 else description.factor
+        table[row] = number, description.kind, factor, description.most, description.offset, description.snaplen
+        self._now = _State(after, now.big, table, row + 1, len(self._interfaces), now.unnamed + (not description.name))
+
+
+def give_times(records: NDArray[np.int64], before: int) -> int:
+    """Gives packets without a time that of the last packet before them that has one, in place.
+
+    Args:
+        records: shape (classic.ROWS, n), successive records of a file, at least one.
+        before: time of the last packet before them, ns; -1 for none.
+
+    Returns:
+        Time of the last packet with one, ns; -1 for none.
+    """
+    stamps = records[classic.STAMP]
+    timed, _ = judgeable(stamps, records[classic.WIRE])
+    last = np.maximum.accumulate(np.where(timed, np.arange(len(stamps)), -1))
+    times = np.where(last >= 0, stamps[last], before)
+    untimed = (stamps == classic.NO_TIME) & (times >= 0)
+    stamps[untimed] = times[untimed]
+    return int(times[-1])
+
+
+def _table(rows: int) -> NDArray[np.int64]:
+    return np.empty((rows, COLUMNS), np.int64)

@@ -1,0 +1,429 @@
+"""Rules that split operators directly above the packets into two levels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from lowwater.catalog.expr import Binary, Column, Const, Expr, Type, conjunction, conjuncts, rewrite
+from lowwater.catalog.functions import AggregateFunction, Native
+from lowwater.catalog.native import NATIVE, type_of
+from lowwater.plan.fields import make_fields, temporals
+from lowwater.plan.operators import (
+    MOST_COLUMNS,
+    Aggregate,
+    Aggregation,
+    Bucket,
+    Expand,
+    Field,
+    Group,
+    Item,
+    LftaInput,
+    Map,
+    Node,
+    Partial,
+    Running,
+    Sampling,
+    Source,
+)
+from lowwater.plan.properties.cost import safe, unkeepable, unsafe
+from lowwater.plan.properties.state import ROW
+from lowwater.plan.rules.low import Selection, Setting, lfta_name, make_lfta
+
+# Splits an aggregation of packets into partial aggregates below and superaggregates above. A split needs group-by
+# variables, arguments and conjuncts that are LFTA-safe. Every aggregate must merge exactly for any partition of its
+# input (SEMANTICS O2). Otherwise only a selection LFTA runs at the low level (004; 000, section 3.1).
+
+A = TypeVar("A", bound=Aggregation)
+
+
+def split_group(node: Node, setting: Setting) -> Node | None:
+    """Returns both levels of a Group over packets; None for other plans."""
+    if not isinstance(node, Group) or not isinstance(node.input, Source):
+        return None
+    source = node.input
+    if not whole_reason(node, node.keys, setting):
+        return aggregated(node, source, node.keys, node.key_fields, setting)
+    return selected(node, source, setting)
+
+
+def whole_reason(node: Aggregation, keys: Sequence[Item], setting: Setting) -> str:
+    """Returns why the high level computes a whole aggregation; empty if the rules can split the aggregation.
+
+    Args:
+        node: the aggregation.
+        keys: group-by variables over packets.
+        setting: the facts of the query set.
+    """
+    threshold = setting.threshold(node.query)
+    if setting.arrival:
+        return "the query is evaluated by arrival, record by record"
+    if node.query in setting.selections:
+        return "DEFINE asks for select_lfta"
+    for part in conjuncts(node.predicate):
+        if reason := unsafe(part, threshold):
+            return reason
+    for key in keys:
+        if reason := unsafe(key.expr, threshold):
+            return f"group-by variable {key.name}: {reason}"
+    for aggregate in node.aggregates:
+        if reason := _aggregate_reason(aggregate, setting, threshold):
+            return f"{aggregate.function}: {reason}"
+    if max(len(keys), len(Merging.of(node.aggregates, setting).partials)) > MOST_COLUMNS:
+        return f"a group table has at most {MOST_COLUMNS} group-by variables and {MOST_COLUMNS} aggregates"
+    return ""
+
+
+def _aggregate_reason(aggregate: Aggregate, setting: Setting, threshold: int) -> str:
+    if aggregate.udaf is not None and (reason := _udaf_reason(aggregate.udaf, setting, threshold)):
+        return reason
+    native = aggregate.native
+    picked = aggregate.argument if native is not None and native.picks else None
+    order = unkeepable(picked) if picked is not None else ""
+    reasons = [unsafe(e, threshold) for e in (aggregate.argument, *aggregate.more) if e is not None]
+    return next((reason for reason in reasons if reason), order)
+
+
+def _udaf_reason(udaf: AggregateFunction, setting: Setting, threshold: int) -> str:
+    if not (udaf.sub and udaf.sup):
+        return "it has no sub-aggregate: its value needs all rows of a group in one place"
+    sub, sup = _halves(udaf, setting)
+    if sub is None or sup is None or not sub.lfta or sub.cost >= threshold:
+        return "its sub-aggregate is not LFTA-safe"
+    if sub.returns is Type.STRING and sub.make is None:
+        return "its sub-aggregate is a string, and the group table stores only numbers"
+    return "" if udaf.taken <= 1 else "a sub-aggregate takes one argument"
+
+
+def _halves(udaf: AggregateFunction, setting: Setting) -> tuple[AggregateFunction | None, AggregateFunction | None]:
+    """Returns the sub-aggregate with the aggregate's arguments, and the superaggregate over its result."""
+    sub = _named(udaf.sub, udaf.parameters[: udaf.taken], setting)
+    return sub, _named(udaf.sup, (sub.returns, *udaf.parameters[udaf.taken :]), setting) if sub else None
+
+
+def _named(name: str, parameters: tuple[Type, ...], setting: Setting) -> AggregateFunction | None:
+    overloads = setting.catalog.aggregates_named(name)
+    return next((overload for overload in overloads if overload.parameters == parameters), None)
+
+
+@dataclass
+class Merging:
+    """Both halves of some aggregates.
+
+    Attributes:
+        partials: partial aggregates, columns of the LFTA.
+        merged: superaggregates over the partial aggregates.
+        finish: name of an aggregate -> its value as an expression over the superaggregates.
+    """
+
+    partials: list[Partial] = field(default_factory=list)
+    merged: list[Aggregate] = field(default_factory=list)
+    finish: dict[str, Expr] = field(default_factory=dict)
+
+    @staticmethod
+    def of(aggregates: Sequence[Aggregate], setting: Setting) -> Merging:
+        """Returns both halves of some aggregates."""
+        merging = Merging()
+        for aggregate in aggregates:
+            merging.add(aggregate, setting)
+        return merging
+
+    def add(self, aggregate: Aggregate, setting: Setting) -> None:
+        """Splits one aggregate; an aggregate such as avg becomes an expression over two superaggregates."""
+        if aggregate.udaf is not None:
+            self._declared(aggregate, aggregate.udaf, setting)
+            return
+        native, argument = aggregate.native, aggregate.argument
+        assert native is not None, aggregate.function
+        if native.parts is None:
+            self._merge(aggregate, native, aggregate.name, aggregate.type)
+            return
+        assert argument is not None, aggregate.function
+        left, right = native.parts.left, native.parts.right
+        types = type_of(left, argument.type), type_of(right, argument.type)
+        # A sum leaves 64 bits in the merge only: the group table lets a group go before that.
+        total = self._merge(aggregate, NATIVE[left], f"{aggregate.name}_{left}", types[0], aggregate.type)
+        number = self._merge(aggregate, NATIVE[right], f"{aggregate.name}_{right}", types[1])
+        self.finish[aggregate.name] = Binary(aggregate.type, native.parts.operator, total, number)
+
+    def _merge(self, aggregate: Aggregate, native: Native, name: str, part: Type, whole: Type | None = None) -> Column:
+        """Adds a partial aggregate and its superaggregate of the same name; returns the superaggregate's column.
+
+        Args:
+            aggregate: the aggregate of the query.
+            native: the partial aggregate.
+            name: the name of both.
+            part: the type of the partial aggregate.
+            whole: the type of the superaggregate; None for that of the partial aggregate.
+        """
+        self.partials.append(Partial(name, native.name, aggregate.argument, part))
+        value = Column(whole or part, name)
+        merged = Aggregate(name, native.superaggregate, Column(part, name), value.type, place=aggregate.place)
+        self.merged.append(merged)
+        return value
+
+    def _declared(self, aggregate: Aggregate, udaf: AggregateFunction, setting: Setting) -> None:
+        sub, sup = _halves(udaf, setting)
+        assert sub is not None and sup is not None
+        below = sub if sub.make is not None else None
+        part = Partial(aggregate.name, sub.name, aggregate.argument, sub.returns, below, aggregate.place)
+        self.partials.append(part)
+        column = Column(sub.returns, aggregate.name)
+        # The constants after the arguments of ITERATE belong to OUTPUT, and the superaggregate runs OUTPUT.
+        extra = aggregate.more[max(udaf.taken, 1) - 1 :]
+        above = sup if sup.native is None else None
+        merged = replace(aggregate, function=sup.name, argument=column, type=sup.returns, more=extra, udaf=above)
+        self.merged.append(merged)
+
+    def over(self, expr: Expr) -> Expr:
+        """Returns an expression over aggregates as an expression over the superaggregates."""
+        return rewrite(expr, lambda e: self.finish.get(e.name, e) if isinstance(e, Column) else e)
+
+
+def partial_leaf(
+    node: Aggregation,
+    source: Source,
+    keys: tuple[Item, ...],
+    key_fields: tuple[Field, ...],
+    merging: Merging,
+    setting: Setting,
+) -> LftaInput:
+    """Returns the aggregation LFTA of a query as a leaf of the high level.
+
+    Args:
+        node: the aggregation; the LFTA applies its predicate.
+        source: the packets below the aggregation.
+        keys: group-by variables of the LFTA, over packets.
+        key_fields: output columns of the keys.
+        merging: both halves of the aggregates.
+        setting: slots, thresholds and catalog of the query set.
+    """
+    fields = key_fields + tuple(Field(p.name, p.type) for p in merging.partials)
+    name, slots = lfta_name(node.query, source, setting), setting.size(node.query)
+    lfta = make_lfta(source, name, node.predicate, keys, tuple(merging.partials), slots, fields, aggregates=True)
+    return LftaInput(node.query, fields, lfta)
+
+
+def aggregated(
+    node: Group, source: Source, keys: tuple[Item, ...], key_fields: tuple[Field, ...], setting: Setting
+) -> Group:
+    """Returns an aggregation of superaggregates over a partial aggregation in an LFTA.
+
+    Args:
+        node: the aggregation over packets.
+        source: the packets.
+        keys: group-by variables of the LFTA, over packets.
+        key_fields: output columns of the keys.
+        setting: slots, thresholds and catalog of the query set.
+    """
+    merging = Merging.of(node.aggregates, setting)
+    return replace(
+        node,
+        input=partial_leaf(node, source, keys, key_fields, merging, setting),
+        predicate=None,
+        keys=tuple(Item(f.name, Column(f.type, f.name)) for f in key_fields),
+        aggregates=tuple(merging.merged),
+        having=merging.over(node.having) if node.having else None,
+        items=tuple(Item(item.name, merging.over(item.expr)) for item in node.items),
+    )
+
+
+def selected(node: A, source: Source, setting: Setting) -> A:
+    """Returns the whole aggregation at the high level, over a selection LFTA."""
+    selection = Selection.of(source, node.query, setting)
+    keys = tuple(Item(key.name, selection.over(key.expr, key.name)) for key in node.keys)
+    aggregates = tuple(over_selection(aggregate, selection) for aggregate in node.aggregates)
+    low, high = selection.predicate(node.predicate)
+    leaf = selection.leaf(node.query, lfta_name(node.query, source, setting), low)
+    return replace(node, input=leaf, predicate=high, keys=keys, aggregates=aggregates)
+
+
+def over_selection(aggregate: Aggregate, selection: Selection) -> Aggregate:
+    """Returns an aggregate with its arguments over the columns of a selection LFTA."""
+    return aggregate.over(selection.over)
+
+
+# Splits an aggregation over sliding windows: panes below, windows of panes above. The length of a pane is the
+# greatest common divisor of RANGE and SLIDE, so every window consists of whole panes. The low level holds one group
+# per pane instead of one per window (paned windows; 002, section 4.1).
+
+PANE = "_pane"
+"""Column with the number of a pane."""
+
+
+def split_sliding_window(node: Node, setting: Setting) -> Node | None:
+    """Returns both levels of a Group over a Bucket over packets; None for other plans."""
+    if not isinstance(node, Group) or not isinstance(node.input, Bucket):
+        return None
+    bucket = node.input
+    source = bucket.input
+    if not isinstance(source, Source):
+        return None
+    keys = tuple(key for key in node.keys if key.expr != Column(Type.INT, bucket.name))
+    if bucket.rows or whole_reason(node, [*keys, Item(PANE, bucket.attribute)], setting):
+        return tagged(node, bucket, source, setting)
+    length = bucket.pane
+    panes = Item(PANE, Binary(Type.INT, "/", bucket.attribute, Const(Type.INT, length)))
+    low = (*keys, panes)
+    fields = make_fields(low, temporals(source.fields))
+    merging = Merging.of(node.aggregates, setting)
+    leaf = partial_leaf(node, source, low, fields, merging, setting)
+    start = Binary(Type.INT, "*", Column(Type.INT, PANE), Const(Type.INT, length))
+    number = next(field for field in bucket.fields if field.name == bucket.name)
+    panes_tagged = replace(bucket, fields=(*leaf.fields, number), input=leaf, attribute=start)
+    return replace(
+        node,
+        input=panes_tagged,
+        predicate=None,
+        keys=tuple(Item(key.name, Column(key.expr.type, key.name)) for key in node.keys),
+        aggregates=tuple(merging.merged),
+        having=merging.over(node.having) if node.having else None,
+        items=tuple(Item(item.name, merging.over(item.expr)) for item in node.items),
+    )
+
+
+def split_bucket(node: Node, setting: Setting) -> Node | None:
+    """Returns a Bucket over a selection LFTA, if no other rule splits the Bucket with its reader."""
+    if not isinstance(node, Bucket) or not isinstance(node.input, Source):
+        return None
+    source = node.input
+    selection = Selection.of(source, node.query, setting)
+    stored = [field for field in source.fields if field.name != ROW]
+    items = {field.name: selection.column(Column(field.type, field.name), field.name) for field in stored}
+    leaf = selection.leaf(node.query, lfta_name(node.query, source, setting), None, node.every_record)
+    if node.rows:
+        # The projection drops the additional columns of the LFTA.
+        same = tuple(Item(f.name, items.get(f.name, Column(f.type, f.name))) for f in source.fields)
+        return replace(node, input=Map(node.query, source.fields, leaf, None, same))
+    number = next(field for field in node.fields if field.name == node.name)
+    return replace(node, input=leaf, fields=(*leaf.fields, number))
+
+
+def tagged(node: A, bucket: Bucket, source: Source, setting: Setting) -> A:
+    """Returns an aggregation over windows, with a selection LFTA below: the high level assigns the windows.
+
+    Args:
+        node: aggregation over the windows.
+        bucket: the window assigner.
+        source: the packets below the window assigner.
+        setting: slots, thresholds and catalog of the query set.
+    """
+    selection = Selection.of(source, node.query, setting)
+    # The high level numbers rows, because only there the rows of all links meet.
+    attribute = bucket.attribute if bucket.rows else selection.over(bucket.attribute, "_attribute")
+    partition = tuple(Item(item.name, selection.over(item.expr, item.name)) for item in bucket.partition)
+    wid = Column(Type.INT, bucket.name)
+    keys = tuple(key if key.expr == wid else Item(key.name, selection.over(key.expr, key.name)) for key in node.keys)
+    aggregates = tuple(over_selection(aggregate, selection) for aggregate in node.aggregates)
+    counted = bucket.counted
+    if bucket.rows and not bucket.every_record:
+        # Rows are counted before WHERE, so the high level needs all of those that are counted.
+        high = selection.over(node.predicate) if node.predicate else None
+        low, rest = selection.predicate(counted)
+        counted = (rest or Const(Type.BOOL, True)) if counted is not None else None
+    else:
+        low, high = selection.predicate(node.predicate)
+    leaf = selection.leaf(node.query, lfta_name(node.query, source, setting), low, bucket.every_record)
+    number = Field(bucket.name, Type.INT, next(f.temporal for f in bucket.fields if f.name == bucket.name))
+    fields = (*leaf.fields, number)
+    tagged = replace(bucket, fields=fields, input=leaf, attribute=attribute, partition=partition, counted=counted)
+    return replace(node, input=tagged, predicate=high, keys=keys, aggregates=aggregates)
+
+
+# Splits CUBE, ROLLUP and GROUPING_SETS: one partial aggregation by all variables below, the grouping sets above. The
+# high level expands partial groups instead of packets into the grouping sets. The sub- and superaggregates of a data
+# cube make this possible (004).
+
+
+def split_grouping_sets(node: Node, setting: Setting) -> Node | None:
+    """Returns both levels of a Group over an Expand over a projection of packets; None for other plans."""
+    if not isinstance(node, Group) or not isinstance(node.input, Expand):
+        return None
+    expand = node.input
+    below = expand.input
+    if not isinstance(below, Map) or not isinstance(below.input, Source):
+        return None
+    source = below.input
+    arguments = {item.name: item.expr for item in below.items}
+    names = [key.name for key in node.keys if key.name != expand.name]
+    keys = tuple(item for item in below.items if item.name in names)
+    aggregates = [
+        aggregate.over(lambda expr: arguments[expr.name] if isinstance(expr, Column) else expr)
+        for aggregate in node.aggregates
+    ]
+    whole = replace(node, input=source, predicate=below.predicate, aggregates=tuple(aggregates))
+    if whole_reason(whole, keys, setting):
+        return None
+    merging = Merging.of(aggregates, setting)
+    key_fields = tuple(field for field in below.fields if field.name in names)
+    leaf = partial_leaf(whole, source, keys, key_fields, merging, setting)
+    return replace(
+        node,
+        input=_expanded(expand, leaf),
+        aggregates=tuple(merging.merged),
+        having=merging.over(node.having) if node.having else None,
+        items=tuple(Item(item.name, merging.over(item.expr)) for item in node.items),
+    )
+
+
+def _expanded(expand: Expand, leaf: LftaInput) -> Expand:
+    fields = tuple(replace(f, temporal=None) if f.name in expand.keys else f for f in leaf.fields)
+    number = next(field for field in expand.fields if field.name == expand.name)
+    return replace(expand, input=leaf, fields=(*fields, number))
+
+
+# Gives a selection LFTA to aggregations that need rows one by one: CLOSING_WHEN and the sampling operator. Both
+# operators process rows in canonical order (SEMANTICS O1, O4), with all rows of a group in one place. So a group
+# table with ejection cannot do a part of their work.
+
+
+def split_row_by_row(node: Node, setting: Setting) -> Node | None:
+    """Returns both levels of a Running or Sampling over packets; None for other plans."""
+    if isinstance(node, Running) and isinstance(node.input, Source):
+        return selected(node, node.input, setting)
+    if isinstance(node, Running) and isinstance(node.input, Bucket) and isinstance(node.input.input, Source):
+        return tagged(node, node.input, node.input.input, setting)
+    if isinstance(node, Sampling) and isinstance(node.input, Source):
+        return _sampled(node, node.input, setting)
+    return None
+
+
+def _sampled(node: Sampling, source: Source, setting: Setting) -> Sampling:
+    """Returns the sampling operator over a selection LFTA.
+
+    Conjuncts after the first stateful one stay high: the state sees the rows that pass the conjuncts before it.
+    """
+    parts = conjuncts(node.predicate)
+    threshold = setting.threshold(node.query)
+    first = next((at for at, part in enumerate(parts) if not safe(part, threshold)), len(parts))
+    above = parts[first:]
+    whole = replace(node, predicate=conjunction(parts[:first]), keys=node.keys)
+    selection = Selection.of(source, node.query, setting)
+    supers = tuple(over_selection(aggregate, selection) for aggregate in node.supers)
+    keys = tuple(replace(key, expr=selection.over(key.expr, key.name)) for key in node.keys)
+    aggregates = tuple(over_selection(aggregate, selection) for aggregate in node.aggregates)
+    low, high = selection.predicate(whole.predicate)
+    late = conjunction([*conjuncts(high), *(selection.over(part) for part in above)])
+    leaf = selection.leaf(node.query, lfta_name(node.query, source, setting), low)
+    return replace(node, input=leaf, predicate=late, keys=keys, aggregates=aggregates, supers=supers)
+
+
+# Splits a selection of packets: LFTA-safe conjuncts and expressions below, the rest above. A selection that is LFTA-
+# safe as a whole becomes an LFTA, without an operator above it.
+
+
+def split_selection(node: Node, setting: Setting) -> Node | None:
+    """Returns the LFTA of a Map over packets, below the rest of the Map; None for other plans."""
+    if not isinstance(node, Map) or not isinstance(node.input, Source):
+        return None
+    source = node.input
+    name, threshold = lfta_name(node.query, source, setting), setting.threshold(node.query)
+    parts = [*conjuncts(node.predicate), *(item.expr for item in node.items)]
+    if not setting.arrival and all(safe(part, threshold) for part in parts):
+        lfta = make_lfta(source, name, node.predicate, node.items, (), 1, node.fields)
+        return LftaInput(node.query, node.fields, lfta)
+    selection = Selection.of(source, node.query, setting)
+    items = tuple(Item(item.name, selection.over(item.expr, item.name)) for item in node.items)
+    low, high = selection.predicate(node.predicate)
+    return replace(node, input=selection.leaf(node.query, name, low), predicate=high, items=items)

@@ -1,0 +1,168 @@
+"""Rules that rewrite the bound plan of a query: conditions go down, columns that nobody reads go."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from lowwater.catalog.expr import Column, Expr, columns_of, conjunction, conjuncts, rewrite
+from lowwater.plan.operators import Aggregate, Aggregation, Bucket, Group, Item, Map, Node, Running, Sampling, Union
+from lowwater.plan.rules.low import Setting
+from lowwater.plan.tree import outgrows, substitute
+
+# Predicate pushdown: moves a selection below a union, another selection or an aggregation. A predicate commutes with
+# a union and a projection. It commutes with an aggregation if it reads group-by variables only: all rows of a group
+# have the same variables. Promises stay valid, because they do not concern the dropped rows.
+
+
+def push_filter(node: Node, setting: Setting) -> Node | None:
+    """Returns the operator with its predicate one step further down; None if the rule does not apply."""
+    if not isinstance(node, Map | Group | Running) or not setting.one(node, node.input):
+        return None
+    below = node.input
+    if isinstance(below, Union) and node.predicate is not None:
+        return replace(node, input=_filtered(below, node.predicate, setting), predicate=None)
+    if not isinstance(node, Map):
+        return None
+    if isinstance(below, Map):
+        return _through_map(node, below)
+    if node.predicate is None:
+        return None
+    return _into_group(node, below, node.predicate) if isinstance(below, Group) else None
+
+
+def _through_map(node: Map, below: Map) -> Map | None:
+    """Merges two selections and projections; the names and fields are those of the upper one. None if too large."""
+    parts = conjuncts(below.predicate)
+    if node.predicate is not None:
+        parts += conjuncts(substitute(node.predicate, below.items))
+    items = tuple(Item(item.name, substitute(item.expr, below.items)) for item in node.items)
+    merged = replace(node, input=below.input, predicate=conjunction(parts), items=items)
+    return None if outgrows(merged.exprs(), [*node.exprs(), *below.exprs()]) else merged
+
+
+def _filtered(below: Union, predicate: Expr, setting: Setting) -> Union:
+    """Returns the union of the rows for which a predicate over its columns is true."""
+    branches = []
+    for branch in below.branches:
+        keep = tuple(Item(f.name, Column(f.type, f.name)) for f in branch.fields)
+        names = [Item(f.name, Column(b.type, b.name)) for f, b in zip(below.fields, branch.fields, strict=True)]
+        # A branch with other readers stays unchanged; the filter belongs to the query of the union.
+        query = branch.query if setting.one(below, branch) else below.query
+        filtered = Map(query, branch.fields, branch, substitute(predicate, names), keep)
+        # A selection of the same query adds the predicate to its own predicate.
+        same_query = isinstance(branch, Map) and branch.query == below.query
+        merged = _through_map(filtered, branch) if same_query and isinstance(branch, Map) else None
+        branches.append(filtered if merged is None else merged)
+    return replace(below, branches=tuple(branches))
+
+
+def _into_group(node: Map, below: Group, predicate: Expr) -> Map | None:
+    keys = {key.name: key.expr for key in below.keys}
+    outputs = {item.name: item.expr for item in below.items}
+    down: list[tuple[Expr, Expr]] = []
+    stay: list[tuple[Expr, Expr]] = []
+    for part in conjuncts(predicate):
+        over_groups = rewrite(part, lambda e: outputs.get(e.name, e) if isinstance(e, Column) else e)
+        moves = set(columns_of(over_groups)) <= keys.keys() and not outgrows([over_groups], [part, *outputs.values()])
+        (down if moves else stay).append((part, over_groups))
+    if not down:
+        return None
+    having = conjunction([*conjuncts(below.having), *(over for _, over in down)])
+    return replace(node, input=replace(below, having=having), predicate=conjunction([part for part, _ in stay]))
+
+
+# Moves the conjuncts of HAVING that read group-by variables only into WHERE. All rows of a group have the same
+# variables, so such a conjunct drops a whole group or no row of the group. The number of a sliding window stays in
+# HAVING: the low level has panes, and a packet belongs to several windows.
+
+
+def having_to_where(node: Node, setting: Setting) -> Node | None:
+    """Returns a group with such conjuncts in its predicate; None if HAVING has none."""
+    if not isinstance(node, Group) or node.having is None:
+        return None
+    tagged = {node.input.name} if isinstance(node.input, Bucket) else set()
+    keys = {key.name: key.expr for key in node.keys if tagged.isdisjoint(columns_of(key.expr))}
+    parts = conjuncts(node.having)
+    moved, before = [], []
+    for part in parts:
+        if columns_of(part) and set(columns_of(part)) <= keys.keys():
+            over_rows = rewrite(part, lambda e: keys[e.name] if isinstance(e, Column) else e)
+            if not outgrows([over_rows], [part, *keys.values()]):
+                moved.append(part)
+                before.append(over_rows)
+    if not moved:
+        return None
+    return replace(
+        node,
+        predicate=conjunction([*conjuncts(node.predicate), *before]),
+        having=conjunction([part for part in parts if part not in moved]),
+    )
+
+
+# Merges an aggregation with the selection directly below it, so that the next rules can split it over packets. The
+# aggregation computes the selection's expressions in its keys, arguments and predicate. A failing expression is NULL
+# in either operator (SEMANTICS V2).
+
+
+def absorb_selection(node: Node, setting: Setting) -> Node | None:
+    """Returns the aggregation over the input of its selection; None if the rule does not apply."""
+    if not isinstance(node, Aggregation) or not isinstance(node.input, Map) or not setting.one(node, node.input):
+        return None
+    below = node.input
+
+    def over(expr: Expr) -> Expr:
+        return substitute(expr, below.items)
+
+    def moved(aggregate: Aggregate) -> Aggregate:
+        argument = None if aggregate.argument is None else over(aggregate.argument)
+        return replace(aggregate, argument=argument, more=tuple(over(expr) for expr in aggregate.more))
+
+    parts = conjuncts(below.predicate)
+    parts += conjuncts(over(node.predicate)) if node.predicate is not None else []
+    merged = replace(
+        node,
+        input=below.input,
+        predicate=conjunction(parts),
+        keys=tuple(Item(key.name, over(key.expr)) for key in node.keys),
+        aggregates=tuple(moved(aggregate) for aggregate in node.aggregates),
+    )
+    if isinstance(merged, Sampling) and isinstance(node, Sampling):
+        merged = replace(merged, supers=tuple(moved(super_aggregate) for super_aggregate in node.supers))
+    return None if outgrows(merged.exprs(), [*node.exprs(), *below.exprs()]) else merged
+
+
+# Projection pushdown: drops the columns of a union that its only reader does not use. The binder projects the inputs
+# of other operators, but a MERGE of protocols has all their columns. A reader that depends on the order of rows needs
+# every column: the canonical order of a query's rows sorts by all columns (O1).
+
+
+def prune_columns(node: Node, setting: Setting) -> Node | None:
+    """Returns the selection or aggregation over a narrower union; None if the rule does not apply."""
+    if not isinstance(node, Map | Aggregation) or not isinstance(node.input, Union):
+        return None
+    union = node.input
+    if not setting.one(node, union) or node.query in setting.ordered:
+        return None
+    used = set(_read(node))
+    positions = [at for at, field in enumerate(union.fields) if field.name in used]
+    # A branch with other readers keeps its columns.
+    private = all(isinstance(branch, Map) and setting.one(union, branch) for branch in union.branches)
+    if len(positions) == len(union.fields) or not private:
+        return None
+    # A row in a stream needs at least one column.
+    positions = positions or [next((at for at, field in enumerate(union.fields) if field.temporal), 0)]
+    branches = tuple(_narrow(branch, positions) for branch in union.branches if isinstance(branch, Map))
+    fields = tuple(union.fields[at] for at in positions)
+    return replace(node, input=replace(union, fields=fields, branches=branches))
+
+
+def _narrow(branch: Map, positions: list[int]) -> Map:
+    fields = tuple(branch.fields[at] for at in positions)
+    return replace(branch, fields=fields, items=tuple(branch.items[at] for at in positions))
+
+
+def _read(node: Map | Aggregation) -> list[str]:
+    if isinstance(node, Map):
+        return columns_of(node.predicate, *(item.expr for item in node.items))
+    arguments = [expr for aggregate in node.aggregates for expr in (aggregate.argument, *aggregate.more)]
+    return columns_of(node.predicate, *(key.expr for key in node.keys), *arguments)

@@ -1,0 +1,319 @@
+"""Joins: of two streams by windows of time, and of a stream with a table."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+from lowwater.catalog.expr import Column, Expr
+from lowwater.catalog.watchlists import read_watchlist
+from lowwater.plan.operators import FilterJoin, Join, Node, WatchJoin
+from lowwater.plan.temporal import Temporal
+from lowwater.stream.operators import Life, Promise, Row, StreamOperator, compile_items, evaluate, names_of
+from lowwater.stream.values import Evaluate, Faults, Values, compile_expr, compile_predicate
+
+# OOP-Join: the windowed join of two streams, purged by promises (002, section 5.3). Promises of one input remove rows
+# of the other that no later row can match.
+
+
+@dataclass
+class JoinRow:
+    """A row in the state of a join; it stays until its match window has ended."""
+
+    row: Row
+    key: Values
+    value: int
+    matched: bool = False
+
+
+@dataclass
+class JoinSide:
+    """The state of one input of a join.
+
+    Attributes:
+        window: temporal expression of the match window.
+        keys: expressions of the equalities, and of the window where it is an equality.
+        other: temporal attribute of the other input.
+        shift: how far the match window of a value reaches into the other input.
+        keeps: whether unmatched rows are emitted.
+        buckets: key -> number -> row.
+        ends: heap of rows by the promise of the other input that ends their window.
+    """
+
+    window: Evaluate
+    keys: list[Evaluate]
+    other: Temporal
+    shift: int
+    keeps: bool
+    buckets: dict[Values, dict[int, JoinRow]] = field(default_factory=dict)
+    ends: list[tuple[int, int, JoinRow]] = field(default_factory=list)
+
+    def keep(self, entry: JoinRow, number: int) -> None:
+        """Adds a row to the state."""
+        self.buckets.setdefault(entry.key, {})[number] = entry
+        heapq.heappush(self.ends, (self.other.last(entry.value + self.shift) + 1, number, entry))
+
+    def purge(self, promise: int) -> Iterator[JoinRow]:
+        """Removes and yields the rows that no later row of the other input can match (SEMANTICS P4)."""
+        while self.ends and self.ends[0][0] <= promise:
+            _, number, entry = heapq.heappop(self.ends)
+            bucket = self.buckets[entry.key]
+            del bucket[number]
+            if not bucket:
+                del self.buckets[entry.key]
+            yield entry
+
+
+class JoinOperator(StreamOperator):
+    """OOP-Join (002, figure 4, with the bounds of SEMANTICS P4); port 0 is the left input."""
+
+    def __init__(self, node: Join, life: Life) -> None:
+        super().__init__(2)
+        self._node, self._life = node, life
+        window, pairs = node.window, list(node.equalities)
+        if window.equality:
+            pairs.insert(0, (window.left, window.right))
+        left = [f"{node.left_alias}.{name}" for name in names_of(node.left.fields)]
+        right = [f"{node.right_alias}.{name}" for name in names_of(node.right.fields)]
+        faults = Faults()
+        # In a decreasing attribute progress is downward, so the far end of a match window is its other bound.
+        rising = window.left_time.increasing
+        ahead, behind = (window.above, window.below) if rising else (-window.below, -window.above)
+        left_keys = [compile_expr(pair[0], left, faults) for pair in pairs]
+        right_keys = [compile_expr(pair[1], right, faults) for pair in pairs]
+        left_value, right_value = compile_expr(window.left, left, faults), compile_expr(window.right, right, faults)
+        self._sides = (
+            JoinSide(left_value, left_keys, window.right_time, ahead, node.kind.keeps_left),
+            JoinSide(right_value, right_keys, window.left_time, behind, node.kind.keeps_right),
+        )
+        self._residual = compile_predicate(node.residual, left + right, faults)
+        self._items = compile_items(node.items, left + right)
+        # What an unmatched row of each side gives to the other: its columns that an equality ties, else NULL.
+        self._fillers = (
+            _filler_columns(right, [(b, a) for a, b in pairs], left, faults),
+            _filler_columns(left, pairs, right, faults),
+        )
+        self._order = count()
+        self._origin = window.left_time.origin
+
+    def row(self, port: int, row: Row) -> None:
+        """Joins a row with the stored rows of the other input, then stores it for later rows."""
+        side, other = self._sides[port], self._sides[1 - port]
+        entry = JoinRow(row, evaluate(side.keys, row.values), side.window(row.values))
+        for candidate in other.buckets.get(entry.key, {}).values():
+            left, right = (entry, candidate) if port == 0 else (candidate, entry)
+            values = left.row.values + right.row.values
+            if self._within_window(left.value, right.value) and self._residual(values):
+                left.matched = right.matched = True
+                self.emit(Row(evaluate(self._items, values), max(left.row.last, right.row.last)))
+        side.keep(entry, next(self._order))
+        self._purge_side(port, row.last)
+
+    def release(self, port: int, promise: Promise) -> None:
+        """Lets a promise of one input end match windows of the other."""
+        if promise.origin == self._origin:
+            self._purge_side(1 - port, promise.at)
+
+    def due(self) -> Iterator[tuple[int, int]]:
+        """The promises that end the oldest match windows."""
+        if self._origin:
+            return iter(())
+        return iter([(1 - port, side.ends[0][0]) for port, side in enumerate(self._sides) if side.ends])
+
+    def state_rows(self) -> Iterator[Values]:
+        """The stored rows of both inputs."""
+        return (k.row.values for side in self._sides for bucket in side.buckets.values() for k in bucket.values())
+
+    def saved_state(self) -> Any:
+        """The stored rows of both inputs, each with whether it has matched."""
+        return [
+            [(tuple(entry.row), entry.matched) for bucket in side.buckets.values() for entry in bucket.values()]
+            for side in self._sides
+        ]
+
+    def load_state(self, state: Any) -> None:
+        """Restores stored rows."""
+        for side, rows in zip(self._sides, state, strict=True):
+            for parts, matched in rows:
+                row = Row(*parts)
+                entry = JoinRow(row, evaluate(side.keys, row.values), side.window(row.values), matched)
+                side.keep(entry, next(self._order))
+
+    def _within_window(self, left: int, right: int) -> bool:
+        window = self._node.window
+        return window.equality or left - window.below <= right <= left + window.above
+
+    def _purge_side(self, port: int, at: int) -> None:
+        side = self._sides[port]
+        for entry in side.purge(self.progress(1 - port, self._origin)):
+            if side.keeps and not entry.matched:
+                self.emit(self._unmatched(port, entry, at))
+
+    def _unmatched(self, port: int, entry: JoinRow, at: int) -> Row:
+        filler = evaluate(self._fillers[port], entry.row.values)
+        values = entry.row.values + filler if port == 0 else filler + entry.row.values
+        ends = self._node.window.last_left if port == 0 else self._node.window.last_right
+        return Row(evaluate(self._items, values), at if self._origin else ends(entry.value) + self._life.late)
+
+
+def _filler_columns(
+    missing: Sequence[str], pairs: Sequence[tuple[Expr, Expr]], present: Sequence[str], faults: Faults
+) -> list[Evaluate]:
+    """For each column of the missing side, the expression over the present side that fills it (SEMANTICS V1)."""
+    tied: dict[str, Evaluate] = {}
+    for missing_expr, other in pairs:
+        if isinstance(missing_expr, Column):
+            tied.setdefault(missing_expr.name, compile_expr(other, present, faults))
+    return [tied.get(name, lambda row: None) for name in missing]
+
+
+# Lookup joins: FILTER_JOIN by keys and time, WATCHLIST_JOIN in a list (SEMANTICS O6, S1). FILTER_JOIN keeps rows
+# until promises decide on them. WATCHLIST_JOIN has no state.
+
+
+@dataclass(eq=False)
+class WaitingRow:
+    """A left row that may still be matched.
+
+    Attributes:
+        matched: whether a right row lets it pass; the row is then emitted at once, or when its last instant is known.
+    """
+
+    row: Row
+    key: Values
+    time: int
+    matched: bool = False
+
+
+class FilterJoinOperator(StreamOperator):
+    """Passes a left row if the right input has a row with its keys, at most the range before it.
+
+    A left row passes as soon as such a right row has come, and is dropped once none can come. If the attribute is no
+    function of the clock, the row waits for its last instant, which only a record can tell.
+    """
+
+    def __init__(self, node: FilterJoin, life: Life) -> None:
+        super().__init__(2)
+        left, right = _aliased(node.left_alias, node.left), _aliased(node.right_alias, node.right)
+        faults = Faults()
+        self._range, self._life = node.range, life
+        self._times = compile_expr(node.left_time, left, faults), compile_expr(node.right_time, right, faults)
+        self._keys = (
+            [compile_expr(a, left, faults) for a, _ in node.keys],
+            [compile_expr(b, right, faults) for _, b in node.keys],
+        )
+        self._items = compile_items(node.items, left)
+        self._clock = node.time
+        self._waiting: dict[Values, list[WaitingRow]] = {}
+        self._right_times: dict[Values, list[int]] = {}
+        self._ends: tuple[list[Any], list[Any]] = ([], [])
+        self._order = count()
+
+    def row(self, port: int, row: Row) -> None:
+        """Takes a row of either input and emits the left rows that it decides."""
+        key, time = evaluate(self._keys[port], row.values), self._times[port](row.values)
+        if port == 0:
+            near = any(self._in_range(time, other) for other in self._right_times.get(key, ()))
+            self._add_left(WaitingRow(row, key, time, near))
+        else:
+            self._add_right(key, time)
+            partners = [waiting for waiting in self._waiting.get(key, ()) if self._in_range(waiting.time, time)]
+            if partners:
+                self.before_release()
+            for waiting in partners:
+                waiting.matched = True
+                if not self._clock.origin:
+                    self._pass(waiting, 0)
+
+    def release(self, port: int, promise: Promise) -> None:
+        """Lets a right promise end the wait of left rows, and a left promise remove right rows."""
+        ends = self._ends[1 - port]
+        while promise.origin == self._clock.origin and ends and ends[0][0] < promise.instant:
+            _, _, ended = heapq.heappop(ends)
+            if port == 0:
+                _remove(self._right_times, *ended)
+            elif ended in self._waiting.get(ended.key, ()):
+                if ended.matched:
+                    self._pass(ended, promise.at)
+                else:
+                    _remove(self._waiting, ended.key, ended)
+
+    def state_rows(self) -> Iterator[Values]:
+        """The waiting left rows, and keys with times of right rows."""
+        yield from (waiting.row.values for rows in self._waiting.values() for waiting in rows)
+        yield from ((*key, time) for key, times in self._right_times.items() for time in times)
+
+    def saved_state(self) -> Any:
+        """The waiting left rows, and keys with times of right rows."""
+        waiting = [(tuple(waiting.row), waiting.matched) for rows in self._waiting.values() for waiting in rows]
+        return [waiting, [ended for _, _, ended in self._ends[1]]]
+
+    def load_state(self, state: Any) -> None:
+        """Restores waiting left rows, and keys with times of right rows."""
+        for parts, matched in state[0]:
+            row = Row(*parts)
+            self._add_left(WaitingRow(row, evaluate(self._keys[0], row.values), self._times[0](row.values), matched))
+        for key, time in state[1]:
+            self._add_right(key, time)
+
+    def _in_range(self, left: int, right: int) -> bool:
+        return right <= left <= right + self._range
+
+    def _add_left(self, waiting: WaitingRow) -> None:
+        self._waiting.setdefault(waiting.key, []).append(waiting)
+        if waiting.matched and not self._clock.origin:
+            self._pass(waiting, 0)
+        else:
+            heapq.heappush(self._ends[0], (self._last(waiting.time), next(self._order), waiting))
+
+    def _add_right(self, key: Values, time: int) -> None:
+        self._right_times.setdefault(key, []).append(time)
+        until = self._clock.last(time + (self._range if self._clock.increasing else 0))
+        heapq.heappush(self._ends[1], (until, next(self._order), (key, time)))
+
+    def _pass(self, waiting: WaitingRow, at: int) -> None:
+        _remove(self._waiting, waiting.key, waiting)
+        last = at if self._clock.origin else self._last(waiting.time) + self._life.late
+        self.emit(Row(evaluate(self._items, waiting.row.values), last, waiting.row.order))
+
+    def _last(self, time: int) -> int:
+        """The last instant at which a right row may come that lets a left row of this time pass."""
+        return self._clock.last(time - (0 if self._clock.increasing else self._range))
+
+
+def _remove(rows_by_key: dict[Values, list[Any]], key: Values, entry: Any) -> None:
+    rows_by_key[key].remove(entry)
+    if not rows_by_key[key]:
+        del rows_by_key[key]
+
+
+class WatchJoinOperator(StreamOperator):
+    """Joins every row with the rows of a watch list that have its key."""
+
+    def __init__(self, node: WatchJoin) -> None:
+        super().__init__()
+        names = _aliased(node.alias, node.input)
+        columns = names_of(node.columns)
+        faults = Faults()
+        self._keys = [compile_expr(expr, names, faults) for expr, _ in node.keys]
+        self._residual = compile_predicate(node.residual, [*names, *columns], faults)
+        self._items = compile_items(node.items, [*names, *columns])
+        places = [columns.index(name) for _, name in node.keys]
+        self._listed: dict[Values, list[Values]] = {}
+        written = [(f.name.removeprefix(f"{node.watch_alias}."), f.type) for f in node.columns]
+        for entry in read_watchlist(node.file, written):
+            self._listed.setdefault(tuple([entry[at] for at in places]), []).append(entry)
+
+    def row(self, port: int, row: Row) -> None:
+        """Emits the row once for each matching entry of the list."""
+        for entry in self._listed.get(evaluate(self._keys, row.values), ()):
+            values = (*row.values, *entry)
+            if self._residual(values):
+                self.emit(row._replace(values=evaluate(self._items, values)))
+
+
+def _aliased(alias: str, node: Node) -> list[str]:
+    return [f"{alias}.{name}" for name in names_of(node.fields)]
