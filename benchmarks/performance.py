@@ -1,4 +1,4 @@
-"""Makes docs/performance.md, its plots and the table of README.md from the JSON of `bench_end`.
+"""Makes docs/performance.md, its plots and the tables of README.md from the JSON of `bench_end`.
 
 `python -m benchmarks.performance [--json var/bench/end.json] [--profile FILE] [--interval FILE]` copies each JSON into
 docs/ first: of `bench_end`, of `bench_profile` and of `bench_interval`. Without an option it takes the copy there.
@@ -21,6 +21,7 @@ INTERVAL = ROOT / "docs" / "performance-interval.json"
 PAGE = ROOT / "docs" / "performance.md"
 README = ROOT / "README.md"
 MARKERS = re.compile(r"(?<=<!-- performance -->\n).*?(?=<!-- /performance -->)", re.DOTALL)
+TOOL_MARKERS = re.compile(r"(?<=<!-- tools -->\n).*?(?=<!-- /tools -->)", re.DOTALL)
 STAGES = ("init", "ingest", "low", "high", "audit", "publish", "rest")
 TITLES = {
     "ports": "packets per port and minute",
@@ -41,6 +42,40 @@ LESS = {
     "pyspark_stream": "begins after ingest; no commit of a table, no audit; never emits the last epochs",
     "tshark_duckdb": "reads a sample of one capture; one parquet file, no commit, no audit",
 }
+TOOLS = {
+    "Lowwater": (
+        "",
+        "decodes captures, joins links by time, excludes late packets by one rule, audits and publishes hour by hour",
+        "live traffic; application protocols except DNS, HTTP/1 and the beginnings of TLS, QUIC and SSH; rows before "
+        "their interval is over",
+    ),
+    "nfdump": (
+        "nfdump",
+        "flows of NetFlow, IPFIX, sFlow and captures; files of N seconds (`nfpcapd -t N`), counted by flow",
+        "windows over packets, joins of two links, lateness",
+    ),
+    "Zeek": (
+        "zeek",
+        "live traffic, dozens of application protocols, detection by scripts",
+        "SQL, joins of two links, tables in which a new run replaces an hour",
+    ),
+    "Arkime": (
+        "arkime",
+        "stores all packets, finds sessions in a browser, exports them",
+        "rows that you compute: windows, joins, aggregates over every packet",
+    ),
+    "DuckDB": (
+        "duckdb",
+        "all of SQL, many times as fast, once packets are a table",
+        "decodes captures only by extensions; no rule for late packets, no hour-by-hour publication",
+    ),
+    "Spark": (
+        "pyspark",
+        "all of SQL, Python, live streams, large clusters",
+        "decodes no captures; a stream drops late rows by micro-batch and never emits the last windows of its input",
+    ),
+}
+"""What README.md says of each tool: its name among the versions of the figures, what it does, what it does not."""
 SAMPLER = "the sampler"
 FIXED = ("JVM", "Spark", "imports", "Great Expectations")
 """Beginnings of the parts whose work is mostly there whatever the number of packets."""
@@ -294,9 +329,20 @@ def draw(size: Mapping[str, Any], path: Path) -> None:
         figure.savefig(path, metadata={"Date": None})
 
 
+def tools(figures: Mapping[str, Any]) -> str:
+    """The table of README.md about other tools, with the versions that were there, and what was not there."""
+    versions = figures["machine"]["versions"]
+    rows = [
+        (name, versions.get(key) or "not installed" if key else "", *words) for name, (key, *words) in TOOLS.items()
+    ]
+    absent = " and ".join(name for name, version, *_ in rows if version == "not installed")
+    text = table(("", "version", "does", "does not"), rows)
+    return f"{text}\n{absent} did not run here: what is said of them is from their documents.\n" if absent else text
+
+
 def with_table(readme: str, figures: Mapping[str, Any]) -> str:
-    """README.md with the short table between its markers."""
-    return MARKERS.sub(lambda _: short(figures), readme)
+    """README.md with the tables between its markers."""
+    return TOOL_MARKERS.sub(lambda _: tools(figures), MARKERS.sub(lambda _: short(figures), readme))
 
 
 def committed() -> list[Any]:
@@ -306,7 +352,7 @@ def committed() -> list[Any]:
 
 
 def main() -> None:
-    """Writes the page, the plots and the table."""
+    """Writes the page, the plots and the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", type=Path, help="figures to take over into docs/performance.json")
     parser.add_argument("--profile", type=Path, help="figures to take over into docs/performance-profile.json")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # typing has it too, and takes milliseconds in which Ctrl-C is a traceback
 if TYPE_CHECKING:
     from lowwater.lake.results.subscription import subscribe
     from lowwater.replay.notebook.lake import Lake
@@ -16,7 +15,7 @@ _DOORS = {"subscribe": "lowwater.lake.results.subscription", "Lake": "lowwater.r
 """What programs import from here, and the module of each."""
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """Imports a door when somebody asks for it: `import lowwater` loads nothing."""
     if name in _DOORS:
         from importlib import import_module

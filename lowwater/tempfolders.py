@@ -45,9 +45,10 @@ def make_folder(prefix: str) -> Path:
 
 def remove_folder(folder: Path) -> None:
     """Removes a folder of `make_folder`; does nothing the second time."""
-    lock = _locks.pop(folder, None)
+    lock = _locks.get(folder)
     if lock is not None:
         shutil.rmtree(folder, ignore_errors=True)
+        del _locks[folder]  # last: what a signal interrupts here, `remove_all` ends
         lock.close()
 
 
@@ -64,9 +65,11 @@ def removed_at_end(folder: Path) -> Iterator[None]:
 
 def remove_all() -> None:
     """Removes every temporary folder of this process, for one that ends without waiting for its threads."""
-    for folder in list(_locks):
-        remove_folder(folder)
-    for folder in list(_held):
+    for folder in [*_locks, *_held]:
+        away = folder.with_name(f"{folder.name}-{os.getpid()}")
+        with suppress(OSError):
+            folder.rename(away)  # threads that still write find no way there
+        shutil.rmtree(away, ignore_errors=True)
         shutil.rmtree(folder, ignore_errors=True)
 
 

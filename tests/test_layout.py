@@ -18,6 +18,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 BELOW_ALL = ["", "errors", "precedence", "caches", "tempfolders", "documents", "hosts", "environment", "instants"]
 BELOW_ALL += [
     "descriptors",
+    "signals",
     "terminal",
     "storage",
     "refused",

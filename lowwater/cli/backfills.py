@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path, PurePath
@@ -38,6 +39,8 @@ DIGITS = 3
 SHOWN = 3
 """Maximum number of reasons of an interval in a table; JSON has all."""
 
+
+_INSTANT = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z")
 
 STOPS = "stopping: intervals that run are finished first; Ctrl-C again gives them up"
 
@@ -122,19 +125,46 @@ def _counted(jobs: Sequence[Job]) -> str:
 
 def _show_table(work: Sequence[Due], counted: str) -> None:
     table = Table("interval", "query set", "state", counted, "seconds", "why", box=None)
-    for interval in work:
-        seconds = "?" if interval.seconds is None else f"{interval.seconds:,.1f}"
+    for group in _alike(work, _why):
+        first, known = group[0], [each.seconds for each in group if each.seconds is not None]
         cells = (
-            range_words(interval.start, interval.end, interval.intervals),
-            interval.query_set,
-            RUNNING if interval.running else interval.state,
-            _packets(interval.packets, interval.exact),
-            seconds,
-            _why(interval),
+            range_words(first.start, group[-1].end, _number(group)),
+            first.query_set,
+            RUNNING if first.running else first.state,
+            _packets(sum(each.packets for each in group), all(each.exact for each in group)),
+            f"{sum(known):,.1f}" if len(known) == len(group) else "?",
+            _together(group, _why(first)),
         )
         table.add_row(*(styled(cell) for cell in cells))
     open_console().print(table)
     say(_total(work, counted))
+
+
+def _alike(work: Sequence[Due], why: Callable[[Due], str]) -> list[list[Due]]:
+    """Puts intervals together that follow each other and cannot start for causes that differ in their instants only."""
+    groups: list[list[Due]] = []
+    for interval in sorted(work, key=lambda due: (due.query_set, due.start)):
+        last = groups[-1] if groups else []
+        if (
+            last
+            and interval.blocked
+            and (last[-1].query_set, last[-1].end, last[-1].state, bool(last[-1].running))
+            == (interval.query_set, interval.start, interval.state, bool(interval.running))
+            and _timeless(why(last[-1])) == _timeless(why(interval))
+        ):
+            last.append(interval)
+        else:
+            groups.append([interval])
+    return sorted(groups, key=lambda group: (group[0].start, group[0].query_set))
+
+
+def _timeless(why: str) -> list[str]:
+    return list(dict.fromkeys(_INSTANT.sub("", part) for part in re.split(r"; |\. Cannot start: ", why)))
+
+
+def _together(group: Sequence[Due], why: str) -> str:
+    """Adds to the cause of the first interval of a group that the others have others of its kind."""
+    return why if len(group) == 1 else f"{why}; and so in each, at its own instants"
 
 
 def _as_json(work: Sequence[Due], unread: Sequence[str]) -> str:
@@ -281,9 +311,12 @@ def _pin(jobs: Sequence[Job]) -> None:
 
 
 def _summary(results: Sequence[IntervalResult], counted: str) -> None:
-    for result in sorted(results, key=lambda result: (result.due.query_set, result.due.start)):
-        if not result.published:
-            say(f"{_name(result.due)}: {result.state}: {result.reason}", err=True)
+    """Says what could not start, and how many intervals are in each state; what ran was said when it ended."""
+    reasons = {result.due: result.reason for result in results if result.state == WAITING}
+    for group in _alike(list(reasons), reasons.__getitem__):
+        words = range_words(group[0].start, group[-1].end, _number(group))
+        why = _together(group, reasons[group[0]])
+        say(f"{group[0].query_set} {words}: {WAITING}: {why}", err=True)
     counts = Counter(result.state for result in results)
     counts_text = ", ".join(f"{state} {count:,}" for state, count in sorted(counts.items()))
     say(counts_text + _left_out([result.due for result in results if result.state == WAITING], counted))
@@ -296,7 +329,7 @@ def _watched(work: Sequence[Due], workers: int) -> Iterator[BackfillListener]:
     console = open_console(stderr=True)
     if not console.is_terminal:
         yield BackfillListener(
-            ends=lambda result: say(clock.line(result), err=True),
+            ends=lambda result: _say_ended(clock.line(result), result),
             waits=lambda due, why: say(_waits(due, why), err=True),
             stops=lambda: say(STOPS, err=True),
         )
@@ -313,7 +346,7 @@ def _watched(work: Sequence[Due], workers: int) -> Iterator[BackfillListener]:
         def ends(result: IntervalResult) -> None:
             at_work.pop((result.due.query_set, result.due.start), None)
             line = clock.line(result)
-            if not result.published:
+            if not result.published and result.state != WAITING:
                 bar.console.print(line)
             bar.update(task, advance=1, description=", ".join(list(at_work.values())), left=clock.left)
 
@@ -338,6 +371,11 @@ def _waits(due: Sequence[Due], why: str) -> str:
     )
 
 
+def _say_ended(line: str, result: IntervalResult) -> None:
+    if result.state != WAITING:  # they are said together at the end
+        say(line, err=True)
+
+
 class _Clock:
     """Counts finished intervals, and estimates the remaining time from their pace."""
 
@@ -358,7 +396,7 @@ class _Clock:
             self.left = f"about {_duration(rest * pace)} left" if rest and self._ran else ""
             done = f"{self._done} of {self._total}" + (f", {self.left}" if self.left else "")
         rows = ", ".join(f"{name} {count:,}" for name, count in result.rows.items())
-        details = result.reason.partition("\n")[0] if not result.published else rows
+        details = result.reason if not result.published else rows
         text = f"{_name(result.due)}: {result.state}, {result.seconds:.1f} s ({done})"
         return f"{text}: {details}" if details else text
 

@@ -10,17 +10,18 @@ import errno
 import gc
 import os
 import shlex
+import signal
 import sys
-import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
 from lowwater.cli.commands import CommandFolder
 from lowwater.cli.signals import stopped_line
 from lowwater.errors import LowwaterError
+from lowwater.signals import interrupt_once
 from lowwater.storage.paths import private
 from lowwater.tempfolders import remove_all
 from lowwater.terminal import say, say_refused
@@ -72,30 +73,48 @@ def cli() -> None:
     """
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Entry point: runs a command and turns known errors into one message and an exit code."""
+def main(arguments: Sequence[str] | None = None, stopped: Callable[[], bool] = lambda: False) -> None:
+    """Entry point: runs a command and turns known errors into one message and an exit code.
+
+    Args:
+        arguments: of the command; None for those of the process, which ends with it.
+        stopped: whether Ctrl-C came before.
+    """
     # Imports make many objects and next to no garbage: looking for it takes a tenth of their time.
     gc.set_threshold(50_000, 20, 50)
-    with private():
-        code = _guarded(lambda: cli.main(args=arguments, prog_name="lowwater", standalone_mode=False), arguments)
-    if arguments is None:  # a process of its own, which ends now
-        # Else Python looks for garbage among all objects once more: half a second after Great Expectations.
-        gc.freeze()
-        if code == STOPPED and threading.active_count() > 1:
-            _leave()
+    alone = arguments is None
+    given = sys.argv[1:] if arguments is None else arguments
+    try:
+        if alone:
+            interrupt_once(lambda: _leave(given))
+        if stopped():
+            raise KeyboardInterrupt
+        with private():
+            code = _guarded(lambda: cli.main(args=list(given), prog_name="lowwater", standalone_mode=False))
+        if alone:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)  # what an end leaves, the next process removes
+            # Else Python looks for garbage among all objects once more: half a second after Great Expectations.
+            gc.freeze()
+    except KeyboardInterrupt:
+        if alone:
+            _leave(given)
+        say(_stopped(given), err=True)
+        code = STOPPED
     sys.exit(code)
 
 
-def _leave() -> None:
-    """Ends a process that was stopped a second time while its threads work: Python would wait for them, or crash."""
+def _leave(given: Sequence[str]) -> NoReturn:
+    """Ends a process that was stopped: Python would wait for its threads, or crash."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     remove_all()
-    with suppress(OSError):
+    with suppress(OSError, RuntimeError):  # the reader is gone, or the handler interrupts a write
+        say(_stopped(given), err=True)
         sys.stdout.flush()
         sys.stderr.flush()
     os._exit(STOPPED)
 
 
-def _guarded(command: Callable[[], Any], arguments: Sequence[str] | None) -> int:
+def _guarded(command: Callable[[], Any]) -> int:
     try:
         code = command()
         return code if isinstance(code, int) else 0
@@ -113,8 +132,8 @@ def _guarded(command: Callable[[], Any], arguments: Sequence[str] | None) -> int
     except click.ClickException as error:
         say_refused(error)
         return error.exit_code
-    except click.Abort:
-        return _stopped(arguments)
+    except click.Abort as error:
+        raise KeyboardInterrupt from error
     except BrokenPipeError:
         _forget_output()
         return 0
@@ -130,14 +149,12 @@ def _guarded(command: Callable[[], Any], arguments: Sequence[str] | None) -> int
         # Python 3.11 hides a Ctrl-C while a class is made, which happens during imports, in one of these.
         if not isinstance(error.__cause__, KeyboardInterrupt):
             raise
-        return _stopped(arguments)
+        raise KeyboardInterrupt from error
 
 
-def _stopped(arguments: Sequence[str] | None) -> int:
-    given = sys.argv[1:] if arguments is None else arguments
+def _stopped(given: Sequence[str]) -> str:
     name = next((word for word in given if not word.startswith("-")), "")
-    say(stopped_line(name, shlex.join(["lowwater", *given])), err=True)
-    return STOPPED
+    return stopped_line(name, shlex.join(["lowwater", *given]))
 
 
 def _forget_output() -> None:

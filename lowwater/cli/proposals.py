@@ -144,9 +144,9 @@ def _kept(queries: Sequence[Path], config: Config) -> tuple[dict[str, list[str]]
             plans.append(plan_files([path], links, context=context))
         except LowwaterError as error:
             errors = error.errors if isinstance(error, QueryErrors) else (error,)
-            what = "; ".join(str(each).splitlines()[0] for each in errors)
-            names = ", ".join(sorted(config.links))
-            refused.append(f"{path} does not fit these captures, whose links are {names}: {what}")
+            for each in errors:
+                hint = f"\n  hint: {each.hint}" if each.hint else ""
+                refused.append(f"{str(each).splitlines()[0]}: nothing of {path} is due until it fits these links{hint}")
     return lines_to_add(plans, config), refused
 
 

@@ -21,7 +21,7 @@ from lowwater.instants import format_duration, parse_duration
 from lowwater.lake.layout import Lake, lake_to_read
 from lowwater.lake.ledgers.captures import left_out_words
 from lowwater.low import LowSettings, Policy
-from lowwater.low.code.listing import list_kernels
+from lowwater.low.code.kernel import list_kernels
 from lowwater.plan.context import Links
 from lowwater.plan.definitions import make_context
 from lowwater.plan.explain import explain

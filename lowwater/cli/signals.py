@@ -1,10 +1,6 @@
-"""Ends commands that run until somebody stops them, between two steps of their work, and says what an end leaves."""
+"""What a command says that Ctrl-C has ended: what stands, and how to go on."""
 
 from __future__ import annotations
-
-import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 
 STANDS = {
     "backfill": "what was published stays; {again} runs the rest",
@@ -33,26 +29,3 @@ def stopped_line(name: str, again: str) -> str:
         'stopped'
     """
     return f"stopped: {STANDS[name].format(again=f'`{again}`')}" if name in STANDS else "stopped"
-
-
-@contextmanager
-def until_stopped(then: Callable[[], None] = lambda: None) -> Iterator[Callable[[], bool]]:
-    """Yields a function that says whether Ctrl-C or SIGTERM came. A second signal ends the process at once.
-
-    Args:
-        then: called by the first signal.
-    """
-    came = False
-
-    def stop(number: int, _: object) -> None:
-        nonlocal came
-        came = True
-        signal.signal(number, signal.SIG_DFL)
-        then()
-
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield lambda: came
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -5,13 +5,9 @@ It holds no lock between two ingests and keeps nothing but the lake, so it may b
 
 from __future__ import annotations
 
-import signal
-import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path, PurePath
-from types import FrameType
 
 from lowwater.capture.tables.reader import RECORD_KINDS, TaskMap
 from lowwater.config import Config, load_config
@@ -25,29 +21,11 @@ from lowwater.lake.ledgers.captures import left_out_words
 from lowwater.lake.ledgers.seen import unread_lines
 from lowwater.replay.progress import Progress
 from lowwater.replay.stages.runners import ingest_tasks
+from lowwater.signals import pause, until_stopped
 from lowwater.terminal import say
 
 LOOK = 60.0
 """Seconds between two looks into the folders of the links while no file is ingested."""
-
-
-@contextmanager
-def stopped_by_signals() -> Iterator[threading.Event]:
-    """Yields an event that SIGINT and SIGTERM set; a second signal interrupts at once."""
-    stop = threading.Event()
-
-    def handle(number: int, frame: FrameType | None) -> None:
-        if stop.is_set():
-            raise KeyboardInterrupt
-        stop.set()
-
-    signals = (signal.SIGINT, signal.SIGTERM)
-    before = {number: signal.signal(number, handle) for number in signals}
-    try:
-        yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def watch_patterns(
@@ -67,15 +45,17 @@ def watch_patterns(
         ConfigError: at the start, the settings are wrong, or no link has a pattern.
     """
     config, lake = load_config(root), open_lake(root, make=False)
-    with stopped_by_signals() as stop:
-        watching = _Watching(lake, Watch(lake, settle, growing, link, span), stop)
+    with until_stopped() as stopped:
+        watching = _Watching(lake, Watch(lake, settle, growing, link, span), stopped)
         arrivals = watching.watch.look(config)
         names = ", ".join(arrival.link for arrival in arrivals)
         say(f"watching {names}; ends with SIGINT or SIGTERM", err=True)
         while True:
             busy = watching.take(arrivals, config)
             watching.look(config, busy)
-            if stop.is_set() or (not busy and stop.wait(every / SECOND)):
+            if not busy:
+                pause(every / SECOND, stopped)
+            if stopped():
                 break
             try:
                 config = load_config(root)
@@ -92,7 +72,7 @@ class _Watching:
     Args:
         lake: the lake.
         watch: finds the files.
-        stop: set once the watch is to end.
+        stopped: whether the watch is to end.
 
     Attributes:
         watch: as given.
@@ -101,13 +81,13 @@ class _Watching:
         complained: the last message about settings or the lake.
     """
 
-    def __init__(self, lake: Lake, watch: Watch, stop: threading.Event) -> None:
+    def __init__(self, lake: Lake, watch: Watch, stopped: Callable[[], bool]) -> None:
         self.watch = watch
         self.files = 0
         self.refused = 0
         self.complained = ""
         self._lake = lake
-        self._stop = stop
+        self._stopped = stopped
         self._waiting: dict[str, int] = {}
         self._looked_at = -LOOK
         self._told: list[str] = []
@@ -145,7 +125,7 @@ class _Watching:
                     say(f"{arrival.link}: {arrival.waiting:,} still being written", err=True)
             for files, growing in ((arrival.complete, False), (arrival.growing, True)):
                 for portion in portions(files):
-                    if self._stop.is_set():
+                    if self._stopped():
                         return busy
                     busy |= self._ingest(arrival.link, portion, config, growing)
         return busy

@@ -18,7 +18,7 @@ from lowwater.errors import LowwaterError, QueryError, QueryErrors
 from lowwater.plan.bind.clauses.sources import source_fields
 from lowwater.plan.bind.queries import bind_texts
 from lowwater.plan.context import Context
-from lowwater.plan.explain.spell import steps
+from lowwater.plan.explain.gsql import steps
 from lowwater.plan.fields import Field, temporals
 from lowwater.plan.temporal import Temporal, infer
 

@@ -13,12 +13,10 @@ import pyarrow as pa
 from lowwater.catalog.expr import Const, Expr, Param, Type
 from lowwater.catalog.values import words_from_ip
 from lowwater.errors import LowwaterError
-from lowwater.low.arrays import Array
 from lowwater.low.code.compiler import load
-from lowwater.low.code.expressions import Emitter, Inputs
+from lowwater.low.code.expressions import Emitter, Inputs, indented
 from lowwater.low.code.kernel import GeneratedFunction
-from lowwater.low.code.operands import indented
-from lowwater.low.code.row_buffers import OutputColumn, RowBuffer
+from lowwater.low.code.row_buffers import Array, OutputColumn, RowBuffer
 from lowwater.low.runtime.chunk_columns import ChunkColumns
 
 

@@ -17,8 +17,7 @@ from lowwater.catalog.expr import columns_of
 from lowwater.catalog.packets import RECORD_NUMBER, SAMPLING_RATE, THINNED_BY, stored
 from lowwater.catalog.skews import Skews
 from lowwater.errors import LawError
-from lowwater.low.account import Counters
-from lowwater.low.arrays import Int64Array
+from lowwater.low.account import Counters, Violations
 from lowwater.low.code.compiler import compiled_before, load, uses_numba, worth_compiling
 from lowwater.low.code.expressions import OUTCOME, OWN_SKEW, node_name
 from lowwater.low.code.filters import SAMPLED_OUT, SHED
@@ -42,13 +41,12 @@ from lowwater.low.code.kernel import (
     Program,
     generate,
 )
+from lowwater.low.code.row_buffers import Int64Array
 from lowwater.low.evaluate import arguments
 from lowwater.low.runtime.chunk_columns import ChunkColumns, numbers
-from lowwater.low.runtime.node import LftaNode, Write
+from lowwater.low.runtime.node import LftaNode, Meter, Write
 from lowwater.low.runtime.packet_sampling import PacketSampling
-from lowwater.low.runtime.statistics import Meter
 from lowwater.low.settings import Bounds, LftaStatistics, LinkResult, LowSettings
-from lowwater.low.violations import Violations
 from lowwater.plan.operators import Lfta
 
 _BLOCK = np.uint64(BLOCK)

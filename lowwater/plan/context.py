@@ -33,7 +33,7 @@ class Links:
         protocols: link -> the protocol of its records, for links whose settings say it.
         groups: link -> column whose values have skews of their own (group-wise punctuation, SEMANTICS T8).
         interfaces: link -> the links of its interfaces (SEMANTICS T1).
-        remedy: how to add a link that is missing, with `{}` for its name; empty if only settings add links.
+        remedy: how to add a link that is missing, with `{}` for its name; empty for a section of the settings.
     """
 
     names: tuple[str, ...] | None = None
@@ -75,9 +75,14 @@ class Links:
         """
         if name in self.sets:
             return f"{name} is a set of links: write [{name}].PROTOCOL"
-        remedy = self.remedy.format(name)
+        from lowwater.config import section_of  # what workers import knows nothing of settings
+
+        settings = f"write {section_of(name)} in the settings"
+        remedy = self.remedy.format(name) or settings
         suggestion = nearest(print_name(name), map(print_name, names))
-        return f"{suggestion} Otherwise {remedy}" if remedy and suggestion.startswith("did") else remedy or suggestion
+        if suggestion.startswith("did"):
+            return f"{suggestion} Otherwise {remedy}"
+        return f"{suggestion}; or {remedy}" if suggestion and not self.remedy else remedy
 
 
 @dataclass(frozen=True)

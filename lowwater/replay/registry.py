@@ -22,7 +22,7 @@ from lowwater.lake.results.published_log import Range, commit_digest, joined
 from lowwater.lake.results.table_state import TableState, damages, table_state
 from lowwater.lake.results.visible import of_query
 from lowwater.lake.tables import lake_errors, open_table, safe_name
-from lowwater.plan.explain.operators import columns_info
+from lowwater.plan.explain.describe import columns_info
 from lowwater.plan.fields import Field
 from lowwater.plan.queryset import QueryPlan
 from lowwater.replay.job import Job

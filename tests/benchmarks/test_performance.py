@@ -86,6 +86,16 @@ def test_readme_changes_between_its_markers_only() -> None:
     assert performance.with_table(new, SAMPLE) == new
 
 
+def test_the_readme_has_the_tables_of_the_figures() -> None:
+    """With what was not installed said as such."""
+    readme = performance.README.read_text(encoding="utf-8")
+    figures = performance.committed()[0]
+    assert performance.with_table(readme, figures) == readme
+    versions = {name: version for name, version in figures["machine"]["versions"].items() if name != "nfdump"}
+    text = performance.tools({"machine": {"versions": versions}})
+    assert line(text, "nfdump")[1] == "not installed" and "nfdump and Zeek and Arkime did not run here" in text
+
+
 @pytest.mark.slow
 def test_plot_depends_on_the_figures_alone(tmp_path: Path) -> None:
     first, second = tmp_path / "first.svg", tmp_path / "second.svg"

@@ -265,7 +265,6 @@ def test_status_tells_of_sets_that_cannot_be_planned_and_shows_the_others(tmp_pa
     ("command", "told"),
     [
         (("rows", "flows", "--lake", "a b"), "stopped"),
-        (("maintain", "--lake", "a b"), "nowhere in use; `lowwater maintain --lake 'a b'` does the rest"),
         (("export", "--lake", "a b", "--out", "x.pcap"), "no file was written; `lowwater export --lake 'a b' --out x"),
     ],
 )

@@ -18,8 +18,8 @@ from lowwater.lake.ledgers.runs import DONE, PUBLISH, ReplayRow, record_replays
 from lowwater.lake.results.states import state_folder
 from lowwater.low import LowSettings, needed_columns, run_link
 from lowwater.low.code.compiler import load
+from lowwater.low.code.expressions import of_constant
 from lowwater.low.code.kernel import generate
-from lowwater.low.code.operands import of_constant
 from lowwater.low.evaluate import arguments
 from lowwater.low.runtime.flush import Flush
 from lowwater.low.settings import Bounds

@@ -71,7 +71,7 @@ def test_any_file_that_no_module_expected_is_one_line(
     def command() -> None:
         raise OSError(code, os.strerror(code), name)
 
-    assert _guarded(command, None) == 1
+    assert _guarded(command) == 1
     said = capsys.readouterr().err.splitlines()
     assert len(said) == 2 and os.strerror(code) in said[0] and (name or "output") in said[0]
 

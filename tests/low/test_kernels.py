@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from lowwater.catalog.expr import Const, Expr, Type, conjunction
 from lowwater.cli.main import cli
 from lowwater.low import LowSettings
-from lowwater.low.code.kernel import generate
-from lowwater.low.code.listing import list_kernels
+from lowwater.low.code.kernel import generate, list_kernels
 from lowwater.plan.context import Context, Links
 from lowwater.plan.operators import Lfta
 from lowwater.plan.queryset import Plan, plan_texts

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from lowwater.catalog.expr import Const, Expr, Type, conjunction, show
 from lowwater.catalog.values import pack_ip
 from lowwater.low import Bounds, LowSettings, Policy
-from lowwater.low.code.conjunct_sampling import ROUND, STRETCH
+from lowwater.low.code.filters import ROUND, STRETCH
 from lowwater.low.run import _LinkPass
-from lowwater.low.runtime.statistics import merge_work, shape
+from lowwater.low.runtime.node import merge_work, shape
 from lowwater.plan.operators import Lfta
 from tests.breadth import examples
 from tests.lftamaker import SECOND, Row, col, count, lit, make, op, records, run

@@ -15,7 +15,7 @@ from lowwater.errors import QueryError
 from lowwater.gsql.declarations import parse_declarations
 from lowwater.plan.context import Context, Links
 from lowwater.plan.explain import explain
-from lowwater.plan.explain.json import laid_out, schema
+from lowwater.plan.explain.model import laid_out, schema
 from lowwater.plan.queryset import Plan, plan_texts
 from tests.replay.golden import LINKS, SETS
 

@@ -18,10 +18,10 @@ from lowwater.gsql import nodes
 from lowwater.gsql.parser import parse
 from lowwater.gsql.printer import print_statement
 from lowwater.plan.context import Links
-from lowwater.plan.explain import FORMS, describe, explain, spell
-from lowwater.plan.explain.json import laid_out, schema
+from lowwater.plan.explain import FORMS, describe, explain
+from lowwater.plan.explain import gsql as spell
 from lowwater.plan.explain.mermaid import label
-from lowwater.plan.explain.model import Description
+from lowwater.plan.explain.model import Description, laid_out, schema
 from lowwater.plan.explain.text import wrap
 from lowwater.plan.operators import LftaInput
 from lowwater.plan.prefilter import choose_prefilters

@@ -21,7 +21,7 @@ from lowwater.high.slices.values import Frame
 from lowwater.plan import dialect, operators
 from lowwater.plan.dialect import gigascope
 from lowwater.plan.explain import gsql
-from lowwater.plan.explain import operators as explained
+from lowwater.plan.explain.describe import DETAILS, describe_operator
 from lowwater.plan.explain.gsql import HighText
 from lowwater.plan.operators import Bucket, Cut, Expand, Facts, Field, LftaInput, Node, Physical, Source, Unary, Union
 from lowwater.plan.phases import SubGroup, SuperGroup
@@ -96,7 +96,7 @@ def _evaluated(node: Node) -> Any:
     [
         gigascope,
         _evaluated,
-        lambda node: explained.describe_operator(node, None, [], Setting()),
+        lambda node: describe_operator(node, None, [], Setting()),
         lambda node: HighText("q", {id(node.inputs()[0]): "below"}).text(node),
         lambda node: Operators(range(0), {}, Life())._make(node, []),
     ],
@@ -112,7 +112,7 @@ def test_an_operator_that_is_not_known_is_an_error(ask: Callable[[Node], Any]) -
         (evaluate.OPERATORS, LEAVES),
         (reference.OPERATORS | maps.OPERATORS, LEAVES | {Union}),
         (dialect.VALUES, {LftaInput, Cut, Bucket, Expand}),
-        (explained.DETAILS, {Source, Cut, Union}),
+        (DETAILS, {Source, Cut, Union}),
         (gsql.STATEMENTS, LEAVES),
     ],
 )
@@ -131,7 +131,7 @@ def test_an_operator_that_hands_rows_on_needs_one_engine_and_its_statement(monke
     assert first["carried"].to_pylist() == ["a", "a", "b", "b", "c", "c"]
     assert empty.rows == 0 and empty["n"].type == pa.int64()
     assert isinstance(Operators(range(0), {}, Life())._make(TWICE, [StreamOperator()]), TwiceOperator)
-    assert explained.describe_operator(TWICE, None, [], Setting()).kind == "strange"
+    assert describe_operator(TWICE, None, [], Setting()).kind == "strange"
 
 
 def test_the_dialect_carries_widths_through_an_operator_that_hands_rows_on() -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from lowwater.catalog.expr import Binary, Column, Const, Expr, OneOf, Type, Unary, show, walk
 from lowwater.catalog.values import pack_ip
 from lowwater.low import LowSettings
-from lowwater.low.code.partial_evaluation import of_link
+from lowwater.low.code.expressions import of_link
 from lowwater.plan.bind.expressions.operators import LONGEST, SHORT, any_of, binary
 from lowwater.stream.values import Faults, compile_expr
 from tests import capturemaker as maker

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
@@ -23,7 +24,7 @@ from lowwater.lake.tables import interval_label
 from lowwater.replay.job import Job
 from lowwater.replay.schedule.due import DueSelection, due, open_jobs
 from lowwater.replay.schedule.estimate import estimate, packet_estimate
-from tests.capturemaker import pcap_bytes, udp
+from tests.capturemaker import pcap_bytes, tcp, udp
 from tests.replay.support import END, HOURS, LINKS, QUERIES, START, copy_lake, ingest_all, lowwater, write_settings
 
 pytestmark = pytest.mark.slow
@@ -255,14 +256,45 @@ def test_the_command(lake: Path) -> None:
     assert not (lake / "tables").exists() and not (lake / "streams").exists()
 
 
-def test_a_plan_of_a_lake_without_captures_says_so(tmp_path: Path) -> None:
-    root = open_lake(tmp_path / "a lake").root
+def test_a_plan_of_a_lake_without_captures_says_what_to_do_and_that_helps(tmp_path: Path) -> None:
+    (tmp_path / "c").mkdir()
+    packets = [(START + at * HOUR // 2, tcp("10.0.0.1", "10.0.0.2", 1024, 80)) for at in range(5)]
+    (tmp_path / "c" / "one.pcap").write_bytes(pcap_bytes(packets))
     (tmp_path / "one.gsql").write_text("SELECT tb, count(*) AS n FROM main1.TCP GROUP BY time/60 AS tb")
     sets = '[query_sets.one]\nfiles = ["../one.gsql"]\n[links.main1]\nskew = "1s"\n'
-    for more, hint in (("", "--link main1 FILE` takes in a file"), ('captures = "c/*.pcap"', "` takes in those that")):
+    for number, (more, hint) in enumerate(
+        (("", "--link main1 FILE` takes in a file"), ('captures = "../c/*.pcap"', "` takes in those that"))
+    ):
+        root = open_lake(tmp_path / f"a lake {number}").root
         (root / "lowwater.toml").write_text(sets + more)
         for command in ("plan", "backfill"):
             said = lowwater(command, "--lake", root)
             lines = said.out.splitlines()
             assert said.code == 0 and lines[0] == "nothing is due: the lake has no captures of link main1"
             assert lines[1].startswith(f"  hint: `lowwater ingest --lake '{root}'") and hint in lines[1]
+        _, *words = shlex.split(lines[1].split("`")[1])
+        assert lowwater(*(str(tmp_path / "c" / "one.pcap") if word == "FILE" else word for word in words)).code == 0
+        assert lowwater("plan", "--lake", root).out.count("never run") == 3
+
+
+def test_what_is_alike_in_a_row_of_intervals_is_said_once(tmp_path: Path) -> None:
+    """A recorder that captures a minute of every second hour: each hour had two lines, twice in a backfill."""
+    folder = tmp_path / "c"
+    folder.mkdir()
+    for number in range(6):
+        begin = START + 2 * number * HOUR + HOUR // 6
+        packets = [(begin + at * SECOND, tcp("10.0.0.1", "10.0.0.2", 1024, 80)) for at in range(60)]
+        (folder / f"eth_{number}.pcap").write_bytes(pcap_bytes(packets))
+    (tmp_path / "one.gsql").write_text("SELECT tb, count(*) AS n FROM main1.TCP GROUP BY time/60 AS tb")
+    root = open_lake(tmp_path / "lake").root
+    (root / "lowwater.toml").write_text(
+        '[query_sets.one]\nfiles = ["../one.gsql"]\n[links.main1]\nskew = "0s"\ncaptures = "../c/eth_%n.pcap"\n'
+    )
+    assert lowwater("ingest", "--lake", root).code == 0
+    plan = " ".join(lowwater("plan", "--lake", root).out.split())
+    words = "2026-01-01T01:00:00Z to 2026-01-01T10:00:00Z (9 intervals)"
+    assert plan.count("never run") == 3 and f"{words} one missing 240 ? never run. Cannot start" in plan
+    assert plan.count("; and so in each, at its own instants") == 1
+    lines = lowwater("backfill", "--lake", root).err.splitlines()
+    ends = "2026-01-01T00:00:00Z", words, "2026-01-01T10:00:00Z"
+    assert [line.partition(": ")[0] for line in lines[1:]] == [f"one {each}" for each in ends]

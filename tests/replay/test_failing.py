@@ -71,7 +71,7 @@ def test_a_fault_of_ours_is_of_its_query(
     def failing(first: Any, *more: Any, **options: Any) -> Any:
         plan = getattr(first, "plan", None)
         names = [query.name for query in plan.queries] if plan is not None else [getattr(first, "query", "")]
-        names += [Path(more[1]).stem] if stage == "write_rows" else []
+        names += Path(more[1]).name.split(".") if stage == "write_rows" else []
         if "bad" in names:
             raise ValueError("'interface' is not in list")
         return real(first, *more, **options)

@@ -99,7 +99,8 @@ def test_init_writes_what_its_queries_need(tmp_path: Path) -> None:
     (tmp_path / "odd.gsql").write_text("SELECT time FROM nowhere.TCP", encoding="utf-8")
     queries = [word for name in ("q", "other", "odd") for word in ("--query", tmp_path / f"{name}.gsql")]
     said = lowwater("init", tmp_path / "captures", "--lake", tmp_path / "lake", *queries)
-    assert said.code == 0 and "odd.gsql does not fit these captures, whose links are " in said.err, said.err
+    assert said.code == 0 and "odd.gsql:1:18: no link is called nowhere: nothing of" in said.err, said.err
+    assert "hint: there are: a; or write [links.nowhere] in the settings" in said.err
     (link,) = load_config(tmp_path / "lake").links.values()
     assert (link.payload, link.applications) == ("all", ("dns", "tls"))
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
+from math import inf
 from pathlib import Path, PurePath
 
 import click
 
 from lowwater.cli import options
-from lowwater.cli.signals import until_stopped
+from lowwater.signals import pause, until_stopped
 from lowwater.terminal import say
 
 
@@ -42,8 +42,7 @@ def metrics(lake: PurePath, queries: Path, textfile: Path | None, listen: str | 
         metrics_text(lake, queries)  # an error now is one of the user's
         with serving(lake, queries, host, port) as at, until_stopped() as stopped:
             say(f"http://{host}:{at}/metrics", err=True)
-            while not stopped():
-                time.sleep(0.1)
+            pause(inf, stopped)
     elif textfile is None:
         say(metrics_text(lake, queries), nl=False)
     else:
@@ -60,9 +59,7 @@ def _write(lake: PurePath, queries: Path, textfile: Path, every: int | None) -> 
             write_textfile(lake, queries, textfile)
             if every is None:
                 return
-            end = time.monotonic() + every / 1e9
-            while not stopped() and time.monotonic() < end:
-                time.sleep(0.1)
+            pause(every / 1e9, stopped)
 
 
 def _address(text: str) -> tuple[str, int]:

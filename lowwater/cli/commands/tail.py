@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lowwater.cli import options
-from lowwater.cli.signals import until_stopped
+from lowwater.signals import until_stopped
 from lowwater.terminal import shown
 
 if TYPE_CHECKING:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path, PurePath
 
 import click
 
 from lowwater.cli import options
-from lowwater.cli.signals import until_stopped
 from lowwater.errors import LowwaterError
+from lowwater.signals import pause, until_stopped
 from lowwater.terminal import say
 
 
@@ -51,8 +50,6 @@ def traces(lake: PurePath, queries: Path, address: str, since: int | None, follo
                 at, sent = max(at, run.finished), sent + 1
             if not follow:
                 break
-            end = time.monotonic() + every / 1e9
-            while not stopped() and time.monotonic() < end:
-                time.sleep(0.1)
+            pause(every / 1e9, stopped)
     sender.close()
     say(f"{sent:,} {'run' if sent == 1 else 'runs'} sent to {address}", err=True)

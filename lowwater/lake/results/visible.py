@@ -206,7 +206,8 @@ def _unknown(lake: Lake, query: str, ran: bool) -> LakeError:
             f"query {query} is not published yet", "`lowwater status` says why, `lowwater backfill` runs it"
         )
     hint = nearest(query, names) or "`lowwater status` lists the queries"
-    return LakeError(f"there is no published query {query!r}", hint if names else "nothing is published yet")
+    none = "nothing is published yet: `lowwater plan` says what is due, `lowwater backfill` runs it"
+    return LakeError(f"there is no published query {query!r}", hint if names else none)
 
 
 def _absent(spans: list[tuple[int, int]], begin: int, until: int) -> Iterator[str]:

@@ -1,44 +1,327 @@
 """Generates the code of a group table: look-up, update of the partial aggregates, eviction (000 section 4.4).
 
 Between `low.code.expressions` (expressions) and `low.code.kernel` (the loop). On a collision, the functions of
-`low.code.eviction` evict a group. A row of the table holds the key words of `low.code.key_layout` and the partial
+`low.code.aggregation` evict a group. A row of the table holds the key words of `low.code.aggregation` and the partial
 aggregates. A mask precedes nullable partial aggregates: its bits tell the partial aggregates that have seen a value.
 """
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from lowwater.catalog.expr import Const, Type, Unary
+from lowwater.catalog.expr import Const, Expr, Type, Unary, columns_of
 from lowwater.catalog.functions import Fold
+from lowwater.catalog.packets import stored
 from lowwater.errors import UnsupportedError
-from lowwater.low.code.eviction import (
-    ALIVE,
-    COLLISIONS,
-    EJECTIONS,
-    EVERY,
-    OLD,
-    OLDEST,
-    SINCE,
-    TAKEN,
-    TICKETS,
-    Epoch,
-    eviction_functions,
+from lowwater.low.code.expressions import (
+    FALSE,
+    TRUE,
+    Emitter,
+    Operand,
+    both,
+    compare_addresses,
+    either,
+    indented,
+    negation,
+    of_link,
 )
-from lowwater.low.code.expressions import Emitter
-from lowwater.low.code.group_keys import key_code, read_as
-from lowwater.low.code.key_layout import hash_of
-from lowwater.low.code.operands import FALSE, TRUE, Operand, both, compare_addresses, either, indented, negation
-from lowwater.low.code.partial_evaluation import of_link
 from lowwater.low.code.row_buffers import OutputColumn
 from lowwater.low.settings import LowSettings
-from lowwater.plan.operators import MOST_COLUMNS, Lfta, Partial
+from lowwater.plan.operators import MOST_COLUMNS, Field, Lfta, Partial
+
+# The layout of a row of the group table: which words, or halves of words, hold which key. Below
+# `low.code.aggregation`. Two values of 32 bits share a word, so that a five-tuple fits into a cache line.
+
+
+@dataclass(frozen=True)
+class WordPlace:
+    """The place of a value in a row: word `at`, or a half of it (`low_half`, `high_half`)."""
+
+    at: int
+    half: str = ""
+
+    def read(self, slot: str = "s") -> str:
+        """Returns the code that reads the value from the table."""
+        text = f"int(table[{slot}, {self.at}])"
+        return f"{self.half}({text})" if self.half else text
+
+
+class KeyLayout:
+    """Lays out the key words of a table.
+
+    The mask of NULL keys comes first, so that the first word of a used slot is not 0.
+
+    Args:
+        keys: the number of keys.
+
+    Attributes:
+        used: the bit of the mask that every used slot has.
+        half: the half of the first word that holds the mask; empty for the entire word.
+    """
+
+    def __init__(self, keys: int) -> None:
+        narrow = keys <= 30
+        self.used = 1 << (30 if narrow else 62)
+        self.half = "low_half" if narrow else ""
+        self._flags: list[str] = []
+        self._words: list[list[str]] = []
+        self._open: int | None = None
+        self._add("", narrow)
+
+    def add(self, text: str, narrow: bool) -> WordPlace:
+        """Returns a place for the value of some code; a narrow value is signed with 32 bits."""
+        return self._add(text, narrow)
+
+    def null(self, bit: int, test: str) -> None:
+        """Adds the test whether key number `bit` is NULL."""
+        if test != FALSE:
+            self._flags.append(f"{1 << bit}" if test == TRUE else f"({1 << bit} if {test} else 0)")
+
+    def words(self) -> list[str]:
+        """Returns the code of every word of a record's key."""
+        mask = " | ".join([str(self.used), *self._flags])
+        words = []
+        for parts in self._words:
+            texts = [text or f"({mask})" for text in parts]
+            words.append(f"halves({texts[0]}, {texts[1]})" if len(texts) == 2 else texts[0])
+        return words
+
+    def _add(self, text: str, narrow: bool) -> WordPlace:
+        if not narrow:
+            self._words.append([text])
+            return WordPlace(len(self._words) - 1)
+        if self._open is None:
+            # The upper half is 0 until a second narrow value comes.
+            self._words.append([text, "0"])
+            self._open = len(self._words) - 1
+            return WordPlace(self._open, "low_half")
+        at, self._open = self._open, None
+        self._words[at][1] = text
+        return WordPlace(at, "high_half")
+
+
+def hash_of(words: list[str]) -> str:
+    """Returns the code of the hash of a group."""
+    mixed = (f"mix({word}, {_factor(2 * at)}, {_factor(2 * at + 1)})" for at, word in enumerate(words))
+    return f"fold({' ^ '.join(mixed)})"
+
+
+def _factor(at: int) -> int:
+    """Returns an odd 31-bit number, a different one for each position of a key."""
+    return int.from_bytes(hashlib.sha256(b"lowwater %d" % at).digest()[:4], "big") >> 2 << 1 | 1
+
+
+# Generates the functions by which groups leave a table: at a collision, in steps, or at a promise (002, section 6).
+# Beside the loop of `low.code.aggregation`. `leave` turns a group into a row, `release` evicts groups of closed
+# epochs, and `survey` counts these groups and finds the oldest one. `filled` of `low.code.compiler` gives them the
+# slots to visit.
+
+FROM, SIZE, COLLISIONS, EJECTIONS, ALIVE, OLD, OLDEST, SINCE, EVERY, POSITION, ALL, TICKETS, TAKEN, BOUNDS = range(14)
+"""Positions in a node's state. From BOUNDS on, for each temporal key: the bound of closed epochs, the bound of the
+oldest epoch, and the earliest value in the table."""
+
+FunctionText = tuple[str, list[str], bool]
+"""Name, lines, and whether it is called from outside of generated code."""
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """A temporal key.
+
+    Attributes:
+        column: the number of its output column.
+        place: its place in the table.
+        increasing: its direction.
+    """
+
+    column: int
+    place: WordPlace
+    increasing: bool
+
+    @property
+    def before(self) -> str:
+        return "<" if self.increasing else ">"
+
+
+def eviction_functions(number: int, epochs: Sequence[Epoch], writes: list[str], rows: str) -> list[FunctionText]:
+    """Returns the functions of one node.
+
+    Args:
+        number: the number of the node in the kernel.
+        epochs: its temporal keys.
+        writes: the statements that write the group in slot s as row `size`.
+        rows: the parameters that hold rows, after a comma.
+    """
+    return [
+        _precedes(number, epochs),
+        _leave(number, len(epochs), writes, rows),
+        _release(number, rows),
+        _survey(number, epochs),
+    ]
+
+
+def _precedes(k: int, epochs: Sequence[Epoch]) -> FunctionText:
+    """The test whether a group precedes the bounds at a position: any of its temporal keys does."""
+    tests = [f"{e.place.read()} {e.before} state[at + {BOUNDS + j}]" for j, e in enumerate(epochs)]
+    text = " or ".join([f"state[{ALL}] != 0", *tests])
+    return f"precedes{k}", [f"def precedes{k}(table, s, state, at):", f"    return {text}"], False
+
+
+def _leave(k: int, count: int, writes: list[str], rows: str) -> FunctionText:
+    """The function that turns a group into row `size`."""
+    lines = [*writes, f"k{k}[size] = tick"]
+    lines += [f"if state[{OLD}] > 0 and precedes{k}(table, s, state, 0):", f"    state[{OLD}] -= 1"]
+    lines += [f"if state[{OLDEST}] > 0 and precedes{k}(table, s, state, {count}):", f"    state[{OLDEST}] -= 1"]
+    lines += ["table[s, 0] = 0", f"state[{ALIVE}] -= 1", "return size + 1"]
+    return f"leave{k}", [f"def leave{k}(table, s, state, tick, size{rows}):", *indented(lines)], False
+
+
+def _release(k: int, rows: str) -> FunctionText:
+    """The function that evicts at most `most` groups of closed epochs, from where the last call ended."""
+    text = f"""def release{k}(table, state, most, tick, size{rows}):
+    first, slots = state[{POSITION}], table.shape[0]
+    for lap in range(2):
+        for s in filled(table, 0 if lap else first, first if lap else slots):
+            if most <= 0 or state[{OLD}] <= 0:
+                return size
+            if table[s, 0] != 0 and precedes{k}(table, s, state, 0):
+                size = leave{k}(table, s, state, tick, size{rows})
+                most -= 1
+                state[{POSITION}] = (s + 1) & (slots - 1)
+    return size"""
+    return f"release{k}", text.split("\n"), True
+
+
+def _survey(k: int, epochs: Sequence[Epoch]) -> FunctionText:
+    """The function that counts groups of closed epochs and of the oldest epoch, and finds the earliest values."""
+    count = len(epochs)
+    lines = [f"def survey{k}(table, state):", "    first, old, oldest = True, 0, 0"]
+    loop = ["if table[s, 0] == 0:", "    continue"]
+    for j, epoch in enumerate(epochs):
+        earliest = f"state[{BOUNDS + 2 * count + j}]"
+        loop += [f"v = {epoch.place.read()}", f"if first or v {epoch.before} {earliest}:", f"    {earliest} = v"]
+        # With one temporal key the oldest epoch has its earliest value, so one pass counts it.
+        loop += ["    oldest = 1", f"elif v == {earliest}:", "    oldest += 1"] if count == 1 else []
+    loop += ["first = False", f"if precedes{k}(table, s, state, 0):", "    old += 1"]
+    loop += [f"if precedes{k}(table, s, state, {count}):", "    oldest += 1"] if count != 1 else []
+    lines += ["    for s in filled(table, 0, table.shape[0]):", *indented(indented(loop))]
+    lines += [f"    state[{OLD}] = old", f"    state[{OLDEST}] = oldest", "    return old"]
+    return f"survey{k}", lines, True
+
+
+# Generates the code of a group's key: computing its words, storing them, and reading them when the group leaves.
+# Below `low.code.aggregation`.
+
+ColumnRead = tuple[int, list[str], str]
+"""Number of an output column, the code of its words in slot s, and the code of its NULL test."""
+
+
+@dataclass
+class GroupKey:
+    """The key of one LFTA, as code.
+
+    Attributes:
+        words: names of its words.
+        before: the statements before a block of records.
+        lines: the statements that compute the words of record i.
+        outputs: the output columns of the keys.
+        reads: how each output column is read from the table.
+        epochs: the temporal keys.
+    """
+
+    words: list[str] = field(default_factory=list)
+    before: list[str] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
+    outputs: list[OutputColumn] = field(default_factory=list)
+    reads: list[ColumnRead] = field(default_factory=list)
+    epochs: list[Epoch] = field(default_factory=list)
+
+    def add(self, column: Field, type_: Type, places: list[WordPlace], half: str | None) -> None:
+        """Adds an output column.
+
+        Args:
+            column: the output column of the LFTA.
+            type_: the type of its values.
+            places: the words of the slot that hold a value, first to last.
+            half: the half of the first word that holds the mask of NULL keys; None for a column without NULL.
+        """
+        bit = len(self.outputs)
+        if column.temporal is not None and not column.temporal.origin:
+            self.epochs.append(Epoch(bit, places[0], column.temporal.increasing))
+        null = FALSE if half is None else f"({WordPlace(0, half).read()} & {1 << bit} != 0)"
+        self.reads.append((bit, [read_as(type_, place.read()) for place in places], null))
+        self.outputs.append(OutputColumn(type_, half is not None))
+
+
+def key_code(emit: Emitter, lfta: Lfta, link: str) -> GroupKey:
+    """Generates the code of the key, with a fast branch for records without NULL."""
+    exprs = [of_link(item.expr, link) for item in lfta.keys]
+    keys = GroupKey()
+    texts = _word_code(emit, exprs, lfta, keys)
+    keys.words = [f"w{at}" for at in range(len(texts))]
+    general = emit.take_lines() + _assignments(keys.words, texts)
+    # The columns of a host value already say where it is NULL.
+    keys.before, test = ([], TRUE) if emit.hosted else emit.test_not_null(stored(columns_of(*exprs)))
+    if test == TRUE:
+        keys.lines = general
+    else:
+        non_null = emit.without_nulls()
+        texts = _word_code(non_null, exprs, lfta, None)
+        plain = non_null.take_lines() + _assignments(keys.words, texts)
+        keys.lines = [f"if {test}:", *indented(plain), "else:", *indented(general)]
+    return keys
+
+
+def _word_code(emit: Emitter, exprs: list[Expr], lfta: Lfta, keys: GroupKey | None) -> list[str]:
+    """Returns the code of the words, and adds the columns to `keys` unless it is None."""
+    layout = KeyLayout(len(exprs))
+    for bit, expr in enumerate(exprs):
+        if expr.type is Type.STRING and isinstance(expr, Const):
+            if keys is not None:
+                keys.outputs.append(OutputColumn.fixed(expr))
+            continue
+        value = emit.value(expr)
+        layout.null(bit, value.null)
+        places = [layout.add(text, narrow) for text, narrow in key_words(expr.type, value)]
+        if keys is not None:
+            keys.add(lfta.fields[bit], expr.type, places, None if value.null == FALSE else layout.half)
+    return layout.words()
+
+
+def _assignments(words: list[str], texts: list[str]) -> list[str]:
+    return [f"{word} = {text}" for word, text in zip(words, texts, strict=True)]
+
+
+def read_as(type_: Type, place: str) -> str:
+    """Returns the code that turns a word of the table into a value of a column."""
+    return f"real({place})" if type_ is Type.FLOAT else place
+
+
+def key_words(type_: Type, value: Operand) -> list[tuple[str, bool]]:
+    """Returns the words of a key, and whether each is narrow.
+
+    The words of a NULL key are 0, so that equal keys have equal words (V1).
+    """
+    if type_ is Type.IP:
+        return [(_stored(type_, word, value.null), at == 0) for at, word in enumerate(value.words)]
+    narrow = type_ in (Type.BOOL, Type.STRING) or (type_ is Type.INT and value.narrow)
+    return [(_stored(type_, value.words[0], value.null), narrow)]
+
+
+def _stored(type_: Type, word: str, null: str) -> str:
+    word = {Type.FLOAT: f"bits({word})", Type.BOOL: f"int({word})"}.get(type_, word)
+    if null == FALSE:
+        return word
+    return "0" if null == TRUE else f"(0 if {null} else {word})"
+
 
 BLOCK = 128
 """Number of records in a block. The groups of a block are queued, then looked up together."""
 
 _EVICTION_TABLE = "table"
-"""The group table in the functions of `low.code.eviction`: the name of their parameter."""
+"""The group table in the functions of `low.code.aggregation`: the name of their parameter."""
 _TICK = "(a // period + 1) * period"
 
 

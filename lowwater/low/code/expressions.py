@@ -2,7 +2,7 @@
 
 Below `low.code.kernel`. Every value has its words, a NULL test and a test whether a V2 failure took part in it.
 Operands are always evaluated, without short circuit, so `failed` does not depend on the order of conjuncts; only CASE
-has an order. Calls, lists and operations on strings are host values: `low.runtime.host_columns` computes them beside
+has an order. Calls, lists and operations on strings are host values: `low.runtime.chunk_columns` computes them beside
 the kernel, and the kernel reads them as columns. A string is then a number, equal for equal strings. The value of a
 parameter is an argument, so no source holds it.
 """
@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from lowwater.catalog.expr import (
+    COMPARE,
     COMPARISON,
     LOGICAL,
     SUMMED,
@@ -24,29 +25,279 @@ from lowwater.catalog.expr import (
     Column,
     Const,
     Expr,
+    OneOf,
     Param,
     Type,
     Unary,
+    rewrite,
     walk,
 )
 from lowwater.catalog.packets import RECORD_NUMBER, SAMPLING_RATE, address_parts, is_stored, stored_field
+from lowwater.catalog.values import words_from_ip
 from lowwater.errors import LowwaterError
-from lowwater.low.code.integers import checked_operation, plain_operation
-from lowwater.low.code.operands import (
-    FALSE,
-    TRUE,
-    Operand,
-    as_float,
-    both,
-    compare_addresses,
-    either,
-    negation,
-    of_constant,
-    width,
-)
-from lowwater.low.code.partial_evaluation import is_hosted, kernel_arguments
-from lowwater.low.runtime.arithmetic import MAX
+from lowwater.low.runtime.arithmetic import MAX, MIN, truncate
 from lowwater.plan.temporal import END_OF_TIME
+
+# Operands of generated code: the names and literals that stand for an evaluated expression. Below
+# `low.code.expressions`, which makes them; the generators of rows and tables use them.
+
+TRUE, FALSE = "True", "False"
+
+
+@dataclass(frozen=True)
+class Operand:
+    """The names or literals of one evaluated expression.
+
+    Attributes:
+        words: three for an address (version, high, low), else one. The word of a NULL boolean is False.
+        null: the test whether it is NULL.
+        failed: the test whether a failure of V2 took part in it.
+        least, most: bounds of an integer's word. Arithmetic whose bounds fit into 64 bits needs no test.
+    """
+
+    words: tuple[str, ...]
+    null: str = FALSE
+    failed: str = FALSE
+    least: int = MIN
+    most: int = MAX
+
+    @property
+    def narrow(self) -> bool:
+        """Whether every word is signed with 32 bits."""
+        return self.least >= -(1 << 31) and self.most < 1 << 31
+
+    @property
+    def literal(self) -> int | None:
+        """The only possible value, if it is known and not NULL."""
+        return self.least if self.least == self.most and self.null == FALSE else None
+
+
+def width(type_: Type) -> int:
+    """Returns the number of words of a value."""
+    return 3 if type_ is Type.IP else 1
+
+
+def either(*parts: str) -> str:
+    """Returns the disjunction of boolean operands, without literals."""
+    rest = [part for part in dict.fromkeys(parts) if part != FALSE]
+    if TRUE in rest:
+        return TRUE
+    return _balanced(" | ", rest) if rest else FALSE
+
+
+def both(*parts: str) -> str:
+    """Returns the conjunction of boolean operands, without literals."""
+    rest = [part for part in dict.fromkeys(parts) if part != TRUE]
+    if FALSE in rest:
+        return FALSE
+    return _balanced(" & ", rest) if rest else TRUE
+
+
+MAX_CHAIN = 64
+"""Most operands of one chain in the code: Python's compiler recurses once per operand of a chain."""
+
+
+def _balanced(op: str, parts: list[str]) -> str:
+    while len(parts) > 1:
+        atoms = [_atom(part) for part in parts]
+        parts = [_chain(op, atoms[at : at + MAX_CHAIN]) for at in range(0, len(atoms), MAX_CHAIN)]
+    return parts[0]
+
+
+def _chain(op: str, atoms: list[str]) -> str:
+    return f"({op.join(atoms)})" if len(atoms) > 1 else atoms[0]
+
+
+def _atom(part: str) -> str:
+    # `|` and `&` instead of `or` and `and`: a mispredicted branch costs more than a needless test.
+    return part if part.isidentifier() or _enclosed(part) else f"({part})"
+
+
+def _enclosed(part: str) -> bool:
+    """Whether one pair of brackets encloses the entire text."""
+    depth = 0
+    for at, letter in enumerate(part):
+        depth += {"(": 1, ")": -1}.get(letter, 0)
+        if depth == 0:
+            return at == len(part) - 1 and part[0] == "("
+    return False
+
+
+def negation(part: str) -> str:
+    """Returns the negation of a boolean operand; a literal is inverted."""
+    return {TRUE: FALSE, FALSE: TRUE}.get(part, f"(not {part})")
+
+
+def compare_addresses(op: str, left: tuple[str, ...], right: tuple[str, ...]) -> str:
+    """Returns the comparison of two addresses, by IP version, then by their unsigned 128 bits."""
+    equal = " and ".join(f"{a} == {b}" for a, b in zip(left, right, strict=True))
+    if op == "=":
+        return f"({equal})"
+    if op == "<>":
+        return f"(not ({equal}))"
+    (family, high, low), (family2, high2, low2) = left, right
+    strict = op[0]
+    # With the sign bit flipped (`^ MIN`), the signed order of words is their unsigned order.
+    last = f"({low} ^ MIN) {op} ({low2} ^ MIN)"
+    words = f"({high} ^ MIN) {strict} ({high2} ^ MIN) or ({high} == {high2} and {last})"
+    return f"({family} {strict} {family2} or ({family} == {family2} and ({words})))"
+
+
+def as_float(type_: Type, word: str) -> str:
+    """Returns the code of a number as a float."""
+    return word if type_ is Type.FLOAT else f"float({word})"
+
+
+def of_constant(expr: Const) -> Operand:
+    """Returns the operand of a literal; an address has three words.
+
+    Raises:
+        LowwaterError: the literal does not fit 64 bits.
+    """
+    value = expr.value
+    if value is None:
+        word = {Type.BOOL: FALSE, Type.FLOAT: "0.0"}.get(expr.type, "0")
+        return Operand((word,) * width(expr.type), TRUE, least=0, most=0)
+    if isinstance(value, bytes):
+        return Operand(tuple(f"({word})" for word in words_from_ip(value)))
+    if expr.type is Type.FLOAT:
+        text = repr(float(value)).replace("inf", "1e999")
+        return Operand((f"({text})",))
+    if isinstance(value, bool):
+        return Operand((TRUE if value else FALSE,))
+    if isinstance(value, int) and MIN <= value <= MAX:
+        return Operand((f"({value})",), least=value, most=value)
+    raise LowwaterError(f"the literal {value!r} has no 64-bit value", "write a smaller number")
+
+
+def indented(lines: list[str]) -> list[str]:
+    """Returns the lines of a block, one level deeper."""
+    return [f"    {line}" for line in lines]
+
+
+# Evaluates expressions partially for one link, and decides which values the kernel cannot compute. Below
+# `low.code.expressions`. The name of the link is a constant there, so a comparison with it has one result for all
+# packets.
+
+
+def of_link(expr: Expr, link: str) -> Expr:
+    """Returns the expression for packets of one link: `interface` is a constant, and its comparisons are folded."""
+
+    def change(node: Expr) -> Expr:
+        if isinstance(node, Column) and node.name == "interface":
+            return Const(Type.STRING, link)
+        if isinstance(node, OneOf) and isinstance(node.operand, Const) and not node.operand.param:
+            value = node.operand.value
+            return Const(Type.BOOL, None if value is None else node.holds()(value))
+        if isinstance(node, Binary) and isinstance(node.left, Const) and isinstance(node.right, Const):
+            return _fold(node, node.left, node.right)
+        return node
+
+    return rewrite(expr, change)
+
+
+def _fold(node: Binary, left: Const, right: Const) -> Expr:
+    if node.op not in COMPARISON or Type.STRING not in (left.type, right.type):
+        return node
+    # The result of a parameter stays a parameter: its value is an argument of the kernel.
+    param = (
+        f"{left.param or left.value!r} {node.op} {right.param or right.value!r}" if left.param or right.param else ""
+    )
+    if left.value is None or right.value is None:
+        return Const(Type.BOOL, None)
+    return Const(Type.BOOL, COMPARE[node.op](str(left.value), str(right.value)), param)
+
+
+def is_hosted(expr: Expr) -> bool:
+    """Whether an expression is a host value, computed beside the kernel: a call, a list, a string or its comparison.
+
+    A CASE of strings is not a host value.
+    """
+    if isinstance(expr, Call | OneOf):
+        return True
+    if isinstance(expr, Column | Const):
+        return expr.type is Type.STRING
+    return not isinstance(expr, Case) and any(child.type is Type.STRING for child in expr.children())
+
+
+def kernel_arguments(expr: Expr) -> list[Expr]:
+    """Returns the parts of a host value's arguments that the kernel computes."""
+    parts: list[Expr] = []
+    for child in expr.children():
+        if is_hosted(child):
+            parts += kernel_arguments(child)
+        elif not isinstance(child, Column | Const):
+            parts.append(child)
+    return parts
+
+
+# Integer operators as code, with an overflow test only if the bounds of the operands allow an overflow (V2). Below
+# `low.code.expressions`. A column has the bounds of its stored type, so a port plus 1 needs no test.
+
+Bounded = tuple[str, int, int]
+"""Code of a result, with its lower and upper bound."""
+
+_CHECKED_FUNCTIONS = {"+": "add", "-": "sub", "*": "mul", "/": "div", "%": "mod", "<<": "shl", ">>": "shr"}
+
+
+def checked_operation(op: str, a: str, b: str) -> str:
+    """Returns the call of `low.runtime.arithmetic` that gives the result and whether it failed."""
+    return f"{_CHECKED_FUNCTIONS[op]}({a}, {b})"
+
+
+def plain_operation(op: str, a: str, left: Operand, b: str = "", right: Operand | None = None) -> Bounded | None:
+    """Returns the code of an operator that cannot fail, with the bounds of its result; None if it can fail.
+
+    Args:
+        op: the operator of GSQL; `neg` for unary minus.
+        a: code of the left operand.
+        left: bounds of the left operand.
+        b: code of the right operand; empty for a unary operator.
+        right: bounds of the right operand; None for a unary operator.
+    """
+    if op == "~":
+        return f"~{a}", -left.most - 1, -left.least - 1
+    if op == "neg":
+        return _if_fits(f"-{a}", -left.most, -left.least)
+    assert right is not None
+    if op in ("&", "|"):
+        return _bitwise(op, f"{a} {op} {b}", left, right)
+    if op == "+":
+        return _if_fits(f"{a} + {b}", left.least + right.least, left.most + right.most)
+    if op == "-":
+        return _if_fits(f"{a} - {b}", left.least - right.most, left.most - right.least)
+    if op == "*":
+        ends = [x * y for x in (left.least, left.most) for y in (right.least, right.most)]
+        return _if_fits(f"{a} * {b}", min(ends), max(ends))
+    return None if right.literal is None else _by_constant(op, a, left, right.literal)
+
+
+def _if_fits(text: str, least: int, most: int) -> Bounded | None:
+    return (text, least, most) if least >= MIN and most <= MAX else None
+
+
+def _bitwise(op: str, text: str, left: Operand, right: Operand) -> Bounded:
+    if op == "&":
+        tops = [side.most for side in (left, right) if side.least >= 0]
+        return (text, 0, min(tops)) if tops else (text, MIN, MAX)
+    if left.least >= 0 and right.least >= 0:
+        return text, 0, (1 << max(left.most, right.most).bit_length()) - 1
+    return text, MIN, MAX
+
+
+def _by_constant(op: str, a: str, left: Operand, b: int) -> Bounded | None:
+    if op == "/" and b not in (0, -1):
+        text = f"{a} // ({b})" if left.least >= 0 and b > 0 else f"truncate({a}, ({b}))"
+        ends = [truncate(left.least, b), truncate(left.most, b)]
+        return text, min(ends), max(ends)
+    if op == "%" and b > 0 and left.least >= 0:
+        return f"{a} % ({b})", 0, min(left.most, b - 1)
+    if op == ">>" and 0 <= b < 64:
+        return f"{a} >> ({b})", left.least >> b, left.most >> b
+    if op == "<<" and 0 <= b < 63 and left.least >= 0:
+        return _if_fits(f"{a} << ({b})", left.least << b, left.most << b)
+    return None
+
 
 _FLOAT_FUNCTIONS = {"/": "fdiv", "%": "fmod"}
 _PYTHON_OPERATORS = {"=": "==", "<>": "!="}

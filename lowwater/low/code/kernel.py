@@ -8,23 +8,91 @@ the signature and the rest of the predicate, and makes a row or updates a group.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from lowwater.catalog.expr import Const, Expr, Param, conjuncts
+from lowwater.catalog.expr import Const, Expr, Param, Type, columns_of, conjuncts, show
+from lowwater.catalog.packets import stored
 from lowwater.low.code.aggregation import BLOCK as BLOCK
-from lowwater.low.code.aggregation import Grouping, taken_name
-from lowwater.low.code.conjunct_sampling import ConjunctCounts, ConjunctSampler
-from lowwater.low.code.eviction import FROM, SIZE, Epoch
-from lowwater.low.code.expressions import OUTCOME, OWN_SKEW, Emitter, Inputs, node_name
-from lowwater.low.code.filters import PrefilterCode, RecordTest, filter_code, split_conjuncts
-from lowwater.low.code.operands import indented
-from lowwater.low.code.partial_evaluation import of_link
+from lowwater.low.code.aggregation import FROM, SIZE, Epoch, Grouping, taken_name
+from lowwater.low.code.expressions import FALSE, OUTCOME, OWN_SKEW, TRUE, Emitter, Inputs, indented, node_name, of_link
+from lowwater.low.code.filters import (
+    ConjunctCounts,
+    ConjunctSampler,
+    PrefilterCode,
+    RecordTest,
+    filter_code,
+    split_conjuncts,
+)
 from lowwater.low.code.row_buffers import OutputColumn
-from lowwater.low.code.selection import null_row, selection_code
 from lowwater.low.settings import LowSettings
 from lowwater.plan.operators import Lfta
 from lowwater.plan.prefilter import choose_prefilters
+
+# Generates the code of a selection: an accepted record becomes a row at once (000 section 4.3). Between
+# `low.code.expressions` and `low.code.kernel` (the loop).
+
+
+def selection_code(
+    emit: Emitter, lfta: Lfta, link: str, number: int
+) -> tuple[list[str], list[str], list[OutputColumn]]:
+    """Generates the code of a selection.
+
+    Args:
+        emit: the emitter of the node, after its predicate.
+        lfta: the LFTA; its keys are the columns.
+        link: the name of the link.
+        number: the number of the node in the kernel.
+
+    Returns:
+        The statements before a block of records, the statements for an accepted record, and the columns of its row.
+    """
+    exprs = [of_link(item.expr, link) for item in lfta.keys]
+    outputs = [_output(emit, expr, lfta.numbered) for expr in exprs]
+    lines = _writes(emit, exprs, outputs, number)
+    # The columns of a host value already say where it is NULL.
+    before, test = ([], TRUE) if emit.hosted else emit.test_not_null(stored(columns_of(*exprs)))
+    if test != TRUE:
+        plain = _writes(emit.without_nulls(), exprs, outputs, number)
+        lines = [f"if {test}:", *indented(plain), "else:", *indented(lines)]
+    lines += _end_of_row(number, "a" if lfta.arrival else "t")
+    return before, [f"if {arrival_test(number)}:", *indented(lines)] if lfta.arrival else lines, outputs
+
+
+def _output(emit: Emitter, expr: Expr, nullable: bool) -> OutputColumn:
+    if expr.type is Type.STRING and isinstance(expr, Const):
+        return OutputColumn.fixed(expr)
+    return OutputColumn(expr.type, nullable or emit.value(expr).null != FALSE)
+
+
+def _writes(emit: Emitter, exprs: Sequence[Expr], outputs: Sequence[OutputColumn], number: int) -> list[str]:
+    """Returns the statements that evaluate the columns and write them."""
+    writes: list[str] = []
+    for at, (expr, output) in enumerate(zip(exprs, outputs, strict=True)):
+        if output.written:
+            value = emit.value(expr)
+            words = [f"int({value.words[0]})"] if expr.type is Type.BOOL else list(value.words)
+            writes += output.lines(f"{number}_{at}", words, value.null, f"size{number}")
+    return [*emit.take_lines(), *writes]
+
+
+def arrival_test(number: int) -> str:
+    """Returns the test that a record arrives within the read range of an LFTA by arrival."""
+    return f"(a >= s{number}[{FROM}]) & (a < stop)"
+
+
+def null_row(outputs: Sequence[OutputColumn], number: int) -> list[str]:
+    """Returns the statements for a rejected record of an LFTA that numbers all records: they write a row of NULLs."""
+    lines = []
+    for at, output in enumerate(outputs):
+        if output.written:
+            lines += output.lines(f"{number}_{at}", ["0"], TRUE, f"size{number}")
+    return [f"if {arrival_test(number)}:", *indented([*lines, *_end_of_row(number, "a")])]
+
+
+def _end_of_row(number: int, last: str) -> list[str]:
+    return [f"k{number}[size{number}] = tick", f"l{number}[size{number}] = {last}", f"size{number} += 1"]
+
 
 SKEW, LOWEST, STOP, START, PERIOD, DUE, BASE, CLOCK, SEEN, TICK, LATE, REASON, TOUCHED, PLACES = range(14)
 """Positions in the state of a link; the kernel writes those from SEEN on."""
@@ -92,7 +160,7 @@ class NodeProgram:
         width: the number of words of a row of its table; 0 for a selection.
         key: the number of these words that are the key.
         epochs: the temporal keys of its groups.
-        taken: the columns that records pass to users' sub-aggregates (`low.runtime.user_states`); empty without any.
+        taken: the columns that records pass to users' sub-aggregates (`low.runtime.lfta_operators`); empty without any.
         hosted, beside: the host values and their columns, as in the Emitter.
         drawn: the positions of the counts of its predicate's conjuncts, in order.
     """
@@ -254,3 +322,93 @@ def _kernel(
     pieces += [*indented(before), "    for i in range(begin, until):", *indented(indented(loop)), *indented(drains)]
     pieces += ["    begin = until"]
     return "\n".join([*head, *indented(pieces), *ends, _TAIL, "    return done"])
+
+
+# Lists the generated kernels of a plan for a reader, with comments that explain the names. Beside `low.code.kernel`;
+# `lowwater explain --kernel` prints it. The compiled source has no comments, so it holds no names of queries, and
+# plans that differ in names alone share a kernel.
+
+_LINE_LENGTH = 110
+
+
+def list_kernels(lftas: Sequence[Lfta], settings: LowSettings) -> str:
+    """Returns the kernels of all links that some LFTAs read; links with the same kernel share a listing.
+
+    Raises:
+        UnsupportedError: an expression cannot run at the low level.
+    """
+    links_by_listing: dict[str, list[str]] = {}
+    for link in sorted({link for lfta in lftas for link in lfta.links}):
+        reading = [lfta for lfta in lftas if link in lfta.links and lfta.kind == "pcap"]
+        if reading:
+            links_by_listing.setdefault(_listing(reading, link, settings), []).append(link)
+    parts = [f"{_comment(f'kernel of {_links(links)}')}\n{text}" for text, links in links_by_listing.items()]
+    return "\n\n".join(parts)
+
+
+def _links(links: Sequence[str]) -> str:
+    return f"link{'s' if len(links) > 1 else ''} {', '.join(links)}"
+
+
+def _comment(text: str) -> str:
+    """Returns a comment line. Characters that cannot be printed become `?`, so no name can end the comment."""
+    printable = "".join(letter if letter.isprintable() else "?" for letter in text)
+    return f"# {printable if len(printable) <= _LINE_LENGTH else printable[: _LINE_LENGTH - 3] + '...'}"
+
+
+def _listing(lftas: Sequence[Lfta], link: str, settings: LowSettings) -> str:
+    program = generate(lftas, link, settings)
+    notes = ["a: arrival of record i, t: its timestamp, ns; arithmetic: lowwater/low/runtime/arithmetic.py"]
+    notes += [
+        f"c{at}[i]: {name}; m{at}: a bit a record, 1 where it is not NULL" for at, name in enumerate(program.columns)
+    ]
+    notes += [f"p{at}_0: {_parameter(param)}" for at, param in enumerate(program.params)]
+    notes += list(_bits(lftas, link))
+    for number, (lfta, node) in enumerate(zip(lftas, program.nodes, strict=True)):
+        notes += _node(number, lfta, node, link)
+    lines = [*map(_comment, notes), *_functions(program, lftas)]
+    return "\n".join(lines) + "\n"
+
+
+def _parameter(param: Const | Param) -> str:
+    return f"${param.name}" if isinstance(param, Param) else f"${param.param}"
+
+
+def _bits(lftas: Sequence[Lfta], link: str) -> Iterator[str]:
+    for prefilter in choose_prefilters(lftas):
+        if link in prefilter.links:
+            for at, (bit, shared) in enumerate(zip(prefilter.bits, prefilter.shared, strict=True)):
+                yield f"bit {at} of bits: {show(of_link(bit, link))}; asked by {shared}"
+
+
+def _node(number: int, lfta: Lfta, node: NodeProgram, link: str) -> list[str]:
+    kind = f"aggregation, {node.width} words a group of which {node.key} are the key" if node.width else "selection"
+    notes = [f"node {number}: LFTA {lfta.name}, {kind}; s{number}[{FROM}]: first timestamp, s{number}[{SIZE}]: rows"]
+    notes += [f"  predicate: {show(of_link(lfta.predicate, link))}"] if lfta.predicate is not None else []
+    names = [(field.name, f"o{number}_{at}") for at, field in enumerate(lfta.fields)]
+    columns = ((name, place) for (name, place), output in zip(names, node.outputs, strict=True) if output.written)
+    notes.append(f"  rows: {', '.join(f'{place} = {name}' for name, place in columns)}")
+    exprs = [(key.name, key.expr) for key in lfta.keys]
+    exprs += [
+        (f"{part.name}: {part.function} of", part.argument) for part in lfta.partials if part.argument is not None
+    ]
+    notes += [f"  {name} {show(expr)}" for name, expr in exprs]
+    return notes + [f"  beside: {_beside(number, node, at)}" for at in range(len(node.beside))]
+
+
+def _beside(number: int, node: NodeProgram, at: int) -> str:
+    value, _, part = node.beside[at].partition(".")
+    expr: Expr = node.hosted[int(value)]
+    return f"hn{number}_{at} = {'whether it failed of ' if part == 'failed' else ''}{show(expr)}"
+
+
+def _functions(program: Program, lftas: Sequence[Lfta]) -> Iterator[str]:
+    about: Mapping[str, str] = {f"s{number}": lfta.name for number, lfta in enumerate(lftas)}
+    for function in program.functions:
+        yield ""
+        for line in function.text.split("\n"):
+            test = line.strip().removeprefix("if t >= ").partition("[")[0]
+            if line.strip().startswith("if t >= s") and test in about:
+                indent = line[: len(line) - len(line.lstrip())]
+                yield f"{indent}{_comment(f'LFTA {about[test]}')}"
+            yield line

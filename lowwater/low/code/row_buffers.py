@@ -1,6 +1,6 @@
 """Output columns of an LFTA: the code that writes a row, and the buffers that become Arrow arrays without a copy.
 
-Between the generated code and `low.runtime.output`. Each column is written in its own type.
+Between the generated code and `low.runtime.heartbeat`. Each column is written in its own type.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ import pyarrow as pa
 
 from lowwater.catalog.expr import Const, Type
 from lowwater.catalog.streams import STREAM_TYPES
-from lowwater.low.arrays import Array
-from lowwater.low.code.operands import FALSE, TRUE, indented, negation
+from lowwater.low.code.expressions import FALSE, TRUE, indented, negation
+
+Array = npt.NDArray[np.generic]
+Int64Array = npt.NDArray[np.int64]
 
 _DTYPES: dict[Type, type[np.generic]] = {Type.FLOAT: np.float64, Type.BOOL: np.uint8, Type.IP: np.uint8}
 ADDRESS_BYTES = 17

@@ -1,7 +1,7 @@
 """Flush policies: when groups of closed epochs leave the table of an aggregation (002, section 6).
 
-No policy changes rows. The code of `low.code.aggregation` and `low.runtime.table` read them. A group that stays in the
-table delays the promise of the stream (P2).
+No policy changes rows. The code of `low.code.aggregation` and `low.runtime.lfta_operators` read them. A group that
+stays in the table delays the promise of the stream (P2).
 """
 
 from __future__ import annotations

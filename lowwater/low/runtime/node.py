@@ -5,25 +5,222 @@ Between the pass of `low.run` and the writer of the stream.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from hashlib import sha256
+from time import thread_time_ns
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from lowwater.low.arrays import Int64Array
+from lowwater.catalog.calls import DictionaryColumn, apply_python, call_function
+from lowwater.catalog.expr import (
+    COMPARE,
+    Binary,
+    Call,
+    Column,
+    Const,
+    Expr,
+    OneOf,
+    Type,
+    Unary,
+    conjunction,
+    conjuncts,
+    show,
+    walk,
+)
+from lowwater.catalog.values import words_from_ip
+from lowwater.low.code.aggregation import EJECTIONS
 from lowwater.low.code.compiler import Code
-from lowwater.low.code.eviction import EJECTIONS
-from lowwater.low.code.expressions import OWN_SKEW
-from lowwater.low.code.kernel import NodeProgram
-from lowwater.low.runtime.chunk_columns import ChunkColumns
-from lowwater.low.runtime.heartbeat import Heartbeats
-from lowwater.low.runtime.host_columns import Host, gate_of
+from lowwater.low.code.expressions import OWN_SKEW, is_hosted, of_link
+from lowwater.low.code.filters import ConjunctCounts
+from lowwater.low.code.kernel import MINUTE, NodeProgram
+from lowwater.low.code.row_buffers import Int64Array
+from lowwater.low.evaluate import ExpressionKernel
+from lowwater.low.runtime.chunk_columns import ChunkColumns, Pair
+from lowwater.low.runtime.heartbeat import Heartbeats, in_order, punctuation_batch, rows_batch
 from lowwater.low.runtime.lfta_operators import LftaAggregation, LftaOperator, LftaSelection
-from lowwater.low.runtime.output import in_order, punctuation_batch, rows_batch
-from lowwater.low.settings import Bounds, LftaStatistics, LowSettings
+from lowwater.low.settings import MINUTES, VIOLATIONS, WORK, Bounds, LftaStatistics, LinkResult, LowSettings, Policy
 from lowwater.plan.operators import Lfta
+
+# Host values, computed beside the kernel a chunk at a time: numbers of strings, function calls, string comparisons.
+# Between the columns of a chunk and the kernel of an LFTA, which works with numbers only. A value is computed once
+# for every distinct combination of its arguments, and only for records whose outcome it can change.
+
+Flags = npt.NDArray[np.bool_]
+
+
+_DTYPES: dict[Type, type[np.generic]] = {Type.BOOL: np.bool_, Type.FLOAT: np.float64}
+
+
+class Host:
+    """The host values of one node, and the strings that their numbers stand for.
+
+    Args:
+        hosted: the host values.
+        beside: their columns, as in the Emitter.
+        gate: a condition without which no host value of a record matters; None for none.
+        settings: the settings of the run.
+
+    Attributes:
+        texts: string of each number; a number keeps its meaning until `forget`.
+    """
+
+    def __init__(self, hosted: Sequence[Expr], beside: Sequence[str], gate: Expr | None, settings: LowSettings) -> None:
+        self.texts: list[str] = []
+        self._numbers: dict[str, int] = {}
+        self._characters = 0
+        self._hosted, self._beside, self._gate = hosted, beside, gate
+        self._settings = settings
+        self._alone: dict[Expr, ExpressionKernel] = {}
+
+    @property
+    def needed(self) -> bool:
+        """Whether there are host values."""
+        return bool(self._hosted)
+
+    @property
+    def full(self) -> bool:
+        """Whether there are so many strings that they must be forgotten before the next chunk."""
+        return len(self.texts) > self._settings.texts or self._characters >> 8 > self._settings.texts
+
+    def forget(self) -> None:
+        """Drops all strings; none of their numbers may be in use."""
+        self.texts.clear()
+        self._numbers.clear()
+        self._characters = 0
+
+    def parameters(self, columns: ChunkColumns, ok: Flags) -> list[npt.NDArray[np.generic]]:
+        """Computes the columns of host values of a chunk; NULL where they cannot change an outcome.
+
+        Args:
+            columns: the columns of the chunk.
+            ok: shape (records), which records are processed.
+        """
+        if not self.needed:
+            return []
+        mask = ok.copy()
+        if self._gate is not None:
+            gate = _Chunk(self, columns).coded(self._gate)
+            mask &= np.array([value is True for value in gate.values], np.bool_)[gate.index]
+        chunk = _Chunk(self, columns.where(mask))
+        arrays: list[npt.NDArray[np.generic]] = []
+        for name in self._beside:
+            arrays += _spread(chunk.hosted(self._hosted, name), mask)
+        return arrays
+
+    def number(self, text: str) -> int:
+        """Returns the number of a string, a new one if it has none."""
+        at = self._numbers.get(text)
+        if at is None:
+            at = self._numbers[text] = len(self.texts)
+            self.texts.append(text)
+            self._characters += len(text)
+        return at
+
+    def alone(self, expr: Expr) -> ExpressionKernel:
+        """Returns the code that evaluates one expression by itself."""
+        if expr not in self._alone:
+            self._alone[expr] = ExpressionKernel(expr, self._settings.compiled)
+        return self._alone[expr]
+
+
+def gate_of(member: Expr | None, predicate: Expr | None, link: str) -> Expr | None:
+    """Returns the condition without which no host value of a record matters; None for none.
+
+    Conjuncts that the kernel computes are enough, as long as no other one can fail, since failures are counted (A1).
+
+    Args:
+        member: the condition of the protocol; None for all packets.
+        predicate: the predicate of the LFTA; None for none.
+        link: the name of the link.
+    """
+    members = conjuncts(None if member is None else of_link(member, link))
+    parts = conjuncts(None if predicate is None else of_link(predicate, link))
+    plain = [part for part in parts if not any(is_hosted(node) for node in walk(part))]
+    others = (node for part in parts for node in walk(part))
+    infallible = not any(isinstance(node, Call) and (node.function.partial or _is_users(node)) for node in others)
+    return conjunction(members + (plain if infallible else []))
+
+
+def _is_users(call: Call) -> bool:
+    return call.function.origin != "built-in"
+
+
+def _spread(pair: Pair, mask: Flags) -> Pair:
+    """Puts the values of selected records at their positions in the chunk."""
+    if mask.all():
+        return pair
+    values, valid = np.zeros(len(mask), pair[0].dtype), np.zeros(len(mask), np.bool_)
+    values[mask], valid[mask] = pair
+    return values, valid
+
+
+class _Chunk:
+    """The host values of some records; each is computed once."""
+
+    def __init__(self, host: Host, columns: ChunkColumns) -> None:
+        self._host = host
+        self._columns = columns
+        self._coded: dict[Expr, DictionaryColumn] = {}
+        self._pairs: dict[tuple[Expr, str], Pair] = {}
+
+    def hosted(self, hosted: Sequence[Expr], name: str) -> Pair:
+        """Returns the column `<k>.<part>` of host values."""
+        number, _, part = name.partition(".")
+        expr = hosted[int(number)]
+        if (expr, part) not in self._pairs:
+            self._pairs[expr, part] = self._pair(expr, part)
+        return self._pairs[expr, part]
+
+    def _pair(self, expr: Expr, part: str) -> Pair:
+        coded = self.coded(expr)
+        if part == "failed":
+            failed = np.array(coded.failed or [False] * len(coded.values), np.bool_)[coded.index]
+            return failed, np.ones(len(failed), np.bool_)
+        valid = np.array([value is not None for value in coded.values], np.bool_)
+        words = [0 if value is None else self._word(expr.type, value, int(part)) for value in coded.values]
+        return np.array(words, _DTYPES.get(expr.type, np.int64))[coded.index], valid[coded.index]
+
+    def _word(self, kind: Type, value: object, part: int) -> object:
+        if kind is Type.STRING:
+            return self._host.number(str(value))
+        return words_from_ip(value)[part] if isinstance(value, bytes) else value
+
+    def coded(self, expr: Expr) -> DictionaryColumn:
+        """Returns any expression over the records, dictionary-encoded."""
+        if expr not in self._coded:
+            self._coded[expr] = self._evaluate(expr)
+        return self._coded[expr]
+
+    def _evaluate(self, expr: Expr) -> DictionaryColumn:
+        rows = self._columns.rows
+        if isinstance(expr, Const):
+            value = float(expr.value) if expr.type is Type.FLOAT and isinstance(expr.value, int) else expr.value
+            return DictionaryColumn.constant(value, rows)
+        if isinstance(expr, Column):
+            return self._columns.coded(expr.name)
+        if not is_hosted(expr):
+            return self._from_kernel(expr)
+        arguments = [self.coded(argument) for argument in expr.children()]
+        if isinstance(expr, Call):
+            return call_function(expr.function, arguments, rows)
+        if isinstance(expr, Unary):
+            (operand,) = arguments
+            return DictionaryColumn([value is None for value in operand.values], operand.index, operand.failed)
+        if isinstance(expr, OneOf):
+            return apply_python(expr.holds(), arguments, rows)
+        if isinstance(expr, Binary):
+            return apply_python(COMPARE[expr.op], arguments, rows)
+        raise TypeError(type(expr).__name__)
+
+    def _from_kernel(self, expr: Expr) -> DictionaryColumn:
+        alone = self._host.alone(expr)
+        beside = [part for name in alone.beside for part in self.hosted(alone.hosted, name)]
+        return DictionaryColumn.of(alone.of(self._columns, beside, self._host.texts))
+
 
 Write = Callable[[str, pa.RecordBatch], None]
 
@@ -150,3 +347,210 @@ class LftaNode:
                 self._write(self.lfta.name, batch)
         elif size:
             self._write(self.lfta.name, rows)
+
+
+# Statistics of a link's LFTAs for every minute of its clock: rows, collisions, groups, time, counts of conjuncts.
+# Beside the pass of `low.run`, which stops at the end of each minute. The numbers depend on tables, chunks and the
+# machine, so no result, account or digest contains them (SEMANTICS, the law). They serve tuning.
+
+SHARED = -1
+_TOTALS = ("rows_out", "punctuations", "ejections", "collisions")
+_SUMS = ("records", *_TOTALS, "nanoseconds", "beat_nanoseconds")
+_LARGEST = ("groups", "slots", "period")
+_KEY = ("lfta", "minute", "shape")
+
+
+def shape(lfta: Lfta) -> str:
+    """Returns a short digest of what an LFTA computes.
+
+    It does not depend on the size of the table and on the order of conjuncts.
+    """
+    parts = [lfta.protocol, str(lfta.aggregates), *sorted(show(part) for part in conjuncts(lfta.predicate))]
+    parts += [f"{key.name}={show(key.expr)}" for key in lfta.keys]
+    parts += [f"{p.function} {show(p.argument) if p.argument is not None else '*'}" for p in lfta.partials]
+    return sha256("\n".join(parts).encode()).hexdigest()[:16]
+
+
+class Meter:
+    """The statistics of one pass.
+
+    Args:
+        nodes: the nodes of the link, in the order of the kernel.
+        drawn: the positions of the counts of each node's conjuncts.
+        draws: the vector of counts that the kernel updates.
+        link: the name of the link.
+        settings: the settings of the run.
+        start: start of the interval, ns. Work before the first record counts for its minute.
+
+    Attributes:
+        turn: the first arrival of the next minute.
+    """
+
+    def __init__(
+        self,
+        nodes: Sequence[LftaNode],
+        drawn: Sequence[Sequence[ConjunctCounts]],
+        draws: npt.NDArray[np.int64],
+        link: str,
+        settings: LowSettings,
+        start: int,
+    ) -> None:
+        self.turn = -1
+        self._nodes, self._draws = nodes, draws
+        self._conjuncts = [_counts_by_text(node.lfta, counts, link) for node, counts in zip(nodes, drawn, strict=True)]
+        self._shapes = [shape(node.lfta) for node in nodes]
+        self._period = settings.period if settings.policy is Policy.PERIODIC else None
+        self._minute = start // MINUTE
+        self._records = 0
+        self._spent = [0] * (len(nodes) + 1)
+        self._beating = [0] * len(nodes)
+        self._most = [0] * len(nodes)
+        self._before = [(0,) * len(_TOTALS)] * len(nodes)
+        self._drawn = draws.copy()
+        self._rows: list[dict[str, Any]] = []
+        self._since = thread_time_ns()
+
+    def lap(self, node: int = SHARED, beat: bool = False) -> None:
+        """Charges the processor time of this thread since the last lap to a node, or to all nodes alike.
+
+        Args:
+            node: the number of the node; SHARED for all.
+            beat: whether the time was spent on promises.
+        """
+        now = thread_time_ns()
+        self._spent[node] += now - self._since
+        if beat:
+            self._beating[node] += now - self._since
+        self._since = now
+
+    def pause(self) -> None:
+        """Charges the time since the last lap to no node: readers spent it."""
+        self._since = thread_time_ns()
+
+    def read(self, records: int) -> None:
+        """Counts records that the kernel processed, and notes the sizes of the tables."""
+        self._records += records
+        for number, node in enumerate(self._nodes):
+            self._most[number] = max(self._most[number], node.operator.alive)
+
+    def settle(self, clock: int) -> None:
+        """Ends the current minute and stores its numbers, and begins the minute of a clock (ns)."""
+        shared, rest = divmod(self._spent[SHARED], max(1, len(self._nodes)))
+        for number, node in enumerate(self._nodes):
+            now = node.totals
+            done = [after - before for after, before in zip(now, self._before[number], strict=True)]
+            spent = self._spent[number] + shared + (rest if number == 0 else 0)
+            if self._records or any(done):
+                self._rows.append(self._row(number, node, done, spent))
+            self._before[number], self._most[number] = now, node.operator.alive
+        self._drawn[:] = self._draws
+        self._records, self._spent = 0, [0] * len(self._spent)
+        self._beating = [0] * len(self._beating)
+        self._minute = clock // MINUTE
+        self.turn = (self._minute + 1) * MINUTE
+
+    def _row(self, number: int, node: LftaNode, done: Sequence[int], spent: int) -> dict[str, Any]:
+        counted = (self._draws - self._drawn).tolist()
+        conjunct_counts = self._conjuncts[number]
+        return {
+            "lfta": node.lfta.name,
+            "minute": self._minute,
+            "shape": self._shapes[number],
+            "records": self._records,
+            **dict(zip(_TOTALS, done, strict=True)),
+            "groups": self._most[number] if node.lfta.aggregates else None,
+            "slots": node.operator.slots or None,
+            "nanoseconds": spent,
+            "beat_nanoseconds": self._beating[number],
+            "period": self._period,
+            "conjuncts": [text for text, _ in conjunct_counts],
+            "asked": [counted[place.asked] for _, place in conjunct_counts],
+            "met": [counted[place.true] for _, place in conjunct_counts],
+        }
+
+    def table(self) -> pa.Table:
+        """Returns all minutes in the schema WORK, by LFTA and minute."""
+        return merge_work([pa.Table.from_pylist(self._rows, schema=WORK)])
+
+
+def _counts_by_text(lfta: Lfta, drawn: Iterable[ConjunctCounts], link: str) -> list[tuple[str, ConjunctCounts]]:
+    """Returns the conjuncts as texts of the query, with the positions of their counts."""
+    counts_by_conjunct = {counts.conjunct: counts for counts in drawn}
+    return [(show(part), counts_by_conjunct[of_link(part, link)]) for part in dict.fromkeys(conjuncts(lfta.predicate))]
+
+
+def merge_work(tables: Iterable[pa.Table]) -> pa.Table:
+    """Merges tables of WORK, one row for each LFTA and minute: sums of counts, and the maximum of groups and slots.
+
+    Example:
+        >>> merge_work([]).num_rows
+        0
+    """
+    merged: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for row in (row for table in tables for row in table.to_pylist()):
+        key = tuple(row[name] for name in _KEY)
+        total = merged.setdefault(key, row)
+        if total is not row:
+            _add(total, row)
+    order = sorted(merged, key=lambda key: key[:2])
+    return pa.Table.from_pylist([merged[key] for key in order], schema=WORK)
+
+
+def _add(total: dict[str, Any], row: dict[str, Any]) -> None:
+    for name in _SUMS:
+        total[name] += row[name]
+    for name in _LARGEST:
+        total[name] = max((source[name] for source in (total, row) if source[name] is not None), default=None)
+    # Chunks and intervals may have the conjuncts in different orders.
+    counts = {text: [0, 0] for text in (*total["conjuncts"], *row["conjuncts"])}
+    for source in (total, row):
+        for text, asked, met in zip(source["conjuncts"], source["asked"], source["met"], strict=True):
+            counts[text][0] += asked
+            counts[text][1] += met
+    total |= {
+        "conjuncts": list(counts),
+        "asked": [evaluated for evaluated, _ in counts.values()],
+        "met": [true for _, true in counts.values()],
+    }
+
+
+# Merges the results of the passes over the chunks of a link. After `low.run`, for a link that was divided (SEMANTICS
+# P2). Rows follow each other, and accounts add up.
+
+_KEYS = ("lfta", "minute")
+
+
+def merge_results(results: Sequence[LinkResult]) -> LinkResult:
+    """Returns the result of a link from the results of its chunks, in order; at least one."""
+    first = results[0]
+    if len(results) == 1:
+        return first
+    return LinkResult(
+        first.link,
+        sum(result.sane for result in results),
+        sum(result.violating for result in results),
+        tuple(map(_total, zip(*(result.statistics for result in results), strict=True))),
+        _minutes([part.lfta for part in first.statistics], pa.concat_tables([result.minutes for result in results])),
+        pa.concat_tables([VIOLATIONS.empty_table(), *(result.violations for result in results)]),
+        merge_work([result.work for result in results]),
+        sum(result.duplicates for result in results),
+    )
+
+
+def _total(parts: Sequence[LftaStatistics]) -> LftaStatistics:
+    return LftaStatistics(
+        parts[0].lfta,
+        sum(part.rows_out for part in parts),
+        sum(part.punctuations for part in parts),
+        sum(part.ejections for part in parts),
+        sum(part.collisions for part in parts),
+    )
+
+
+def _minutes(lftas: Sequence[str], rows: pa.Table) -> pa.Table:
+    """Returns one row for each LFTA and minute, in the order of the LFTAs."""
+    counts = [name for name in MINUTES.names if name not in _KEYS]
+    sums = rows.group_by(list(_KEYS), use_threads=False).aggregate([(name, "sum") for name in counts])
+    sums = sums.rename_columns([name.removesuffix("_sum") for name in sums.column_names]).select(MINUTES.names)
+    parts = [sums.filter(pc.equal(sums.column("lfta"), name)).sort_by("minute") for name in dict.fromkeys(lftas)]
+    return pa.concat_tables([part.cast(MINUTES) for part in parts])

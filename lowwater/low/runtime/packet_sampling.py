@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from lowwater.low.arrays import Int64Array
+from lowwater.low.code.row_buffers import Int64Array
 from lowwater.plan.operators import Sample
 
 SECOND = 1_000_000_000

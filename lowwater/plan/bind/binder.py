@@ -296,7 +296,9 @@ class Binder:
                 candidates = [*(links.names or ()), *(links.sets if ref.bracketed else ())]
                 kind = "link or set" if ref.bracketed else "link"
                 message = f"{kind} {name} has no capture" if links.remedy else f"no {kind} is called {name}"
-                raise text.error(ref.place, message, links.without(name, candidates))
+                alone = not ref.bracketed or links.remedy  # sets have settings of their own
+                hint = links.without(name, candidates) if alone else nearest(name, candidates)
+                raise text.error(ref.place, message, hint)
             twice = chosen.intersection(group)
             if twice:
                 message = f"[{', '.join(ref.links)}] lists {min(twice)} twice, which would count its packets twice"

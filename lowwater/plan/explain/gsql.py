@@ -8,14 +8,33 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import Any
 
-from lowwater.catalog.expr import Binary, Column, Const, Expr, Type
+from lowwater.catalog.builtin.numbers import LOCAL_DAY
+from lowwater.catalog.expr import (
+    SUMMED,
+    Binary,
+    Call,
+    Case,
+    Column,
+    Const,
+    Expr,
+    OneOf,
+    Param,
+    StateCall,
+    Type,
+    Unary,
+    conjunction,
+    walk,
+    with_children,
+)
+from lowwater.catalog.native import type_of
+from lowwater.catalog.protocols import ALIASES, PROTOCOLS
 from lowwater.catalog.records import field_name
+from lowwater.catalog.values import format_ip, format_mac
 from lowwater.gsql import nodes as gsql
-from lowwater.gsql.printer import print_statement
-from lowwater.plan.explain import syntax
-from lowwater.plan.explain.spell import params_of, spelled, spelled_item
+from lowwater.gsql.printer import print_expression, print_statement
 from lowwater.plan.operators import (
     ANY_LINK,
     Aggregate,
@@ -34,7 +53,204 @@ from lowwater.plan.operators import (
     Sampling,
     Union,
     WatchJoin,
+    Window,
 )
+from lowwater.plan.temporal import Step, Temporal
+
+# Turns bound expressions back into syntax trees, so that the printer of the language prints them for EXPLAIN. `gsql`
+# calls this module.
+
+Names = Mapping[str, gsql.Expression]
+"""Column -> its replacement: an aggregate, or the name of a window's number."""
+
+PARAM_TYPES = {Type.INT: "int", Type.FLOAT: "float", Type.BOOL: "bool", Type.IP: "ip"}
+"""Type -> its name in GSQL; a type without an entry is `string`."""
+
+
+def expression(expr: Expr, names: Names | None = None) -> gsql.Expression:
+    """Returns the syntax tree of a bound expression.
+
+    Args:
+        expr: the bound expression.
+        names: column -> its replacement.
+    """
+    names = names or {}
+    if isinstance(expr, Const):
+        return _constant(expr)
+    if isinstance(expr, Column):
+        if expr.name in names:
+            return names[expr.name]
+        qualifier, _, name = expr.name.rpartition(".")
+        return gsql.Name(field_name(name), qualifier)
+    if isinstance(expr, Param):
+        return gsql.Property(expr.name[1:]) if expr.name.startswith("@") else gsql.Parameter(expr.name)
+    if isinstance(expr, Unary):
+        return _unary(expr, names)
+    if isinstance(expr, Binary):
+        left, right = expression(expr.left, names), expression(expr.right, names)
+        if expr.op == "/" and expr.type is Type.FLOAT and expr.left.type is expr.right.type is Type.INT:
+            left = gsql.Call("FLOAT", (left,))  # GSQL truncates the quotient of integers
+        return gsql.BinaryOp(expr.op, left, right)
+    return _wide(expr, names)
+
+
+def _unary(expr: Unary, names: Names) -> gsql.Expression:
+    if expr.op == SUMMED:
+        return expression(expr.operand, names)
+    if expr.op == "IS NULL":
+        return gsql.IsNull(expression(expr.operand, names))
+    inner = expr.operand
+    if expr.op == "NOT" and isinstance(inner, Unary) and inner.op == "IS NULL":
+        return gsql.IsNull(expression(inner.operand, names), negated=True)
+    return gsql.UnaryOp(expr.op, expression(inner, names))
+
+
+def _wide(expr: Expr, names: Names) -> gsql.Expression:
+    if isinstance(expr, Call | StateCall):
+        arguments = tuple(expression(argument, names) for argument in expr.arguments)
+        if expr.function.name == "like" and len(arguments) == 2:
+            return gsql.Like(*arguments)
+        brackets = isinstance(expr, Call) and expr.function.predicate
+        return gsql.Call(expr.function.name, arguments, brackets=brackets)
+    if isinstance(expr, OneOf):
+        values = tuple(_constant(Const(expr.kind, value)) for value in expr.values)
+        return gsql.InList(expression(expr.operand, names), values)
+    if isinstance(expr, Case):
+        branches = tuple((expression(when, names), expression(then, names)) for when, then in expr.branches)
+        empty = isinstance(expr.otherwise, Const) and expr.otherwise.value is None
+        return gsql.Case(branches, None, None if empty else expression(expr.otherwise, names))
+    raise TypeError(type(expr).__name__)
+
+
+def _constant(expr: Const) -> gsql.Expression:
+    value = expr.value
+    if value is None:
+        return gsql.Literal("null", None)
+    if isinstance(value, bool):
+        return gsql.Literal("bool", value)
+    if isinstance(value, bytes):
+        return gsql.Literal("ip", format_ip(value))
+    if expr.type is Type.MAC:
+        return gsql.Literal("string", format_mac(int(value)))
+    if isinstance(value, str):
+        return gsql.Literal("string", value)
+    kind = "float" if isinstance(value, float) else "int"
+    return gsql.UnaryOp("-", gsql.Literal(kind, -value)) if value < 0 else gsql.Literal(kind, value)
+
+
+def select_items(items: Sequence[Item], names: Names | None = None) -> tuple[gsql.SelectItem, ...]:
+    """Returns the items of a select list; a column that keeps its name has no AS."""
+    select = []
+    for item in items:
+        value = expression(item.expr, names)
+        same = isinstance(value, gsql.Name) and value.name == item.name
+        select.append(gsql.SelectItem(value, "" if same else item.name))
+    return tuple(select)
+
+
+def aggregate_call(aggregate: Aggregate, over: bool = False) -> gsql.Call:
+    """Returns the call of an aggregate, or of a superaggregate (`over`)."""
+    if aggregate.argument is None and aggregate.native is not None:
+        return gsql.Call(aggregate.function, star=True, over=over)
+    arguments = [aggregate.argument] if aggregate.argument is not None else []
+    call = gsql.Call(aggregate.function, tuple(expression(e) for e in (*arguments, *aggregate.more)), over=over)
+    native, argument = aggregate.native, aggregate.argument
+    own = native is None or argument is None or type_of(native.name, argument.type) is aggregate.type
+    return call if own else gsql.Call("FLOAT", (call,))
+
+
+def band(window: Window) -> gsql.Expression:
+    """Returns the condition of a match window."""
+    left, right = expression(window.left), expression(window.right)
+    if window.equality:
+        return gsql.BinaryOp("=", left, right)
+    low = gsql.BinaryOp("<=", _plus(left, -window.below), right)
+    return gsql.BinaryOp("AND", low, gsql.BinaryOp("<=", right, _plus(left, window.above)))
+
+
+def _plus(expr: gsql.Expression, by: int) -> gsql.Expression:
+    if not by:
+        return expr
+    return gsql.BinaryOp("-" if by < 0 else "+", expr, gsql.Literal("int", abs(by)))
+
+
+def both(*conditions: gsql.Expression | None) -> gsql.Expression | None:
+    """Returns the conjunction of some conditions; None if all are None."""
+    present = [condition for condition in conditions if condition is not None]
+    return gsql.chain("AND", present) if present else None
+
+
+def equality(left: Expr, right: Expr) -> gsql.Expression:
+    """Returns the condition `left = right`."""
+    return gsql.BinaryOp("=", expression(left), expression(right))
+
+
+def condition(*parts: Expr | None, names: Names | None = None) -> gsql.Expression | None:
+    """Returns the conjunction of some predicates; None if all are None."""
+    whole = conjunction([part for part in parts if part is not None])
+    return expression(whole, names) if whole is not None else None
+
+
+# Prints expressions and temporal properties for EXPLAIN. Stands between `describe` and `syntax`. LFTAs read stored
+# packet columns, but users know the columns of the protocol. So EXPLAIN prints a stored expression as a protocol
+# column (`timestamp/1000000000` is `time`).
+
+_COLUMNS: dict[Expr, Column] = {}
+for _name, _expr in PROTOCOLS["ETH"].columns.items():
+    if not isinstance(_expr, Column):
+        _COLUMNS.setdefault(_expr, Column(_expr.type, _name))
+
+
+def spelled(expr: Expr, records: str) -> Expr:
+    """Returns an expression over stored columns as an expression over protocol columns.
+
+    Args:
+        expr: expression over stored columns.
+        records: the kind of the records; only `pcap` has stored columns that differ from the protocol's.
+    """
+    if records != "pcap":
+        return expr
+    column = _COLUMNS.get(expr)
+    return column or with_children(expr, [spelled(child, records) for child in expr.children()])
+
+
+def spelled_item(item: Item, records: str) -> Item:
+    """Returns an item of an LFTA over protocol columns; an item with an alias of a column becomes that alias."""
+    expr = spelled(item.expr, records)
+    second = records == "pcap" and isinstance(expr, Column) and ALIASES.get(item.name) == expr.name
+    return Item(item.name, Column(expr.type, item.name) if second else expr)
+
+
+def low(expr: Expr | None, records: str) -> str:
+    """Returns an expression of the low level as text; empty for None."""
+    return high(spelled(expr, records)) if expr is not None else ""
+
+
+def high(expr: Expr | None) -> str:
+    """Returns an expression of the high level as text; empty for None."""
+    return print_expression(expression(expr)) if expr is not None else ""
+
+
+def params_of(*exprs: Expr | None) -> dict[str, Param]:
+    """Returns name -> parameter, for the parameters without a value in some expressions."""
+    return {node.name: node for expr in exprs if expr is not None for node in walk(expr) if isinstance(node, Param)}
+
+
+def steps(time: Temporal) -> tuple[str, ...]:
+    """Returns each component of a value as GSQL over `clock` (ns) or over the origin, such as `(clock - 5)/10*60`."""
+    start: Expr = Column(Type.INT, time.origin or "clock")
+    return tuple(high(reduce(_step, component, start)) for component in time.components)
+
+
+def _step(value: Expr, step: Step) -> Expr:
+    if step.op == "neg":
+        return Unary(Type.INT, "-", value)
+    if step.op == "day":
+        zone = Param(Type.STRING, step.param) if step.param else Const(Type.STRING, step.zone)
+        return Call(Type.INT, LOCAL_DAY, (value, zone))
+    op = {"add": "-" if step.by < 0 else "+", "mul": "*", "div": "/"}[step.op]
+    constant = Param(Type.INT, step.param) if step.param else Const(Type.INT, abs(step.by))
+    return Binary(Type.INT, op, value, constant)
 
 
 def low_name(lfta: Lfta) -> str:
@@ -53,13 +269,13 @@ def low_text(lfta: Lfta) -> str:
         for p in lfta.partials
     ]
     if lfta.aggregates:
-        chosen = syntax.select_items([Item(key.name, Column(key.expr.type, key.name)) for key in keys])
-        chosen += tuple(gsql.SelectItem(syntax.aggregate_call(partial), partial.name) for partial in partials)
+        chosen = select_items([Item(key.name, Column(key.expr.type, key.name)) for key in keys])
+        chosen += tuple(gsql.SelectItem(aggregate_call(partial), partial.name) for partial in partials)
     else:
-        chosen = syntax.select_items(keys)
-    groups = syntax.select_items(keys) if lfta.aggregates else ()
+        chosen = select_items(keys)
+    groups = select_items(keys) if lfta.aggregates else ()
     read = params_of(lfta.predicate, *(key.expr for key in keys), *(partial.argument for partial in partials))
-    select = gsql.Select(chosen, (source,), where=syntax.condition(where), group_by=groups, params=_params(read))
+    select = gsql.Select(chosen, (source,), where=condition(where), group_by=groups, params=_params(read))
     return _headed(low_name(lfta), select)
 
 
@@ -69,7 +285,7 @@ def _headed(name: str, statement: gsql.Statement) -> str:
 
 def _params(read: Mapping[str, Expr]) -> tuple[gsql.ParamDecl, ...]:
     chosen = [(name, param) for name, param in read.items() if not name.startswith("@")]
-    return tuple(gsql.ParamDecl(name, syntax.PARAM_TYPES.get(param.type, "string")) for name, param in chosen)
+    return tuple(gsql.ParamDecl(name, PARAM_TYPES.get(param.type, "string")) for name, param in chosen)
 
 
 @dataclass
@@ -137,27 +353,27 @@ class HighText:
         return STATEMENTS[type(node)](self, node)
 
     def _map(self, node: Map) -> gsql.Select:
-        items = syntax.select_items(node.items)
-        return gsql.Select(items, (self._source(node.input),), where=syntax.condition(node.predicate))
+        items = select_items(node.items)
+        return gsql.Select(items, (self._source(node.input),), where=condition(node.predicate))
 
     def _all_rows(self, node: Bucket | Expand) -> gsql.Select:
         """Returns a statement for tagged rows whose reader is no aggregation."""
         return gsql.Select((gsql.SelectItem(gsql.Star()),), (self._source(node.input),))
 
     def _filter_join(self, node: FilterJoin) -> gsql.Select:
-        where = syntax.both(*(syntax.equality(left, right) for left, right in node.keys))
-        select = gsql.Select(syntax.select_items(node.items), self._sides(node), "FILTER_JOIN", where)
+        where = both(*(equality(left, right) for left, right in node.keys))
+        select = gsql.Select(select_items(node.items), self._sides(node), "FILTER_JOIN", where)
         time = node.left_time.name.rpartition(".")[2] if isinstance(node.left_time, Column) else "time"
         return replace(select, filter_range=(gsql.Name(time), gsql.Literal("int", node.range)))
 
     def _watch_join(self, node: WatchJoin) -> gsql.Select:
-        keys = [syntax.equality(key, Column(key.type, name)) for key, name in node.keys]
+        keys = [equality(key, Column(key.type, name)) for key, name in node.keys]
         sources = (
             replace(self._source(node.input), alias=node.alias),
             gsql.SourceRef(node.watchlist, alias=node.watch_alias),
         )
-        where = syntax.both(*keys, syntax.condition(node.residual))
-        return gsql.Select(syntax.select_items(node.items), sources, "WATCHLIST_JOIN", where)
+        where = both(*keys, condition(node.residual))
+        return gsql.Select(select_items(node.items), sources, "WATCHLIST_JOIN", where)
 
     def _source(self, node: Node) -> gsql.SourceRef:
         """Returns the source that FROM names: a stream, or the union of several streams."""
@@ -172,9 +388,9 @@ class HighText:
         return tuple(replace(self._source(side), alias=alias) for side, alias in pairs)
 
     def _join(self, node: Join) -> gsql.Select:
-        equalities = [syntax.equality(left, right) for left, right in node.equalities]
-        where = syntax.both(syntax.band(node.window), *equalities, syntax.condition(node.residual))
-        return gsql.Select(syntax.select_items(node.items), self._sides(node), node.kind.value, where)
+        equalities = [equality(left, right) for left, right in node.equalities]
+        where = both(band(node.window), *equalities, condition(node.residual))
+        return gsql.Select(select_items(node.items), self._sides(node), node.kind.value, where)
 
     def _union(self, node: Union) -> gsql.Select | gsql.Merge:
         position = next((at for at, f in enumerate(node.fields) if f.temporal), None)
@@ -191,7 +407,7 @@ class HighText:
         return gsql.Merge(tuple(columns), tuple(aliased))
 
     def _aggregation(self, node: Aggregation) -> gsql.Select:
-        names: dict[str, gsql.Expression] = {a.name: syntax.aggregate_call(a) for a in node.aggregates}
+        names: dict[str, gsql.Expression] = {a.name: aggregate_call(a) for a in node.aggregates}
         below, window, keys = node.input, None, list(node.keys)
         groups: tuple[gsql.SelectItem | gsql.Grouping, ...] = ()
         if isinstance(below, Bucket):
@@ -207,15 +423,15 @@ class HighText:
         else:
             source = self._source(below)
         select = gsql.Select(
-            syntax.select_items(node.items, names),
+            select_items(node.items, names),
             (source,),
-            where=syntax.condition(node.predicate),
-            group_by=(*syntax.select_items(keys), *groups),
-            having=syntax.condition(node.having, names=names),
+            where=condition(node.predicate),
+            group_by=(*select_items(keys), *groups),
+            having=condition(node.having, names=names),
             window=window,
         )
         if isinstance(node, Running):
-            return replace(select, closing_when=syntax.expression(node.closing, names))
+            return replace(select, closing_when=expression(node.closing, names))
         return _sampling(node, names, select) if isinstance(node, Sampling) else select
 
 
@@ -235,14 +451,14 @@ STATEMENTS: dict[type[Node], Callable[[HighText, Any], gsql.Select | gsql.Merge]
 
 
 def _sampling(node: Sampling, names: dict[str, gsql.Expression], select: gsql.Select) -> gsql.Select:
-    names = {**names, **{a.name: syntax.aggregate_call(a, over=True) for a in node.supers}}
+    names = {**names, **{a.name: aggregate_call(a, over=True) for a in node.supers}}
     return replace(
         select,
-        items=syntax.select_items(node.items, names),
-        having=syntax.condition(node.having, names=names),
+        items=select_items(node.items, names),
+        having=condition(node.having, names=names),
         supergroup=tuple(gsql.Name(name) for name in node.supergroup),
-        cleaning_when=syntax.condition(node.cleaning_when, names=names),
-        cleaning_by=syntax.condition(node.cleaning_by, names=names),
+        cleaning_when=condition(node.cleaning_when, names=names),
+        cleaning_by=condition(node.cleaning_by, names=names),
     )
 
 
@@ -267,7 +483,7 @@ def _window(bucket: Bucket) -> gsql.Window:
         unit = "ROWS"
         partition = tuple(gsql.Name(field_name(item.name)) for item in bucket.partition)
         reach, slide = gsql.Extent(bucket.range, unit), gsql.Extent(bucket.slide, unit)
-        return gsql.Window(reach, slide, None, partition, syntax.condition(bucket.counted))
+        return gsql.Window(reach, slide, None, partition, condition(bucket.counted))
     column, scale = bucket.attribute, 1
     if isinstance(column, Binary) and column.op == "*" and isinstance(column.right, Const):
         scale, column = int(column.right.value or 1), column.left
@@ -283,7 +499,7 @@ def _grouping(expand: Expand, keys: Sequence[Item]) -> tuple[gsql.Grouping, ...]
     order = max(chosen, key=len)
     names = (*order, *(name for name in expand.keys if name not in order))
     exprs = {key.name: key for key in keys}
-    items = syntax.select_items([exprs[name] for name in names])
+    items = select_items([exprs[name] for name in names])
     rollup = [names[:count] for count in range(len(names), -1, -1)]
     if chosen == rollup and len(names) > 1:
         return (gsql.Grouping("ROLLUP", items),)

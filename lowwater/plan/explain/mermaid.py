@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from lowwater.plan.explain.model import Description, LftaInfo, OperatorInfo, QueryInfo
-from lowwater.plan.explain.model_parts import Named
+from lowwater.plan.explain.model import Description, LftaInfo, Named, OperatorInfo, QueryInfo
 from lowwater.plan.explain.text import links_text
 
 _LONGEST = 60

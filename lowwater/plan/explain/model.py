@@ -6,9 +6,118 @@ do not nest. The JSON omits an attribute with its default value.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+import re
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from inspect import getdoc
+from types import NoneType, UnionType
+from typing import Any, get_args, get_origin, get_type_hints
 
-from lowwater.plan.explain.model_parts import ColumnInfo, Match, Named, PunctuationInfo, Sliding
+# Columns, promises and windows of EXPLAIN: the parts of the classes in `model`. `model` imports this module.
+
+
+@dataclass(frozen=True)
+class Progress:
+    """The temporal property of a column.
+
+    Attributes:
+        direction: `increasing` or `decreasing`.
+        steps: the computations of the value from the clock (ns) as GSQL, such as `clock/1000000000/60`. The promise is
+            the least of their results; for a decreasing column the greatest.
+        origin: the attribute at the start of the steps, if it is no function of the clock.
+    """
+
+    direction: str
+    steps: tuple[str, ...]
+    origin: str = ""
+
+
+@dataclass(frozen=True)
+class ColumnInfo:
+    """A column of a stream.
+
+    Attributes:
+        name: name of the column.
+        type: bool, int, float, ip, mac or string.
+        progress: the temporal property; null for a column without progress.
+    """
+
+    name: str
+    type: str
+    progress: Progress | None = None
+
+
+@dataclass(frozen=True)
+class Named:
+    """An expression with the name of its output column.
+
+    Attributes:
+        name: name of the output column.
+        expression: the expression as GSQL.
+    """
+
+    name: str
+    expression: str
+
+
+@dataclass(frozen=True)
+class PunctuationInfo:
+    """The promises of an operator.
+
+    Attributes:
+        columns: the promised columns, in order; empty if only the clock of the operator makes progress.
+        joint: whether one punctuation row promises all columns together.
+        reason: why the operator promises these columns.
+        groupwise: columns with separate promises for their values.
+    """
+
+    columns: tuple[str, ...]
+    joint: bool
+    reason: str
+    groupwise: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Match:
+    """The match condition of a join.
+
+    Attributes:
+        kind: `equality` or `band`.
+        condition: the condition of the match window as GSQL.
+        left_promise: the promise of joined rows for the left attribute, computed from the promises of both sides (P4).
+        right_promise: the promise of joined rows for the right attribute (P4).
+        equalities: the further equalities; NULL equals NULL.
+        residual: the further condition over both rows.
+    """
+
+    kind: str
+    condition: str
+    left_promise: str
+    right_promise: str
+    equalities: tuple[str, ...] = ()
+    residual: str = ""
+
+
+@dataclass(frozen=True)
+class Sliding:
+    """A sliding window.
+
+    Attributes:
+        attribute: the attribute that the window slides over.
+        range: length of the window, in units of the attribute.
+        slide: distance between the starts of two windows, in units of the attribute.
+        rows: whether the attribute counts rows.
+        partition: columns of the partition; every partition counts its rows separately.
+        counted: condition of the rows that are counted; empty for all rows.
+    """
+
+    attribute: str
+    range: int
+    slide: int
+    rows: bool = False
+    partition: tuple[str, ...] = ()
+    counted: str = ""
+
 
 VERSION = 1
 
@@ -273,3 +382,102 @@ class Description:
     queries: tuple[QueryInfo, ...]
     lftas: tuple[LftaInfo, ...]
     prefilters: tuple[PrefilterInfo, ...]
+
+
+# EXPLAIN as JSON, and its schema (`docs/explain.schema.json`). Renders a Description of `describe`: the classes of
+# `model` become objects. The schema comes from the same classes and their docstrings, so schema and output cannot
+# differ.
+
+SCHEMA = "https://json-schema.org/draft/2020-12/schema"
+WIDTH = 110
+_PLAIN = {str: "string", int: "integer", bool: "boolean"}
+
+
+def render_json(description: Description) -> str:
+    """Returns the description as JSON."""
+    return laid_out(_value(description)) + "\n"
+
+
+def laid_out(value: Any, indent: str = "") -> str:
+    """Returns a value as JSON; objects and lists that fit stand on one line.
+
+    Example:
+        >>> print(laid_out({"a": [1, 2], "b": ["x" * 60, "y" * 60]}))  # doctest: +ELLIPSIS
+        {
+          "a": [1, 2],
+          "b": [
+            "xxx...",
+            "yyy..."
+          ]
+        }
+    """
+    line = json.dumps(value, ensure_ascii=False)
+    if len(indent) + len(line) <= WIDTH or not isinstance(value, dict | list):
+        return line
+    inner = f"{indent}  "
+    if isinstance(value, dict):
+        parts = [f"{inner}{json.dumps(key)}: {laid_out(part, inner)}" for key, part in value.items()]
+        return "{\n" + ",\n".join(parts) + f"\n{indent}}}"
+    return "[\n" + ",\n".join(f"{inner}{laid_out(part, inner)}" for part in value) + f"\n{indent}]"
+
+
+def _value(value: Any) -> Any:
+    if is_dataclass(value):
+        pairs = ((field, getattr(value, field.name)) for field in fields(value))
+        return {field.name: _value(part) for field, part in pairs if _required(field) or part != field.default}
+    if isinstance(value, tuple):
+        return [_value(part) for part in value]
+    return value
+
+
+def _required(field: Field[Any]) -> bool:
+    return field.default is MISSING
+
+
+def schema() -> dict[str, Any]:
+    """Returns the JSON Schema of the output of `render_json`."""
+    definitions: dict[str, Any] = {}
+    _define(Description, definitions)
+    whole = definitions.pop(Description.__name__)
+    whole["properties"]["version"] = {"const": VERSION, **whole["properties"]["version"]}
+    title = "lowwater explain --format json"
+    return {"$schema": SCHEMA, "title": title, **whole, "$defs": dict(sorted(definitions.items()))}
+
+
+def _define(kind: type, definitions: dict[str, Any]) -> None:
+    if kind.__name__ in definitions:
+        return
+    text = getdoc(kind) or ""
+    definition: dict[str, Any] = {"description": text.split("\n\n")[0].replace("\n", " "), "type": "object"}
+    definitions[kind.__name__] = definition
+    descriptions = _attributes(text)
+    hints = get_type_hints(kind)
+    properties = {
+        field.name: {**_type(hints[field.name], definitions), **descriptions[field.name]} for field in fields(kind)
+    }
+    definition |= {
+        "properties": properties,
+        "required": [field.name for field in fields(kind) if _required(field)],
+        "additionalProperties": False,
+    }
+
+
+def _attributes(text: str) -> dict[str, dict[str, str]]:
+    """Returns attribute -> its description in a docstring."""
+    block = text.partition("Attributes:\n")[2]
+    attributes = re.findall(r"^    (\w+): (.*(?:\n {8}.*)*)", block, flags=re.MULTILINE)
+    return {name: {"description": re.sub(r"\s+", " ", description)} for name, description in attributes}
+
+
+def _type(hint: Any, definitions: dict[str, Any]) -> dict[str, Any]:
+    if is_dataclass(hint) and isinstance(hint, type):
+        _define(hint, definitions)
+        return {"$ref": f"#/$defs/{hint.__name__}"}
+    if get_origin(hint) is tuple:
+        return {"type": "array", "items": _type(get_args(hint)[0], definitions)}
+    if get_origin(hint) is UnionType:
+        # None is null in JSON, but the output omits an attribute with its default value.
+        (kind,) = [arg for arg in get_args(hint) if arg is not NoneType]
+        inner = _type(kind, definitions)
+        return {"anyOf": [inner, {"type": "null"}]}
+    return {"type": _PLAIN[hint]}

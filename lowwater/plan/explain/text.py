@@ -10,15 +10,19 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from lowwater.plan.explain.model import (
+    ColumnInfo,
     Description,
     LftaInfo,
+    Match,
+    Named,
     OperatorInfo,
     PrefilterInfo,
+    PunctuationInfo,
     QueryInfo,
     SharesInfo,
     SignatureInfo,
+    Sliding,
 )
-from lowwater.plan.explain.model_parts import ColumnInfo, Match, Named, PunctuationInfo, Sliding
 from lowwater.plan.operators import ANY_LINK
 
 WIDTH = 112

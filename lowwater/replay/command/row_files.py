@@ -89,8 +89,8 @@ def spreadsheet_cell(value: object) -> object:
 
 def write_rows(
     rows: pa.Table, fields: Sequence[Field], path: Path, kind: str, spreadsheet: bool = False, instants: bool = False
-) -> Path:
-    """Writes one query's rows to a file, and returns its path.
+) -> None:
+    """Writes one query's rows to a file.
 
     Args:
         rows: at least the columns of `fields`, in stream types.
@@ -117,7 +117,6 @@ def write_rows(
             write_csv(table, path, spreadsheet)
     except OSError as error:
         raise LowwaterError(f"{path} cannot be written: {error.strerror or error}") from None
-    return path
 
 
 def write_csv(table: pa.Table, path: Path, spreadsheet: bool = False) -> None:

@@ -519,10 +519,11 @@ def _write_query(request: RunRequest, run_results: RunResults, query: QueryPlan,
     schema = value_schema(fields)
     parts = [table.select(schema.names).cast(schema) for table in run_results.rows[query.name]]
     rows = pa.concat_tables(parts) if parts else schema.empty_table()
-    path = write_rows(rows, fields, file, request.form, request.spreadsheet, request.instants)
+    with _whole(file) as part:
+        write_rows(rows, fields, part, request.form, request.spreadsheet, request.instants)
     sources = {lfta.name for lfta in query.lftas} | set(source_links(query.logical))
     return {
-        "file": path.name,
+        "file": file.name,
         "rows": rows.num_rows,
         "punctuation": run_results.punctuation[query.name],
         "lftas": lfta_counts(run_results.accounts, sources),
@@ -538,8 +539,7 @@ def _write(
             file = request.out / f"{query.name}.{request.form}"
             if query.name not in run_results.failures:
                 try:
-                    with _whole(file):
-                        queries[query.name] = _write_query(request, run_results, query, file)
+                    queries[query.name] = _write_query(request, run_results, query, file)
                 except Exception as error:  # noqa: BLE001 - whatever a query does is its own failure
                     run_results.failures[query.name] = error_of_query(query.name, error)
             if query.name in run_results.failures:
@@ -575,10 +575,12 @@ def _write(
 
 @contextmanager
 def _whole(file: Path) -> Iterator[Path]:
-    """Removes a file whose writing ends before its end, also by Ctrl-C."""
+    """Yields another name to write a file under, so that it is there whole or not at all."""
+    part = file.with_name(f".{file.name}.part")
     try:
-        yield file
+        yield part
+        part.replace(file)
     except BaseException:
         with suppress(OSError):
-            file.unlink()
+            part.unlink()
         raise

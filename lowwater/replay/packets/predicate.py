@@ -20,10 +20,10 @@ from lowwater.catalog.protocols import PROTOCOLS
 from lowwater.errors import ConfigError, QueryError, QueryErrors, UnsupportedError, raise_all
 from lowwater.gsql.nodes import Select
 from lowwater.gsql.parser import parse
-from lowwater.low.code.partial_evaluation import of_link
+from lowwater.low.code.expressions import of_link
 from lowwater.low.evaluate import ExpressionKernel
 from lowwater.low.runtime.chunk_columns import ChunkColumns
-from lowwater.low.runtime.host_columns import Host, gate_of
+from lowwater.low.runtime.node import Host, gate_of
 from lowwater.low.settings import LowSettings
 from lowwater.plan.context import Context, Links
 from lowwater.plan.operators import Map, Source

@@ -7,13 +7,13 @@ reads from the ledgers which intervals remain (SEMANTICS S1, S4).
 from __future__ import annotations
 
 import random
+import signal
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
-from threading import Event
 
 from lowwater.errors import BusyError, LowwaterError
 from lowwater.high.runner import Runner
@@ -26,6 +26,7 @@ from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
 from lowwater.replay.schedule.due import Due
 from lowwater.replay.stages.runners import runner_of
+from lowwater.signals import STEP, in_background, pause, until_stopped
 
 PATIENCE, PAUSE = 600.0, 1.0
 """Seconds without an end of any interval for which a backfill waits for those that run elsewhere, and between two tries
@@ -106,7 +107,8 @@ def backfill(
 
     Raises:
         LowwaterError: Spark cannot be started.
-        KeyboardInterrupt: the user interrupted the backfill; running intervals were finished first.
+        KeyboardInterrupt: the user interrupted the backfill; running intervals were finished first, or given up where
+            the user interrupted it again.
     """
     by_name = {job.query_set: job for job in jobs}
     for job in jobs:
@@ -114,8 +116,13 @@ def backfill(
     runner = runner or runner_of("lowwater backfill", jobs[0].config, Progress(quiet=True))
     if any(interval.packets for interval in work if not interval.blocked):
         runner.begin()
+    listener = watch or BackfillListener()
     try:
-        return _Backfill(by_name, runner, watch or BackfillListener()).all(_ordered(by_name, work, order), workers)
+        with until_stopped(listener.stops, () if in_background() else (signal.SIGINT,)) as stopped:
+            tried = _Backfill(by_name, runner, listener, stopped).all(_ordered(by_name, work, order), workers)
+        if stopped():
+            raise KeyboardInterrupt
+        return tried
     finally:
         with suppress(BusyError), scratch(jobs[0].lake, "index of the reports") as folder:
             write_index(jobs[0].lake, folder)
@@ -144,7 +151,8 @@ class _Backfill:
     jobs: dict[str, Job]
     runner: Runner
     watch: BackfillListener
-    over: Event = field(default_factory=Event)
+    stopped: Callable[[], bool]
+    over: bool = False
     tried: list[IntervalResult] = field(default_factory=list)
     busy: list[tuple[tuple[Due, ...], str]] = field(default_factory=list)  # units that others began, and who
 
@@ -152,12 +160,12 @@ class _Backfill:
         """Runs every unit; after an interruption only units that have started. Those of others come last."""
         self._round(units, workers)
         ended, since, told = len(self.tried), time.monotonic(), ""
-        while self.busy:
+        while self.busy and not self.stopped():
             waiting, self.busy = self.busy, []
             if waiting[0][1] != told:
                 told = waiting[0][1]
                 self.watch.waits([due for unit, _ in waiting for due in unit], told)
-            time.sleep(PAUSE)
+            pause(PAUSE, self.stopped)
             if time.monotonic() - since > PATIENCE:
                 for unit, reason in waiting:
                     for due in unit:
@@ -169,29 +177,31 @@ class _Backfill:
         return self.tried
 
     def _round(self, units: Sequence[tuple[Due, ...]], workers: int) -> None:
-        with ThreadPoolExecutor(workers, thread_name_prefix="lowwater-backfill") as pool:
-            waiting: set[Future[None]] = set()
-            remaining = iter(units)
-            try:
-                while True:
-                    # Only as many units are submitted as can run, so that an interruption has nothing to cancel.
-                    while len(waiting) < workers and (unit := next(remaining, None)) is not None:
-                        waiting.add(pool.submit(self._unit, unit))
-                    if not waiting:
-                        return
-                    finished, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-                    for future in finished:
-                        future.result()
-            except BaseException as error:
-                self.over.set()
-                if waiting and isinstance(error, KeyboardInterrupt):
-                    self.watch.stops()
-                raise
+        # No `with`: it would wait for the threads after an interruption too, which says not to wait for them.
+        pool = ThreadPoolExecutor(workers, thread_name_prefix="lowwater-backfill")
+        waiting: set[Future[None]] = set()
+        remaining = iter(units)
+        try:
+            while True:
+                # Only as many units are submitted as can run, so that an interruption has nothing to cancel.
+                while len(waiting) < workers and not self.stopped() and (unit := next(remaining, None)) is not None:
+                    waiting.add(pool.submit(self._unit, unit))
+                if not waiting:
+                    break
+                finished, waiting = wait(waiting, STEP, FIRST_COMPLETED)
+                for future in finished:
+                    future.result()
+        except Exception:
+            self.over = True
+            wait(waiting)
+            raise
+        finally:
+            pool.shutdown(wait=False)
 
     def _unit(self, unit: tuple[Due, ...]) -> None:
         broken = ""
         for number, interval in enumerate(unit):
-            if self.over.is_set():
+            if self.over or self.stopped():
                 return
             if broken or interval.blocked:
                 reason = broken or interval.blocked

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from lowwater.lake.layout import HEARTBEATS
 from lowwater.low import LinkResult
-from lowwater.low.runtime.statistics import merge_work
+from lowwater.low.runtime.node import merge_work
 from lowwater.replay.command.summary import COUNTED
 
 MINUTE = 60_000_000_000

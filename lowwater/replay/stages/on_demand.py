@@ -17,8 +17,7 @@ import pyarrow.parquet as pq
 
 from lowwater.catalog.streams import ROW
 from lowwater.errors import LakeError
-from lowwater.low.runtime.heartbeat import PunctuationRun
-from lowwater.low.runtime.output import in_order, punctuation_batch
+from lowwater.low.runtime.heartbeat import PunctuationRun, in_order, punctuation_batch
 from lowwater.plan.operators import Lfta, LftaInput, Node
 from lowwater.plan.properties.schemas import stream_schema
 from lowwater.plan.tree import walk

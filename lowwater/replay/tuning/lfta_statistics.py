@@ -13,7 +13,7 @@ from typing import Any
 from lowwater.instants import HOUR
 from lowwater.lake.layout import OUTCOMES, Lake
 from lowwater.lake.ledgers.runs import read_statistics
-from lowwater.low.runtime.statistics import shape
+from lowwater.low.runtime.node import shape
 from lowwater.plan.operators import Lfta
 
 STATISTICS_AGE = 24 * HOUR
