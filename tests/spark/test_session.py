@@ -170,6 +170,8 @@ def test_no_secret_is_in_the_event_log_and_on_the_pages_of_spark(tmp_path: Path)
 
     Nor is one in a command line, which every user of the machine reads.
     """
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
     (recipe,) = [block for block in blocks(ROOT / "docs" / "cluster.md") if block.words == ("sh", "events")]
     more = {"spark.ui.enabled": "true", "spark.ui.port": "0", "spark.eventLog.compress": "false"}
     secrets = {
@@ -185,7 +187,7 @@ def test_no_secret_is_in_the_event_log_and_on_the_pages_of_spark(tmp_path: Path)
         **inherited,
         **secrets,
         "SPARK_CONNECT_AUTHENTICATE_TOKEN": "canary-of-connect",
-        "TMPDIR": str(tmp_path),
+        "TMPDIR": str(temporary),
     }
     script = f"{recipe.text}exec {shlex.join([sys.executable, '-c', PLANTED, json.dumps(more)])}"
     done = subprocess.run(
