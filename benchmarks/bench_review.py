@@ -30,6 +30,7 @@ from lowwater.lake.layout import CAPTURES, LATENESS, METRICS, Lake, open_lake, t
 from lowwater.lake.results.sums import make_sums  # noqa: E402
 from lowwater.lake.tables import append_rows, create, interval_label, read_rows  # noqa: E402
 from lowwater.replay.job import Job  # noqa: E402
+from tests.memory import peak_memory  # noqa: E402
 from tests.review.ledgers import LINKS, START, make  # noqa: E402
 
 TICK = os.sysconf("SC_CLK_TCK")
@@ -143,7 +144,7 @@ def measure(folder: Path, addresses: list[str]) -> dict[str, object]:
         try:
             assert server.stderr is not None
             at = next(word for line in server.stderr for word in line.split() if word.startswith("http://"))
-            print(f"{'started':66}  cpu {_seconds(server.pid):6.3f} s, {_memory(server.pid):,.0f} MB")
+            print(f"{'started':66}  cpu {_seconds(server.pid):6.3f} s, {peak_memory(server.pid) / 1e6:,.0f} MB")
             for again in (False, True):
                 for address in addresses:
                     wall, cpu = time.perf_counter(), _seconds(server.pid)
@@ -153,7 +154,7 @@ def measure(folder: Path, addresses: list[str]) -> dict[str, object]:
                         time.sleep(0.2)
                         page = _asked(f"{at}{address}")
                         row["whole"] = time.perf_counter() - wall
-                    row |= {"cpu": _seconds(server.pid) - cpu, "memory": _memory(server.pid)}
+                    row |= {"cpu": _seconds(server.pid) - cpu, "memory": peak_memory(server.pid) / 1e6}
                     rows.append(row)
                     text = f"{len(page):>9,} bytes {row['wall']:6.2f} s  cpu {row['cpu']:6.2f} s"
                     text += f" {row['memory']:5,.0f} MB" + (f"  whole {row['whole']:.1f} s" if "whole" in row else "")
@@ -174,12 +175,6 @@ def _asked(address: str) -> bytes:
 def _seconds(process: int) -> float:
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / TICK
-
-
-def _memory(process: int) -> float:
-    """The most memory that a process had so far, MB."""
-    status = Path(f"/proc/{process}/status").read_text()
-    return int(status.partition("VmHWM:")[2].split()[0]) * 1024 / 1e6
 
 
 if __name__ == "__main__":

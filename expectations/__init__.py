@@ -1,7 +1,7 @@
 """Audits of an interval: Great Expectations suites over the measures of its links, LFTAs and queries.
 
 `lowwater.quality` takes the measures, and the results decide whether the interval is published. The import of this
-package is fast. The first `validate`, `render` or `render_suites` imports Great Expectations, which takes seconds.
+package is fast: a process of its own (`worker`) has Great Expectations, whose import takes seconds.
 Modules import each other relatively, because the folder `expectations/` is installed as `lowwater_expectations`.
 """
 
@@ -15,13 +15,12 @@ from lowwater.extras import require
 
 from .entries import Entry, SuiteFile, read_suite
 from .findings import SUITES, Fault, Finding, Report, Severity, Validation, Verdict, once, verdict
-from .lazy import load_lazily
+from .validation import validate
 from .wording import headline, spoken
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import pandas
     import pyarrow
 
     from lowwater.quality.custom.project import Asset
@@ -50,17 +49,8 @@ __all__ = [
     "write_project",
 ]
 
-# Both must precede the import of Great Expectations, which happens only in modules of this package.
+# It must precede the import of Great Expectations, which happens only in modules of this package.
 os.environ["GX_ANALYTICS_ENABLED"] = "false"
-load_lazily()
-
-
-def validate(frames: Mapping[str, pandas.DataFrame], run: str) -> tuple[Validation, ...]:
-    """Runs every suite on its measure frame; see `validation.validate`."""
-    require("an audit", "quality")
-    from .validation import validate
-
-    return validate(frames, run)
 
 
 def check_written(entries: Sequence[Mapping[str, Any]], schema: pyarrow.Schema) -> None:

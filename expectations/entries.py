@@ -1,20 +1,25 @@
-"""Reads the suite files: expectations as JSON with stable ids.
+"""Reads the suites of the audit: expectations of Great Expectations over measures, and the words for what fails.
 
-`suites` builds expectations from them, and people edit them. An id depends only on the names of suite and expectation.
-So a new wording of a description changes one line, and results stay comparable for years.
+An id never changes, so results stay comparable for years, whatever the type and the words of an expectation are.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from functools import cache
 from importlib import resources
 from typing import Any
-from uuid import NAMESPACE_URL, uuid5
 
 from lowwater.errors import LawError
 
 from .findings import Severity
+from .text import filled
+
+Row = Mapping[str, Any]
+NAMING = ("column", "column_A", "column_B")
+"""Arguments that name columns."""
 
 
 @dataclass(frozen=True)
@@ -22,12 +27,14 @@ class Entry:
     """One expectation of a suite file.
 
     Attributes:
-        id: result of `stable_id`.
-        type: name of the class in snake case.
+        id: never changes.
+        type: its type in Great Expectations, or one of `law`.
         kwargs: arguments of the expectation.
         severity: whether a failure stops the publication (`critical`) or not (`warning`).
         description: the expectation in one sentence; every page shows it.
         notes: paragraphs of markdown: meaning of a failure, and its remedy.
+        meta: `rule`, its name (the same where only the limit differs); `title`, the rule in words; `says`, what is said
+            of a row that breaks it (`text.filled`); `shows`, the columns that a page shows.
     """
 
     id: str
@@ -36,28 +43,38 @@ class Entry:
     severity: Severity
     description: str
     notes: list[str]
+    meta: dict[str, Any]
 
-    @property
-    def name(self) -> str:
-        """The type and the arguments, if any; unique in the suite."""
-        return "/".join([self.type, *(str(value) for value in self.kwargs.values())])
+    def configuration(self) -> dict[str, Any]:
+        """What Great Expectations makes the expectation of."""
+        return {"id": self.id, "type": self.type, "kwargs": self.kwargs, "severity": self.severity}
+
+    def columns(self) -> set[str]:
+        """The columns that decide."""
+        return {value for key, value in self.kwargs.items() if key in NAMING}
 
 
 @dataclass(frozen=True)
 class SuiteFile:
-    """A suite: its name, notes on its subject (markdown), and its expectations in the order of the page."""
+    """A suite: its name, notes on its subject (markdown), and its expectations in the order of the page.
+
+    `meta` has what a row is (`noun`), the columns that tell rows apart (`subjects`), and the begin (`about`) and end
+    (`end`) of what is said of a row.
+    """
 
     id: str
     name: str
     notes: list[str]
+    meta: dict[str, Any]
     expectations: tuple[Entry, ...]
 
+    def message(self, entry: Entry, row: Row) -> str:
+        """Describes the failure of a row in one sentence: subject, interval, numbers, offsets, captures."""
+        about, says, end = (filled(text, row) for text in (self.meta["about"], entry.meta["says"], self.meta["end"]))
+        return f"{about}, {row['interval']}: {says}; {end}"
 
-def stable_id(*names: str) -> str:
-    """Computes the id of a suite or of one of its expectations (UUID 5)."""
-    return str(uuid5(NAMESPACE_URL, "/".join(["lowwater:expectations", *names])))
 
-
+@cache
 def read_suite(name: str) -> SuiteFile:
     """Reads the suite file of a name.
 
@@ -76,23 +93,18 @@ def parse_suite(text: str, file: str) -> SuiteFile:
         file: name of the file, for messages.
 
     Raises:
-        LawError: a key is missing or unknown, a value is not allowed, an id is not stable, or a name occurs twice.
+        LawError: a key is missing or unknown, a value is not allowed, or an id occurs twice.
     """
     data = json.loads(text)
     _same_keys(data, SuiteFile, file)
     for item in data["expectations"]:
         _same_keys(item, Entry, f"{file}: {item.get('type')}")
     suite = SuiteFile(**{**data, "expectations": tuple(Entry(**item) for item in data["expectations"])})
-    names = [entry.name for entry in suite.expectations]
-    ids = {stable_id(suite.name): suite.id} | {stable_id(suite.name, e.name): e.id for e in suite.expectations}
-    for right, written in ids.items():
-        if right != written:
-            raise LawError(f"{file}: id {written} is not the stable one", f"write {right}")
-    if len(set(names)) < len(names):
-        raise LawError(f"{file}: an expectation occurs twice: {', '.join(names)}")
+    if len({entry.id for entry in suite.expectations}) < len(suite.expectations):
+        raise LawError(f"{file}: an id occurs twice")
     for entry in suite.expectations:
         if entry.severity not in ("warning", "critical"):
-            raise LawError(f"{file}: {entry.name}: severity {entry.severity!r}", "write warning or critical")
+            raise LawError(f"{file}: {entry.meta['rule']}: severity {entry.severity!r}", "write warning or critical")
     return suite
 
 

@@ -6,7 +6,7 @@ by them whether to publish.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
@@ -38,7 +38,7 @@ class Finding:
     Attributes:
         suite: name of the suite.
         expectation: stable id of the expectation.
-        kind: type of the expectation, as in the suite file.
+        kind: name of the rule, as in the suite file.
         severity: whether its failure stops the publication (`critical`) or not (`warning`).
         success: whether every row of the frame keeps the rule.
         evaluated: number of rows of the frame.
@@ -67,12 +67,16 @@ class Validation:
     Attributes:
         suite: name of the suite.
         findings: one for each expectation, in the order of the suite file.
-        document: the complete result of Great Expectations as JSON values; the source of the page.
+        rows: the rows of the frame.
+        run: name of the run.
+        time: when it was judged (ISO).
     """
 
     suite: str
     findings: tuple[Finding, ...]
-    document: dict[str, Any]
+    rows: Sequence[Mapping[str, Any]]
+    run: str
+    time: str
 
     @property
     def verdict(self) -> Verdict:

@@ -5,11 +5,14 @@ Every expectation and every page uses it. The name of a column tells whether it 
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from typing import Any
 
 from lowwater.instants import SECOND, format_duration
 
 _SHARES = ("_share", "_drift", "_warning", "_critical")
+_COLUMN, _PART = re.compile(r"\{(\w+):?([\w ]*)\}"), re.compile(r"\[([^][]*)\]")
 
 
 def count(number: int, noun: str = "") -> str:
@@ -73,3 +76,24 @@ def shown(column: str, value: Any) -> str:
     if column.endswith("_ns"):
         return span(int(value))
     return percent(value) if column.endswith(_SHARES) else count(value)
+
+
+def filled(text: str, row: Mapping[str, Any]) -> str:
+    """Fills the columns of a row into a text: `{read}`, or `{read:record}` with a noun. A part in brackets is left out
+    where one of its columns is 0, empty or NULL.
+
+    Example:
+        >>> filled("{gap_ns} missing[; first: {first}]", {"gap_ns": 5_000_000_000, "first": ""})
+        '5s missing'
+        >>> filled("{read:record}[; first: {first}]", {"read": 1, "first": "a"})
+        '1 record; first: a'
+    """
+
+    def part(match: re.Match[str]) -> str:
+        return "" if any(not row[name] for name, _ in _COLUMN.findall(match[1])) else match[1]
+
+    def value(match: re.Match[str]) -> str:
+        found = row[match[1]]
+        return count(found, match[2]) if match[2] else shown(match[1], found)
+
+    return _COLUMN.sub(value, _PART.sub(part, text))

@@ -1,38 +1,32 @@
-"""Runs the suites on the measure frames of an interval, with Great Expectations and its pandas engine.
+"""Runs the suites of the audit on the measures of an interval, in the process that has Great Expectations.
 
-`lowwater.quality` measures the frames, and the replay decides by the results whether to publish. Validation writes no
-files and uses no network: the context is ephemeral, and results stay in memory.
+`lowwater.quality` measures, and the replay decides by the results whether to publish.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
-from functools import cache
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
-from great_expectations.core import ExpectationSuite, ExpectationValidationResult
-from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
+import pyarrow as pa
 
 from lowwater.errors import LawError
 
-from .engine import ONE_AT_A_TIME, validate_frame
-from .findings import SUITES, Finding, Severity, Validation
-from .rules import Rule
-from .suites import load_suite
+from .entries import SuiteFile, read_suite
+from .findings import SUITES, Finding, Validation
 
-if TYPE_CHECKING:
-    import pandas
+Ask = Callable[[dict[str, Any]], Iterator[dict[str, Any]]]
+"""Answers a request of the worker."""
 
 
-def validate(frames: Mapping[str, pandas.DataFrame], run: str) -> tuple[Validation, ...]:
-    """Validates the measure frames of an interval.
-
-    Threads take turns. GX has one current context for a process, so this call replaces a context of the caller.
+def validate(frames: Mapping[str, pa.Table], run: str, ask: Ask) -> tuple[Validation, ...]:
+    """Validates the measures of an interval.
 
     Args:
-        frames: measure frames by suite, one row for each link, LFTA and link, or query.
+        frames: measures by suite, one row for each link, LFTA and link, or query.
         run: name of the run, such as "demo 2026-01-01T00:00:00Z".
+        ask: the process that judges; `worker.answers` judges in this one.
 
     Returns:
         One validation for each suite, in the order of `SUITES`.
@@ -40,62 +34,61 @@ def validate(frames: Mapping[str, pandas.DataFrame], run: str) -> tuple[Validati
     Raises:
         LawError: a frame is missing, has no rows, or lacks a column or value; or an expectation raised an error.
     """
-    with ONE_AT_A_TIME:
-        for name, suite in _suites().items():
-            _check(name, frames.get(name), suite, run)
-        return tuple(_validate(suite, frames[name], run) for name, suite in _suites().items())
+    files = {name: read_suite(name) for name in SUITES}
+    for name, file in files.items():
+        _check(file, frames.get(name), run)
+    hexes = {name: _hex(frames[name].select(_read(file))) for name, file in files.items()}
+    answers = {each["id"]: each for each in ask({"do": "validate", "frames": hexes})}
+    time = datetime.now(UTC).isoformat()
+    return tuple(_validation(file, frames[name], answers, run, time) for name, file in files.items())
 
 
-@cache
-def _suites() -> dict[str, ExpectationSuite]:
-    return {name: load_suite(name) for name in SUITES}
+def _read(file: SuiteFile) -> list[str]:
+    """The columns that decide."""
+    return sorted({name for entry in file.expectations for name in entry.columns()})
 
 
-def _check(name: str, frame: pandas.DataFrame | None, suite: ExpectationSuite, run: str) -> None:
+def _hex(table: pa.Table) -> str:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table)
+    return str(sink.getvalue().to_pybytes().hex())
+
+
+def _check(file: SuiteFile, frame: pa.Table | None, run: str) -> None:
     """Refuses a frame without rows or with missing values, because an audit of an empty frame would pass."""
-    if frame is None or frame.empty:
-        raise LawError(f"{run}: nothing was measured for the suite {name}", "its frame is missing or has no rows")
-    needed = {name for rule in suite.expectations if isinstance(rule, Rule) for name in rule.needs()}
-    if missing := sorted(needed - set(frame.columns)):
-        raise LawError(f"{run}: the measures {name} lack the columns {', '.join(missing)}")
-    required = {
-        name for rule in suite.expectations if isinstance(rule, Rule) for name in rule.needs() - rule.may_lack()
-    }
-    if missing := sorted(column for column in required if frame[column].hasnans):
-        raise LawError(f"{run}: the measures {name} lack values in the columns {', '.join(missing)}")
+    if frame is None or not frame.num_rows:
+        raise LawError(f"{run}: nothing was measured for the suite {file.name}", "its frame is missing or has no rows")
+    needed = {name for entry in file.expectations for name in (*entry.columns(), *entry.meta["shows"])}
+    if missing := sorted((needed | {"interval", "captures", *file.meta["subjects"]}) - set(frame.column_names)):
+        raise LawError(f"{run}: the measures {file.name} lack the columns {', '.join(missing)}")
+    if missing := [name for name in _read(file) if frame.column(name).null_count]:
+        raise LawError(f"{run}: the measures {file.name} lack values in the columns {', '.join(missing)}")
 
 
-def _validate(suite: ExpectationSuite, frame: pandas.DataFrame, run: str) -> Validation:
-    result = validate_frame(frame.reset_index(drop=True), suite, "COMPLETE")
-    result.meta |= {
-        "run_id": {"run_name": run, "run_time": datetime.now(UTC).isoformat()},
-        "intervals": sorted(set(frame["interval"])),
-    }
-    findings = tuple(_finding(suite.name, entry, run) for entry in result.results)
-    document: dict[str, Any] = result.to_json_dict()
-    return Validation(suite.name, findings, document)
-
-
-def _finding(suite: str, result: ExpectationValidationResult, run: str) -> Finding:
-    config = _config(result)
-    rule = config.to_domain_obj()
-    if "details" not in result.result:  # GX reports an exception of an expectation as a failure
-        raise LawError(f"{run}: {config.type} of the suite {suite} could not be evaluated: {result.exception_info}")
-    assert isinstance(rule, Rule)
-    return Finding(
-        suite=suite,
-        expectation=config.id or "",
-        kind=config.type,
-        severity=cast(Severity, config.severity.value),
-        success=bool(result.success),
-        evaluated=result.result["element_count"],
-        unexpected=result.result["unexpected_count"],
-        rows=tuple(result.result["unexpected_index_list"]),
-        messages=tuple(result.result["details"]["messages"]),
-        title=rule.title(),
-    )
-
-
-def _config(result: ExpectationValidationResult) -> ExpectationConfiguration:
-    assert result.expectation_config is not None
-    return result.expectation_config
+def _validation(
+    file: SuiteFile, frame: pa.Table, answers: Mapping[str, Mapping[str, Any]], run: str, time: str
+) -> Validation:
+    rows = frame.to_pylist()
+    findings = []
+    for entry in file.expectations:
+        answer = answers[entry.id]
+        if answer["error"]:  # GX reports an exception of an expectation as a failure
+            rule = f"{entry.meta['rule']} of the suite {file.name}"
+            raise LawError(f"{run}: {rule} could not be evaluated: {answer['error']}")
+        broken = tuple(answer["rows"])
+        findings.append(
+            Finding(
+                suite=file.name,
+                expectation=entry.id,
+                kind=entry.meta["rule"],
+                severity=entry.severity,
+                success=answer["success"],
+                evaluated=len(rows),
+                unexpected=len(broken),
+                rows=broken,
+                messages=tuple(file.message(entry, rows[at]) for at in broken),
+                title=entry.meta["title"],
+            )
+        )
+    return Validation(file.name, tuple(findings), rows, run, time)

@@ -19,6 +19,8 @@ from .board import Snapshot
 
 RECENT = 31 * 24 * HOUR
 """Period before the end of the last capture that a review covers, ns."""
+DAY = 24 * HOUR
+WEEK = 7 * DAY
 _HEADLINES = ValuesByState(512)
 """Reviews and headlines of links."""
 
@@ -69,3 +71,28 @@ def _seen(rows: Sequence[LinkLateness], skew: int) -> list[IntervalLateness]:
         )
         for row, lags in zip(rows, LatenessCounts.of_many(*arrays), strict=True)
     ]
+
+
+def late_intervals(snapshot: Snapshot, link: str) -> list[tuple[int, int]]:
+    """The intervals of the last month in which records of a link were refused."""
+    rows = read_lateness(snapshot.lake, link, *_recent(snapshot, link))
+    return sorted({(row.interval_start, row.interval_end) for row in rows if row.refused})
+
+
+def refused_shares(snapshot: Snapshot, link: str) -> dict[int, float]:
+    """Begin of an interval (ns) -> share of the records of a link that were refused; of the last month and a week."""
+    start, end = _recent(snapshot, link)
+    rows = read_lateness(snapshot.lake, link, max(0, start - WEEK), end)
+    return {row.interval_start: row.refused / total for row in rows if (total := int(sum(row.counts)))}
+
+
+def _recent(snapshot: Snapshot, link: str) -> tuple[int, int]:
+    end = Captures.of(snapshot.captures.get(link, ())).end or 0
+    return max(0, end - RECENT), end + 1
+
+
+def last_day(snapshot: Snapshot) -> tuple[int, int]:
+    """The newest day (UTC, ns) that captures or runs reach the end of; that of the first where there is none."""
+    first, last = snapshot.span or (0, 0)
+    end = max(last // DAY, first // DAY + 1) * DAY
+    return end - DAY, end

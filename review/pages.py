@@ -19,13 +19,16 @@ from lowwater_expectations import spoken
 from markupsafe import Markup
 
 from lowwater.capture.tables.reader import RECORD_KINDS
+from lowwater.config import section_of
 from lowwater.instants import SECOND, format_duration, format_instant, parse_instant, spoken_duration, spoken_span
 from lowwater.lake.ledgers.seen import unread_lines
 from lowwater.lake.ledgers.timetable import range_words
 from lowwater.lake.tables import interval_label, safe_name
 from lowwater.quality.lateness.counts import bound_of
+from lowwater.quality.lateness.offenders import MOST_NAMED, offenders
 from lowwater.quality.lateness.review import QUANTILES, recommend
 from lowwater.quality.lateness.wording import bound_labels, headline, remarks, share_text
+from lowwater.quality.over_time import day_lines, flapping, last_change, link_day, trust
 from lowwater.replay.lags import interval_lags
 from lowwater.replay.registry import list_streams, published_text
 from lowwater.replay.schedule.due import Due
@@ -35,7 +38,7 @@ from .board import GRAVITY, Interval, Part, Snapshot
 from .calendar import LINK_STATES, SIGNS, Month, link_calendar, months, set_calendar, tally
 from .drawing import lateness, waterfall
 from .interval import SHOWN, expectations_of, links_of, operators_of, placed_of, shed_of, stages_of
-from .lateness import link_headline, link_review
+from .lateness import WEEK, last_day, late_intervals, link_headline, link_review, refused_shares
 from .queries import cost_history, explained, newest_preview, previews, query_plan, rows_history
 from .trends import subjects, summaries, trend
 from .verdict import overview_verdict
@@ -146,6 +149,7 @@ def _templates() -> Environment:
         "share": share_text,
         "safe_name": safe_name,
         "file": lambda path: Path(path).name,
+        "label": lambda each: interval_label(each.start, each.end),
     }
     environment.globals |= {"signs": SIGNS, "record_kinds": RECORD_KINDS}
     return environment
@@ -363,6 +367,31 @@ def _streams(snapshot: Snapshot) -> dict[str, Any]:
     return {"streams": streams, "published_text": published_text, "planned": snapshot.jobs}
 
 
+@page("quality", "quality.html", "Quality")
+def _quality(snapshot: Snapshot) -> dict[str, Any]:
+    """What the last day with intervals is worth, hour by hour; what flaps, and what changed."""
+    start, end = last_day(snapshot)
+    part = snapshot.part(start, end)
+    hours = [(each, *trust(each.state, each.reason, part.audits.get(each.key))) for each in part.intervals]
+    links = [
+        link_day(snapshot.lake, snapshot.config, link, list(snapshot.captures[link]), start, end)
+        for link in sorted(snapshot.captures)
+    ]
+    flaps = flapping(snapshot.lake, snapshot.jobs, start - WEEK, end)
+    changes = [change for name in snapshot.jobs if (change := last_change(snapshot.lake, name)) is not None]
+    words = Counter(word for _, word, _ in hours)
+    why = next((why for *_, why in hours if why), "")
+    return {
+        "start": start,
+        "end": end,
+        "lines": day_lines(words, links, flaps, changes, why),
+        "hours": sorted(hours, key=lambda each: (each[0].query_set, each[0].start)),
+        "links": links,
+        "flaps": flaps,
+        "changes": changes,
+    }
+
+
 @page("trends/index", "trends.html", "Trends")
 def _trends(snapshot: Snapshot) -> dict[str, Any]:
     return {"lines": summaries(snapshot)}
@@ -407,4 +436,36 @@ def _skew(snapshot: Snapshot, safe: str) -> dict[str, Any] | None:
         "shares": QUANTILES,
         "intervals": listed,
         "outliers": review.outlier.seen if review.outlier else (),
+        "refused": refused_shares(snapshot, link),
+        "week": WEEK,
+    }
+
+
+def _late_parts(snapshot: Snapshot) -> Iterator[tuple[str, ...]]:
+    for link in snapshot.captures:
+        for start, end in late_intervals(snapshot, link):
+            yield safe_name(link), interval_label(start, end)
+
+
+@page("late/{}/{}", "late.html", "Skew review", parts=_late_parts)
+def _late(snapshot: Snapshot, safe: str, label: str) -> dict[str, Any] | None:
+    """Who was late: captures and senders of the records of an interval that the skew refused."""
+    link = _named(snapshot.captures, safe)
+    chosen = [each for each in late_intervals(snapshot, link) if interval_label(*each) == label] if link else []
+    if link is None or not chosen:
+        return None
+    ((start, end),) = chosen
+    settings, shares = snapshot.config.link(link), refused_shares(snapshot, link)
+    return {
+        "link": link,
+        "start": start,
+        "end": end,
+        "skew": settings.skew,
+        "limits": snapshot.config.limits(link).violating,
+        "limits_in": section_of(link, "thresholds"),
+        "share": shares.get(start, 0.0),
+        "before": shares.get(start - WEEK),
+        "found": offenders(snapshot.lake, link, snapshot.captures[link], settings, start, end),
+        "review": link_headline(snapshot, link),
+        "most": MOST_NAMED,
     }

@@ -252,7 +252,8 @@ class Home:
         deadline = time.monotonic() + STARTS
         while True:
             try:
-                with urllib.request.urlopen(request, timeout=30) as answer:
+                # What changes something is asked once, since nobody knows what became of it after this time.
+                with urllib.request.urlopen(request, timeout=30 if method == "GET" else STARTS) as answer:
                     text = answer.read()
                 return json.loads(text) if text else None
             except urllib.error.HTTPError as error:

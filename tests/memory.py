@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 
-def peak_memory() -> int:
-    """Returns the most memory of this process so far, bytes.
+def peak_memory(process: int | str = "self") -> int:
+    """Returns the most memory of a process so far, bytes; of this one unless another is named.
 
     `ru_maxrss` of `resource` begins at the memory of the process that started this one.
     """
-    status = Path("/proc/self/status").read_text(encoding="ascii")
+    status = Path(f"/proc/{process}/status").read_text(encoding="ascii")
     return int(status.partition("VmHWM:")[2].split()[0]) << 10

@@ -125,9 +125,9 @@ def audits() -> str:
         suite = json.loads(file.read_text(encoding="utf-8"))
         parts.append(f"\n## {SUITES[file.stem]}\n\nSuite `{suite['name']}`. {' '.join(suite['notes'])}\n")
         for entry in suite["expectations"]:
+            parts.append(f"\n### {entry['meta']['title']}\n\n*{entry['severity']}*: {entry['description']}\n\n")
             arguments = ", ".join(f"{name} = {value}" for name, value in entry["kwargs"].items())
-            head = f"`{entry['type']}`" + (f" ({arguments})" if arguments else "")
-            parts.append(f"\n### {head}\n\n*{entry['severity']}*: {entry['description']}\n\n")
+            parts.append(f"In Great Expectations: `{entry['type']}` ({arguments}).\n\n")
             parts.append("\n\n".join(entry["notes"]) + "\n")
     return "".join(parts)
 

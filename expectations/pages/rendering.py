@@ -1,8 +1,7 @@
 """Renders the pages of a data-quality report: one for each validation and each suite, without scripts or network.
 
-The last stage of an audit: `validation` returns JSON, `outcomes` converts it, the templates render it, and `offline`
-checks the elements and addresses of the page. The pages are stored in `reports/<query set>/<interval>/` and
-`reports/suites/`.
+The last stage of an audit: the templates render what `validation` found, and `offline` checks elements and addresses of
+the page. The pages are stored in `reports/<query set>/<interval>/` and `reports/suites/`.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -19,46 +19,47 @@ from markupsafe import Markup, escape
 
 from lowwater.errors import LawError
 
-from ..entries import read_suite
-from ..findings import SUITES, Validation, once
-from ..rules import Rule
-from ..suites import build_suite
+from ..entries import Entry, SuiteFile, read_suite
+from ..findings import SUITES, Finding, Validation, once
+from ..text import count, label, shown
 from ..wording import headline, spoken
 from .offline import offline
-from .outcomes import outcome_of
 
 _LINES = re.compile(r"\s*\n\s*")
 _STRONG, _CODE = re.compile(r"\*\*(.+?)\*\*"), re.compile(r"`(.+?)`")
 
 
+MOST_ROWS = 50
+"""Maximum number of rows of measures on a page; rows that break the rule come first."""
+
+
 def render(validation: Validation) -> str:
     """Renders the page of a validation, for `reports/<query set>/<interval>/<suite>.html`.
-
-    Args:
-        validation: the page shows its document; its findings serve to check that the page is complete.
 
     Raises:
         LawError: the page lacks a finding or a message, or has content that `offline` refuses.
     """
-    document = validation.document
-    meta, statistics = document["meta"], document["statistics"]
+    file = read_suite(validation.suite)
+    hold = sum(finding.success for finding in validation.findings)
     page = _page(
         "document.html",
         "../../",
         suite=validation.suite,
         verdict=validation.verdict,
-        run=meta["run_id"]["run_name"],
-        intervals=meta["intervals"],
+        run=validation.run,
+        intervals=sorted({row["interval"] for row in validation.rows}),
         findings=validation.findings,
         failed=once(finding for finding in validation.findings if not finding.success),
-        outcomes=[outcome_of(result) for result in document["results"]],
+        outcomes=[
+            _outcome(validation, *each, file) for each in zip(validation.findings, file.expectations, strict=True)
+        ],
         facts={
-            "expectations": statistics["evaluated_expectations"],
-            "hold": statistics["successful_expectations"],
-            "do not hold": statistics["unsuccessful_expectations"],
-            "run": meta["run_id"]["run_name"],
-            "validated at": f"{meta['run_id']['run_time'][:19]}Z",
-            "Great Expectations": meta["great_expectations_version"],
+            "expectations": len(validation.findings),
+            "hold": hold,
+            "do not hold": len(validation.findings) - hold,
+            "run": validation.run,
+            "validated at": f"{validation.time[:19]}Z",
+            "Great Expectations": version("great_expectations"),
         },
     )
     for finding in validation.findings:
@@ -68,6 +69,33 @@ def render(validation: Validation) -> str:
     return page
 
 
+def _outcome(validation: Validation, finding: Finding, entry: Entry, file: SuiteFile) -> dict[str, Any]:
+    """An expectation for the template: its finding, and a table of measures (text and CSS classes of each cell)."""
+    columns, rows, broken = [*file.meta["subjects"], *entry.meta["shows"]], validation.rows, set(finding.rows)
+    order = sorted(range(len(rows)), key=lambda position: (position not in broken, position))
+    measures = [
+        [(shown(name, rows[at][name]), "broken " * (at in broken) + _alignment(rows[at][name])) for name in columns]
+        for at in order[:MOST_ROWS]
+    ]
+    count_of, noun = len(rows), file.meta["noun"]
+    if broken:
+        said = f"{count(len(broken))} of {count(count_of, noun)} {'fails' if len(broken) == 1 else 'fail'}"
+    else:
+        said = f"1 {noun} holds" if count_of == 1 else f"all {count(count_of, noun)} hold"
+    return {
+        "finding": finding,
+        "verdict": "passed" if finding.success else "failed" if finding.severity == "critical" else "warned",
+        "description": entry.description,
+        "rows": said,
+        "headings": [(label(name), _alignment(rows[0][name])) for name in columns],
+        "measures": measures,
+    }
+
+
+def _alignment(value: Any) -> str:
+    return "words" if isinstance(value, str) else "number"
+
+
 @cache
 def render_suites() -> Mapping[str, str]:
     """Renders the descriptions of the suites for `reports/suites/`, by file name; once in a process.
@@ -75,12 +103,8 @@ def render_suites() -> Mapping[str, str]:
     Raises:
         LawError: a page has content that `offline` refuses.
     """
-    pages = {}
-    for name in SUITES:
-        file = read_suite(name)
-        rules = [rule for rule in build_suite(file).expectations if isinstance(rule, Rule)]
-        entries = [(entry, rule.title()) for entry, rule in zip(file.expectations, rules, strict=True)]
-        pages[f"{name}.html"] = _page("suite.html", "../", suite=name, notes=file.notes, entries=entries)
+    files = map(read_suite, SUITES)
+    pages = {f"{file.name}.html": _page("suite.html", "../", suite=file.name, file=file) for file in files}
     return MappingProxyType(pages)
 
 

@@ -18,8 +18,7 @@ import pyarrow.compute as pc
 from lowwater.catalog.functions import AggregateFunction, Columns, Fold, Native, PartialColumn, Parts
 from lowwater.catalog.types import Type
 
-# Turns argument columns into partial aggregates; several families of native aggregates use these functions. At the
-# bottom of `lowwater.catalog.native`.
+# Turns argument columns into partial aggregates; several families of native aggregates use these functions.
 
 
 def as_it_is(values: pa.Array) -> pa.Array:
@@ -37,8 +36,7 @@ def integers(values: pa.Array) -> pa.Array:
     return values.cast(pa.int64())
 
 
-# Defines the folds of native aggregates: the merge of two values, in the form of every engine. At the bottom of
-# `lowwater.catalog.native`.
+# Defines the folds of native aggregates: the merge of two values, in the form of every engine.
 
 
 def _least(a: Any, b: Any) -> Any:
@@ -58,8 +56,7 @@ OR = Fold("|", or_, np.bitwise_or, neutral=0, sums=False)
 XOR = Fold("^", xor, np.bitwise_xor, neutral=0, sums=False)
 
 
-# Defines the native aggregate `count`, which counts rows or values that are not NULL. A family of
-# `lowwater.catalog.native`.
+# Defines the native aggregate `count`, which counts rows or values that are not NULL.
 
 
 def _number(number: int, value: Any) -> int:
@@ -86,9 +83,9 @@ COUNTS: tuple[AggregateFunction, ...] = (
 )
 
 
-# Defines the native aggregates `sum` and `avg`. A family of `lowwater.catalog.native`. A sum of integers is exact:
-# Arrow sums their upper and their lower 32 bits in two columns. A sum of integers that is a float, as the left part
-# of `avg`, need not fit 64 bits. A float sum of NaN becomes NULL (V2).
+# Defines the native aggregates `sum` and `avg`. A sum of integers is exact: Arrow sums their upper and their lower 32
+# bits in two columns. A sum of integers that is a float, as the left part of `avg`, need not fit 64 bits. A float sum
+# of NaN becomes NULL (V2).
 
 _HALF = 32
 _LOW = (1 << _HALF) - 1
@@ -192,9 +189,8 @@ SUMS: tuple[AggregateFunction, ...] = (
 )
 
 
-# Defines the native aggregates `min` and `max`. A family of `lowwater.catalog.native`. NaN is greater than all
-# numbers, but `min` and `max` of Arrow ignore NaN. Two more partial aggregates of floats therefore record whether a
-# group has a NaN and whether it has a number.
+# Defines the native aggregates `min` and `max`. NaN is greater than all numbers, but `min` and `max` of Arrow ignore
+# NaN. Two more partial aggregates of floats therefore record whether a group has a NaN and whether it has a number.
 
 
 def _folded(number: int, value: Any) -> Any:
@@ -245,12 +241,8 @@ def _extreme(name: str, fold: Fold) -> tuple[AggregateFunction, ...]:
 EXTREMES: tuple[AggregateFunction, ...] = (*_extreme("min", LEAST), *_extreme("max", GREATEST))
 
 
-# Defines the native bitwise aggregates of integers and booleans: and_aggr, or_aggr, xor_aggr. A family of
-# `lowwater.catalog.native`. The engines represent booleans as the integers 0 and 1.
-
-
-def _bits_folded(number: int, value: Any) -> Any:
-    return value
+# Defines the native bitwise aggregates of integers and booleans: and_aggr, or_aggr, xor_aggr. The engines represent
+# booleans as the integers 0 and 1.
 
 
 def _booleans(values: pa.Array) -> pa.Array:
@@ -265,7 +257,7 @@ def _over(name: str, fold: Fold, *kinds: Type) -> tuple[AggregateFunction, ...]:
     native = Native(
         name=name,
         fold=fold,
-        result=_bits_folded,
+        result=_folded,
         columns=partial(_bits_columns, fold),
         superaggregate=name,
         parts=None,

@@ -15,7 +15,8 @@ from lowwater.lake.commits import MEND
 from lowwater.lake.layout import Lake, is_lake, lake_to_read
 from lowwater.lake.ledgers.runs import read_replays
 from lowwater.lake.mending import doubled_tables
-from lowwater.lake.results.table_state import all_damages
+from lowwater.lake.results.table_state import all_damages, lost_text, table_state
+from lowwater.storage import paths
 from lowwater.storage.paths import lake_path, private
 from lowwater.storage.probes import FOLDER, MISSING, OK, WARNING, findings
 from lowwater.terminal import Terminal, styled
@@ -75,6 +76,11 @@ def _wrong_tables(lake: Lake) -> Iterator[str]:
             found = True
             yield f"{path.relative_to(lake.root)}: {doubled.words()}; {MEND}"
         damages = all_damages(lake, read_replays(lake))
+        for path in paths.folders(lake.root / "tables"):
+            state = table_state(path)
+            lost = () if state is None else map(lost_text, state.lost_objects().values())
+            for text in sorted({*lost} - {*damages.values()}):
+                yield f"{path.name}: {text}; run `lowwater maintain`, then `lowwater backfill`"
     except LakeError as error:
         yield f"{error.message}; {error.hint}"
         return

@@ -56,8 +56,8 @@ from lowwater.gsql.nodes import (
 from lowwater.gsql.words import WINDOW_FORM, spelled
 from lowwater.link_names import FORM, is_link_name
 
-# Turns literal tokens into nodes, and makes errors with a place. Below `build`. Errors carry only a line and a column
-# here; `parser` adds the file name and the text.
+# Turns literal tokens into nodes, and makes errors with a place. Errors carry only a line and a column here; `parser`
+# adds the file name and the text.
 
 _LARGEST = 2**63 - 1
 

@@ -29,8 +29,8 @@ from lowwater.gsql.words import (
     is_keyword,
 )
 
-# Names the tokens that the parser expected, for the message of a syntax error. Beside `mistakes`. The parser accepts
-# many terminals; the ones that do not help a reader are left out.
+# Names the tokens that the parser expected, for the message of a syntax error. The parser accepts many terminals; the
+# ones that do not help a reader are left out.
 
 END = "$END"
 EXPRESSION = {"INT", "FLOAT", "STRING", "TRUE", "FALSE", "NULL", "IP", "IPV6", "HEX", "NAME", "PARAMETER", "DEFINED"}
@@ -254,8 +254,8 @@ def _nested(tokens: Sequence[Token], at: int, clause: str) -> Construct:
     return f"a nested {tokens[inner].type}", hint, inner
 
 
-# Gives hints for syntax errors: habits from other languages, typing slips, and the form of each clause. Beside
-# `mistakes`. Each rule looks at the error and returns a hint or an empty text; the first hint wins.
+# Gives hints for syntax errors: habits from other languages, typing slips, and the form of each clause. Each rule
+# looks at the error and returns a hint or an empty text; the first hint wins.
 
 _FIRST_WORDS = {"SELECT", "MERGE", "WATCHLIST", "_PROTOCOL", "_DEFINE", "_PARAM", "SEMICOLON"}
 _VALUE_ENDS = {"NAME", "RPAR", "RSQB", "INT", "FLOAT", "STRING", "TRUE", "FALSE", "NULL", "IP", "IPV6", "HEX", "END"}

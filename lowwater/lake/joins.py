@@ -10,16 +10,18 @@ from __future__ import annotations
 import uuid
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
-from zlib import crc32
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from lowwater.errors import LakeError
 from lowwater.lake.described import describe, plain_type
+from lowwater.lake.mirrors import pack_logs
 from lowwater.lake.opened import existing
 from lowwater.lake.tables import (
     MOST_GROUPED,
@@ -43,9 +45,8 @@ MOST_FRAGMENTS, FEW = 64, 2
 """Small files of a partition of a ledger, on a disk and in a store, above which they are joined: readers open each of
 them, which is a request to a store."""
 
-TURNS = 3
-"""Versions of a ledger in a store of which one is for joins, another one for each ledger: a run commits once to most of
-them, and joins few at a time. Thrice FEW files are joined at once."""
+AT_ONCE = 2
+"""Ledgers that are joined at the end of a command, those first that need it most: no run has to do it for all."""
 
 LARGE = 4 << 20
 """Bytes of a joined file of a ledger in a store; of a larger ledger, joins write again only what is new."""
@@ -68,24 +69,42 @@ class _Join:
     file: DataFile
 
 
+def tidy_ledgers(root: PurePath, ledgers: Iterable[PurePath]) -> None:
+    """Joins the small files of some ledgers, at the end of a command that wrote to them, and packs the logs of a lake.
+
+    Ledgers that cannot be joined stay as they are: who reads them says what is wrong.
+
+    Args:
+        root: folder of the lake.
+        ledgers: what the command may have written to.
+    """
+    with suppress(LakeError):
+        for path in sorted(ledgers, key=lambda path: -max(_fragments(path).values(), default=0))[:AT_ONCE]:
+            compact(path)
+    pack_logs(root)
+
+
 def compact(path: PurePath, grouped: int = MOST_GROUPED) -> None:
-    """Joins the small files of a ledger once there are many, since readers open every file.
+    """Joins the small files of those partitions of a ledger that have the most, once these are many.
 
     Args:
         path: directory of the table.
         grouped: most rows of a row group, which readers decode as a whole.
     """
+    fragments = _fragments(path)
+    most = max(fragments.values(), default=0)
+    if most > (FEW if isinstance(path, ObjectPath) else MOST_FRAGMENTS):
+        join(path, lambda row: _is_small(path, row) and fragments[_part(row)] == most, grouped)
+
+
+def _fragments(path: PurePath) -> Counter[Hashable]:
+    """Counts the small files of each partition of a table."""
     table = open_table(path)
-    if table is None:
-        return
-    most, size = MOST_FRAGMENTS, LARGEST
-    if isinstance(path, ObjectPath):
-        turn = table.version() % TURNS == crc32(path.name.encode()) % TURNS
-        most, size = FEW if turn else 3 * FEW, LARGE
-    small = [row for row in live_files(table) if row["size_bytes"] < size // 2]
-    counts = Counter(_part(row) for row in small)
-    if max(counts.values(), default=0) > most:
-        join(path, lambda row: row["size_bytes"] < size // 2 and counts[_part(row)] > most, grouped)
+    return Counter(_part(row) for row in live_files(table) if _is_small(path, row)) if table is not None else Counter()
+
+
+def _is_small(path: PurePath, row: Mapping[str, Any]) -> bool:
+    return int(row["size_bytes"]) < (LARGE if isinstance(path, ObjectPath) else LARGEST) // 2
 
 
 def join_files(path: PurePath, column: str, values: Sequence[str]) -> bool:

@@ -46,6 +46,10 @@ _TOKEN = "lowwater.commit"
 CHECKPOINTS = 100
 """Commits between two checkpoints, as Delta makes them, and between two clean-ups of the log."""
 ROOM_HINT = "check that the lake is writable and its disk has room"
+GONE_HINT = (
+    "a file that its log names is gone: `lowwater maintain`, then `lowwater backfill` make rows of a published table "
+    "again; restore other tables"
+)
 ROOM = 1 << 20
 """Bytes that the disk of a lake must have before a commit."""
 LOG_HINT = "the log of the table is damaged, or another program wrote it: restore the table, or make it again"
@@ -153,7 +157,8 @@ def _told(what: str, error: BaseException) -> LakeError | None:
         return None
     said, hint = _one_line(error), LOG_HINT
     if isinstance(error, OSError):
-        said, hint = error.strerror or said, "check that the lake is writable and its disk has room"
+        said = error.strerror or said
+        hint = GONE_HINT if isinstance(error, FileNotFoundError) else ROOM_HINT
     elif isinstance(error, DeltaError) and not _LOG.search(str(error)):
         hint = ROOM_HINT
     told = LakeError(f"{what}: {said}", hint)

@@ -137,6 +137,9 @@ def _link(scope: AuditScope, scan: LinkScan, counts: Counts) -> Row:
     misdated = elsewhere(files, link, captures, settings, scope.start, scope.end)
     read = malformed.num_rows + scan.violations.num_rows + scan.duplicates + scan.sane + unread
     unaccounted = _unaccounted_count(scan.sane - sane, scan.violations.num_rows - late.num_rows)
+    accounted = _account(
+        malformed=malformed.num_rows, violating=late.num_rows, duplicates=scan.duplicates, sane=sane, outside=unread
+    )
     limits = scope.config.limits(link)
     silent = silences(captures, settings, scope.start, scope.end)
     gaps = [gap for gap in scope.gaps if gap.link == link]
@@ -147,19 +150,13 @@ def _link(scope: AuditScope, scan: LinkScan, counts: Counts) -> Row:
         "interval": scope.interval,
         "captures": scope.files(link),
         "read": read,
-        "malformed": malformed.num_rows,
-        "violating": late.num_rows,
-        "duplicates": scan.duplicates,
-        "sane": sane,
-        "outside": unread,
-        "left_out": 0 if settings.outside == "accepted" else unread,
-        "uncovered": sum(count.uncovered for _, count in apart),
-        "places": _places(apart, settings),
-        "misdated": sum(count for _, count in misdated),
-        "elsewhere": _misdated_places(misdated, settings),
+        **accounted,
+        **_apart(read, unread, apart, misdated, settings),
         "shared": shared,
         "shared_with": shared_with,
         "unaccounted": unaccounted,
+        "uncounted": max(0, unaccounted),
+        "untabled": max(0, -unaccounted),
         "strays": _abbreviated(strays := unaccounted_records(scope, scan, late), len(strays)) if unaccounted else "",
         "gap_ns": sum(gap.until - gap.since for gap in gaps),
         "excluded_ns": sum(gap.until - gap.since for gap in excluded),
@@ -242,7 +239,7 @@ def _unaccounted_count(sane: int, violating: int) -> int:
 def _lfta(scope: AuditScope, counts: Counts, lfta: str, link: str) -> Row:
     mine = counts[lfta, link]
     named = sum(mine[name] for name in OUTCOMES)
-    others = [mine["sane"] - count["sane"] for (_, on), count in counts.items() if on == link]
+    disagreement = max((mine["sane"] - count["sane"] for (_, on), count in counts.items() if on == link), key=abs)
     return {
         "lfta": lfta,
         "link": link,
@@ -251,7 +248,9 @@ def _lfta(scope: AuditScope, counts: Counts, lfta: str, link: str) -> Row:
         "sane": mine["sane"],
         "named": named,
         "unaccounted": mine["sane"] - named,
-        "disagreement": max(others, key=abs),
+        "disagreement": disagreement,
+        "ahead": max(0, disagreement),
+        "behind": max(0, -disagreement),
         "failed": mine["failed"],
         **_share("failed", mine["failed"], mine["sane"], scope.config.limits(link)),
     }
@@ -276,6 +275,39 @@ def _share(kind: str, count: int, whole: int, limits: Thresholds) -> Row:
     }
 
 
+def _account(**parts: int) -> Row:
+    """The outcomes of the records of a link (A1), their sum, and both in words; copies only where there are some."""
+    said = [f"{name} {number:,}" for name, number in parts.items() if name != "duplicates" or number]
+    return {**parts, "outcomes": sum(parts.values()), "account": " + ".join(said)}
+
+
+def _apart(
+    read: int,
+    unread: int,
+    outside: Sequence[tuple[Capture, OutsideCount]],
+    misdated: Sequence[tuple[Capture, int]],
+    settings: Link,
+) -> Row:
+    """Records outside of the life of a link, or of what their captures are declared to cover, and both in words."""
+    left_out = 0 if settings.outside == "accepted" else unread
+    uncovered, elsewhere = sum(count.uncovered for _, count in outside), sum(count for _, count in misdated)
+    parts = [f"{_records(left_out)} outside of since and until, which no query reads"] if left_out else []
+    parts += [f"{_records(uncovered)} outside of the declared coverage of their captures"] if uncovered else []
+    places = [f"{Path(capture.path).name} ({outside_words(capture, count, settings)})" for capture, count in outside]
+    said = [f"of {read:,} read, {'; '.join(parts)}: {_abbreviated(places, len(places))}"] if parts else []
+    if elsewhere:
+        said.append(
+            f"{_records(elsewhere)} of captures that are declared to cover this interval lie at other times: "
+            f"{_misdated_places(misdated, settings)}"
+        )
+    counts = {"left_out": left_out, "uncovered": uncovered, "misdated": elsewhere}
+    return {**counts, "apart": sum(counts.values()), "places": "; ".join(said)}
+
+
+def _records(count: int) -> str:
+    return f"{count:,} record{'s' * (count != 1)}"
+
+
 def _copies(scan: LinkScan) -> Row:
     """Shares of the records that are copies, of those that are compared; None where copies are not looked for."""
     counts = scan.copies
@@ -297,11 +329,6 @@ def _violations(captures: Sequence[Capture], late: pa.Table) -> str:
         for row in late.slice(0, EXAMPLES).to_pylist()
     ]
     return _abbreviated(examples, late.num_rows)
-
-
-def _places(apart: Sequence[tuple[Capture, OutsideCount]], settings: Link) -> str:
-    places = [f"{Path(capture.path).name} ({outside_words(capture, count, settings)})" for capture, count in apart]
-    return _abbreviated(places, len(apart))
 
 
 def _misdated_places(misdated: Sequence[tuple[Capture, int]], settings: Link) -> str:

@@ -17,10 +17,12 @@ from typing import Any
 
 import pyarrow as pa
 
+from lowwater import __version__
 from lowwater.documents import stored_object
 from lowwater.errors import AuditError, BusyError, LakeError, LowwaterError, OwnerError
 from lowwater.high.runner import Runner
 from lowwater.instants import format_instant
+from lowwater.lake.joins import tidy_ledgers
 from lowwater.lake.layout import Lake, lake_to_read, result_schema, stream_schema
 from lowwater.lake.ledgers.captures import Captures
 from lowwater.lake.ledgers.coverage import gap_texts
@@ -45,7 +47,6 @@ from lowwater.lake.ledgers.runs import (
 )
 from lowwater.lake.ledgers.timetable import Timetable, timetable
 from lowwater.lake.locks import at_work, handed_over, run_attempt
-from lowwater.lake.mirrors import pack_logs
 from lowwater.lake.packets import PacketFiles
 from lowwater.lake.parts import changes
 from lowwater.lake.results.pins import publishing
@@ -71,7 +72,6 @@ from lowwater.replay.stages.engines import high_stage, last_instant, low_stage, 
 from lowwater.replay.stages.heartbeat_rows import heartbeat_rows
 from lowwater.replay.stages.link_scans import LinkScans
 from lowwater.replay.stages.runners import runner_of, task_account
-from lowwater.replay.warmup import import_early
 from lowwater.storage import paths
 
 STAGES = (LOW, HIGH, AUDIT, PUBLISH)
@@ -209,17 +209,15 @@ class _Run:
                 outcome = Outcome(self.start, self.end, state, reason, {}, False)
                 if {LOW, HIGH, AUDIT} & set(stages):
                     self.runner.begin()
+                if AUDIT in stages:
+                    judging.begin()
                 for next_stage in stages:
                     current = next_stage
                     if AUDIT in stages and next_stage in (HIGH, AUDIT):
-                        import_early("lowwater_expectations.validation")
-                        if any(self.job.suites.values()):
-                            judging.begin()
                         # The first query of a session waits for a second or two, on one core.
                         self.scans.begin(inputs.to_scan, self.job.plan.links)
                     outcome = self._stage(next_stage, inputs, digests, outcome, folder)
-                self._index(stages[-1], folder)
-                pack_logs(lake.root)
+                self._end(stages[-1], folder)
                 return replace(outcome, digests=digests, verdict=self.verdict, report=self.report)
             except (BusyError, OwnerError):
                 raise  # says nothing about this interval: another run, or another query set, is at it
@@ -227,7 +225,7 @@ class _Run:
                 account = error.accounting if isinstance(error, AuditError) else {}
                 self._record(current, FAILED, "", "", None, account, error.message)
                 with suppress(LowwaterError):  # what went wrong first is what is said
-                    self._index(current, folder)
+                    self._end(current, folder)
                 raise
 
     def _written(self) -> list[PurePath]:
@@ -237,10 +235,11 @@ class _Run:
         tables = [path for query in plan.queries for path in (lake.stream(query.name), lake.table(query.name))]
         return [*tables, *lftas, *lake.run_ledgers()]
 
-    def _index(self, last: str, folder: Path) -> None:
-        """Rewrites the index of the reports after the audit or publishing."""
+    def _end(self, last: str, folder: Path) -> None:
+        """Rewrites the index of the reports after the audit or publishing, and joins small files of ledgers."""
         if last in (AUDIT, PUBLISH):
             write_index(self.job.lake, folder / "index", self.pause)
+        tidy_ledgers(self.job.lake.root, self.job.lake.run_ledgers())
 
     def _stage(
         self, stage: str, inputs: IntervalInputs, digests: dict[str, str], outcome: Outcome, folder: Path
@@ -486,7 +485,11 @@ class _Run:
         publication: int | None = None,
     ) -> ReplayRow:
         """A row of the ledger about a stage of this interval."""
-        settings = json.dumps({"heartbeat": str(self.job.config.replay.heartbeat), "tick": self.job.config.replay.tick})
+        replay, texts = self.job.config.replay, "".join(each.text for each in self.job.plan.queries)
+        queries = sha256(texts.encode()).hexdigest()[:16]
+        settings = json.dumps(
+            {"heartbeat": str(replay.heartbeat), "tick": replay.tick, "release": __version__, "queries": queries}
+        )
         return ReplayRow(
             query_set=self.job.query_set,
             query=query,

@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 from lowwater.descriptors import require_descriptors
 from lowwater.storage import progress
 from lowwater.storage.endpoints import require_endpoint
-from lowwater.storage.failures import KEYS, Door, StoreError, store_error
+from lowwater.storage.failures import ANSWER, KEYS, Door, StoreError, store_error
 from lowwater.storage.object_paths import ObjectPath
 from lowwater.terminal import say
 
@@ -134,7 +134,7 @@ def _told(error: BaseException) -> BaseException | None:
     return store_error(error) if isinstance(error, (BaseError, OSError, ValueError)) else None
 
 
-def tried(path: ObjectPath, request: Callable[[], T]) -> T:
+def tried(path: ObjectPath, request: Callable[[], T], conditional: bool = False) -> T:
     """Sends a request, and again while it fails for the moment: the one policy of tries (docs/object-stores.md).
 
     Pauses grow to LONGEST_PAUSE. After PATIENCE seconds in all, or FIRST_PATIENCE where the store has never answered
@@ -143,6 +143,8 @@ def tried(path: ObjectPath, request: Callable[[], T]) -> T:
     Args:
         path: what the request is about.
         request: sends it; it may run often, also after it has succeeded without an answer.
+        conditional: whether it has a condition. Without one a conflict is that of a store which is busy with another
+            request on the object.
 
     Raises:
         OSError: FileNotFoundError, or StoreError.
@@ -155,7 +157,9 @@ def tried(path: ObjectPath, request: Callable[[], T]) -> T:
                 answer = request()
             _ANSWERED.add(path.bucket)
             return answer
-        except (StoreError, FileNotFoundError, ChangedError) as error:
+        except (StoreError, FileNotFoundError, ChangedError) as failed:
+            busy = isinstance(failed, ChangedError) and not conditional
+            error = StoreError("the object store is busy with the object", ANSWER) if busy else failed
             if not isinstance(error, StoreError) or error.answered:
                 _ANSWERED.add(path.bucket)
             if not isinstance(error, StoreError) or error.lasting:
@@ -241,7 +245,7 @@ def read_range(path: ObjectPath, start: int, size: int, version: Version) -> byt
 
     options: Any = {"range": (start, start + size), "if_match": version or None}
     try:
-        return tried(path, lambda: bytes(obstore.get(store(path), path.key, options=options).bytes()))
+        return tried(path, lambda: bytes(obstore.get(store(path), path.key, options=options).bytes()), conditional=True)
     except ChangedError:
         raise StoreError("it was replaced while it was read", "run the command again") from None
 
@@ -307,7 +311,7 @@ def swap(path: ObjectPath, data: bytes, before: Version | None) -> Version:
     Raises:
         ChangedError: if there is another version.
     """
-    return tried(path, lambda: _swap(path, data, before))
+    return tried(path, lambda: _swap(path, data, before), conditional=True)
 
 
 def _swap(path: ObjectPath, data: bytes, before: Version | None) -> Version:
@@ -341,7 +345,7 @@ def make(path: ObjectPath, data: bytes) -> Version:
                 raise
             return version
 
-    return tried(path, put)
+    return tried(path, put, conditional=True)
 
 
 def copy(source: ObjectPath, target: ObjectPath) -> None:

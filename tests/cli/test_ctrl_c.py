@@ -23,8 +23,6 @@ from tests.replay.support import lowwater
 
 BEGIN = 1_767_225_600 * 1_000_000_000
 QUERY = "DEFINE { query_name 'flows'; } SELECT tb, count(*) AS n FROM main1.TCP GROUP BY time/60 AS tb;"
-FOREGROUND = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-"""Tests that a shell runs in the background hand on that Ctrl-C is ignored."""
 AT_WORK = """
 import sys, time
 from contextlib import contextmanager
@@ -101,7 +99,7 @@ def test_a_stopped_process_leaves_nothing_and_says_how_to_go_on(command: str, la
     before = files(lake.parent)
     given = [command, *map(str, words)]
     with subprocess.Popen(
-        [sys.executable, "-c", FOREGROUND + AT_WORK, stage, *given],
+        [sys.executable, "-c", AT_WORK, stage, *given],
         stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, start_new_session=True,
         env={**os.environ, "TMPDIR": str(temporary)},
     ) as process:  # fmt: skip
@@ -143,7 +141,7 @@ def test_a_second_signal_to_a_backfill_counts_also_before_it_waits(lake: Path, m
 
 
 EARLY = """
-import sys
+import signal, sys
 class Finder:
     def find_spec(name, path=None, target=None):
         if name == early:
@@ -159,7 +157,7 @@ main()
 @pytest.mark.slow
 @pytest.mark.parametrize("module", ["click", "lowwater.lake", "pyarrow"])
 def test_a_signal_in_the_first_moments_ends_a_command_in_order(module: str, lake: Path) -> None:
-    command = [sys.executable, "-c", FOREGROUND + EARLY, module, "backfill", "--lake", str(lake)]
+    command = [sys.executable, "-c", EARLY, module, "backfill", "--lake", str(lake)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 130 and "Traceback" not in done.stderr
     assert done.stderr.endswith(f"what was published stays; `lowwater backfill --lake {lake}` runs the rest\n")

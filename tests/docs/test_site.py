@@ -142,7 +142,7 @@ def test_a_script_that_cannot_be_fetched_is_told_in_one_message(
 
 def test_references_have_what_the_code_has() -> None:
     made = {name: maker() for name, (_, maker) in pages().items()}
-    assert "### `expect_link_to_be_covered`" in made["reference/audits.md"]
+    assert "`expect_link_to_be_covered` (column = gap_ns)" in made["reference/audits.md"]
     assert "| `violations` | int64 |" in made["reference/lake.md"] or "covers_from" in made["reference/lake.md"]
     for command in ("run", "ingest", "backfill", "explain"):
         assert f"\n## {command}\n" in made["reference/command-line.md"]

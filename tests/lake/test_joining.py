@@ -15,7 +15,7 @@ from deltalake.transaction import RemoveAction
 
 from lowwater.lake import joins
 from lowwater.lake.datasets import pads
-from lowwater.lake.joins import MOST_FRAGMENTS, compact, join_files
+from lowwater.lake.joins import MOST_FRAGMENTS, compact, join_files, tidy_ledgers
 from lowwater.lake.tables import append_rows, commit, create, live_files, read_rows
 
 SCHEMA = pa.schema([pa.field("part", pa.string(), nullable=False), pa.field("value", pa.int64())])
@@ -42,6 +42,33 @@ def test_threads_that_write_and_join_at_once_lose_and_double_nothing(tmp_path: P
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(add, range(2 * MOST_FRAGMENTS + 10)))
     assert values(path) == list(range(2 * MOST_FRAGMENTS + 10))
+
+
+def test_the_fullest_ledgers_are_joined_and_of_them_the_fullest_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(joins, "MOST_FRAGMENTS", 2)
+    files = {"few": "abab", "more": "abaab", "most": "abaaabb", "many": "abaabba"}
+    for name, parts in files.items():
+        create(tmp_path / name, SCHEMA, ["part"])
+        for number, part in enumerate(parts):
+            append_rows(tmp_path / name, pa.table({"part": [part], "value": [number]}, schema=SCHEMA))
+
+    def counts() -> list[str]:
+        found = [[row["partition.part"] for row in live_files(DeltaTable(tmp_path / name))] for name in files]
+        return ["".join(sorted(parts)) for parts in found]
+
+    seen = []
+    for _ in range(4):
+        tidy_ledgers(tmp_path, [tmp_path / name for name in files])
+        seen.append(counts())
+    assert seen == [
+        ["aabb", "aaabb", "abbb", "abbb"],
+        ["aabb", "abb", "ab", "abbb"],
+        ["aabb", "abb", "ab", "ab"],
+        ["aabb", "abb", "ab", "ab"],
+    ]
+    assert values(tmp_path / "most") == list(range(7))
 
 
 def test_of_two_that_join_the_same_files_one_does(tmp_path: Path) -> None:

@@ -291,6 +291,7 @@ def test_fragmented_ledgers_are_joined(lake: Lake, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(joins, "MOST_FRAGMENTS", 5)
     for when in range(12):
         record_replays(lake, [ReplayRow("s", "q", 0, HOUR, "publish", "done", when)])
+        joins.tidy_ledgers(lake.root, lake.run_ledgers())
     found = tables.open_table(lake.replays)
     assert found is not None and len(found.file_uris()) < 8
     assert [row.finished_at for row in records.read_replays(lake)] == list(range(12))

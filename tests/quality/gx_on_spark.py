@@ -1,7 +1,6 @@
 """Great Expectations by hand, by its engine for Spark; `python -m tests.quality.gx_on_spark RULES FILE ...`.
 
-A process of its own: the product's, which loads Great Expectations first where tests share a process, hides Spark from
-it. RULES is a JSON list of type and arguments; prints whether each holds.
+RULES is a JSON list of type and arguments; prints whether each holds.
 """
 
 from __future__ import annotations

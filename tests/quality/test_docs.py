@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
-from lowwater_expectations import SUITES, Report, Validation, assets, index, render, render_suites, validate
+from jinja2 import Undefined
+from lowwater_expectations import SUITES, Report, Validation, assets, index, render, render_suites
 from lowwater_expectations.entries import read_suite
+from lowwater_expectations.pages import rendering
 from lowwater_expectations.pages.offline import offline
 
 from lowwater.errors import LawError
-from tests.quality.frames import CASES, GOOD, RUN, SECOND, frames
+from tests.quality.frames import CASES, GOOD, RUN, SECOND, audited
 
 HOSTILE = (
     "<script>alert('x')</script><img src=\"https://x.example/\" onerror=alert(1)> "
@@ -55,7 +56,7 @@ def broken() -> dict[str, object]:
 
 
 def links_page(**row: object) -> tuple[Validation, str]:
-    made = validate(frames("links", **row), RUN)[0]
+    made = audited("links", **row)[0]
     return made, render(made)
 
 
@@ -107,13 +108,6 @@ def test_a_page_tells_a_warning_from_a_pass(row: dict[str, object], says: str) -
 
 
 @pytest.mark.slow
-def test_a_page_is_made_of_the_document_alone() -> None:
-    made, page = links_page(**broken())
-    stored = json.loads(json.dumps(made.document))
-    assert render(Validation(made.suite, made.findings, stored)) == page
-
-
-@pytest.mark.slow
 def test_what_the_data_holds_comes_out_as_text() -> None:
     texts = {"link": HOSTILE, "captures": HOSTILE, "interval": HOSTILE, "gaps": HOSTILE, "violations": HOSTILE}
     made, page = links_page(**broken() | texts)
@@ -133,7 +127,7 @@ def test_the_other_suites_escape_too(suite: str) -> None:
     for case in CASES[suite]:
         row = case.broken | {"interval": HOSTILE, "captures": HOSTILE}
         row |= {name: HOSTILE for name in ("lfta", "query", "columns", "example", "rule", "why") if name in GOOD[suite]}
-        (made,) = [each for each in validate(frames(suite, **row), HOSTILE) if each.suite == suite]
+        (made,) = [each for each in audited(suite, **row) if each.suite == suite]
         read = Reader(render(made))
         assert "script" not in read.tags
         assert HOSTILE in read.texts
@@ -148,24 +142,12 @@ def test_a_name_of_several_lines_is_shown() -> None:
 
 
 @pytest.mark.slow
-def test_a_page_that_lacks_a_message_is_an_error() -> None:
+def test_a_page_that_lacks_a_message_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     made, _ = links_page(**broken())
-    del made.document["results"][0]["result"]["details"]["messages"][0]
-    with pytest.raises(LawError, match=r"page of the suite links lacks 'link main1.* of expect_link_to_be_covered"):
+    monkeypatch.setattr(rendering, "_outcome", lambda *_: {"finding": made.findings[1], "headings": [], "measures": []})
+    monkeypatch.setattr(rendering._templates(), "undefined", Undefined)
+    with pytest.raises(LawError, match=r"page of the suite links lacks 'id=.* of link_to_be_covered"):
         render(made)
-
-
-@pytest.mark.slow
-def test_great_expectations_own_page_would_be_refused() -> None:
-    from great_expectations.core.expectation_validation_result import expectationSuiteValidationResultSchema
-    from great_expectations.render.renderer.page_renderer import ValidationResultsPageRenderer
-    from great_expectations.render.view import DefaultJinjaPageView
-
-    made, _ = links_page()
-    result = expectationSuiteValidationResultSchema.load(made.document)
-    page = DefaultJinjaPageView().render(ValidationResultsPageRenderer().render(result))
-    with pytest.raises(LawError, match=r"address 'https://unpkg\.com/.* not relative"):
-        offline(page)
 
 
 @pytest.mark.slow
@@ -176,7 +158,7 @@ def test_the_pages_of_the_suites_name_every_expectation_and_what_to_do() -> None
         read = Reader(pages[f"{suite}.html"])
         for entry in read_suite(suite).expectations:
             assert read.ids.count(entry.id) == 1
-            assert f"{entry.type} · {entry.id}" in read.texts
+            assert any(text.startswith(entry.type) and text.endswith(f" · {entry.id}") for text in read.texts)
             assert entry.description in read.texts
         assert read.text.count("What to do.") == len(read_suite(suite).expectations)
         assert not re.search(r"[*`]|\]\(", read.text), "notes have more markdown than the pages read"
@@ -187,8 +169,8 @@ def test_every_address_leads_to_a_file_of_the_report(tmp_path: Path) -> None:
     reports = tmp_path / "reports"
     files = {f"assets/{name}": data for name, data in assets().items()}
     files |= {f"suites/{name}": page.encode() for name, page in render_suites().items()}
-    pages = {each.suite: f"demo/2026-01-01T00:00:00Z/{each.suite}.html" for each in validate(frames(), RUN)}
-    files |= {pages[each.suite]: render(each).encode() for each in validate(frames("links", **broken()), RUN)}
+    pages = {each.suite: f"demo/2026-01-01T00:00:00Z/{each.suite}.html" for each in audited()}
+    files |= {pages[each.suite]: render(each).encode() for each in audited("links", **broken())}
     files["index.html"] = index([Report("demo", "2026-01-01T00:00:00Z", "failed", "held", ("m",), pages)]).encode()
     for name, data in files.items():
         (reports / name).parent.mkdir(parents=True, exist_ok=True)

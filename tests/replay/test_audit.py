@@ -129,16 +129,16 @@ ALTERATIONS: list[tuple[Callable[[Path], None], str, dict[str, int], str]] = [
     (
         a_duplicate,
         "1 key (tb, protocol, srcIP, destIP, srcPort, destPort) in more than one row",
-        {"expect_query_keys_to_be_unique": 2},
+        {"query_keys_to_be_unique": 2},
         "cnt=999999",
     ),
-    (a_row_outside, "1 row with _last outside of the interval", {"expect_query_rows_to_be_owned": 1}, "tb=7"),
-    (a_row_below_a_promise, "1 row below an earlier promise", {"expect_query_promises_to_be_kept": 1}, "tb=7"),
+    (a_row_outside, "1 row with _last outside of the interval", {"query_rows_to_be_owned": 1}, "tb=7"),
+    (a_row_below_a_promise, "1 row below an earlier promise", {"query_promises_to_be_kept": 1}, "tb=7"),
     (a_row_gone, "rows, but the high stage wrote", {}, ""),
     (a_value_changed, "have changed since the high stage wrote them", {}, ""),
-    (no_closing, "before the interval's end", {"expect_query_to_be_closed": 1}, ""),
-    (another_type, "column cnt is string, not int64", {"expect_query_columns_as_planned": 1}, ""),
-    (a_file_gone, "a file cannot be read", {"expect_query_columns_as_planned": 1}, ""),
+    (no_closing, "before the interval's end", {"query_to_be_closed": 1}, ""),
+    (another_type, "column cnt is string, not int64", {"query_columns_as_planned": 1}, ""),
+    (a_file_gone, "a file cannot be read", {"query_columns_as_planned": 1}, ""),
 ]
 
 
@@ -188,7 +188,8 @@ def test_an_altered_stream_is_not_published(
         replay_range(lake, runner, *HOUR_0, "publish")
     assert (all_tables(lake), commits(lake)) == (all_tables(published), commits(published))
     found = quarantined(lake)
-    expected = {"expect_query_rows_as_made": 1, **kept}
+    (changed,) = {"query_rows_as_made", "query_files_as_made"} & set(found)
+    expected = {changed: 1, **kept}
     assert {kind: len(rows) for kind, rows in found.items()} == expected
     assert {row["subject"] for rows in found.values() for row in rows} == {"flows"}
     for kind, count in kept.items():
@@ -300,7 +301,7 @@ def test_the_verdicts_of_the_demo(published: Path, tmp_path: Path, runner: Runne
         (START + 2 * HOUR, "passed"),
     ]
     ((finding),) = found[1].failures
-    assert finding.kind == "expect_link_to_exclude_nothing"
+    assert finding.kind == "link_to_exclude_nothing"
     (message,) = finding.messages
     assert message.startswith("link control, 2026-01-01T01:00:00Z to 2026-01-01T02:00:00Z: ")
     assert "incomplete: no capture covers 2026-01-01T01:" in message and ".pcap" in message
@@ -422,8 +423,8 @@ def test_thresholds_decide(tmp_path: Path, runner: Runner) -> None:
     assert '<td class="n">200</td>' in came and "\N{EN DASH}" not in came, "also where it failed"
     found = {kind: [json.loads(row["row"]) for row in rows] for kind, rows in quarantined(lake, "lone").items()}
     assert {kind: [row["violating"] for row in rows] for kind, rows in found.items()} == {
-        "expect_link_violations_to_stay_within_limit": [4, 4],
-        "expect_link_malformed_to_stay_within_limit": [4, 4],
+        "link_violations_to_stay_within_limit": [4, 4],
+        "link_malformed_to_stay_within_limit": [4, 4],
     }
     limits = "{ warning = 0.01, critical = 1 }"
     set_thresholds(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import pickle
 import subprocess
@@ -24,7 +23,6 @@ from lowwater.replay.progress import Progress
 from lowwater.replay.stages.engines import LowResult, low_stage
 from lowwater.replay.stages.link_scans import LinkScans
 from lowwater.replay.stages.runners import named_spark, runner_of
-from lowwater.replay.warmup import import_early
 from lowwater.spark.runner import OnSpark
 from lowwater.spark.session import SessionSettings
 from lowwater.spark.sessions import Sessions
@@ -140,19 +138,6 @@ def test_a_given_session_is_used(spark: SparkSession) -> None:
     sessions = Sessions("test", SessionSettings("local[*]"), Progress(quiet=True).stage, spark)
     sessions.begin()
     assert sessions.spark is spark
-
-
-@pytest.mark.slow
-def test_an_import_ahead_is_the_import(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "slow_ahead.py").write_text("import time\ntime.sleep(0.3)\nVALUE = 7\n", encoding="utf-8")
-    (tmp_path / "broken_ahead.py").write_text("raise ValueError('broken on purpose')\n", encoding="utf-8")
-    monkeypatch.syspath_prepend(tmp_path)
-    import_early("slow_ahead")
-    import_early("broken_ahead")
-    assert __import__("slow_ahead").VALUE == 7
-    with pytest.raises(ValueError, match="broken on purpose"):
-        __import__("broken_ahead")
-    assert gc.isenabled()
 
 
 def test_what_names_a_spark(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -89,7 +89,7 @@ def test_a_spill_makes_its_hour_incomplete_until_it_is_read_or_set_aside(
     assert shown(lake)[1:3] == [("done", ""), ("incomplete", reason)]
     quality = read_quality(open_lake(lake), "q", START + 2 * HOUR, START + 3 * HOUR).to_pylist()
     warned = {row["kind"]: row["messages"] for row in quality if not row["success"] and row["suite"] == "links"}
-    assert "cap_2026010102.pcap1" in warned["expect_link_to_have_nothing_unread"], "beside its silence to the end"
+    assert "cap_2026010102.pcap1" in warned["link_to_have_nothing_unread"], "beside its silence to the end"
     assert packets(lake) == [180, 180, 60]
     for command in ("plan", "status", "report"):
         out = lowwater(command, *at).out

@@ -18,7 +18,6 @@ from urllib.parse import urlencode
 from fastapi import FastAPI
 from fastapi.responses import HTMLResponse
 from lowwater_expectations import render as render_audit
-from lowwater_expectations import validate
 from lowwater_review import Board
 from lowwater_review.app import create
 from lowwater_review.login import FORM, HEADERS
@@ -26,7 +25,7 @@ from lowwater_review.login import FORM, HEADERS
 from lowwater.instants import HOUR, SECOND, format_instant
 from lowwater.lake.tables import interval_label
 from tests.browser import chromium, served
-from tests.quality.frames import RUN, frames
+from tests.quality.frames import audited
 from tests.review.asgi import ask
 from tests.review.ledgers import START, make
 from tests.review.resultlake import make_results
@@ -58,9 +57,7 @@ def make_desk(folder: Path, board: Board) -> tuple[FastAPI, list[str]]:
     if not (reports / "index.html").exists():
         make_docs(reports)
     (reports / "q" / "some").mkdir(parents=True)
-    (reports / AUDITED).write_text(
-        render_audit(validate(frames("links", gap_ns=20 * SECOND, gaps="from 1 to 2"), RUN)[0])
-    )
+    (reports / AUDITED).write_text(render_audit(audited("links", gap_ns=20 * SECOND, gaps="from 1 to 2")[0]))
     ledgers, rows = create(board), create(Board(*make_results(folder)))
     app = FastAPI()
     app.mount("/ledgers", ledgers)

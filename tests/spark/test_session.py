@@ -170,7 +170,7 @@ def test_no_secret_is_in_the_event_log_and_on_the_pages_of_spark(tmp_path: Path)
 
     Nor is one in a command line, which every user of the machine reads.
     """
-    temporary = tmp_path / "tmp"
+    temporary = tmp_path / "tmp"  # the recipe writes a file of settings beside it, as the user's own
     temporary.mkdir()
     (recipe,) = [block for block in blocks(ROOT / "docs" / "cluster.md") if block.words == ("sh", "events")]
     more = {"spark.ui.enabled": "true", "spark.ui.port": "0", "spark.eventLog.compress": "false"}

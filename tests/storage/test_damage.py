@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
+from lowwater.cli.lake_doctor import _wrong_tables
 from lowwater.config import Retention
+from lowwater.errors import LakeError
 from lowwater.instants import HOUR
 from lowwater.lake.layout import open_lake
 from lowwater.lake.maintain import maintain
 from lowwater.lake.results.pins import pinned
+from lowwater.lake.tables import read_rows
 from lowwater.storage import objects, paths
+from lowwater.storage.file_cache import file_cache
 from lowwater.storage.object_paths import ObjectPath
 from lowwater.storage.snapshots import look_again
 from tests.lake.support import BASE
@@ -32,6 +37,11 @@ def test_damage_in_a_store_is_found_and_mended(root: ObjectPath) -> None:
     assert damaged(lake) == {}
     (gone,) = [file for file in paths.files_below(path / f"_hour={BASE // HOUR + 1}") if file.suffix == ".parquet"]
     paths.remove(gone)
+    assert damaged(lake) == {} and [gone.name in line for line in _wrong_tables(lake)] == [True], "doctor looks"
+    file_cache().place_of(gone).unlink(missing_ok=True)  # as another process
+    with pytest.raises(LakeError, match="cannot be read: there is no such object") as unread:
+        read_rows(path, pa.schema([("_last", pa.int64())]))
+    assert "`lowwater maintain`, then `lowwater backfill`" in unread.value.hint
     maintain(lake, Retention(versions="1h"))
     found = damaged(lake)
     assert list(found) == [1] and "is not there" in found[1]

@@ -14,13 +14,14 @@ import pytest
 from lowwater.config import Config
 from lowwater.errors import LakeError, LowwaterError
 from lowwater.lake.ingestion.ingest import ingest
+from lowwater.lake.joins import tidy_ledgers
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.ledgers.runs import PUBLISH, ReplayRow, read_replays, record_replays
-from lowwater.lake.mirrors import CHECKPOINTS, pack_logs
+from lowwater.lake.mirrors import CHECKPOINTS
 from lowwater.lake.opened import at_version
 from lowwater.lake.tables import append_rows, create, open_table, read_rows
-from lowwater.storage import objects, snapshots
+from lowwater.storage import objects, paths, snapshots
 from lowwater.storage.failures import StoreError, store_error
 from lowwater.storage.object_paths import ObjectPath
 from tests.capturemaker import pcap_bytes, udp
@@ -65,6 +66,26 @@ def test_a_fault_that_passes_ends_no_command(root: ObjectPath, proxy: Proxy, rul
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("status", ["409", "412"])
+def test_a_store_that_is_busy_with_an_object_is_asked_again(
+    root: ObjectPath, proxy: Proxy, status: str, tmp_path: Path
+) -> None:
+    """Also where the request has no condition that could not hold."""
+    (tmp_path / "file").write_bytes(b"file")
+    requests = (
+        lambda: paths.write(root / "a", b"a"),
+        lambda: objects.upload(root / "b", tmp_path / "file"),
+        lambda: objects.copy(root / "b", root / "c"),
+        lambda: objects.delete([root / "a"]),
+    )
+    for request in requests:
+        proxy.breaks(Rule(status, "PUT|DELETE|POST", times=1))
+        request()
+    assert [path.name for path in objects.below(root)] == ["b", "c"] and objects.read(root / "c")[0] == b"file"
+    assert [fault for *_, fault in proxy.seen() if fault] == [status] * 4
+
+
+@pytest.mark.slow
 def test_a_store_that_fails_for_good_is_waited_for_and_said(
     root: ObjectPath, proxy: Proxy, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -105,7 +126,7 @@ def test_requests_do_not_grow_with_the_commits_of_a_ledger(root: ObjectPath, pro
     for published in (6, 30):
         for at in range(len(read_replays(lake, "set")), published):
             record_replays(lake, [ReplayRow("set", "q", at * 10, at * 10 + 10, PUBLISH, "done", at + 1)])
-            pack_logs(root)  # as each command at its end
+            tidy_ledgers(root, lake.run_ledgers())  # as each command at its end
         as_another_process(root)
         snapshots.look_again()
         proxy.seen()

@@ -144,8 +144,8 @@ NO_BITS = read_only(pa.py_buffer(b""), np.uint8)
 """The bitmap of a column without NULL."""
 
 
-# Digests of the texts behind JA3, JA3S and JA4, each different text once. Below `hello`. Few programs make most of
-# the hellos, so most texts of a batch are those of an earlier hello.
+# Digests of the texts behind JA3, JA3S and JA4, each different text once. Few programs make most of the hellos, so
+# most texts of a batch are those of an earlier hello.
 
 _MULTIPLIER = 0x1E3779B97F4A7C15
 _POSITIVE = (1 << 63) - 1

@@ -20,8 +20,8 @@ from lowwater.catalog.types import Type
 from lowwater.catalog.values import pack_ip, words_from_ip
 from lowwater.machine_code import cached_njit
 
-# Texts of IP addresses as the columns that are stored: version, upper and lower word. Beside `values`. A kernel reads
-# plain IPv4 addresses, since most are; `catalog.values` decides about all other texts.
+# Texts of IP addresses as the columns that are stored: version, upper and lower word. A kernel reads plain IPv4
+# addresses, since most are; `catalog.values` decides about all other texts.
 
 WORDS = pa.struct([("version", pa.int32()), ("high", pa.int64()), ("low", pa.int64())])
 """Type of a column of addresses between its texts and its stored columns."""

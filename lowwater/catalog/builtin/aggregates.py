@@ -17,8 +17,8 @@ from lowwater.catalog.functions import AggregateFunction
 from lowwater.catalog.limits import FRACTION, SHARE
 from lowwater.catalog.values import format_ip, format_mac
 
-# Implements the averages extr_avg and POSAVG. A family of the built-in catalog. Their states merge for every
-# partition of the input (O2), POSAVG up to rounding.
+# Implements the averages extr_avg and POSAVG. Their states merge for every partition of the input (O2), POSAVG up to
+# rounding.
 
 NO_AVERAGE = -1.0
 
@@ -69,8 +69,8 @@ AVERAGES: tuple[AggregateFunction, ...] = (
 )
 
 
-# Counts distinct values, exactly or approximately. A family of the built-in catalog. The states merge exactly for
-# every partition and order of the input (O2). Values are equal as in GROUP BY: -0.0 equals 0.0 and NaN equals itself.
+# Counts distinct values, exactly or approximately. The states merge exactly for every partition and order of the
+# input (O2). Values are equal as in GROUP BY: -0.0 equals 0.0 and NaN equals itself.
 
 REGISTERS = 4096
 """Number of registers in the sketch: gives a standard error of 1.04 / sqrt(4096) = 1.6 %."""
@@ -196,11 +196,10 @@ DISTINCT: tuple[AggregateFunction, ...] = (
 )
 
 
-# Computes exact quantiles of the values of a group. A family of the built-in catalog. `quantile_of(x, phi)` is the
-# order statistic of rank ceil(phi * n): the smallest value that is not below a fraction phi of the values. For phi =
-# 0 it is the smallest value. The median is the quantile for phi = 0.5: the lower middle value for an even number. A
-# quantile is always a value of the group, never an interpolation. The states merge exactly for every partition (O2);
-# they hold every distinct value.
+# Computes exact quantiles of the values of a group. `quantile_of(x, phi)` is the order statistic of rank ceil(phi *
+# n): the smallest value that is not below a fraction phi of the values. For phi = 0 it is the smallest value. The
+# median is the quantile for phi = 0.5: the lower middle value for an even number. A quantile is always a value of the
+# group, never an interpolation. The states merge exactly for every partition (O2); they hold every distinct value.
 
 
 class Quantile(Stateless):
@@ -254,9 +253,9 @@ QUANTILES: tuple[AggregateFunction, ...] = (
 )
 
 
-# Implements aggregates that depend on the order of their input: first, last, changes, concatenation. A family of the
-# built-in catalog. One engine process reads all values in canonical order (O1), so the aggregates have no merge. In a
-# query with CLOSING_WHEN, every epoch starts with an empty state. FIRST and LAST keep their state instead.
+# Implements aggregates that depend on the order of their input: first, last, changes, concatenation. One engine
+# process reads all values in canonical order (O1), so the aggregates have no merge. In a query with CLOSING_WHEN,
+# every epoch starts with an empty state. FIRST and LAST keep their state instead.
 
 
 class First(Stateless):
@@ -348,11 +347,11 @@ ORDERED: tuple[AggregateFunction, ...] = (
 )
 
 
-# Finds heavy hitters: the values whose frequency in a group is at least phi. A family of the built-in catalog.
-# `heavy_hitters(x, phi)` is lossy counting (Manku and Motwani, 2002) with the error e = phi / 10. It reads the values
-# in canonical order (O1), so every run gives the same result. For n values, the result holds the values with a count
-# of at least (phi - e) * n: every value of frequency phi or more, and no value of a frequency below phi - e. A count
-# is too small by at most e * n. The state holds at most (1 / e) * log(e * n) values.
+# Finds heavy hitters: the values whose frequency in a group is at least phi. `heavy_hitters(x, phi)` is lossy
+# counting (Manku and Motwani, 2002) with the error e = phi / 10. It reads the values in canonical order (O1), so
+# every run gives the same result. For n values, the result holds the values with a count of at least (phi - e) * n:
+# every value of frequency phi or more, and no value of a frequency below phi - e. A count is too small by at most e *
+# n. The state holds at most (1 / e) * log(e * n) values.
 
 ERROR_SHARE = Fraction(1, 10)
 

@@ -21,8 +21,7 @@ from lowwater.catalog.functions import Cost, Function
 from lowwater.catalog.limits import NOT_EMPTY, Limits, at_least
 from lowwater.catalog.values import pack_ip
 
-# Implements functions of IP addresses: longest prefix match, and addresses in strings. A family of the built-in
-# catalog.
+# Implements functions of IP addresses: longest prefix match, and addresses in strings.
 
 
 def parse_address(text: str) -> bytes | None:

@@ -64,7 +64,7 @@ def _expectations() -> Table:
     table = Table("suite", "expectation", "severity", "what is expected", box=None)
     for name in SUITES:
         for expectation in read_suite(name).expectations:
-            table.add_row(name, expectation.type.removeprefix("expect_"), expectation.severity, expectation.description)
+            table.add_row(name, expectation.meta["rule"], expectation.severity, expectation.description)
     return table
 
 

@@ -47,3 +47,4 @@ def gx(lake: PurePath) -> None:
     batches = sum(len(asset.batches) for asset in assets)
     say(f"wrote {lake}/gx: {len(assets)} assets, {batches} batches of intervals, {len(published)} checkpoints")
     say(f'open it: great_expectations.get_context(project_root_dir="{lake}")')
+    say("an audit asks what you save in its suites; `lowwater plan` names published intervals to audit again by them")

@@ -22,12 +22,11 @@ from lowwater.lake.ingestion.looking import record
 from lowwater.lake.ingestion.packing import pack
 from lowwater.lake.ingestion.record_options import record_options
 from lowwater.lake.ingestion.replacement import Coverage, LedgerFiles
-from lowwater.lake.joins import compact
+from lowwater.lake.joins import tidy_ledgers
 from lowwater.lake.layout import Lake, make_records_table
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.ledgers.shared import shared_notes
 from lowwater.lake.locks import handed_over, hold
-from lowwater.lake.mirrors import pack_logs
 from lowwater.lake.tables import fence_off
 from lowwater.link_names import FORM, family_of, is_link_name
 from lowwater.storage.captures import capture_path
@@ -120,11 +119,9 @@ def ingest(
         if not tidy.stored or batch.leaves_files:
             clean(lake, family, ledger.attempts)
         tidy.end()
-        for table in (lake.captures, lake.malformed):
-            compact(table)
     refused = {paths[number]: error for number, error in batch.refused.items()}
     record(lake, config, link, batch.results.values(), refused)
-    pack_logs(lake.root)
+    tidy_ledgers(lake.root, (lake.captures, lake.malformed, lake.files))
     _tell_shared(lake, batch.results)
     if batch.errors:
         _raise(batch.errors, len(paths))

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from lowwater.instants import HOUR, format_instant
 from lowwater.lake.datasets import pads
-from lowwater.lake.joins import compact
 from lowwater.lake.layout import LATENESS, METRICS, Lake
 from lowwater.lake.ledgers.captures import files_by_link
 from lowwater.lake.ledgers.runs import with_constants
@@ -60,7 +59,6 @@ def record_metrics(lake: Lake, query_set: str, start: int, end: int, rows: pa.Ta
         replace_rows(lake.metrics, table, predicate, lake.fence)
     else:
         append_rows(lake.metrics, table, lake.fence)  # touches no file, however large the compacted ones are
-    compact(lake.metrics)
 
 
 def read_metrics(
@@ -90,7 +88,6 @@ def record_lateness(lake: Lake, rows: Sequence[LinkLateness]) -> None:
     if new:
         records = [{**vars(row), "month": _month(row.interval_start)} for row in new]
         append_rows(lake.lateness, pa.Table.from_pylist(records, schema=LATENESS), lake.fence)
-        compact(lake.lateness)
 
 
 def _rows_of(lake: Lake, link: str, rows: Sequence[LinkLateness]) -> list[LinkLateness]:

@@ -15,7 +15,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lowwater.lake.datasets import pads
-from lowwater.lake.joins import compact
 from lowwater.lake.layout import HEARTBEATS, LATER_OUTCOMES, QUALITY, QUARANTINE, REPLAYS, VIOLATIONS, Lake
 from lowwater.lake.tables import (
     append_rows,
@@ -54,7 +53,6 @@ def record_violations(lake: Lake, link: str, skew: int, start: int, end: int, ro
     table = with_constants(rows, VIOLATIONS, {"link": link, "skew": skew})
     predicate = f"link = {quote(link)} AND skew = {skew} AND arrival >= {start} AND arrival < {end}"
     replace_rows(lake.violations, table, predicate, lake.fence)
-    compact(lake.violations)
 
 
 def read_violations(lake: Lake, link: str, skew: int, start: int, end: int) -> pa.Table:
@@ -86,7 +84,6 @@ def record_heartbeats(lake: Lake, query_set: str, start: int, end: int, rows: pa
     table = with_constants(rows, HEARTBEATS, {"query_set": query_set})
     predicate = f'query_set = {quote(query_set)} AND "start" >= {start} AND "start" < {end}'
     replace_rows(lake.heartbeats, table, predicate, lake.fence)
-    compact(lake.heartbeats)
 
 
 def read_heartbeats(lake: Lake, query_set: str, start: int, end: int) -> pa.Table:
@@ -187,7 +184,6 @@ def record_replays(lake: Lake, rows: list[ReplayRow]) -> None:
     """Appends rows in one commit; the newest row of (query set, query, interval, stage) counts."""
     if rows:
         append_rows(lake.replays, pa.Table.from_pylist([asdict(row) for row in rows], schema=REPLAYS), lake.fence)
-        compact(lake.replays)
 
 
 def read_replays(
@@ -280,10 +276,8 @@ def record_quality(lake: Lake, query_set: str, start: int, end: int, rows: pa.Ta
     failed = with_constants(quarantine, QUARANTINE, constants)
     if failed.num_rows or read_quarantine(lake, query_set, start, end).num_rows:
         replace_rows(lake.quarantine, failed, predicate, lake.fence)
-        compact(lake.quarantine)
     results = with_constants(rows, QUALITY, constants)
     replace_rows(lake.quality, results, predicate, lake.fence)
-    compact(lake.quality)
 
 
 def read_quality(lake: Lake, query_set: str | None = None, start: int = 0, end: int = 0) -> pa.Table:

@@ -18,7 +18,6 @@ import pyarrow.compute as pc
 
 from lowwater.config import Config
 from lowwater.instants import format_instant
-from lowwater.lake.joins import compact
 from lowwater.lake.layout import FILES, Lake
 from lowwater.lake.ledgers.places import location
 from lowwater.lake.locks import hold
@@ -157,7 +156,6 @@ def put_seen(lake: Lake, rows: Iterable[SeenFile]) -> int:
         replace_rows(lake.files, _table(alive.values()), None, lake.fence)
     else:
         append_rows(lake.files, _table(after[row.path] for row in changed), lake.fence)
-        compact(lake.files)
     return len(changed)
 
 

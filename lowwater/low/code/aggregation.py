@@ -31,8 +31,8 @@ from lowwater.low.code.row_buffers import OutputColumn
 from lowwater.low.settings import LowSettings
 from lowwater.plan.operators import MOST_COLUMNS, Field, Lfta, Partial
 
-# The layout of a row of the group table: which words, or halves of words, hold which key. Below
-# `low.code.aggregation`. Two values of 32 bits share a word, so that a five-tuple fits into a cache line.
+# The layout of a row of the group table: which words, or halves of words, hold which key. Two values of 32 bits share
+# a word, so that a five-tuple fits into a cache line.
 
 
 @dataclass(frozen=True)
@@ -212,7 +212,6 @@ def _survey(k: int, epochs: Sequence[Epoch]) -> FunctionText:
 
 
 # Generates the code of a group's key: computing its words, storing them, and reading them when the group leaves.
-# Below `low.code.aggregation`.
 
 ColumnRead = tuple[int, list[str], str]
 """Number of an output column, the code of its words in slot s, and the code of its NULL test."""

@@ -175,9 +175,8 @@ def indented(lines: list[str]) -> list[str]:
     return [f"    {line}" for line in lines]
 
 
-# Evaluates expressions partially for one link, and decides which values the kernel cannot compute. Below
-# `low.code.expressions`. The name of the link is a constant there, so a comparison with it has one result for all
-# packets.
+# Evaluates expressions partially for one link, and decides which values the kernel cannot compute. The name of the
+# link is a constant there, so a comparison with it has one result for all packets.
 
 
 def of_link(expr: Expr, link: str) -> Expr:
@@ -231,8 +230,8 @@ def kernel_arguments(expr: Expr) -> list[Expr]:
     return parts
 
 
-# Integer operators as code, with an overflow test only if the bounds of the operands allow an overflow (V2). Below
-# `low.code.expressions`. A column has the bounds of its stored type, so a port plus 1 needs no test.
+# Integer operators as code, with an overflow test only if the bounds of the operands allow an overflow (V2). A column
+# has the bounds of its stored type, so a port plus 1 needs no test.
 
 Bounded = tuple[str, int, int]
 """Code of a result, with its lower and upper bound."""

@@ -15,10 +15,9 @@ from lowwater.catalog.expr import Expr, conjunction, walk
 from lowwater.low.code.expressions import FALSE, TRUE, Emitter, Inputs, both, either, indented, is_hosted
 from lowwater.plan.properties.cost import PREFILTER_LIMIT, cost
 
-# Generates the code that counts how often each conjunct is true, over a sample of the records. Beside
-# `low.code.filters`. The position in the chunk alone decides whether a record is in the sample, so a pass over the
-# same chunks takes the same sample. No outcome depends on it. Counting all records would cost more than the counts
-# are worth.
+# Generates the code that counts how often each conjunct is true, over a sample of the records. The position in the
+# chunk alone decides whether a record is in the sample, so a pass over the same chunks takes the same sample. No
+# outcome depends on it. Counting all records would cost more than the counts are worth.
 
 STRETCH, ROUND = 128, 4096
 """The first STRETCH of every ROUND records of a chunk are in the sample: neighbours, since traffic alternates."""

@@ -1,7 +1,7 @@
-"""Judges the rows of a query by its suite, in a process that has Great Expectations and that can be ended.
+"""Asks the process that has Great Expectations: for the verdict on measures, and on the rows of a query by its suite.
 
-A regular expression of Python cannot be interrupted, and SQL may take any memory. So a process of its own judges rows;
-it stays for the next interval. `lowwater_expectations.worker` is what it runs.
+It starts beside the stages, as its imports take seconds, and stays for the next interval. It can be ended: a regular
+expression of Python cannot be interrupted, and SQL may take any memory. `lowwater_expectations.worker` is what it runs.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lowwater.catalog.streams import ROW
+from lowwater.errors import LakeError
+from lowwater.extras import require
 from lowwater.instants import SECOND, format_duration
 from lowwater.quality.custom.suites import CustomExpectation
 from lowwater.quality.outputs.stream_checks import BATCH, EXAMPLE_ROWS, BrokenRows
@@ -68,9 +70,17 @@ class RuleResult:
     def measures(self) -> dict[str, Any]:
         """The columns of the frame `rows`."""
         first = self.broken.rows[0] if self.broken.rows else {}
+        severity = self.rule.severity if self.rule else "warning"
+        allowed = f", {self.allowed:,} allowed" if self.allowed else ""
+        found = f"broken by {self.broken.total:,} of {self.values:,}{allowed}"
+        if self.observed:
+            found = self.observed if self.observed.startswith("not judged") else f"observed {self.observed}"
         return {
             "rule": self.name,
-            "severity": self.rule.severity if self.rule else "warning",
+            "severity": severity,
+            "warned": int(severity == "warning" and not self.kept),
+            "refused": int(severity == "critical" and not self.kept),
+            "found": found,
             "why": self.rule.description if self.rule else "",
             "values": self.values,
             "broken": self.broken.total,
@@ -107,6 +117,7 @@ def check_rows(
     if not suite:
         return [RuleResult(None)]
     request = {
+        "do": "judge",
         "files": [str(path) for path in files],
         "schema": schema.serialize().to_pybytes().hex(),
         "entries": [each.entry() for each in suite],
@@ -116,7 +127,7 @@ def check_rows(
     answers: dict[int, dict[str, Any]] = {}
     why = ""
     try:
-        for answer in (ask or _JUDGE.ask)(request):
+        for answer in (ask or PROCESS.ask)(request):
             answers[answer["number"]] = answer
     except _EndedError as error:
         late = f"the suite took longer than [suites] time = {format_duration(limits.time)}"
@@ -127,8 +138,22 @@ def check_rows(
 
 
 def begin() -> None:
-    """Starts the process, so that it is ready when rows are there; it has much to import."""
-    _JUDGE.begin()
+    """Starts the process, so that it is ready when measures are there; it has much to import."""
+    PROCESS.begin()
+
+
+def ask(request: dict[str, Any]) -> Answers:
+    """Asks the process for something that takes no long time.
+
+    Raises:
+        LakeError: the process ended before its answer.
+    """
+    try:
+        yield from PROCESS.ask(request)
+    except _EndedError as error:
+        raise LakeError(
+            f"the process with Great Expectations ended: {error}", "run the command again: nothing was published"
+        ) from error
 
 
 def _result(
@@ -209,6 +234,7 @@ class _Process:
 
     def _started(self) -> subprocess.Popen[str]:
         if self._child is None:
+            require("an audit", "quality")
             # -P: nothing of the folder in which the command was started is imported.
             command = [sys.executable, "-P", "-m", "lowwater_expectations.worker"]
             self._errors = TemporaryFile("w+", errors="replace")  # noqa: SIM115 - it lives as long as the process
@@ -218,5 +244,6 @@ class _Process:
         return self._child
 
 
-_JUDGE = _Process()
-atexit.register(_JUDGE.end)
+PROCESS = _Process()
+"""The process of this one that has Great Expectations."""
+atexit.register(PROCESS.end)

@@ -1,4 +1,4 @@
-"""A digest of the last day in words: what each query set has published, what failed, and what is due.
+"""A digest of the last day in words: five lines on its quality, then what each query set has published and what is due.
 
 The DAG `lowwater_digest` sends it.
 """
@@ -6,11 +6,17 @@ The DAG `lowwater_digest` sends it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
 
 from lowwater.instants import HOUR, spoken_instant
+from lowwater.lake.ledgers.captures import Captures
+from lowwater.lake.ledgers.interval_states import gravest, set_status
 from lowwater.lake.ledgers.runs import FAILED, PUBLISH, read_replays
 from lowwater.lake.ledgers.seen import unread_lines
+from lowwater.quality.over_time import day_lines, flapping, last_change, link_day, trust
+from lowwater.quality.verdicts import interval_audits
+from lowwater.replay.interval import expected
 from lowwater.replay.job import Job
 from lowwater.replay.schedule.due import DueSelection, due
 
@@ -32,7 +38,8 @@ def day_digest(jobs: Iterable[Job], unplanned: Mapping[str, str], now: int) -> l
     Raises:
         LakeError: a ledger cannot be read.
     """
-    lines: list[str] = []
+    jobs = list(jobs)
+    lines: list[str] = _quality(jobs, now) if jobs else []
     unread: list[str] = []
     for job in jobs:
         lines += _published(job, now)
@@ -40,6 +47,28 @@ def day_digest(jobs: Iterable[Job], unplanned: Mapping[str, str], now: int) -> l
         unread += unread_lines(job.lake, job.config, job.plan.links, hint=False)
     lines += dict.fromkeys(unread)
     return lines + [f"{name} cannot be planned: {why.partition(chr(10))[0]}" for name, why in unplanned.items()]
+
+
+def _quality(jobs: Sequence[Job], now: int) -> list[str]:
+    """The day in five lines: intervals that begin in it, lost traffic, late records, rules that flap, changes."""
+    lake, config, start = jobs[0].lake, jobs[0].config, max(0, now - DAY)
+    audits = {audit.key: audit for audit in interval_audits(lake, start, now)}
+    words: Counter[str] = Counter()
+    whys: list[str] = []
+    captures: dict[str, Captures] = {}
+    for job in jobs:
+        captures |= (mine := job.captures())
+        rows = read_replays(lake, job.query_set)
+        states = set_status(expected(job, mine), rows, wanted=lambda begin, _: start <= begin < now)
+        for (begin, end), together in groupby(states, lambda row: (row.start, row.end)):
+            first = gravest(list(together))
+            word, why = trust(first.shown, first.why, audits.get((job.query_set, begin, end)))
+            words[word] += first.intervals
+            whys += [why] if why else []
+    links = [link_day(lake, config, link, list(captures[link]), start, now) for link in sorted(captures)]
+    sets = [job.query_set for job in jobs]
+    changes = [change for name in sets if (change := last_change(lake, name)) is not None and change.at >= start]
+    return day_lines(words, links, flapping(lake, sets, max(0, start - 7 * DAY), now), changes, whys[0] if whys else "")
 
 
 def _published(job: Job, now: int) -> list[str]:

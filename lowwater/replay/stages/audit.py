@@ -22,6 +22,7 @@ from lowwater.lake.ledgers.runs import record_quality
 from lowwater.lake.results.streams import fingerprint, stream_files
 from lowwater.lake.results.table_state import damage_of
 from lowwater.plan.queryset import QueryPlan
+from lowwater.quality.custom import judging
 from lowwater.quality.custom.judging import RuleResult, check_rows
 from lowwater.quality.measures import AuditScope, Counts, frames, lfta_counts
 from lowwater.quality.outputs.query_measures import QueryMeasures, WrittenStream
@@ -39,14 +40,14 @@ if TYPE_CHECKING:
     from lowwater_expectations import Finding, Validation
 
 EVIDENCE = {
-    "expect_query_rows_to_be_owned": "not_owned",
-    "expect_query_promises_to_be_kept": "below_promise",
-    "expect_query_keys_to_be_unique": "duplicate_keys",
+    "query_rows_to_be_owned": "not_owned",
+    "query_promises_to_be_kept": "below_promise",
+    "query_keys_to_be_unique": "duplicate_keys",
 }
-"""Expectation about single rows of a stream -> measure that counts the rows that break it."""
+"""Rule about single rows of a stream -> measure that counts the rows that break it."""
 
-CUSTOM_RULE = "expect_query_rows_to_keep_rule"
-"""The expectation that stands for the rules of custom suites."""
+CUSTOM_RULE = "query_rows_to_keep_rule"
+"""The rule that stands for the rules of custom suites."""
 
 SUBJECTS = {
     "links": ("link",),
@@ -109,7 +110,7 @@ def audit(
     measured = frames(scope, scanned, counts, queries, rules)
     measured |= compare(scope, scanned, measured["links"], measured["queries"])
     run = f"{job.query_set} {format_instant(inputs.start)}"
-    validations = validate({name: frame.to_pandas(integer_object_nulls=True) for name, frame in measured.items()}, run)
+    validations = validate(measured, run, judging.ask)
     findings = [finding for validation in validations for finding in validation.findings]
     _keep(scope, validations, measured, _evidence(queries, rules), scratch)
     failures = graver_first(findings)

@@ -1,0 +1,73 @@
+"""The quality of a lake over time, against ledgers whose outcomes are known."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from lowwater.instants import HOUR, SECOND
+from lowwater.lake.layout import QUALITY, Lake, open_lake
+from lowwater.lake.ledgers.runs import AUDIT, ReplayRow, record_quality, record_replays
+from lowwater.quality.over_time import LinkDay, day_lines, flapping, last_change, trust
+from lowwater.quality.verdicts import IntervalAudit
+
+RULES = ("steady", "unsteady", "since the change")
+
+
+def audited(lake: Lake, number: int, release: str, queries: str, **broken: bool) -> None:
+    """An audit of hour `number`, finished an hour later."""
+    keys = ("query_set", "interval_start", "interval_end")
+    texts = {"suite": "links", "severity": "warning", "messages": "", "page": "", "kind": "k"}
+    rows: list[dict[str, Any]] = [
+        {**texts, "expectation": rule, "title": rule, "success": rule not in broken, "evaluated": 1, "unexpected": 0,
+         "audited_at": number}
+        for rule in RULES
+    ]  # fmt: skip
+    schema = pa.schema([column for column in QUALITY if column.name not in keys])
+    start, end = number * HOUR, (number + 1) * HOUR
+    record_quality(lake, "q", start, end, pa.Table.from_pylist(rows, schema=schema), pa.table({
+        name: pa.array([], pa.string()) for name in ("suite", "expectation", "subject", "row")
+    } | {name: pa.array([], pa.int64()) for name in ("total", "kept_at")}))  # fmt: skip
+    settings = json.dumps({"release": release, "queries": queries})
+    record_replays(lake, [ReplayRow("q", "flows", start, end, AUDIT, "done", end, settings=settings)])
+
+
+@pytest.mark.slow
+def test_what_flaps_and_what_a_change_made_worse(tmp_path: Path) -> None:
+    lake = open_lake(tmp_path)
+    for number in range(8):
+        new = number >= 5
+        broken = ({"unsteady": True} if number % 2 else {}) | ({"since the change": True} if new else {})
+        audited(lake, number, "2" if new else "1", "b" if new else "a", **broken)
+    (flap,) = flapping(lake, ["q"], 0, 100 * HOUR)
+    assert (flap.query_set, flap.title, flap.changes, flap.audits, flap.failed) == ("q", "unsteady", 7, 8, 4)
+    assert flapping(lake, ["another"], 0, 100 * HOUR) == []
+    change = last_change(lake, "q")
+    assert change is not None
+    assert (change.at, change.what, change.better) == (6 * HOUR, "release 1 -> 2 and queries", ())
+    assert change.worse == ("since the change", "unsteady"), "2 of 5 before, 2 of 3 after"
+    assert last_change(lake, "another") is None
+
+
+def test_a_word_says_what_an_interval_is_worth() -> None:
+    passed = IntervalAudit("q", 0, HOUR, "passed", (), {})
+    assert trust("done", "", passed) == ("trusted", "")
+    assert trust("done", "", replace(passed, verdict="warned")) == ("doubtful", "done")
+    for state, word in (("incomplete", "partial"), ("stale", "doubtful"), ("failed", "refused"), ("missing", "absent")):
+        assert trust(state, "why", None) == (word, "why")
+
+
+def test_a_day_is_five_lines() -> None:
+    links = [LinkDay("a", 90 * SECOND, 0.02, None), LinkDay("b", 0, None, None)]
+    assert day_lines({"trusted": 23, "partial": 1}, links, [], [], "no capture") == [
+        "Intervals: 23 trusted, 1 partial; the first: no capture",
+        "Lost traffic: a 1 min 30 s",
+        "Late records: a 2% (a week before unknown)",
+        "Rules that flap: none",
+        "Changes: none",
+    ]
