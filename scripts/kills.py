@@ -8,18 +8,17 @@ from __future__ import annotations
 import random
 import signal
 import threading
-import time
 from pathlib import Path
 from types import TracebackType
 
 import psutil
 
-LATEST = 6.0
-"""Latest time of a kill after a process has started, s."""
+LATEST = 1.0
+"""Most processor time that a process has had when it is killed, s: less than an interval needs on any machine."""
 
 
 class Killer(threading.Thread):
-    """Kills one process of an interval some time after its start: the computing process, or the task above it.
+    """Kills one process of an interval after some of its work: the computing process, or the task above it.
 
     Attributes:
         killed: begin of the interval -> `process` or `task`.
@@ -48,17 +47,19 @@ class Killer(threading.Thread):
         while not self._over.wait(0.1):
             for process in psutil.process_iter(["cmdline"]):
                 line = process.info["cmdline"] or []
-                if "--hold" in line and self._lake in line:
+                if {"--hold", "--ask"} & set(line) and self._lake in line:
                     self._consider(process, line[line.index("--from") + 1])
 
     def _consider(self, process: psutil.Process, interval: str) -> None:
         if interval not in self._due:
             spared = self._chance.random() >= self._share
-            moment = time.monotonic() + self._chance.uniform(0.1, LATEST)
+            moment = self._chance.uniform(0.0, LATEST)
             self._due[interval] = (float("inf") if spared else moment, self._chance.random() < 0.5)
         moment, task = self._due[interval]
-        if interval not in self.killed and time.monotonic() >= moment:
+        if interval not in self.killed:
             try:
+                if sum(process.cpu_times()[:2]) < moment:
+                    return
                 victim = process.parent() if task else process
                 if victim is not None:
                     victim.send_signal(signal.SIGKILL)
