@@ -188,7 +188,6 @@ def commands(lake: Path) -> list[list[object]]:
         ["export", "--lake", lake, "--link", "main1", "--out", lake.parent / "x.pcap"],
         ["set-aside", "--lake", lake, "x.pcap", "--reason", "x"],
         ["ingest", "--lake", lake, "--link", "main1", capture],
-        ["watch", "--lake", lake, "--once", *queries],
         ["maintain", "--lake", lake],
         ["doctor", "--lake", lake],
         ["gx", "--lake", lake],
