@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import os
 import shutil
 import subprocess
 import sys
@@ -36,7 +37,7 @@ from lowwater.cli.report import show_report
 from lowwater.errors import LowwaterError
 from lowwater.instants import format_instant
 from lowwater.lake.layout import open_lake
-from lowwater.lake.tables import open_table
+from lowwater.lake.tables import fetch_rows, open_table, table_dataset
 from lowwater.replay.progress import Progress
 from lowwater.storage import paths
 from lowwater.terminal import open_console
@@ -96,7 +97,7 @@ def main() -> int:
             machines.stop()
             raise
     lake = machines.lake("demo")
-    home = Home(VAR / "airflow", lake, QUERIES)
+    home = Home(VAR / "airflow", lake, QUERIES, spark=machines.master)
     try:
         with environment(machines.environment()):
             paths.write(lake / "lowwater.toml", text.encode())
@@ -138,7 +139,8 @@ def _tables_of_one_process(lake: Path, text: str, captures: list[GeneratedCaptur
 
 def _run(*arguments: str) -> None:
     command = [sys.executable, "-m", "lowwater.cli.main", *arguments]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    alone = {**os.environ, "LOWWATER_SPARK_MASTER": "none"}
+    done = subprocess.run(command, cwd=ROOT, env=alone, capture_output=True, text=True, check=False)
     if done.returncode:
         raise HomeError(f"lowwater {arguments[0]} failed:\n{done.stdout[-500:]}{done.stderr[-2000:]}")
 
@@ -147,8 +149,10 @@ def _tables(lake: PurePath) -> Mapping[str, tuple[int, str]]:
     """Number of rows and digest of every published table, whatever the order of its rows."""
     facts = {}
     for name in TABLES:
-        table = open_table(lake / "tables" / name)
-        rows = sorted(map(repr, table.to_pyarrow_table().to_pylist())) if table is not None else []
+        path = lake / "tables" / name
+        table = open_table(path)
+        stored = [] if table is None else fetch_rows(path, table_dataset(path, table)).to_table().to_pylist()
+        rows = sorted(map(repr, stored))
         facts[name] = len(rows), hashlib.sha256("\n".join(rows).encode()).hexdigest()
     return facts
 
