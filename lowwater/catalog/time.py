@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -23,8 +23,10 @@ from lowwater.catalog.expr import Type
 from lowwater.catalog.packets import ADDRESSES, READABLE, TYPES, stored
 from lowwater.catalog.records import RecordField, RecordLayout
 from lowwater.catalog.values import pack_ip, parse_mac, words_from_ip
-from lowwater.config import Config, section_of
 from lowwater.errors import ConfigError
+
+if TYPE_CHECKING:
+    from lowwater.config import Config
 
 Value = int | str | bytes
 Instants = npt.NDArray[np.int64]
@@ -161,6 +163,9 @@ class Skews:
         Raises:
             ConfigError: the records have no such column, or a text is not a value of its type.
         """
+        # Workers import the rules of this module without the settings.
+        from lowwater.config import section_of
+
         where = section_of(link, "group_skew")
         if layout is not None:
             kinds = {each.name: each for each in layout.fields if each.type in _RECORD_EXAMPLES}
