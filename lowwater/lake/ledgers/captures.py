@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset as pads
 from numpy.typing import NDArray
 
 from lowwater.catalog.time import joined_coverage
@@ -22,7 +23,6 @@ from lowwater.documents import stored_object, stored_pair
 from lowwater.errors import LakeError
 from lowwater.instants import SECOND
 from lowwater.lake.commits import MEND
-from lowwater.lake.datasets import pads
 from lowwater.lake.layout import CAPTURES, MALFORMED, Lake
 from lowwater.lake.opened import ValuesByState, cached_value
 from lowwater.lake.tables import (
