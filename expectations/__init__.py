@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     import pyarrow
 
-    from lowwater.quality.custom.project import Asset
+    from lowwater.quality.gx_project import Asset
 
 __all__ = [
     "SUITES",

@@ -24,25 +24,16 @@ NAMING = ("column", "column_A", "column_B")
 
 @dataclass(frozen=True)
 class Entry:
-    """One expectation of a suite file.
+    """One expectation of a suite file."""
 
-    Attributes:
-        id: never changes.
-        type: its type in Great Expectations, or one of `law`.
-        kwargs: arguments of the expectation.
-        severity: whether a failure stops the publication (`critical`) or not (`warning`).
-        description: the expectation in one sentence; every page shows it.
-        notes: paragraphs of markdown: meaning of a failure, and its remedy.
-        meta: `rule`, its name (the same where only the limit differs); `title`, the rule in words; `says`, what is said
-            of a row that breaks it (`text.filled`); `shows`, the columns that a page shows.
-    """
-
-    id: str
-    type: str
-    kwargs: dict[str, Any]
-    severity: Severity
-    description: str
-    notes: list[str]
+    id: str  # never changes
+    type: str  # its type in Great Expectations, or one of `law`
+    kwargs: dict[str, Any]  # arguments of the expectation
+    severity: Severity  # whether a failure stops the publication (`critical`) or not (`warning`)
+    description: str  # the expectation in one sentence; every page shows it
+    notes: list[str]  # paragraphs of markdown: meaning of a failure, and its remedy
+    # `rule`, its name (the same where only the limit differs); `title`, the rule in words; `says`, what is said of a
+    # row that breaks it (`text.filled`); `shows`, the columns that a page shows
     meta: dict[str, Any]
 
     def configuration(self) -> dict[str, Any]:
@@ -87,10 +78,6 @@ def read_suite(name: str) -> SuiteFile:
 
 def parse_suite(text: str, file: str) -> SuiteFile:
     """Reads the text of a suite file.
-
-    Args:
-        text: JSON of the file.
-        file: name of the file, for messages.
 
     Raises:
         LawError: a key is missing or unknown, a value is not allowed, or an id occurs twice.

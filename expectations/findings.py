@@ -33,50 +33,29 @@ class Fault(Exception):
 
 @dataclass(frozen=True)
 class Finding:
-    """Result of one expectation on one measure frame.
+    """Result of one expectation on one measure frame."""
 
-    Attributes:
-        suite: name of the suite.
-        expectation: stable id of the expectation.
-        kind: name of the rule, as in the suite file.
-        severity: whether its failure stops the publication (`critical`) or not (`warning`).
-        success: whether every row of the frame keeps the rule.
-        evaluated: number of rows of the frame.
-        unexpected: number of rows that break the rule.
-        rows: positions of these rows in the frame.
-        messages: one for each of these rows, with link or query, interval, captures and offsets.
-        title: the rule in words.
-    """
-
-    suite: str
-    expectation: str
-    kind: str
-    severity: Severity
-    success: bool
-    evaluated: int
-    unexpected: int
-    rows: tuple[int, ...]
-    messages: tuple[str, ...]
-    title: str
+    suite: str  # name of the suite
+    expectation: str  # stable id of the expectation
+    kind: str  # name of the rule, as in the suite file
+    severity: Severity  # whether its failure stops the publication (`critical`) or not (`warning`)
+    success: bool  # whether every row of the frame keeps the rule
+    evaluated: int  # number of rows of the frame
+    unexpected: int  # number of rows that break the rule
+    rows: tuple[int, ...]  # positions of these rows in the frame
+    messages: tuple[str, ...]  # one for each of these rows, with link or query, interval, captures and offsets
+    title: str  # the rule in words
 
 
 @dataclass(frozen=True)
 class Validation:
-    """Result of one suite on one measure frame.
+    """Result of one suite on one measure frame."""
 
-    Attributes:
-        suite: name of the suite.
-        findings: one for each expectation, in the order of the suite file.
-        rows: the rows of the frame.
-        run: name of the run.
-        time: when it was judged (ISO).
-    """
-
-    suite: str
-    findings: tuple[Finding, ...]
-    rows: Sequence[Mapping[str, Any]]
-    run: str
-    time: str
+    suite: str  # name of the suite
+    findings: tuple[Finding, ...]  # one for each expectation, in the order of the suite file
+    rows: Sequence[Mapping[str, Any]]  # the rows of the frame
+    run: str  # name of the run
+    time: str  # when it was judged (ISO)
 
     @property
     def verdict(self) -> Verdict:
@@ -85,23 +64,14 @@ class Validation:
 
 
 class Report(NamedTuple):
-    """Line of an interval on the index page.
+    """Line of an interval on the index page."""
 
-    Attributes:
-        query_set: name of the query set.
-        interval: the interval as text; lines are sorted by it, newest first.
-        verdict: verdict of all suites.
-        state: state of the interval: done, provisional, incomplete, failed or held.
-        messages: messages of the failures, critical ones first.
-        pages: path of the page by suite, relative to the index page.
-    """
-
-    query_set: str
-    interval: str
-    verdict: Verdict
-    state: str
-    messages: tuple[str, ...]
-    pages: dict[str, str]
+    query_set: str  # name of the query set
+    interval: str  # the interval as text; lines are sorted by it, newest first
+    verdict: Verdict  # verdict of all suites
+    state: str  # state of the interval: done, provisional, incomplete, failed or held
+    messages: tuple[str, ...]  # messages of the failures, critical ones first
+    pages: dict[str, str]  # path of the page by suite, relative to the index page
 
 
 def once(findings: Iterable[Finding]) -> list[Finding]:

@@ -1,6 +1,6 @@
 """Writes a project of Great Expectations over a lake: its datasource, assets, validations and checkpoints.
 
-`lowwater.quality.custom.project` makes the batches. What people add to a project stays; what is there is brought up to
+`lowwater.quality.gx_project` makes the batches. What people add to a project stays; what is there is brought up to
 date. Files are made beside their places and renamed, so that a reader sees whole files.
 """
 
@@ -22,7 +22,7 @@ from lowwater.errors import LakeError, LowwaterError
 from lowwater.storage.containment import require_inside
 
 if TYPE_CHECKING:
-    from lowwater.quality.custom.project import Asset
+    from lowwater.quality.gx_project import Asset
 
 SOURCE = "lowwater"
 NEWEST = "newest"
@@ -38,12 +38,6 @@ RESULTS_SHOWN = 200
 
 def write_project(root: Path, assets: Sequence[Asset], suites: Mapping[str, Sequence[str]], scratch: Path) -> None:
     """Writes the project of a lake, or brings it up to date.
-
-    Args:
-        root: folder of the lake, with `gx/data` and `expectations/`.
-        assets: what is in `gx/data`.
-        suites: query set -> names of the suites of its queries.
-        scratch: a temporary folder on the disk of the lake.
 
     Raises:
         LakeError: Great Expectations cannot open what is there already.

@@ -40,17 +40,11 @@ MOST_ROWS = 1000
 
 @dataclass(frozen=True)
 class Relation:
-    """Files of rows that SQL reads in place of the frame, so that they are never in memory at once.
+    """Files of rows that SQL reads in place of the frame, so that they are never in memory at once."""
 
-    Attributes:
-        files: parquet files.
-        select: what is read of them, as SQL.
-        megabytes: memory that DuckDB may take.
-    """
-
-    files: Sequence[str]
-    select: str
-    megabytes: int
+    files: Sequence[str]  # parquet files
+    select: str  # what is read of them, as SQL
+    megabytes: int  # memory that DuckDB may take
 
 
 RELATION: ContextVar[Relation | None] = ContextVar("RELATION", default=None)

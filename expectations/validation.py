@@ -23,11 +23,6 @@ Ask = Callable[[dict[str, Any]], Iterator[dict[str, Any]]]
 def validate(frames: Mapping[str, pa.Table], run: str, ask: Ask) -> tuple[Validation, ...]:
     """Validates the measures of an interval.
 
-    Args:
-        frames: measures by suite, one row for each link, LFTA and link, or query.
-        run: name of the run, such as "demo 2026-01-01T00:00:00Z".
-        ask: the process that judges; `worker.answers` judges in this one.
-
     Returns:
         One validation for each suite, in the order of `SUITES`.
 

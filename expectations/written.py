@@ -1,6 +1,6 @@
 """Suites that people write for the rows of a query: whether Great Expectations can run them, and what it says of rows.
 
-`lowwater.quality.custom` reads the suites and asks for both; `worker` is the process in which rows are judged. The rows
+`lowwater.quality.suites` reads the suites and asks for both; `worker` is the process in which rows are judged. The rows
 are those that are published, as columns of Arrow in GX's pandas engine; SQL reads their files.
 """
 
@@ -92,27 +92,17 @@ _HINTS = {
 
 @dataclass
 class Judged:
-    """What GX says of one expectation.
+    """What GX says of one expectation."""
 
-    Attributes:
-        number: its number in the suite, from 0.
-        success: GX's verdict.
-        values: rows that were looked at and have a value.
-        broken: rows that break it; 1 for an expectation of all rows together that does not hold.
-        observed: what GX observed, of an expectation of all rows together.
-        error: why it could not be judged; empty if it was.
-        places: the first rows that break it, as their numbers among the rows of the files.
-        rows: the first rows that SQL found.
-    """
-
-    number: int
-    success: bool
-    values: int = 0
-    broken: int = 0
-    observed: str = ""
-    error: str = ""
+    number: int  # its number in the suite, from 0
+    success: bool  # GX's verdict
+    values: int = 0  # rows that were looked at and have a value
+    broken: int = 0  # rows that break it; 1 for an expectation of all rows together that does not hold
+    observed: str = ""  # what GX observed, of an expectation of all rows together
+    error: str = ""  # why it could not be judged; empty if it was
+    # the first rows that break it, as their numbers among the rows of the files
     places: list[int] = field(default_factory=list)
-    rows: list[dict[str, Any]] = field(default_factory=list)
+    rows: list[dict[str, Any]] = field(default_factory=list)  # the first rows that SQL found
 
 
 @cache
@@ -127,10 +117,6 @@ def kinds() -> Mapping[str, type[Expectation]]:
 def check(entries: Entries, schema: pa.Schema) -> None:
     """Checks that GX can judge each expectation of a suite over rows of a schema.
 
-    Args:
-        entries: its expectations.
-        schema: the columns of the rows.
-
     Raises:
         Fault: GX does not know an expectation, or cannot run it over these columns.
     """
@@ -142,14 +128,7 @@ def check(entries: Entries, schema: pa.Schema) -> None:
 
 
 def judge(files: Sequence[str], schema: pa.Schema, entries: Entries, megabytes: int) -> Iterator[Judged]:
-    """Judges the rows of files by the expectations of a suite; yields them as they are known.
-
-    Args:
-        files: parquet files of a stream, in order.
-        schema: the columns of the published rows.
-        entries: as for `check`.
-        megabytes: about the most memory that the rows may take while they are judged.
-    """
+    """Judges the rows of files by the expectations of a suite; yields them as they are known."""
     rows, room = _Rows(files, schema), megabytes << 20
     simple: list[int] = []
     slow: list[int] = []

@@ -26,9 +26,6 @@ _STYLE = re.compile(r"(?:[a-z-]+:[a-z0-9.% -]*(?:!important)?; ?)*")
 def offline(page: str) -> str:
     """Checks that a page works without a network and has no scripts.
 
-    Args:
-        page: a complete page of HTML.
-
     Returns:
         The same page.
 

@@ -26,9 +26,9 @@ from lowwater.lake.ledgers.runs import read_heartbeats, read_violations
 from lowwater.lake.ledgers.shared import shared_words
 from lowwater.lake.ledgers.silences import silence_text, silences
 from lowwater.lake.packets import PacketFiles
-from lowwater.quality.custom.judging import RuleResult
-from lowwater.quality.links.packet_scan import MINUTE, LinkScan
-from lowwater.quality.outputs.query_measures import QueryMeasures
+from lowwater.quality.links import MINUTE, LinkScan
+from lowwater.quality.streams import QueryMeasures
+from lowwater.quality.suites import RuleResult
 from lowwater.sections import Thresholds
 
 EXAMPLES = 5
@@ -43,32 +43,20 @@ Counts = Mapping[tuple[str, str], Mapping[str, int]]
 
 @dataclass(frozen=True)
 class AuditScope:
-    """The interval that an audit measures, with the ledgers and settings it needs.
+    """The interval that an audit measures, with the ledgers and settings it needs."""
 
-    Attributes:
-        lake: holds the ledgers.
-        config: settings of the links.
-        query_set: name of the query set.
-        start: first instant of the interval, ns since the epoch.
-        end: end of the interval, ns since the epoch, exclusive.
-        captures: link -> ledger rows of its captures, in the order of rule T1.
-        lftas: (LFTA, link) of every LFTA instance.
-        gaps: gaps in the coverage of the read range that should stop the run.
-        excluded: gaps that the run passes over, by policy `publish` or because they lie before the first or after the
-            last capture (T6).
-        missing: records in the read range that are known and that nobody reads (T6).
-    """
-
-    lake: Lake
-    config: Config
-    query_set: str
-    start: int
-    end: int
-    captures: Mapping[str, Sequence[Capture]]
-    lftas: Sequence[tuple[str, str]]
-    gaps: Sequence[Gap]
+    lake: Lake  # holds the ledgers
+    config: Config  # settings of the links
+    query_set: str  # name of the query set
+    start: int  # first instant of the interval, ns since the epoch
+    end: int  # end of the interval, ns since the epoch, exclusive
+    captures: Mapping[str, Sequence[Capture]]  # link -> ledger rows of its captures, in the order of rule T1
+    lftas: Sequence[tuple[str, str]]  # (LFTA, link) of every LFTA instance
+    gaps: Sequence[Gap]  # gaps in the coverage of the read range that should stop the run
+    # gaps that the run passes over, by policy `publish` or because they lie before the first or after the last capture
+    # (T6)
     excluded: Sequence[Gap] = ()
-    missing: Sequence[Missing] = ()
+    missing: Sequence[Missing] = ()  # records in the read range that are known and that nobody reads (T6)
 
     @property
     def interval(self) -> str:
@@ -105,15 +93,7 @@ def frames(
     queries: Sequence[QueryMeasures],
     rules: Mapping[str, Sequence[RuleResult]],
 ) -> dict[str, pa.Table]:
-    """Builds the four frames that the suites judge, by the name of the suite.
-
-    Args:
-        scope: the interval, with its ledgers and settings.
-        scans: the scan of every link that the query set reads.
-        counts: as `lfta_counts` gives them.
-        queries: the measures of every output query.
-        rules: output query -> the results of its custom expectations.
-    """
+    """Builds the four frames that the suites judge, by the name of the suite."""
     return {
         "links": pa.Table.from_pylist([_link(scope, scan, counts) for scan in scans]),
         "lftas": pa.Table.from_pylist([_lfta(scope, counts, *instance) for instance in scope.lftas]),
@@ -180,11 +160,6 @@ def _link(scope: AuditScope, scan: LinkScan, counts: Counts) -> Row:
 def unaccounted_records(scope: AuditScope, scan: LinkScan, late: pa.Table) -> list[str]:
     """Names the records on which `packets/` and the accounts differ (A1): late records one by one, sane records by
     minute.
-
-    Args:
-        scope: the interval, with its ledgers and settings.
-        scan: the scan of the link.
-        late: the late records of the link in the ledger of violations.
     """
     captures = Captures.of(scope.captures.get(scan.link, ()))
     paths = zip(captures.values("capture"), captures.values("path"), strict=True)
@@ -228,10 +203,6 @@ def _minutes(scope: AuditScope, link: str) -> dict[int, int]:
 def _unaccounted_count(sane: int, violating: int) -> int:
     """Counts the records of `packets/` without an account; negative: records of the accounts that `packets/` lacks
     (A1).
-
-    Args:
-        sane: sane records of `packets/` less those of the accounts.
-        violating: late records of `packets/` less those of the accounts.
     """
     return max(0, sane) + max(0, violating) or min(0, sane) + min(0, violating)
 

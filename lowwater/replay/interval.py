@@ -59,10 +59,10 @@ from lowwater.plan.operators import Lfta
 from lowwater.plan.properties.state import hands_over
 from lowwater.plan.queryset import QueryPlan
 from lowwater.plan.temporal import END_OF_TIME
-from lowwater.quality.custom import judging
-from lowwater.quality.custom.suites import suite_digest
-from lowwater.quality.outputs.query_measures import WrittenStream
-from lowwater.quality.report_pages import write_index
+from lowwater.quality import suites as judging
+from lowwater.quality.reports import write_index
+from lowwater.quality.streams import WrittenStream
+from lowwater.quality.suites import suite_digest
 from lowwater.replay.command.summary import Accounts
 from lowwater.replay.job import IntervalInputs, Job
 from lowwater.replay.progress import Progress

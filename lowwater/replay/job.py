@@ -45,7 +45,7 @@ from lowwater.plan.properties.state import hands_over
 from lowwater.plan.queryset import Plan, QueryPlan, plan_files
 from lowwater.plan.text import nearest
 from lowwater.plan.tree import walk
-from lowwater.quality.custom.suites import Suites, read_suites
+from lowwater.quality.suites import Suites, read_suites
 from lowwater.replay.checks.affordable import require_affordable
 from lowwater.replay.checks.capabilities import require_lowered
 from lowwater.replay.checks.estimates import require_marked

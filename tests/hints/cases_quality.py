@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from lowwater.quality.custom.suites import LARGEST_SUITE
+from lowwater.quality.suites import LARGEST_SUITE
 from tests.hints.desk import Case, Desk, Site
 from tests.replay.support import Said
 

@@ -20,25 +20,25 @@ from lowwater.instants import HOUR, SECOND
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.history import read_lateness, read_metrics, record_lateness, record_metrics
 from lowwater.lake.tables import open_table
-from lowwater.quality.drift import (
+from lowwater.quality import links as profile
+from lowwater.quality.history import (
     LINK,
     QUERY,
     IntervalHistory,
     history_start,
     interval_history,
     lateness_row,
+    limit_proposals,
     link_items,
     link_row,
     metric_rows,
     metric_table,
+    propose,
     query_items,
     query_row,
 )
-from lowwater.quality.lateness.counts import LatenessCounts
-from lowwater.quality.limit_proposals import limit_proposals, propose
-from lowwater.quality.links import profile
-from lowwater.quality.links.profile import LinkProfile
-from lowwater.quality.links.senders import SenderCounts
+from lowwater.quality.lateness import LatenessCounts
+from lowwater.quality.links import LinkProfile, SenderCounts
 from lowwater.replay.stages.audit import SUBJECTS
 from lowwater.sections import History
 from tests.quality.frames import LINK_HISTORY, QUERY_HISTORY

@@ -33,15 +33,21 @@ from lowwater.lake.packets import PacketFiles, packet_files
 from lowwater.plan.operators import Field
 from lowwater.plan.properties.schemas import result_schema
 from lowwater.plan.temporal import CLOCK
-from lowwater.quality.custom.judging import RuleResult
-from lowwater.quality.links.packet_scan import LinkScan, scan_link
-from lowwater.quality.links.profile import LinkProfile
+from lowwater.quality import streams as stream_checks
+from lowwater.quality import streams as unique_keys
+from lowwater.quality.links import LinkProfile, LinkScan, scan_link
 from lowwater.quality.measures import AuditScope, _offsets, frames, lfta_counts
-from lowwater.quality.outputs import stream_checks, unique_keys
-from lowwater.quality.outputs.query_measures import QueryMeasures, WrittenStream
-from lowwater.quality.outputs.shared_keys import KeyedStream, shared_keys
-from lowwater.quality.outputs.stream_checks import BrokenRows, StreamCheck, check_stream
-from lowwater.quality.outputs.unique_keys import distinct_keys
+from lowwater.quality.streams import (
+    BrokenRows,
+    KeyedStream,
+    QueryMeasures,
+    StreamCheck,
+    WrittenStream,
+    check_stream,
+    distinct_keys,
+    shared_keys,
+)
+from lowwater.quality.suites import RuleResult
 from lowwater.replay.stages.audit import EVIDENCE, SUBJECTS
 from tests.capturemaker import pcap_bytes, tcp
 from tests.lake.support import BASE, at

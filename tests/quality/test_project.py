@@ -14,7 +14,7 @@ from lowwater.instants import HOUR
 from lowwater.lake.layout import Lake, open_lake, row_schema
 from lowwater.lake.results.streams import stream_files
 from lowwater.lake.tables import interval_label
-from lowwater.quality.custom.suites import read_suites, suite_digest
+from lowwater.quality.suites import read_suites, suite_digest
 from lowwater.sections import SuiteLimits
 from tests.lake.support import BASE, FIELDS
 from tests.lake.test_publish import run
@@ -43,7 +43,7 @@ def write(lake: Lake) -> None:
 def test_a_suite_that_is_edited_in_the_project_is_the_suite_of_the_next_audit(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from lowwater.quality.custom.judging import check_rows
+    from lowwater.quality.suites import check_rows
 
     lake = open_lake(tmp_path / "lake")
     path = tmp_path / "lake" / "expectations" / "set" / "q.json"

@@ -22,17 +22,19 @@ from lowwater.errors import ConfigError
 from lowwater.lake.layout import row_schema
 from lowwater.plan.operators import Field
 from lowwater.plan.properties.schemas import result_schema
-from lowwater.quality.custom.judging import NOTHING, RuleResult, check_rows
-from lowwater.quality.custom.suites import (
+from lowwater.quality.streams import EXAMPLE_ROWS
+from lowwater.quality.suites import (
     LARGEST_SUITE,
+    NOTHING,
     CustomExpectation,
+    RuleResult,
     Suites,
+    check_rows,
     read_suites,
     starting_suite,
     suite_digest,
     suite_file,
 )
-from lowwater.quality.outputs.stream_checks import EXAMPLE_ROWS
 from lowwater.sections import SuiteLimits
 from tests.quality import gallery
 from tests.replay.support import ROOT

@@ -24,8 +24,8 @@ from lowwater.lake.ledgers.runs import read_quality, read_quarantine, read_repla
 from lowwater.lake.locks import hold
 from lowwater.lake.results.streams import stream_files
 from lowwater.lake.tables import interval_label
-from lowwater.quality import report_pages
-from lowwater.quality.verdicts import IntervalAudit, interval_audits
+from lowwater.quality import reports as report_pages
+from lowwater.quality.reports import IntervalAudit, interval_audits
 from lowwater.replay.interval import Outcome, replay, statuses
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress

@@ -30,7 +30,7 @@ def gx(lake: PurePath) -> None:
     from lowwater.lake.layout import open_lake
     from lowwater.lake.ledgers.runs import PUBLISH, read_replays
     from lowwater.lake.locks import attempt
-    from lowwater.quality.custom.project import link_data, write_suites
+    from lowwater.quality.gx_project import link_data, write_suites
 
     opened = open_lake(lake, make=False)
     published: dict[str, set[str]] = {}

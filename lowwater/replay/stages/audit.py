@@ -18,19 +18,25 @@ import pyarrow as pa
 from lowwater.errors import AuditError, LakeError
 from lowwater.instants import format_instant
 from lowwater.lake.layout import QUALITY, QUARANTINE, row_schema
-from lowwater.lake.ledgers.runs import record_quality
+from lowwater.lake.ledgers.runs import FAILED, record_quality
 from lowwater.lake.results.streams import fingerprint, stream_files
 from lowwater.lake.results.table_state import damage_of
 from lowwater.plan.queryset import QueryPlan
-from lowwater.quality.custom import judging
-from lowwater.quality.custom.judging import RuleResult, check_rows
+from lowwater.quality import suites as judging
 from lowwater.quality.measures import AuditScope, Counts, frames, lfta_counts
-from lowwater.quality.outputs.query_measures import QueryMeasures, WrittenStream
-from lowwater.quality.outputs.shared_keys import KeyedStream, shared_keys
-from lowwater.quality.outputs.stream_checks import EXAMPLE_ROWS, BrokenRows, StreamCheck, check_stream
-from lowwater.quality.outputs.unique_keys import distinct_keys
-from lowwater.quality.report_pages import page_of, write_pages
-from lowwater.quality.verdicts import CRITICAL, FAILED, graver_first
+from lowwater.quality.reports import CRITICAL, graver_first, page_of, write_pages
+from lowwater.quality.streams import (
+    EXAMPLE_ROWS,
+    BrokenRows,
+    KeyedStream,
+    QueryMeasures,
+    StreamCheck,
+    WrittenStream,
+    check_stream,
+    distinct_keys,
+    shared_keys,
+)
+from lowwater.quality.suites import RuleResult, check_rows
 from lowwater.replay.job import IntervalInputs, Job
 from lowwater.replay.stages.drift_frames import compare
 from lowwater.replay.stages.link_scans import LinkScans

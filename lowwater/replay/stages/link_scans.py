@@ -7,7 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 
 from lowwater.capture.tables.reader import thread_count
-from lowwater.quality.links.packet_scan import LinkScan
+from lowwater.quality.links import LinkScan
 
 
 class LinkScans:

@@ -23,7 +23,7 @@ from lowwater.lake.layout import Lake
 from lowwater.lake.results.publish import is_inside, meeting_files, rest_of
 from lowwater.lake.results.table_state import table_state
 from lowwater.lake.tables import interval_label, live_files, open_table, safe_name, table_dataset
-from lowwater.quality.custom.suites import gx_name, suite_file
+from lowwater.quality.suites import gx_name, suite_file
 from lowwater.storage import paths
 from lowwater.storage.object_paths import ObjectPath
 
@@ -35,27 +35,16 @@ MOST_INTERVALS = 100
 
 @dataclass(frozen=True)
 class Asset:
-    """A table of the lake as an asset of a project.
+    """A table of the lake as an asset of a project."""
 
-    Attributes:
-        name: `tables.QUERY`, `streams.QUERY` or `ledgers.NAME`.
-        folder: its folder below `data`.
-        batches: names of its batches, which are its intervals, oldest first; a ledger has none.
-        columns: the columns that a reader of the table sees.
-    """
-
-    name: str
-    folder: str
-    batches: tuple[str, ...]
-    columns: tuple[str, ...]
+    name: str  # `tables.QUERY`, `streams.QUERY` or `ledgers.NAME`
+    folder: str  # its folder below `data`
+    batches: tuple[str, ...]  # names of its batches, which are its intervals, oldest first; a ledger has none
+    columns: tuple[str, ...]  # the columns that a reader of the table sees
 
 
 def link_data(lake: Lake, tables: Sequence[str]) -> list[Asset]:
     """Makes the batches of a project anew, and puts them into the place of those before in one step.
-
-    Args:
-        lake: a lake on this machine.
-        tables: queries of which something is published.
 
     Raises:
         LakeError: the lake is in an object store.
