@@ -245,7 +245,7 @@ def _whole(items: Mapping[str, Mapping[str, float]]) -> dict[str, Mapping[str, f
 
 def _strange(row: Mapping[str, float], drift: str) -> bool:
     """Whether the audit's rule of a drift breaks at the limit of warnings."""
-    return f"{drift}_drift" in row and row[f"{drift}_drift"] > row[f"{drift}_warning"]
+    return f"{drift}_drift" in row and row[f"{drift}_drift"] > row[f"{drift}_drift_warning"]
 
 
 def _seconds(snapshot: Snapshot, query_set: str) -> dict[int, float]:

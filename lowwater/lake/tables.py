@@ -196,6 +196,7 @@ def create(
     partition: Sequence[str] = (),
     owner: str | None = None,
     more: Mapping[str, str] = MappingProxyType({}),
+    about: str = "",
 ) -> DeltaTable:
     """Opens a table, and creates it if it does not exist; several processes may do so at once.
 
@@ -207,6 +208,7 @@ def create(
         partition: names of the partition columns.
         owner: query set that claims the table (S3); None for tables of the lake itself.
         more: properties that a new table gets.
+        about: its comment, which a new table gets.
 
     Raises:
         OwnerError: if another query set owns the table.
@@ -228,6 +230,7 @@ def create(
                 mode="error",
                 partition_by=list(partition),
                 configuration=properties,
+                description=about or None,
                 raise_if_key_not_exists=False,
                 # Delta would create it once more, behind the first commits of the process that was faster.
                 commit_properties=CommitProperties(max_commit_retries=0),

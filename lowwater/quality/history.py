@@ -175,7 +175,7 @@ def _drift_columns(settings: History, drifts: Mapping[str, float], judged: bool)
     for name, drift in drifts.items():
         limit = getattr(settings, name)
         columns[f"{name}_drift"] = drift if judged else 0.0
-        columns[f"{name}_warning"], columns[f"{name}_critical"] = limit.warning, limit.critical
+        columns[f"{name}_drift_warning"], columns[f"{name}_drift_critical"] = limit.warning, limit.critical
     return columns
 
 

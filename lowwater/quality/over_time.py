@@ -18,7 +18,7 @@ from lowwater.instants import spoken_duration
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.captures import Capture
 from lowwater.lake.ledgers.coverage import covered_share
-from lowwater.lake.ledgers.history import read_lateness
+from lowwater.lake.ledgers.history import late_share
 from lowwater.lake.ledgers.runs import AUDIT, read_qualities, read_replays
 from lowwater.quality.late_records import share_text
 from lowwater.quality.reports import IntervalAudit
@@ -69,14 +69,8 @@ def link_day(lake: Lake, config: Config, link: str, captures: Sequence[Capture],
     lost = 0
     if begin < until:
         lost = round((1 - covered_share(link, captures, settings, begin, until)) * (until - begin))
-    late, before = (_late(lake, link, at, at + end - start) for at in (start, start - WEEK))
+    late, before = (late_share(lake, link, at, at + end - start) for at in (start, start - WEEK))
     return LinkDay(link, lost, late, before)
-
-
-def _late(lake: Lake, link: str, start: int, end: int) -> float | None:
-    rows = read_lateness(lake, link, max(0, start), end)
-    records = sum(int(sum(row.counts)) for row in rows)
-    return sum(row.refused for row in rows) / records if records else None
 
 
 @dataclass(frozen=True)

@@ -5,18 +5,12 @@ from __future__ import annotations
 import atexit
 import json
 import math
-import os
-import signal
-import subprocess
-import sys
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path, PurePath
-from tempfile import TemporaryFile
 from typing import Any, NoReturn
 
 import numpy as np
@@ -24,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from lowwater.answering import Answers, EndedError, Process
 from lowwater.caches import cache_folder
 from lowwater.catalog.streams import ROW
 from lowwater.errors import ConfigError, LakeError
@@ -310,10 +305,6 @@ class RuleResult:
         }
 
 
-NAMED = ("HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PATH", "PYTHONPATH", "TMPDIR", "TZ", "VIRTUAL_ENV")
-"""Variables of the environment that the process gets: none with a secret, since a suite may hold code."""
-
-Answers = Iterator[dict[str, Any]]
 Judge = Callable[[dict[str, Any]], Answers]
 
 
@@ -338,11 +329,11 @@ def check_rows(
     answers: dict[int, dict[str, Any]] = {}
     why = ""
     try:
-        for answer in (ask or PROCESS.ask)(request):
+        for answer in (ask or _ask)(request):
             answers[answer["number"]] = answer
-    except _EndedError as error:
+    except EndedError as error:
         late = f"the suite took longer than [suites] time = {format_duration(limits.time)}"
-        why = late if error.signal == signal.SIGALRM else f"the process that judges rows ended: {error}"
+        why = late if error.alarm else f"the process that judges rows ended: {error}"
     positions = sorted({place for answer in answers.values() for place in answer["places"][:EXAMPLE_ROWS]})
     rows = dict(zip(positions, _rows_at(files, positions), strict=True))
     return [_result(each, answers.get(number), rows, why) for number, each in enumerate(suite)]
@@ -350,7 +341,13 @@ def check_rows(
 
 def begin() -> None:
     """Starts the process, so that it is ready when measures are there; it has much to import."""
+    require("an audit", "quality")
     PROCESS.begin()
+
+
+def _ask(request: dict[str, Any]) -> Answers:
+    require("an audit", "quality")
+    return PROCESS.ask(request)
 
 
 def ask(request: dict[str, Any]) -> Answers:
@@ -360,8 +357,8 @@ def ask(request: dict[str, Any]) -> Answers:
         LakeError: the process ended before its answer.
     """
     try:
-        yield from PROCESS.ask(request)
-    except _EndedError as error:
+        yield from _ask(request)
+    except EndedError as error:
         raise LakeError(
             f"the process with Great Expectations ended: {error}", "run the command again: nothing was published"
         ) from error
@@ -390,71 +387,6 @@ def _rows_at(files: Sequence[Path], places: Sequence[int]) -> Iterator[dict[str,
                 yield from batch.take(pa.array(here, pa.int64())).to_pylist()
 
 
-class _EndedError(Exception):
-    """The process has ended before its answer."""
-
-    def __init__(self, code: int, said: str) -> None:
-        super().__init__(said.strip().rpartition("\n")[2] or f"code {code}")
-        self.signal = -code
-
-
-class _Process:
-    """The process that judges rows, of this one; threads take turns."""
-
-    def __init__(self) -> None:
-        self._turn = threading.Lock()
-        self._child: subprocess.Popen[str] | None = None
-        self._errors: Any = None
-
-    def begin(self) -> None:
-        with self._turn:
-            self._started()
-
-    def ask(self, request: dict[str, Any]) -> Answers:
-        """Yields the answers to a request.
-
-        Raises:
-            _EndedError: the process ended, by its alarm or otherwise; the next request starts another one.
-        """
-        with self._turn:
-            child = self._started()
-            assert child.stdin is not None and child.stdout is not None
-            with suppress(BrokenPipeError):
-                child.stdin.write(json.dumps(request) + "\n")
-                child.stdin.flush()
-            for line in child.stdout:
-                if line == "\n":
-                    return
-                yield json.loads(line)
-            raise self._ended(child)
-
-    def end(self) -> None:
-        """Ends the process, with this one."""
-        if self._child is not None:
-            self._child.kill()
-            self._ended(self._child)
-
-    def _ended(self, child: subprocess.Popen[str]) -> _EndedError:
-        code, self._child = child.wait(), None
-        for pipe in (child.stdin, child.stdout):
-            with suppress(BrokenPipeError):
-                pipe.close()  # type: ignore[union-attr]
-        with self._errors as errors:
-            errors.seek(0)
-            return _EndedError(code, errors.read())
-
-    def _started(self) -> subprocess.Popen[str]:
-        if self._child is None:
-            require("an audit", "quality")
-            # -P: nothing of the folder in which the command was started is imported.
-            command = [sys.executable, "-P", "-m", "lowwater_expectations.worker"]
-            self._errors = TemporaryFile("w+", errors="replace")  # noqa: SIM115 - it lives as long as the process
-            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": self._errors}
-            passed = {name: os.environ[name] for name in NAMED if name in os.environ}
-            self._child = subprocess.Popen(command, env=passed, encoding="utf-8", **pipes)
-        return self._child
-
-
-PROCESS = _Process()
+PROCESS = Process("lowwater_expectations.worker")
 """The process of this one that has Great Expectations."""
 atexit.register(PROCESS.end)

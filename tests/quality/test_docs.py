@@ -10,9 +10,9 @@ from urllib.parse import unquote, urlsplit
 import pytest
 from jinja2 import Undefined
 from lowwater_expectations import SUITES, Report, Validation, assets, index, render, render_suites
-from lowwater_expectations.entries import read_suite
-from lowwater_expectations.pages import rendering
-from lowwater_expectations.pages.offline import offline
+from lowwater_expectations import pages as rendering
+from lowwater_expectations.audits import read_suite
+from lowwater_expectations.pages import offline
 
 from lowwater.errors import LawError
 from tests.quality.frames import CASES, GOOD, RUN, SECOND, audited

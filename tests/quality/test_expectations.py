@@ -14,10 +14,20 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from lowwater_expectations import SUITES, Finding, Severity, Validation, law, once, text, validate, verdict
-from lowwater_expectations.entries import Entry, parse_suite, read_suite
-from lowwater_expectations.pages import offline
-from lowwater_expectations.worker import _built, answers
+from lowwater_expectations import (
+    SUITES,
+    Finding,
+    Severity,
+    Validation,
+    audits,
+    law,
+    once,
+    pages,
+    validate,
+    verdict,
+)
+from lowwater_expectations.audits import Entry, parse_suite, read_suite
+from lowwater_expectations.judging import answers, built
 
 from lowwater.errors import LawError
 from lowwater.places import SHARED
@@ -83,8 +93,8 @@ def test_every_query_audit_is_critical_and_each_limit_has_its_own_severity() -> 
     assert set(severities.values()) == {"critical"}
     limits = [each for suite in SUITES for each in read_suite(suite).expectations if "column_A" in each.kwargs]
     limits = [each for each in limits if each.kwargs.get("or_equal")]
-    assert len(limits) == 6 + 2 * 7
-    assert all(each.kwargs["column_A"].endswith(f"_{each.severity}") for each in limits)
+    assert len(limits) == 10 + 2 * 7
+    assert all(each.kwargs["column_A"].removesuffix("_ns").endswith(f"_{each.severity}") for each in limits)
 
 
 def altered(suite: str, **change: Any) -> str:
@@ -113,7 +123,6 @@ def test_the_packages_of_the_project_are_its_folders() -> None:
     assert set(listed) == found | {f"lowwater.share.{name}" for name in SHARED} | {
         "lowwater_airflow",
         "lowwater_expectations",
-        "lowwater_expectations.pages",
         "lowwater_review",
         "lowwater_review.acts",
         "lowwater_review.results",
@@ -131,7 +140,7 @@ SPARED = """\
 import sys
 from lowwater_expectations import worker
 worker.spare_imports()
-from lowwater_expectations import engine, written
+from lowwater_expectations import judging
 print({"sqlalchemy.orm", "pyspark.sql", "altair.vegalite", "scipy.stats._stats_py"} & set(sys.modules))
 from scipy import stats
 print(stats.norm.mean(), sys.modules["scipy.stats._stats_py"].__name__)
@@ -144,7 +153,7 @@ def test_the_process_that_judges_loads_no_library_that_it_does_not_use() -> None
     assert done.stdout.splitlines() == ["set()", "0.0 scipy.stats._stats_py"]
 
 
-@pytest.mark.parametrize("module", [offline, text])
+@pytest.mark.parametrize("module", [pages, audits])
 def test_the_examples_in_the_light_modules(module: ModuleType) -> None:
     result = doctest.testmod(module)
     assert (result.failed, result.attempted > 0) == (0, True)
@@ -234,7 +243,7 @@ def test_each_expectation_is_judged_and_one_that_great_expectations_drops_is_an_
         assert [each.expectation for each in made[name].findings] == [each.id for each in read_suite(name).expectations]
     configuration = read_suite("links").expectations[0].configuration() | {"type": "expect_no_such_thing"}
     with pytest.raises(ValueError, match="the suite links has expectations that Great Expectations does not know"):
-        _built("links", [configuration])
+        built("links", [configuration])
 
 
 @pytest.mark.slow
@@ -286,7 +295,7 @@ def hook(event, args):
 sys.dont_write_bytecode = True
 sys.path.insert(0, sys.argv[1])
 from tests.quality.frames import audited
-import lowwater_expectations as e, lowwater_expectations.engine, lowwater_expectations.pages.rendering
+import lowwater_expectations as e, lowwater_expectations.judging, lowwater_expectations.pages
 sys.addaudithook(hook)
 made = audited("links", gap_ns=5, gaps="x")
 pages = [e.render(each) for each in made] + list(e.render_suites().values())

@@ -21,7 +21,6 @@ from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.ledgers.runs import ReplayRow, record_violations
 from lowwater.lake.packets import PacketFiles, packet_files
-from lowwater.quality import lateness as review
 from lowwater.quality.late_records import headline, offenders, remarks, review_json
 from lowwater.quality.lateness import (
     LADDER,
@@ -36,6 +35,7 @@ from lowwater.quality.lateness import (
     find_knee,
     link_lateness,
     recommend,
+    review,
 )
 from lowwater.replay.schedule.link_queries import row_rates
 from tests.capturemaker import pcap_bytes, tcp

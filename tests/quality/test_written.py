@@ -115,7 +115,7 @@ def written(folder: Path, *entries: Any, **suite: Any) -> Suites:
 
 def here(request: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Judges in this process."""
-    from lowwater_expectations.written import judge
+    from lowwater_expectations.judging import judge
 
     schema = pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(request["schema"])))
     for judged in judge(request["files"], schema, request["entries"], request["megabytes"]):
@@ -168,12 +168,12 @@ def published(folder: Path) -> list[Path]:
 @pytest.mark.slow
 def test_the_gallery_passes_and_fails_as_by_hand(tmp_path: Path) -> None:
     """Each expectation of GX, over the rows of a stream: the verdict of GX by hand is that of an audit."""
-    from lowwater_expectations.written import check, kinds
+    from lowwater_expectations.judging import check_written, kinds
 
     assert [kind for kind, _, _ in gallery.GALLERY] == list(dict.fromkeys(kind for kind, _, _ in gallery.GALLERY))
     assert {kind for kind, _, _ in gallery.GALLERY} == set(kinds())
     asked = [CustomExpectation(kind, of, "critical") for kind, *both in gallery.GALLERY for of in both]
-    check([each.entry() for each in asked], gallery.TABLE.schema)
+    check_written([each.entry() for each in asked], gallery.TABLE.schema)
     files = published(tmp_path)
     found = judged(files, asked, gallery.TABLE.schema)
     hand = by_hand(gallery.TABLE.to_pandas(), [(each.type, dict(each.kwargs)) for each in asked])

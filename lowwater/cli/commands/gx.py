@@ -8,6 +8,7 @@ import click
 
 from lowwater.cli import options
 from lowwater.errors import LakeError
+from lowwater.extras import require
 from lowwater.terminal import say
 
 
@@ -25,12 +26,13 @@ def gx(lake: PurePath) -> None:
       lowwater gx --lake var/lake
       python -c 'import great_expectations as gx; c = gx.get_context(project_root_dir="var/lake"); print(c.checkpoints)'
     """
-    from lowwater_expectations import write_project
-
     from lowwater.lake.layout import open_lake
     from lowwater.lake.ledgers.runs import PUBLISH, read_replays
     from lowwater.lake.locks import attempt
     from lowwater.quality.gx_project import link_data, write_suites
+
+    require("lowwater gx", "quality")
+    from lowwater_expectations import write_project
 
     opened = open_lake(lake, make=False)
     published: dict[str, set[str]] = {}
