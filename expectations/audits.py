@@ -119,7 +119,7 @@ def filled(text: str, row: Mapping[str, Any]) -> str:
 
 
 SUITES: tuple[str, ...] = ("links", "skew", "lftas", "queries", "rows", "link_history", "query_history")
-"""The suites in the direction of flow: input, late records, LFTAs, output, custom rules; then comparisons with history."""
+"""The suites in the direction of flow: input, late records, LFTAs, output, custom rules; then those of history."""
 
 Severity = Literal["warning", "critical"]
 Verdict = Literal["passed", "warned", "failed"]

@@ -32,7 +32,8 @@ from great_expectations.data_context.types.base import (
     InMemoryStoreBackendDefaults,
     ProgressBarsConfig,
 )
-from great_expectations.expectations import core, expectation
+from great_expectations.expectations import core
+from great_expectations.expectations import expectation as gx_expectation
 from great_expectations.expectations.expectation import Expectation, _mostly_success
 from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
 
@@ -90,7 +91,7 @@ def _definition(name: str) -> BatchDefinition[Any]:
 
 
 # It is asked for the name of an expectation some hundred times at each validation, an eighth of its time.
-expectation.camel_to_snake = cache(expectation.camel_to_snake)
+gx_expectation.camel_to_snake = cache(gx_expectation.camel_to_snake)
 
 Entries = Sequence[Mapping[str, Any]]
 """Type, kwargs and severity of the expectations of a suite."""

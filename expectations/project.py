@@ -36,7 +36,7 @@ RESULTS_SHOWN = 200
 """Validations that the index of the Data Docs shows; it reads all of them each time."""
 
 
-def write_project(root: Path, assets: Sequence[Asset], suites: Mapping[str, Sequence[str]], scratch: Path) -> None:
+def write_project(root: Path, assets: Sequence[Asset], suites: Mapping[str, Mapping[str, str]], scratch: Path) -> None:
     """Writes the project of a lake, or brings it up to date.
 
     Raises:
@@ -121,20 +121,18 @@ def _path(folder: str, name: str) -> FileNamePartitionerPath:
     return FileNamePartitionerPath(regex=re.compile(f"{re.escape(folder)}/{re.escape(name)}\\.parquet$"))
 
 
-def _validations(context: Any, suites: Mapping[str, Sequence[str]]) -> None:
+def _validations(context: Any, suites: Mapping[str, Mapping[str, str]]) -> None:
     definitions = {each.name for each in context.validation_definitions.all()}
     checkpoints = {each.name: each for each in context.checkpoints.all()}
     assets = {asset.name: asset for asset in context.data_sources.all()[SOURCE].assets}
-    for query_set, names in suites.items():
+    for query_set, about in suites.items():
         mine = []
-        for query in names:
-            name = f"{query_set}.{query}"
-            if name not in definitions and f"tables.{query}" in assets:
-                batches = {each.name: each for each in assets[f"tables.{query}"].batch_definitions}
-                data = batches.get(NEWEST, batches[WHOLE])
-                suite = context.suites.get(name)
-                context.validation_definitions.add(gx.ValidationDefinition(name=name, data=data, suite=suite))
-            if f"tables.{query}" in assets:
+        for name, asset in about.items():
+            if asset in assets:
+                if name not in definitions:
+                    batches = {each.name: each for each in assets[asset].batch_definitions}
+                    data, suite = batches.get(NEWEST, batches[WHOLE]), context.suites.get(name)
+                    context.validation_definitions.add(gx.ValidationDefinition(name=name, data=data, suite=suite))
                 mine.append(context.validation_definitions.get(name))
         if query_set not in checkpoints:
             docs = UpdateDataDocsAction(name="data docs")

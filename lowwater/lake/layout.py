@@ -291,7 +291,7 @@ _SHARES = ("_share", "_drift", "_warning", "_critical", "_growth")
 
 
 def measures_schema(frame: pa.Schema) -> pa.Schema:
-    """Schema of a table of measures, with comments; the name of a number says whether it is a duration, share or count."""
+    """Schema of a table of measures, with comments; the name of a number says whether it is a duration or a share."""
     columns = []
     for each in frame:
         if pa.types.is_string(each.type) or pa.types.is_boolean(each.type):

@@ -12,12 +12,15 @@ import pytest
 
 from lowwater.instants import HOUR
 from lowwater.lake.layout import Lake, open_lake, row_schema
+from lowwater.lake.ledgers.history import record_measures
 from lowwater.lake.results.streams import stream_files
 from lowwater.lake.tables import interval_label
+from lowwater.quality.measures import measure_tables
 from lowwater.quality.suites import read_suites, suite_digest
 from lowwater.sections import SuiteLimits
 from tests.lake.support import BASE, FIELDS
 from tests.lake.test_publish import run
+from tests.quality.frames import frames
 from tests.quality.test_written import here
 from tests.replay.support import lowwater
 
@@ -86,6 +89,19 @@ def test_a_suite_that_is_edited_in_the_project_is_the_suite_of_the_next_audit(
     sizes = {each.name: len(each.get_batch().data.dataframe) for each in table.batch_definitions}
     assert (len(sizes), sizes["whole"], sizes["newest"], sizes[NEWEST]) == (5, 6, 1, 3)
     assert context.checkpoints.get("set").run().success
+    for name in ("main1", "main2"):
+        tables = measure_tables(frames("queries", not_owned=int(name == "main2")))
+        record_measures(lake, name, BASE, BASE + HOUR, tables, 0)
+    write(lake)
+    context = gx.get_context(project_root_dir=lake.root)
+    found = context.checkpoints.get("@measures").run()
+    wrong = [
+        (result.suite_name, each.expectation_config.kwargs["column"])
+        for result in found.run_results.values()
+        for each in result.results
+        if not each.success
+    ]
+    assert wrong == [("@measures.queries", "not_owned")] and len(found.run_results) == 7
     project = tmp_path / "lake" / "gx"
     assert len(list(project.glob("data-*"))) == 1
 

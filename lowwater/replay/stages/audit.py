@@ -56,6 +56,7 @@ EVIDENCE = {
 CUSTOM_RULE = "query_rows_to_keep_rule"
 """The rule that stands for the rules of custom suites."""
 
+
 @dataclass(frozen=True)
 class Verdict:
     """The result of an audit.
