@@ -289,6 +289,39 @@ def with_properties(
     return existing(path)
 
 
+CHECK = "delta.constraints."
+UNCHECKED = "lowwater.unchecked"
+"""Property of a table: constraints that it does not have, since rows that were published before break them."""
+
+
+def with_constraints(
+    path: PurePath, table: DeltaTable, wanted: Mapping[str, str], fence: Fence | None = None
+) -> DeltaTable:
+    """Gives a table on this machine the CHECK constraints that are wanted (name -> SQL), takes others of ours from it,
+    and returns it. Delta reads the table for each that is new.
+
+    The names of ours begin with `lowwater_`, and a name is always of the same SQL.
+    """
+    from deltalake.exceptions import DeltaError
+
+    has = table.metadata().configuration
+    ours = {name.removeprefix(CHECK) for name in has if name.startswith(f"{CHECK}lowwater_")}
+    broken = set(json.loads(has.get(UNCHECKED) or "[]")) & wanted.keys()
+    if not isinstance(path, Path) or (ours | broken == wanted.keys() and not broken & ours):
+        return table
+    for name in sorted(ours - wanted.keys()):
+        commit(path, lambda newest, options, name=name: newest.alter.drop_constraint(name, False, **options), fence)  # type: ignore[misc]
+    for name in sorted(wanted.keys() - ours - broken):
+        check = {name: wanted[name]}
+        try:
+            commit(path, lambda newest, options, check=check: newest.alter.add_constraint(check, **options), fence)  # type: ignore[misc]
+        except LakeError as error:
+            if not isinstance(error.__cause__, DeltaError):
+                raise
+            broken.add(name)
+    return with_properties(path, existing(path), {UNCHECKED: json.dumps(sorted(broken)) if broken else ""}, fence)
+
+
 def check_owner(path: PurePath, owner: str) -> None:
     """Checks that a table, if it exists, belongs to a query set (S3).
 

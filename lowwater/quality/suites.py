@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import json
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -24,7 +25,7 @@ from lowwater.catalog.streams import ROW
 from lowwater.errors import ConfigError, LakeError
 from lowwater.extras import absent, require
 from lowwater.instants import SECOND, format_duration
-from lowwater.lake.tables import safe_name
+from lowwater.lake.tables import quote, safe_name
 from lowwater.plan.operators import Field
 from lowwater.plan.text import nearest
 from lowwater.quality.streams import BATCH, EXAMPLE_ROWS, BrokenRows
@@ -131,6 +132,55 @@ def suite_digest(suite: Sequence[CustomExpectation]) -> str:
         for expectation in suite
     )
     return sha256("\n".join(entries).encode()).hexdigest() if entries else ""
+
+
+_PLAIN = re.compile(r"[a-z_][a-z0-9_]*")
+_BETWEEN = (("min_value", "strict_min", ">"), ("max_value", "strict_max", "<"))
+
+
+def checks_of(suite: Sequence[CustomExpectation], schema: pa.Schema) -> dict[str, str]:
+    """CHECK constraints for a published table, name -> SQL: what a critical expectation asks of each single row.
+
+    Only of columns of whole numbers and texts, with names that Spark and Delta's other writers quote alike.
+    """
+    checks = {}
+    for each in suite:
+        columns = named_columns(each.kwargs)
+        types = [schema.field(name).type for name in columns if name in schema.names and _PLAIN.fullmatch(name)]
+        known = types and len(types) == len(columns) and all(map(_is_checked, types))
+        whole = each.severity == "critical" and each.mostly == 1 and "row_condition" not in each.kwargs
+        if whole and known and (sql := _check_of(each, columns)):
+            checks[f"lowwater_{sha256(sql.encode()).hexdigest()[:12]}"] = sql
+    return checks
+
+
+def _is_checked(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_string(kind))
+
+
+def _check_of(each: CustomExpectation, columns: Sequence[str]) -> str:
+    """What an expectation asks of a row, as SQL; empty if it asks nothing of a single row, or cannot be said so."""
+    first, kwargs = columns[0], each.kwargs
+    match each.type.removeprefix("expect_column_"):
+        case "values_to_not_be_null":
+            return f"{first} IS NOT NULL"
+        case "values_to_be_between":
+            bounds = [
+                f"{first} {sign}{'' if kwargs.get(strict) else '='} {_literal(kwargs[key])}"
+                for key, strict, sign in _BETWEEN
+                if key in kwargs
+            ]
+            return f"{first} IS NULL OR ({' AND '.join(bounds)})"
+        case "values_to_be_in_set" | "values_to_not_be_in_set" as kind if kwargs.get("value_set"):
+            values = ", ".join(map(_literal, kwargs["value_set"]))
+            if "\\" in values or "''" in values:
+                return ""  # Spark reads them otherwise
+            return f"{first} IS NULL OR {first} {'NOT ' * ('not' in kind)}IN ({values})"
+    return ""
+
+
+def _literal(value: Any) -> str:
+    return quote(value) if isinstance(value, str) else repr(value)
 
 
 def starting_suite(query_set: str, query: str, fields: Sequence[Field]) -> str:

@@ -23,7 +23,7 @@ from lowwater.errors import AuditError, BusyError, LakeError, LowwaterError, Own
 from lowwater.high.runner import Runner
 from lowwater.instants import format_instant
 from lowwater.lake.joins import tidy_ledgers
-from lowwater.lake.layout import Lake, lake_to_read, result_schema, stream_schema
+from lowwater.lake.layout import Lake, lake_to_read, result_schema, row_schema, stream_schema
 from lowwater.lake.ledgers.captures import Captures
 from lowwater.lake.ledgers.coverage import gap_texts
 from lowwater.lake.ledgers.interval_states import RUNNING, StatusInputs, StatusRow, status
@@ -62,7 +62,7 @@ from lowwater.plan.temporal import END_OF_TIME
 from lowwater.quality import suites as judging
 from lowwater.quality.reports import write_index
 from lowwater.quality.streams import WrittenStream
-from lowwater.quality.suites import suite_digest
+from lowwater.quality.suites import checks_of, suite_digest
 from lowwater.replay.command.summary import Accounts
 from lowwater.replay.job import IntervalInputs, Job
 from lowwater.replay.progress import Progress
@@ -423,6 +423,7 @@ class _Run:
                     audited,
                     act,
                     _words(query),
+                    checks_of(job.suites.get(query.name, ()), row_schema(fields)),
                 )
                 rows[query.name] = publication.rows
                 last = self._last(query.name)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import atexit
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -225,6 +226,21 @@ def build_session(app: str = "lowwater", settings: SessionSettings | None = None
         if SparkContext._active_spark_context is not None:
             return SparkSession.builder.getOrCreate()
         return _started(app, settings or SessionSettings())
+
+
+def lake_session(lake: Path | str, settings: SessionSettings | None = None) -> SparkSession:
+    """Starts a session in which the tables of a lake have names: that of a query, `measures.links`, `ledgers.captures`.
+
+    What a name of Spark may not have is an underscore. Nothing is written; what SQL changes is changed in the lake.
+    """
+    spark = build_session(settings=settings or SessionSettings(delta=True))
+    root = Path(lake).absolute()
+    for schema, folder in (("default", root / "tables"), ("measures", root / "measures"), ("ledgers", root)):
+        spark.sql(f"CREATE DATABASE IF NOT EXISTS {schema}")
+        for log in sorted(folder.glob("*/_delta_log")):
+            name, place = re.sub(r"\W", "_", log.parent.name), str(log.parent).replace("'", "\\'")
+            spark.sql(f"CREATE TABLE IF NOT EXISTS {schema}.`{name}` USING delta LOCATION '{place}'")
+    return spark
 
 
 def launch_jvm() -> None:
