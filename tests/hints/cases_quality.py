@@ -177,5 +177,5 @@ CASES = [
     ),
 ]
 
-LEFT: dict[Site, str] = {("lowwater/quality/custom/project.py", "link_data"): "a lake in a store"}
+LEFT: dict[Site, str] = {("lowwater/quality/gx_project.py", "link_data"): "a lake in a store"}
 """Where hints are made that no test can follow, each with the reason."""
