@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from lowwater.errors import BusyError
 from lowwater.instants import format_instant
 from lowwater.lake.layout import Lake
-from lowwater.lake.ledgers.interval_states import DAMAGED
+from lowwater.lake.ledgers.interval_states import DAMAGED, HELD
 from lowwater.lake.ledgers.runs import FAILED, PUBLISH, read_qualities, read_quality, read_replays
 from lowwater.lake.locks import hold
 from lowwater.lake.results.table_state import all_damages
@@ -141,8 +141,6 @@ def _finding(row: dict[str, Any]) -> Finding:
 # files only.
 
 INDEX = "index.html"
-HELD = "held"
-"""State of an interval whose audit has run and which is not published."""
 _WRITTEN: dict[PurePath, float] = {}
 """Folder of reports in a store -> when this process last wrote its index, or began to, s of the monotonic clock."""
 LOCK_WAIT = 10.0

@@ -337,7 +337,7 @@ def _chained(desk: Desk, hour: int) -> None:
     job = Job.open(desk.lake, "flows", desk.folder)
     start = START + hour * HOUR
     inputs = job.inputs(start, start + HOUR, job.captures())
-    inputs._require_states()
+    inputs.require_states()
 
 
 COPIES = "SELECT tb, count(*) AS n FROM main1.TCP GROUP BY time/60 AS tb"
