@@ -73,8 +73,8 @@ SKEW: dict[str, Any] = {
     "latest_ns": 2_300_000_000,
     "latest_warning_ns": 600 * SECOND,
     "latest_critical_ns": 3600 * SECOND,
-    "week_before_share": 0.001,
-    "growth_share": 2 / 999 - 0.001,
+    "week_before_share": None,
+    "growth_share": 0.0,
     "growth_warning": 0.05,
     "growth_critical": 0.5,
     "skew_ns": SECOND,
@@ -174,8 +174,8 @@ QUERY_HISTORY: dict[str, Any] = {
     "volume": 250,
     "usual_volume": 260,
     "volume_drift": 0.04,
-    "volume_warning": 0.8,
-    "volume_critical": 0.95,
+    "volume_drift_warning": 0.8,
+    "volume_drift_critical": 0.95,
 }
 ROW = "tb=7 srcIP=10.0.0.1 _last=1767225599999999999"
 

@@ -106,7 +106,7 @@ def test_a_suite_that_is_edited_in_the_project_is_the_suite_of_the_next_audit(
     import great_expectations as gx
 
     context = gx.get_context(project_root_dir=lake.root)
-    assert [len(each.expectations) for each in context.suites.all()] == [2]
+    assert len(context.suites.get("set.q").expectations) == 2
     table = context.data_sources.get("lowwater").get_asset("tables.q")
     sizes = {each.name: len(each.get_batch().data.dataframe) for each in table.batch_definitions}
     assert (len(sizes), sizes["whole"], sizes["newest"], sizes[NEWEST]) == (5, 6, 1, 3)
