@@ -390,10 +390,6 @@ _EXACT = re.compile(
 def headline(messages: Sequence[str], title: str) -> str:
     """Says what failed in one sentence; the title of the rule where no message has the usual form.
 
-    Args:
-        messages: messages of a failed expectation, `subject, interval: reason; captures`.
-        title: the rule in words.
-
     Example:
         >>> interval = "2026-01-01T07:00:00Z to 2026-01-01T08:00:00Z"
         >>> reason = "19.4s of traffic are missing: no capture covers the end"

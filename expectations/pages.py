@@ -96,9 +96,6 @@ _HERE = Path(__file__).parent
 def index(rows: Iterable[Report]) -> str:
     """Renders the index of all pages, for `reports/index.html`.
 
-    Args:
-        rows: one for each interval and query set, in any order; plain tuples of the same fields are accepted.
-
     Returns:
         HTML with query sets by name and intervals from newest to oldest.
 

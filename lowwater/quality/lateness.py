@@ -418,12 +418,6 @@ def find_outlier(
 
     At least two intervals must remain for comparison. Of several candidates, the one with the smallest remaining bound
     is taken, then the one of fewest intervals.
-
-    Args:
-        intervals: lateness of each interval.
-        total: lateness of all of them together.
-        loss: share of the records that a bound may refuse, 0 to 1.
-        captures: ledger rows of the link; the intervals that one capture meets are one candidate.
     """
     bound = recommend(total, loss)
     if not total.records or (bound is not None and bound < OUTLIER_FACTOR * SMALL_BOUND):
