@@ -146,9 +146,11 @@ def serve(answer: Callable[[dict[str, Any]], Iterable[Mapping[str, Any]]], megab
         request = json.loads(line)
         signal.setitimer(signal.ITIMER_REAL, request.get("seconds", 0))
         for each in answer(request):
-            print(json.dumps(each, default=str), file=lines, flush=True)
+            lines.write(json.dumps(each, default=str) + "\n")
+            lines.flush()
         signal.setitimer(signal.ITIMER_REAL, 0)
-        print(file=lines, flush=True)
+        lines.write("\n")
+        lines.flush()
 
 
 def passed_environment(environment: Mapping[str, str], in_store: bool) -> dict[str, str]:

@@ -38,6 +38,7 @@ SUITES = {
     "lftas": "LFTAs",
     "queries": "Queries",
     "rows": "Rows of the result",
+    "skew": "Late records",
     "link_history": "Links beside earlier intervals",
     "query_history": "Queries beside earlier intervals",
 }

@@ -107,7 +107,7 @@ def test_a_page_tells_a_warning_from_a_pass(row: dict[str, object], says: str) -
 
 @pytest.mark.slow
 def test_what_the_data_holds_comes_out_as_text() -> None:
-    texts = {"link": HOSTILE, "captures": HOSTILE, "interval": HOSTILE, "gaps": HOSTILE, "violations": HOSTILE}
+    texts = {"link": HOSTILE, "captures": HOSTILE, "interval": HOSTILE, "gaps": HOSTILE, "offsets": HOSTILE}
     made, page = links_page(**broken() | texts)
     read = Reader(page)
     plain = Reader(links_page(**broken())[1])

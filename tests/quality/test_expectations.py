@@ -169,7 +169,12 @@ def test_an_expectation_passes_what_keeps_it_and_fails_what_breaks_it() -> None:
     made = validate({suite: pa.Table.from_pylist(rows) for suite, rows in tables.items()}, RUN, answers)
     of_suite = {each.suite: each for each in made}
     starts = {"links": "link main1, ", "lftas": "LFTA flows_0 on link main1, ", "queries": "query flows, "}
-    starts |= {"link_history": starts["links"], "query_history": starts["queries"], "rows": starts["queries"]}
+    starts |= {
+        "skew": starts["links"],
+        "link_history": starts["links"],
+        "query_history": starts["queries"],
+        "rows": starts["queries"],
+    }
     for suite in SUITES:
         names = [case.name for case in CASES[suite]]
         for number, case in enumerate(CASES[suite], 1):
