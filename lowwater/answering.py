@@ -1,7 +1,7 @@
 """Processes of our own that answer requests, where something may take any time or memory: it can be ended there.
 
-A request is a line of JSON. The answers are lines of JSON and an empty line. Previews and checks of query texts run so,
-and Great Expectations.
+It says by an empty line that it is there. A request is a line of JSON; the answers are such lines and an empty one.
+Previews and checks of query texts run so, and Great Expectations.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ NAMED = ("HOME", "LANG", "LD_LIBRARY_PATH", "PATH", "PYTHONPATH", "TMPDIR", "TZ"
 PREFIXES = ("LC_", "LOWWATER_LINKS", "LOWWATER_REPLAY", "LOWWATER_FILES", "NUMBA_")
 STORES = ("AWS_", "AZURE_", "GOOGLE_")
 """Variables of the environment that such a process gets: none with a secret, but the keys of stores where it must."""
+STARTS = 300.0
+"""Most seconds until such a process is there: on a busy machine imports take long, and are no time of a request."""
 LOOK = 0.05
 """Seconds between two looks at the memory and time of a process."""
 Answers = Iterator[dict[str, Any]]
@@ -53,6 +55,7 @@ class Process:
         self._turn = threading.RLock()
         self._child: subprocess.Popen[bytes] | None = None
         self._errors: IO[str] | None = None
+        self._ready = False
 
     @property
     def running(self) -> bool:
@@ -64,6 +67,7 @@ class Process:
         with self._turn:
             if not self.running:
                 self.end()
+                self._ready = False
                 self._errors = TemporaryFile("w+", errors="replace")  # noqa: SIM115 - it lives as long as the process
                 passed, pipe = passed_environment(os.environ, self._in_store), subprocess.PIPE
                 self._child = subprocess.Popen(self._command, stdin=pipe, stdout=pipe, stderr=self._errors, env=passed)
@@ -71,8 +75,8 @@ class Process:
     def ask(self, request: Mapping[str, Any], seconds: float | None = None) -> Answers:
         """Yields the answers to a request as they come.
 
-        `seconds` of it are a time that the process itself keeps, from when it begins (`serve`); the argument is one
-        from now.
+        `seconds` of it are a time that the process itself keeps (`serve`); the argument is one that this one keeps.
+        Both begin when the process is there.
 
         Raises:
             EndedError: the process took too long or too much memory, or has ended by itself.
@@ -80,6 +84,8 @@ class Process:
         with self._turn:
             self.begin()
             assert self._child is not None and self._child.stdin is not None
+            if not self._ready:
+                self._ready = next(self._lines(STARTS)) == b""
             with suppress(OSError):  # it has ended
                 self._child.stdin.write(json.dumps(request).encode() + b"\n")
                 self._child.stdin.flush()
@@ -142,6 +148,8 @@ def serve(answer: Callable[[dict[str, Any]], Iterable[Mapping[str, Any]]], megab
         resource.setrlimit(resource.RLIMIT_DATA, (4 * megabytes << 20, 4 * megabytes << 20))
     lines = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
+    lines.write("\n")
+    lines.flush()
     for line in sys.stdin:
         request = json.loads(line)
         signal.setitimer(signal.ITIMER_REAL, request.get("seconds", 0))

@@ -22,6 +22,7 @@ from lowwater.lake.ledgers.captures import files_by_link
 from lowwater.lake.ledgers.runs import with_constants
 from lowwater.lake.opened import cached_value
 from lowwater.lake.tables import append_rows, create, files_dataset, lake_errors, quote, read_rows, replace_rows
+from lowwater.storage.object_paths import ObjectPath
 
 DAY = 24 * HOUR
 LONG = 400 * DAY
@@ -66,8 +67,11 @@ def record_metrics(lake: Lake, query_set: str, start: int, end: int, rows: pa.Ta
 def record_measures(lake: Lake, query_set: str, start: int, end: int, tables: Mapping[str, pa.Table], now: int) -> None:
     """Replaces the measures of [start, end), ns, of a query set, in the tables of `layout.MEASURES`.
 
-    The table `queries` is the first: whether it has the interval says whether the others may.
+    The table `queries` is the first: whether it has the interval says whether the others may. A lake in a store has no
+    such tables: they would take a third more requests for each interval.
     """
+    if isinstance(lake.root, ObjectPath):
+        return
     of_interval: dict[str, str | int] = {"query_set": query_set, "interval_start": start, "interval_end": end}
     there = reduce(and_, (pads.field(name) == value for name, value in of_interval.items()))
     path, key = lake.measures("queries"), pa.schema([("query_set", pa.string())])
