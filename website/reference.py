@@ -29,7 +29,8 @@ API = {
                          "Interface", "InterfaceSummary", "Malformed", "digest"),
     "lowwater.replay.notebook.lake": ("Lake",),
     "lowwater.replay.notebook.rows": ("Rows",),
-    "lowwater.spark.session": ("SessionSettings", "build_session", "lake_session"),
+    "lowwater.spark.jars": ("delta_options", "lake_session"),
+    "lowwater.spark.session": ("SessionSettings", "build_session"),
     "lowwater.errors": ("LowwaterError", "QueryError", "CaptureError", "ConfigError", "LakeError"),
 }  # fmt: skip
 """Names that documents use. Everything else in the package may change without notice."""

@@ -1,24 +1,31 @@
 """Jars of Delta: where they lie, and how they are fetched once.
 
-Below `session`. Only sessions that read tables of a lake load these jars; no stage of a replay does.
+Only Spark that reads tables of a lake by itself needs these jars; no stage of a replay does. `make setup` runs
+`python -m lowwater.spark.jars` once.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import pyspark
 
 from lowwater.caches import written_by_others
 from lowwater.errors import ConfigError, LowwaterError
+from lowwater.terminal import say
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 DELTA = "io.delta:delta-spark_4.2_2.13:4.4.0"
 NEEDED = {
@@ -136,3 +143,45 @@ def _checked(jars: list[Path]) -> list[Path]:
                 "look at where it came from, then run `lowwater doctor --prepare`",
             )
     return jars
+
+
+def delta_options() -> dict[str, str]:
+    """Returns the settings with which a Spark reads the tables of a lake."""
+    return {
+        "spark.jars": ",".join(str(jar) for jar in delta_jars()),
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    }
+
+
+def lake_session(lake: Path | str, master: str = "local[*]") -> SparkSession:
+    """Starts a Spark in which the tables of a lake have names: that of a query, `measures.links`, `ledgers.captures`.
+
+    What a name of Spark may not have is an underscore. Nothing is written; what SQL changes is changed in the lake.
+    """
+    from pyspark.sql import SparkSession
+
+    options: dict[str, bool | float | int | str | None] = {**delta_options(), "spark.sql.session.timeZone": "UTC"}
+    options["spark.sql.warehouse.dir"] = tempfile.mkdtemp()
+    spark = SparkSession.builder.master(master).config(map=options).getOrCreate()
+    root = Path(lake).absolute()
+    for schema, folder in (("default", root / "tables"), ("measures", root / "measures"), ("ledgers", root)):
+        spark.sql(f"CREATE DATABASE IF NOT EXISTS {schema}")
+        for log in sorted(folder.glob("*/_delta_log")):
+            name, place = re.sub(r"\W", "_", log.parent.name), str(log.parent).replace("'", "\\'")
+            spark.sql(f"CREATE TABLE IF NOT EXISTS {schema}.`{name}` USING delta LOCATION '{place}'")
+    return spark
+
+
+def main() -> None:
+    """Entry of `python -m lowwater.spark.jars`."""
+    try:
+        for jar in fetch_jars():
+            say(str(jar))
+    except LowwaterError as error:
+        say(str(error), err=True)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

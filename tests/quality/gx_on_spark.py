@@ -18,7 +18,7 @@ from pyspark.errors import PySparkException
 
 from lowwater.lake.layout import open_lake
 from lowwater.lake.results.table_state import damage_of
-from lowwater.spark.session import SessionSettings, lake_session
+from lowwater.spark.jars import lake_session
 from tests.lake.support import BASE
 from tests.quality.test_project import HOUR, hour
 
@@ -52,7 +52,7 @@ def delta_as_known(spark: Any, root: Path) -> dict[str, Any]:
 
 
 def main(root: str, rules: str, cells: str) -> None:
-    spark = lake_session(root, SessionSettings("local[1]", delta=True))
+    spark = lake_session(root, "local[1]")
     said = StringIO()
     with redirect_stdout(said):
         scope = {"context": gx.get_context(project_root_dir=root)}

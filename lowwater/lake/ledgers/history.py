@@ -13,10 +13,10 @@ from operator import and_
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset as pads
 from numpy.typing import NDArray
 
 from lowwater.instants import HOUR, format_instant
-from lowwater.lake.datasets import pads
 from lowwater.lake.layout import LATENESS, MEASURES, METRICS, Lake, measures_schema
 from lowwater.lake.ledgers.captures import files_by_link
 from lowwater.lake.ledgers.runs import with_constants
