@@ -196,6 +196,7 @@ def create(
     partition: Sequence[str] = (),
     owner: str | None = None,
     more: Mapping[str, str] = MappingProxyType({}),
+    about: str = "",
 ) -> DeltaTable:
     """Opens a table, and creates it if it does not exist; several processes may do so at once.
 
@@ -207,6 +208,7 @@ def create(
         partition: names of the partition columns.
         owner: query set that claims the table (S3); None for tables of the lake itself.
         more: properties that a new table gets.
+        about: its comment, which a new table gets.
 
     Raises:
         OwnerError: if another query set owns the table.
@@ -228,6 +230,7 @@ def create(
                 mode="error",
                 partition_by=list(partition),
                 configuration=properties,
+                description=about or None,
                 raise_if_key_not_exists=False,
                 # Delta would create it once more, behind the first commits of the process that was faster.
                 commit_properties=CommitProperties(max_commit_retries=0),
@@ -284,6 +287,39 @@ def with_properties(
         return table
     commit(path, note, fence)
     return existing(path)
+
+
+CHECK = "delta.constraints."
+UNCHECKED = "lowwater.unchecked"
+"""Property of a table: constraints that it does not have, since rows that were published before break them."""
+
+
+def with_constraints(
+    path: PurePath, table: DeltaTable, wanted: Mapping[str, str], fence: Fence | None = None
+) -> DeltaTable:
+    """Gives a table on this machine the CHECK constraints that are wanted (name -> SQL), takes others of ours from it,
+    and returns it. Delta reads the table for each that is new.
+
+    The names of ours begin with `lowwater_`, and a name is always of the same SQL.
+    """
+    from deltalake.exceptions import DeltaError
+
+    has = table.metadata().configuration
+    ours = {name.removeprefix(CHECK) for name in has if name.startswith(f"{CHECK}lowwater_")}
+    broken = set(json.loads(has.get(UNCHECKED) or "[]")) & wanted.keys()
+    if not isinstance(path, Path) or (ours | broken == wanted.keys() and not broken & ours):
+        return table
+    for name in sorted(ours - wanted.keys()):
+        commit(path, lambda newest, options, name=name: newest.alter.drop_constraint(name, False, **options), fence)  # type: ignore[misc]
+    for name in sorted(wanted.keys() - ours - broken):
+        check = {name: wanted[name]}
+        try:
+            commit(path, lambda newest, options, check=check: newest.alter.add_constraint(check, **options), fence)  # type: ignore[misc]
+        except LakeError as error:
+            if not isinstance(error.__cause__, DeltaError):
+                raise
+            broken.add(name)
+    return with_properties(path, existing(path), {UNCHECKED: json.dumps(sorted(broken)) if broken else ""}, fence)
 
 
 def check_owner(path: PurePath, owner: str) -> None:

@@ -23,7 +23,7 @@ from lowwater.errors import AuditError, BusyError, LakeError, LowwaterError, Own
 from lowwater.high.runner import Runner
 from lowwater.instants import format_instant
 from lowwater.lake.joins import tidy_ledgers
-from lowwater.lake.layout import Lake, lake_to_read, result_schema, stream_schema
+from lowwater.lake.layout import Lake, lake_to_read, result_schema, row_schema, stream_schema
 from lowwater.lake.ledgers.captures import Captures
 from lowwater.lake.ledgers.coverage import gap_texts
 from lowwater.lake.ledgers.interval_states import HELD, RUNNING, StatusInputs, StatusRow, status
@@ -60,10 +60,10 @@ from lowwater.plan.operators import Lfta
 from lowwater.plan.properties.state import hands_over
 from lowwater.plan.queryset import QueryPlan
 from lowwater.plan.temporal import END_OF_TIME
-from lowwater.quality.custom import judging
-from lowwater.quality.custom.suites import suite_digest
-from lowwater.quality.outputs.query_measures import WrittenStream
-from lowwater.quality.report_pages import write_index
+from lowwater.quality import suites as judging
+from lowwater.quality.reports import write_index
+from lowwater.quality.streams import WrittenStream
+from lowwater.quality.suites import checks_of, suite_digest
 from lowwater.replay.command.summary import Accounts
 from lowwater.replay.job import IntervalInputs, Job
 from lowwater.replay.progress import Progress
@@ -455,6 +455,7 @@ class _Run:
                     audited,
                     act,
                     _words(query),
+                    checks_of(job.suites.get(query.name, ()), row_schema(fields)),
                 )
                 rows[query.name] = publication.rows
                 last = self._last(query.name)

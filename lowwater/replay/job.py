@@ -51,7 +51,7 @@ from lowwater.plan.queryset import Plan, QueryPlan, plan_files
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.plan.text import nearest
 from lowwater.plan.tree import walk
-from lowwater.quality.custom.suites import Suites, read_suites, suite_digest
+from lowwater.quality.suites import Suites, read_suites, suite_digest
 from lowwater.replay.checks.affordable import require_affordable
 from lowwater.replay.checks.capabilities import require_lowered
 from lowwater.replay.checks.estimates import require_marked

@@ -18,7 +18,7 @@ from lowwater.instants import HOUR
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.history import record_metrics
 from lowwater.lake.ledgers.runs import ReplayRow, record_replays
-from lowwater.quality.drift import LINK, metric_rows, metric_table
+from lowwater.quality.history import LINK, metric_rows, metric_table
 from lowwater.replay.packets.capture_export import Selection, exported_links, select, write_selection
 from lowwater.replay.packets.predicate import read_predicate
 from lowwater.replay.progress import Progress

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from lowwater.quality.custom.suites import LARGEST_SUITE
+from lowwater.quality.suites import LARGEST_SUITE
 from tests.hints.desk import Case, Desk, Site
 from tests.replay.support import Said
 
@@ -177,5 +177,5 @@ CASES = [
     ),
 ]
 
-LEFT: dict[Site, str] = {("lowwater/quality/custom/project.py", "link_data"): "a lake in a store"}
+LEFT: dict[Site, str] = {("lowwater/quality/gx_project.py", "link_data"): "a lake in a store"}
 """Where hints are made that no test can follow, each with the reason."""

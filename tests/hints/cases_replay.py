@@ -27,7 +27,7 @@ from lowwater.lake.ledgers.captures import read_captures
 from lowwater.plan.context import Links
 from lowwater.plan.operators import Aggregate, Field
 from lowwater.plan.queryset import plan_texts
-from lowwater.quality.outputs.shared_keys import KeyedStream, shared_keys
+from lowwater.quality.streams import KeyedStream, shared_keys
 from lowwater.replay.checks.affordable import require_affordable
 from lowwater.replay.checks.estimates import require_marked
 from lowwater.replay.checks.kept_columns import require_kept

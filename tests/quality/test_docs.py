@@ -10,9 +10,9 @@ from urllib.parse import unquote, urlsplit
 import pytest
 from jinja2 import Undefined
 from lowwater_expectations import SUITES, Report, Validation, assets, index, render, render_suites
-from lowwater_expectations.entries import read_suite
-from lowwater_expectations.pages import rendering
-from lowwater_expectations.pages.offline import offline
+from lowwater_expectations import pages as rendering
+from lowwater_expectations.audits import read_suite
+from lowwater_expectations.pages import offline
 
 from lowwater.errors import LawError
 from tests.quality.frames import CASES, GOOD, RUN, SECOND, audited
@@ -52,7 +52,7 @@ class Reader(HTMLParser):
 
 
 def broken() -> dict[str, object]:
-    return {"gap_ns": 20 * SECOND, "gaps": "from 1 to 2", "violating": 12, "violating_share": 0.012, "sane": 987}
+    return {"gap_ns": 20 * SECOND, "gaps": "from 1 to 2", "malformed": 12, "malformed_share": 0.012, "sane": 986}
 
 
 def links_page(**row: object) -> tuple[Validation, str]:
@@ -82,9 +82,7 @@ def test_a_page_says_verdict_severity_messages_and_what_was_measured() -> None:
         for entry in every
     ]
     assert [entry.severity for entry in every if entry.id in failed] == ["critical", "warning"]
-    assert (
-        "link read violating violating share violating warning latest skew main1 1,000 12 1.2% 1% 2.3s 1s" in read.text
-    )
+    assert "link read malformed malformed share malformed warning main1 1,000 12 1.2% 1%" in read.text
     assert "1 of 2 links fails" in read.text
     assert "all 2 links hold" in read.text
     assert RUN in read.text
@@ -97,7 +95,7 @@ def test_a_page_says_verdict_severity_messages_and_what_was_measured() -> None:
     [
         ({}, "{all} of {all} expectations hold. What"),
         (
-            {"violating": 12, "violating_share": 0.012, "sane": 987},
+            {"malformed": 12, "malformed_share": 0.012, "sane": 986},
             "{some} of {all} expectations hold. Warnings do not stop the publication.",
         ),
     ],
@@ -109,7 +107,7 @@ def test_a_page_tells_a_warning_from_a_pass(row: dict[str, object], says: str) -
 
 @pytest.mark.slow
 def test_what_the_data_holds_comes_out_as_text() -> None:
-    texts = {"link": HOSTILE, "captures": HOSTILE, "interval": HOSTILE, "gaps": HOSTILE, "violations": HOSTILE}
+    texts = {"link": HOSTILE, "captures": HOSTILE, "interval": HOSTILE, "gaps": HOSTILE, "offsets": HOSTILE}
     made, page = links_page(**broken() | texts)
     read = Reader(page)
     plain = Reader(links_page(**broken())[1])

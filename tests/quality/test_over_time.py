@@ -14,7 +14,7 @@ from lowwater.instants import HOUR, SECOND
 from lowwater.lake.layout import QUALITY, Lake, open_lake
 from lowwater.lake.ledgers.runs import AUDIT, ReplayRow, record_quality, record_replays
 from lowwater.quality.over_time import LinkDay, day_lines, flapping, last_change, trust
-from lowwater.quality.verdicts import IntervalAudit
+from lowwater.quality.reports import IntervalAudit
 
 RULES = ("steady", "unsteady", "since the change")
 

@@ -21,20 +21,22 @@ from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.ledgers.runs import ReplayRow, record_violations
 from lowwater.lake.packets import PacketFiles, packet_files
-from lowwater.quality.lateness.counts import LATEST_RECORDS, LatenessCounts, LatenessMonitor, bound_of
-from lowwater.quality.lateness.offenders import offenders
-from lowwater.quality.lateness.review import (
+from lowwater.quality.late_records import headline, offenders, remarks, review_json
+from lowwater.quality.lateness import (
     LADDER,
+    LATEST_RECORDS,
     QUANTILES,
     IntervalLateness,
+    LatenessCounts,
+    LatenessMonitor,
     ReadingQuery,
     SkewReview,
+    bound_of,
     find_knee,
     link_lateness,
     recommend,
     review,
 )
-from lowwater.quality.lateness.wording import headline, remarks, review_json
 from lowwater.replay.schedule.link_queries import row_rates
 from tests.capturemaker import pcap_bytes, tcp
 from tests.lake.support import BASE, at, capture

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import math
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -22,20 +20,21 @@ from lowwater.errors import ConfigError
 from lowwater.lake.layout import row_schema
 from lowwater.plan.operators import Field
 from lowwater.plan.properties.schemas import result_schema
-from lowwater.quality.custom.judging import NOTHING, RuleResult, check_rows
-from lowwater.quality.custom.suites import (
+from lowwater.quality.streams import EXAMPLE_ROWS
+from lowwater.quality.suites import (
     LARGEST_SUITE,
+    NOTHING,
     CustomExpectation,
+    RuleResult,
     Suites,
+    check_rows,
     read_suites,
     starting_suite,
     suite_digest,
     suite_file,
 )
-from lowwater.quality.outputs.stream_checks import EXAMPLE_ROWS
 from lowwater.sections import SuiteLimits
 from tests.quality import gallery
-from tests.replay.support import ROOT
 
 FIELDS = (
     Field("port", Type.INT),
@@ -113,7 +112,7 @@ def written(folder: Path, *entries: Any, **suite: Any) -> Suites:
 
 def here(request: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Judges in this process."""
-    from lowwater_expectations.written import judge
+    from lowwater_expectations.judging import judge
 
     schema = pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(request["schema"])))
     for judged in judge(request["files"], schema, request["entries"], request["megabytes"]):
@@ -166,12 +165,12 @@ def published(folder: Path) -> list[Path]:
 @pytest.mark.slow
 def test_the_gallery_passes_and_fails_as_by_hand(tmp_path: Path) -> None:
     """Each expectation of GX, over the rows of a stream: the verdict of GX by hand is that of an audit."""
-    from lowwater_expectations.written import check, kinds
+    from lowwater_expectations.judging import check_written, kinds
 
     assert [kind for kind, _, _ in gallery.GALLERY] == list(dict.fromkeys(kind for kind, _, _ in gallery.GALLERY))
     assert {kind for kind, _, _ in gallery.GALLERY} == set(kinds())
     asked = [CustomExpectation(kind, of, "critical") for kind, *both in gallery.GALLERY for of in both]
-    check([each.entry() for each in asked], gallery.TABLE.schema)
+    check_written([each.entry() for each in asked], gallery.TABLE.schema)
     files = published(tmp_path)
     found = judged(files, asked, gallery.TABLE.schema)
     hand = by_hand(gallery.TABLE.to_pandas(), [(each.type, dict(each.kwargs)) for each in asked])
@@ -352,17 +351,3 @@ def test_the_digest_is_of_what_is_asked() -> None:
         [second, CustomExpectation(first.type, first.kwargs, "warning")]
     )
     assert suite_digest([first]) != suite_digest([CustomExpectation(BETWEEN, first.kwargs, "critical")])
-
-
-@pytest.mark.spark
-def test_great_expectations_on_spark_says_the_same_by_hand(tmp_path: Path) -> None:
-    """A choice of the gallery, since each takes a job or more: Spark's engine over the same rows, and the audit."""
-    chosen = [case for case in gallery.GALLERY[:12:3] + gallery.GALLERY[27::5] if "like" not in case[0]]
-    asked = [CustomExpectation(kind, of, "critical") for kind, *both in chosen for of in both]
-    files = published(tmp_path)
-    found = judged(files, asked, gallery.TABLE.schema)
-    rules = json.dumps([(mine.rule.type, dict(mine.rule.kwargs)) for mine in found if mine.rule is not None])
-    command = [sys.executable, "-m", "tests.quality.gx_on_spark", rules, *map(str, files)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout.splitlines()[-1]) == [mine.kept for mine in found]

@@ -20,7 +20,7 @@ from lowwater.high.runner import Runner
 from lowwater.lake.ledgers.interval_states import HELD, RUNNING
 from lowwater.lake.ledgers.runs import FAILED
 from lowwater.lake.locks import scratch
-from lowwater.quality.report_pages import write_index
+from lowwater.quality.reports import write_index
 from lowwater.replay.interval import run_interval
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
