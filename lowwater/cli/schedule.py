@@ -15,6 +15,7 @@ from lowwater.replay.schedule.due import Due
 from lowwater.replay.schedule.looking import Looker, LookResult, pause_after
 from lowwater.replay.schedule.looks import BEHIND, Left
 from lowwater.signals import pause, until_stopped
+from lowwater.storage.failures import away
 from lowwater.terminal import say
 
 
@@ -53,9 +54,10 @@ def watch_lake(
                 if found.more and not stopped():
                     continue
                 config = load_config(root)
-            except LowwaterError as error:  # settings that are being edited
+            except LowwaterError as error:  # settings that are being edited, or a store that is away
                 if once:
                     raise
+                hindered += away(error)
                 told.once(f"error: {error}")
             pause(pause_after(hindered, config) / SECOND, stopped)
             if stopped():

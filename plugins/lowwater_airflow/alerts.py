@@ -51,6 +51,12 @@ def failed(context: Mapping[str, Any]) -> None:
     tell({"kind": "failed", "text": f"{run['dag']} {run['run']} has failed: see the logs of its tasks", **run})
 
 
+def hindered(context: Mapping[str, Any], why: str) -> None:
+    """Tells that a task waits for the disk or the store of the lake."""
+    run = _run(context)
+    tell({"kind": "hindered", "text": f"{run['dag']} {run['run']} waits: {why}", **run})
+
+
 def warned(context: Mapping[str, Any], query_set: str, outcome: Mapping[str, Any]) -> None:
     """Tells that an interval was published with warnings or incomplete, if the settings ask for it.
 

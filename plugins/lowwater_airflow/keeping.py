@@ -20,12 +20,13 @@ from lowwater.storage.paths import lake_path, private
 from lowwater_airflow.lineage import Lineage
 from lowwater_airflow.notes import FOUND
 from lowwater_airflow.operators import PACKETS, PublishInterval, tell_ingested, telling
+from lowwater_airflow.outages import Patient
 
 MOST_TOLD = 20
 """Most intervals that cannot start of which a look makes a red task each; its log and the pages have all."""
 
 
-class IngestNew(Lineage, BaseOperator):
+class IngestNew(Lineage, Patient):
     """Ingests every file that is new, or has changed, in the folders of the links, whichever interval it is of.
 
     What is new is one event of the asset `packets`. Returns the files that were refused, for `RefusedFile`.
@@ -38,6 +39,10 @@ class IngestNew(Lineage, BaseOperator):
     @private()
     def execute(self, context: Context) -> list[dict[str, str]]:
         """Returns link, name and reason of each file that was refused."""
+        with self.waiting(context):
+            return self._ingest(context)
+
+    def _ingest(self, context: Context) -> list[dict[str, str]]:
         from lowwater.replay.schedule.looking import Looker
 
         def tell(line: str, problem: bool) -> None:
@@ -65,7 +70,7 @@ class RefusedFile(BaseOperator):
             raise CaptureError(self.why)
 
 
-class LookAtSet(BaseOperator):
+class LookAtSet(Patient):
     """Looks at a query set: what of the last days it lacks, what of it can run now, and why the rest cannot.
 
     Returns the intervals for `KeepInterval`: those that run, and those of which is told for the first time that they
@@ -78,6 +83,10 @@ class LookAtSet(BaseOperator):
 
     def execute(self, context: Context) -> list[dict[str, str]]:
         """Returns begin and end of each interval, and why it cannot start; empty for those that run."""
+        with self.waiting(context):
+            return self._look(context)
+
+    def _look(self, context: Context) -> list[dict[str, str]]:
         from lowwater.lake.ledgers.timetable import range_words
         from lowwater.replay.job import Job
         from lowwater.replay.schedule.due import Due
