@@ -112,7 +112,7 @@ def replay_dag(settings: Settings, query_set: str) -> DAG:
             from lowwater_airflow.approval import ApproveWarnings
 
             work.append(ApproveWarnings(task_id="approve", query_set=query_set, audited_by=work[-1].task_id))
-        publish = PublishInterval(task_id="publish", **common)
+        publish = PublishInterval(task_id="publish", pool=POOL, **common)
         chain(wait, *work, publish)
     return dag
 
