@@ -19,6 +19,7 @@ from urllib.error import HTTPError
 from urllib.request import Request
 
 from airflow.sdk import BaseOperator, Connection, Context
+from airflow.sdk.exceptions import AirflowNotFoundException
 
 from lowwater.config import Notify
 from lowwater.terminal import shown
@@ -36,7 +37,10 @@ async def late(context: Mapping[str, Any]) -> None:
     run = _run(context)
     alert = {"kind": "deadline", "text": f"{run['dag']} {run['run']} has missed its deadline and goes on", **run}
     notify = _notify()
-    connection = await Connection.async_get(notify.connection) if notify.connection else None
+    try:
+        connection = await Connection.async_get(notify.connection) if notify.connection else None
+    except AirflowNotFoundException:
+        connection = _absent(notify)
     await asyncio.to_thread(_post, notify, connection, alert)
     if notify.email:
         try:
@@ -77,7 +81,10 @@ def warned(context: Mapping[str, Any], query_set: str, outcome: Mapping[str, Any
 def tell(alert: dict[str, str]) -> None:
     """Logs an alert, posts it to the webhook and mails it, as the settings say. Nothing that fails stops the caller."""
     notify = _notify()
-    connection = Connection.get(notify.connection) if notify.connection else None
+    try:
+        connection = Connection.get(notify.connection) if notify.connection else None
+    except AirflowNotFoundException:
+        connection = _absent(notify)
     _post(notify, connection, alert)
     if notify.email:
         try:
@@ -117,6 +124,11 @@ class TellDigest(BaseOperator):
 def _notify() -> Notify:
     """Reads the settings when an alert is due: arguments in a DAG would be stored in clear text."""
     return Settings.load().config.notify
+
+
+def _absent(notify: Notify) -> None:
+    """Logs that Airflow does not have the connection of the webhook; the note of the run says so too."""
+    log.error("the webhook of [notify] is not told: Airflow has no connection %s", notify.connection)
 
 
 def _request(notify: Notify, connection: Any) -> Request | None:

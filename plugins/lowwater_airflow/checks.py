@@ -7,6 +7,7 @@ doctor`.
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
@@ -106,23 +107,44 @@ def of_connections() -> Iterator[Finding]:
 
     It opens a session of its own, which would end that of a scheduler.
     """
-    try:
-        notify = Settings.load().config.notify
-    except ConfigError:
-        return
     if (spark := _connection(SPARK)) is not None:
         try:
             deployment(str(spark.host), spark.password or "", spark.extra_dejson)
         except LowwaterError as error:
             yield Finding("connection", error.message, error.hint or "")
+    yield from of_notify(lambda name: _connection(name) is not None)
+
+
+def of_notify(known: Callable[[str], bool]) -> Iterator[Finding]:
+    """The connections that `[notify]` names and Airflow does not have.
+
+    Args:
+        known: whether Airflow has a connection.
+    """
+    try:
+        notify = Settings.load().config.notify
+    except ConfigError:
+        return
     mail = notify.mail_connection if notify.email else None
     for name, what in ((notify.connection, "webhook"), (mail, "mail")):
-        if name and _connection(name) is None:
+        if name and not known(name):
             yield Finding(
                 "connection",
                 f"[notify] names the connection {name} for its {what}, which Airflow does not have",
                 "add it under Admin, Connections; until then alerts are only logged",
             )
+
+
+def is_known(session: Session, name: str) -> bool:
+    """Whether Airflow has a connection, as far as that can be said in the session of a scheduler: one of the
+    environment or of the database. A secrets backend may have any."""
+    from airflow.configuration import conf
+    from airflow.models.connection import Connection
+    from sqlalchemy import select
+
+    if conf.get("secrets", "backend", fallback="") or f"AIRFLOW_CONN_{name.upper()}" in os.environ:
+        return True
+    return session.scalar(select(Connection.conn_id).where(Connection.conn_id == name)) is not None
 
 
 def _connection(name: str) -> Any:

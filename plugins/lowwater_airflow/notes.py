@@ -17,7 +17,7 @@ from sqlalchemy.orm import object_session
 
 from lowwater.terminal import shown
 from lowwater_airflow import assets, pools
-from lowwater_airflow.checks import of_settings
+from lowwater_airflow.checks import is_known, of_notify, of_settings
 
 if TYPE_CHECKING:
     from airflow.models.dagrun import DagRun
@@ -95,6 +95,7 @@ def _write_lacking(dag_run: DagRun) -> None:
         return
     told = [made] if (made := pools.make(session)) else []
     told += [each.text for each in of_settings() if each.told]
+    told += [each.text for each in of_notify(lambda name: is_known(session, name))]
     if told:
         _put(dag_run, LACKS, one_line(LACKS + "; ".join(told))[:LONGEST_LACKS])
 

@@ -55,8 +55,8 @@ def test_the_database_says_what_is_missing(session: Any, monkeypatch: pytest.Mon
     from airflow.models.connection import Connection
     from sqlalchemy import text
 
-    from lowwater_airflow import pools
-    from lowwater_airflow.checks import of_connections, of_database
+    from lowwater_airflow import alerts, pools
+    from lowwater_airflow.checks import is_known, of_connections, of_database
 
     for name, paused in (("lowwater_ingest", 0), ("keep_p", 1), ("keep_q", 1)):
         session.execute(text(f"INSERT INTO dag VALUES ('{name}', {paused}, 0)"))
@@ -71,6 +71,13 @@ def test_the_database_says_what_is_missing(session: Any, monkeypatch: pytest.Mon
     assert "PostgreSQL" in found["database"].mend and not found["database"].told
     assert pools.make(session).startswith("there was no pool lowwater: made with ") and pools.make(session) == ""
     assert "there is no pool lowwater" not in [each.what for each in of_database(session)]
+
+    Connection.metadata.create_all(session.get_bind(), tables=[Connection.metadata.tables["connection"]])
+    assert not is_known(session, "hook")
+    session.add(Connection(conn_id="hook", conn_type="http"))
+    assert is_known(session, "hook"), "a note of a run tells, in the session of its scheduler"
+    monkeypatch.setattr(alerts.Connection, "get", _absent)
+    alerts.tell({"kind": "failed", "text": "a run has failed"})
 
     def cluster(name: str) -> Any:
         return Connection(conn_id=name, conn_type="spark", host="spark://m", extra='{"deploy-mode": "cluster"}')
