@@ -228,7 +228,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Any:
         "PYTHONPATH": os.pathsep.join([str(folder), str(ROOT), environment.get("PYTHONPATH", "")]),
     }
     for command in (["-m", "airflow", "db", "migrate"], ["-c", ASK, str(root / "lowwater.toml"), *WANTED]):
-        done = subprocess.run([sys.executable, *command], env=environment, capture_output=True, text=True, timeout=300)
+        done = subprocess.run([sys.executable, *command], env=environment, capture_output=True, text=True, timeout=1800)
         assert done.returncode == 0, done.stderr[-2000:]
     return json.loads(done.stderr.splitlines()[-1])
 
