@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import event, update
 from sqlalchemy.pool import Pool
 
 from lowwater_airflow.checks import LOCKED
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+log = logging.getLogger(__name__)
+READS = ("GET", "HEAD", "OPTIONS")
+_TURN: ContextVar[object] = ContextVar("_TURN", default=None)
+"""The turn of which the code at work is a part."""
 
 
 @event.listens_for(Pool, "checkout")
@@ -27,6 +38,51 @@ def wait_for_the_writer(connection: Any, record: object, proxy: object) -> None:
     if waits < LOCKED * 1000:
         cursor.execute(f"PRAGMA busy_timeout = {LOCKED * 1000}")
     cursor.close()
+
+
+class Turns:
+    """Lets requests that change something into an API server over SQLite one after the other.
+
+    A request commits only when the event loop comes back to it, and Airflow writes its audit log on that loop: the next
+    request would so wait for the writer that waits for it, and all of Airflow for both.
+
+    Args:
+        app: what answers the requests.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app, self._next = app, asyncio.Lock()
+        self._turn: object = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers a request; one that a request sends inside this process is part of its turn."""
+        if scope["type"] != "http" or scope["method"] in READS or self._has_turn():
+            await self._app(scope, receive, send)
+            return
+        try:
+            await asyncio.wait_for(self._next.acquire(), LOCKED)
+        except TimeoutError:
+            log.warning("%s %s did not get its turn in %s s", scope["method"], scope["path"], LOCKED)
+            await self._app(scope, receive, send)
+            return
+        self._turn = object()
+        _TURN.set(self._turn)
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            self._turn = None
+            self._next.release()
+
+    def _has_turn(self) -> bool:
+        return self._turn is not None and _TURN.get() is self._turn
+
+
+def middlewares() -> list[dict[str, Any]]:
+    """What stands before each route of an API server, as Airflow declares it."""
+    from airflow.configuration import conf
+
+    lone = conf.get_mandatory_value("database", "sql_alchemy_conn").startswith("sqlite")
+    return [{"name": "Lowwater: one writer", "middleware": Turns, "args": [], "kwargs": {}}] if lone else []
 
 
 @contextmanager

@@ -15,11 +15,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.plugins_manager import AirflowPlugin
 
 from lowwater.storage.paths import lake_path
-from lowwater_airflow import (
-    database,  # noqa: F401 - it listens from then on
-    notes,
-    pools,
-)
+from lowwater_airflow import database, notes, pools
 from lowwater_airflow.checks import notices
 from lowwater_airflow.timetables import WhenAsked
 
@@ -71,6 +67,11 @@ class LowwaterReview(AirflowPlugin):
             "icon": _icon("lowwater"),
         },
     ]
+
+    @cached_property
+    def fastapi_root_middlewares(self) -> list[Any]:  # type: ignore[override]
+        """What the web server puts before all routes."""
+        return database.middlewares()
 
     @cached_property
     def fastapi_apps(self) -> list[Any]:  # type: ignore[override]

@@ -7,7 +7,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -148,19 +147,6 @@ def test_notices_leave_out_what_a_person_may_not_see_and_shorten_a_long_list(
     assert checks.notices(lambda name: name == "s3") == ["keep_3 is paused: do"]
     (line,) = checks.notices(lambda name: True)
     assert line.startswith("7 DAGs are not switched on") and "keep_4 and others" in line
-
-
-def test_connections_to_sqlite_wait_for_the_writer(plugins: None, tmp_path: Path) -> None:
-    from sqlalchemy import create_engine, text
-
-    from lowwater_airflow import database
-
-    assert database.LOCKED == 60
-    for query, waits in (("", 60_000), ("?timeout=90", 90_000)):
-        engine = create_engine(f"sqlite:///{tmp_path / 'airflow.db'}{query}")
-        with engine.connect() as connection:
-            assert connection.execute(text("PRAGMA busy_timeout")).scalar() == waits
-    database.wait_for_the_writer(SimpleNamespace(), None, None)
 
 
 def test_a_dag_file_with_the_name_of_the_package_is_named(tmp_path: Path) -> None:
