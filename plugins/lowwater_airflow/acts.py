@@ -176,9 +176,11 @@ class AirflowHost:
     def _approve(self, act: Act) -> str:
         assert act.span is not None
         start, end = map(format_instant, act.span)
-        with self._logged(APPROVED, {"query_set": act.name, "from": start, "to": end}, KEEP + act.name):
-            approve(open_lake(self._root, make=False), act.name, *act.span, self._user.get_name())
         keep = KEEP + act.name
+        # A store may take long, and over SQLite nobody else writes meanwhile: the ledger has the name too.
+        approve(open_lake(self._root, make=False), act.name, *act.span, self._user.get_name())
+        with self._logged(APPROVED, {"query_set": act.name, "from": start, "to": end}, keep):
+            pass
         if _dag_paused(keep) is not False or not self._may(keep, "POST", "RUN"):
             return "You have approved it; the next look publishes the interval."
         made = self._ask("POST", f"dags/{keep}/dagRuns", {"logical_date": None})
