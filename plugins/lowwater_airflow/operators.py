@@ -183,7 +183,7 @@ class ReplayStages(Lineage, Patient):
         arguments = [self.query_set, "--lake", self.lake, "--queries", self.queries, "--from", start, "--to", end]
         arguments += self._mode()
         self._child = self._worker(arguments, context)
-        with self.waiting(context), telling(context):
+        with telling(context), self.waiting(context):
             (outcome,) = self._child.run()
         report: dict[str, Any] = outcome
         self.log.info("%s %s: %s %s", self.query_set, start, report["state"], report["reason"])

@@ -66,7 +66,7 @@ class LinksReported(Patient):
 
     def resume(self, context: Context, event: dict[str, Any]) -> None:
         """Continues when the trigger has an event."""
-        with self.waiting(context), telling(context):
+        with telling(context), self.waiting(context):
             _conclude(event)
         self.log.info("every link of %s has reported, or is excluded", self.query_set)
 
@@ -116,7 +116,7 @@ class RunInterval(PublishInterval):
 
     def resume(self, context: Context, event: dict[str, Any], deadline: float) -> dict[str, Any]:
         """Begins anew when the trigger has an event."""
-        with self.waiting(context), telling(context):
+        with telling(context), self.waiting(context):
             _conclude(event)
         return self._run(context, self._trigger(context, deadline), looked=True)
 
@@ -137,7 +137,7 @@ class RunInterval(PublishInterval):
             for line in readiness.get("missing", ()):
                 self.log.info("waiting, for links until %s: %s", format_instant(int(trigger.deadline) * 10**9), line)
             self.defer(trigger=trigger, method_name="resume", kwargs={"deadline": trigger.deadline})
-        with self.waiting(context), telling(context):
+        with telling(context), self.waiting(context):
             _conclude(readiness)
 
     def _run(self, context: Context, trigger: LinksTrigger, looked: bool) -> dict[str, Any]:
