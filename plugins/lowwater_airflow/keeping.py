@@ -39,7 +39,7 @@ class IngestNew(Lineage, Patient):
     @private()
     def execute(self, context: Context) -> list[dict[str, str]]:
         """Returns link, name and reason of each file that was refused."""
-        with self.waiting(context):
+        with telling(context), self.waiting(context):
             return self._ingest(context)
 
     def _ingest(self, context: Context) -> list[dict[str, str]]:
@@ -83,7 +83,7 @@ class LookAtSet(Patient):
 
     def execute(self, context: Context) -> list[dict[str, str]]:
         """Returns begin and end of each interval, and why it cannot start; empty for those that run."""
-        with self.waiting(context):
+        with telling(context), self.waiting(context):
             return self._look(context)
 
     def _look(self, context: Context) -> list[dict[str, str]]:

@@ -86,7 +86,7 @@ class IngestCaptures(Lineage, Patient):
     @private()
     def execute(self, context: Context) -> list[dict[str, str]]:
         """Returns link, name and reason of each file that was refused."""
-        with self.waiting(context):
+        with telling(context), self.waiting(context):
             return self._ingest(context)
 
     def _ingest(self, context: Context) -> list[dict[str, str]]:
@@ -271,7 +271,7 @@ class MaintainLake(Patient):
     @private()
     def execute(self, context: Context) -> dict[str, int]:
         """Returns the bytes removed, or written again, by each kind of maintenance."""
-        with self.waiting(context):
+        with telling(context), self.waiting(context):
             return self._maintain()
 
     def _maintain(self) -> dict[str, int]:
