@@ -20,7 +20,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 from lowwater.config import load_config
-from lowwater.errors import LakeError
+from lowwater.errors import AwayError
 from lowwater.high.process import InProcess
 from lowwater.instants import HOUR, SECOND, format_instant
 from lowwater.lake import tables
@@ -218,7 +218,7 @@ class Month:
                 return real(*arguments, **options)  # type: ignore[arg-type]
             if how == "full":
                 self.full += 1
-                raise LakeError("the disk is full", "make room on it")
+                raise AwayError("the disk is full", "make room on it")
             if when < 0.5:
                 real(*arguments, **options)  # type: ignore[arg-type]
             raise Killed
