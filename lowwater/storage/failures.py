@@ -183,6 +183,15 @@ def away(error: BaseException | None) -> bool:
     return _ROOM.search(str(error)) is not None or away(error.__cause__ or context)
 
 
+def passing(error: LowwaterError, cause: BaseException | None = None) -> LowwaterError:
+    """Returns an error as one that says that it passes, if its cause does: whoever sends it on would lose that."""
+    if isinstance(error, AwayError) or not away(cause or error):
+        return error
+    told = AwayError(error.message, error.hint)
+    told.__cause__ = error
+    return told
+
+
 @contextmanager
 def outages() -> Iterator[None]:
     """Turns every error of a full disk or an absent store into an AwayError, whoever has given it words before."""
@@ -194,7 +203,7 @@ def outages() -> Iterator[None]:
         if not away(error):
             raise
         if isinstance(error, LowwaterError):
-            raise AwayError(error.message, error.hint) from error
+            raise passing(error) from error
         what = error.filename or "a file"
         raise AwayError(f"{what} cannot be written: {error.strerror or error}", "make room on its disk") from error
 
