@@ -10,6 +10,7 @@ from typing import Any
 from airflow.sdk import DAG, AssetOrTimeSchedule, DeltaTriggerTimetable, get_parsing_context
 
 from lowwater_airflow.alerts import failed
+from lowwater_airflow.assets import named
 from lowwater_airflow.checks import about
 from lowwater_airflow.keeping import IngestNew, KeepInterval, LookAtSet, RefusedFile
 from lowwater_airflow.operators import PACKETS, published
@@ -49,7 +50,7 @@ def keep_dag(settings: Settings, query_set: str) -> DAG:
         on_failure_callback=failed,
         tags=["lowwater"],
     ) as dag:
-        found = LookAtSet(task_id="look", **common)
+        found = LookAtSet(task_id="look", doc_json=named(settings, query_set), **common)
         KeepInterval.partial(
             task_id="interval",
             pool=POOL,

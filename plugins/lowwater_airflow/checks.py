@@ -51,10 +51,9 @@ class Finding:
         return f"{self.what}: {self.mend}"
 
 
-def of_settings() -> Iterator[Finding]:
-    """What can be said without Airflow's database, also where DAG files are read: the lake, versions, the executor."""
+def of_versions() -> Iterator[Finding]:
+    """What can be said without the lake, where nothing may wait for it."""
     from airflow import __version__
-    from airflow.configuration import conf
 
     if __version__.rpartition(".")[0] not in TRIED:
         tried = ", ".join(TRIED)
@@ -63,6 +62,13 @@ def of_settings() -> Iterator[Finding]:
             f"this is Airflow {__version__}, and Lowwater was tried with {tried}",
             f"install apache-airflow=={tried}.*, or report what differs",
         )
+
+
+def of_settings() -> Iterator[Finding]:
+    """What can be said without Airflow's database, also where DAG files are read: the lake, versions, the executor."""
+    from airflow.configuration import conf
+
+    yield from of_versions()
     executor = conf.get("core", "executor")
     try:
         settings: Settings | None = Settings.load()

@@ -12,7 +12,7 @@ import random
 import shutil
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import groupby
@@ -155,9 +155,9 @@ class Month:
 
     def run(self) -> None:
         """Lets the month pass, and a bit more, until all that comes late was taken up."""
-        looker = self._looker()
+        looker, looker_names = self._looker(), list(self.sets)
         changes = {BEGIN + self.days * DAY // 2: "query", BEGIN + self.days * DAY // 3: "setting"}
-        away = self._outages()
+        away, paused = self._outages(), self._pauses()
         hindered, over = 0, self.end + self.length + 40 * MINUTE
         with patch.object(time, "time_ns", self.clock):
             while self.now < over:
@@ -167,6 +167,9 @@ class Month:
                     self._change(changes.pop(at))
                 if any(begin <= self.now < end for begin, end in away):
                     continue
+                names = [name for name, begin, end in paused if not begin <= self.now < end]
+                if names != looker_names:
+                    looker, looker_names = self._looker(names), names
                 self.looks += 1
                 quiet = self.now > self.end + self.length
                 luck = 1.0 if quiet else self.random.random()
@@ -176,7 +179,7 @@ class Month:
                     hindered = hindered + 1 if found.hindered else 0
                 except Killed:
                     self.kills += 1
-                    looker, hindered = self._looker(), 0
+                    looker, hindered = self._looker(names), 0
 
     def _step(self) -> int:
         """To the next look at which there may be something: clocks of minutes without any are told quickly."""
@@ -184,10 +187,10 @@ class Month:
         edge = (self.now // self.length + 1) * self.length + 21 * MINUTE
         return max(10 * MINUTE, min(soon, edge) - self.now)
 
-    def _looker(self) -> Looker:
-        self._config = open_jobs(self.lake, ["pair"], self.queries)[0].config
+    def _looker(self, names: Sequence[str] = ()) -> Looker:
+        self._config = load_config(self.lake)
         note = self.lines.append
-        return Looker(self.lake, (), self.queries, lambda line, _: note(line), clock=self.clock)
+        return Looker(self.lake, names, self.queries, lambda line, _: note(line), clock=self.clock)
 
     def _outages(self) -> list[tuple[int, int]]:
         """When nobody looks."""
@@ -195,6 +198,15 @@ class Month:
         for _ in range(max(1, self.days // 6)):
             begin = BEGIN + self.random.randrange(self.days * 24) * HOUR
             found.append((begin, min(self.end, begin + self.random.choice([2, 6, 30]) * HOUR)))
+        return found
+
+    def _pauses(self) -> list[tuple[str, int, int]]:
+        """When nobody looks at a query set, while the others go on."""
+        found = []
+        for name in self.sets:
+            begin = BEGIN + self.random.randrange(self.days * 24) * HOUR
+            length = self.random.choice([6, 24, 72]) * HOUR if name != self.sets[0] else 0
+            found.append((name, begin, min(self.end, begin + length)))
         return found
 
     def _change(self, what: str) -> None:
