@@ -9,15 +9,20 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import re
 import shutil
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from itertools import groupby
 from pathlib import Path
 from unittest.mock import patch
+
+from lowwater_review.board import Board
+from lowwater_review.pages import render
 
 from lowwater.config import load_config
 from lowwater.errors import LakeError
@@ -267,12 +272,30 @@ class Month:
         return {name: table_rows(lake, name, 0, 1 << 62) for name in self.sets}
 
 
+def page_states(get: Callable[[str], str | None]) -> dict[tuple[str, int], str]:
+    """(query set, hour) -> state, as the calendars of the pages show it.
+
+    Args:
+        get: returns the page of an address.
+    """
+    found = {}
+    cell = re.compile(r'<a href="[^"]*\binterval/([^/"]+)/[^"]+" title="([^",]+), ([^"]+)"')
+    for address in {"index.html", *re.findall(r"\bmonth/[\w-]+\.html", get("index.html") or "")}:
+        for name, label, state in cell.findall(get(address) or ""):
+            at = datetime.strptime(f"2026 {label} +0000", "%Y %d %b %H:%M %z")
+            found[name, round(at.timestamp()) * SECOND] = "done" if state == "warned" else state
+    return found
+
+
 def compare(month: Month) -> Counter[str]:
-    """Compares a month that has passed with a quiet backfill; returns how many hours are in which state."""
+    """Compares a month that has passed with a quiet backfill and with its pages; counts the hours by state."""
     quiet = month.quiet()
     assert month.rows(month.lake) == month.rows(quiet)
     ours, theirs = month.states(month.lake), month.states(quiet)
-    assert {key: state for key, (state, _) in ours.items()} == {key: state for key, (state, _) in theirs.items()}
+    states = {key: state for key, (state, _) in ours.items()}
+    assert states == {key: state for key, (state, _) in theirs.items()}
+    snapshot = Board(month.lake, month.queries).now()
+    assert states == page_states(lambda address: render(snapshot, address))
     for (name, at), (state, why) in ours.items():
         if at + month.length <= month.end:
             true = {"done": "", "provisional": "not yet reported", "incomplete": "no capture covers"}
