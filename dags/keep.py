@@ -10,6 +10,7 @@ from typing import Any
 from airflow.sdk import DAG, AssetOrTimeSchedule, DeltaTriggerTimetable, get_parsing_context
 
 from lowwater_airflow.alerts import failed
+from lowwater_airflow.assets import named
 from lowwater_airflow.checks import about
 from lowwater_airflow.keeping import IngestNew, KeepInterval, LookAtSet, RefusedFile
 from lowwater_airflow.operators import PACKETS, published
@@ -53,7 +54,9 @@ def keep_dag(settings: Settings, query_set: str) -> DAG:
         on_failure_callback=failed,
         tags=["lowwater"],
     ) as dag:
-        found = LookAtSet(task_id="look", pool=POOL, priority_weight=FIRST, **common)
+        found = LookAtSet(
+            task_id="look", pool=POOL, priority_weight=FIRST, doc_json=named(settings, query_set), **common
+        )
         KeepInterval.partial(
             task_id="interval",
             pool=POOL,

@@ -37,10 +37,11 @@ async def late(context: Mapping[str, Any]) -> None:
     run = _run(context)
     alert = {"kind": "deadline", "text": f"{run['dag']} {run['run']} has missed its deadline and goes on", **run}
     notify = _notify()
+    connection = None
     try:
         connection = await Connection.async_get(notify.connection) if notify.connection else None
     except AirflowNotFoundException:
-        connection = _absent(notify)
+        _absent(notify)
     await asyncio.to_thread(_post, notify, connection, alert)
     if notify.email:
         try:
@@ -81,10 +82,11 @@ def warned(context: Mapping[str, Any], query_set: str, outcome: Mapping[str, Any
 def tell(alert: dict[str, str]) -> None:
     """Logs an alert, posts it to the webhook and mails it, as the settings say. Nothing that fails stops the caller."""
     notify = _notify()
+    connection = None
     try:
         connection = Connection.get(notify.connection) if notify.connection else None
     except AirflowNotFoundException:
-        connection = _absent(notify)
+        _absent(notify)
     _post(notify, connection, alert)
     if notify.email:
         try:
@@ -126,8 +128,17 @@ def _notify() -> Notify:
     return Settings.load().config.notify
 
 
+def has_connection(name: str) -> bool:
+    """Whether Airflow has a connection, for a task that asks."""
+    try:
+        Connection.get(name)
+    except AirflowNotFoundException:
+        return False
+    return True
+
+
 def _absent(notify: Notify) -> None:
-    """Logs that Airflow does not have the connection of the webhook; the note of the run says so too."""
+    """Logs that Airflow does not have the connection of the webhook; the notes of looks say so too."""
     log.error("the webhook of [notify] is not told: Airflow has no connection %s", notify.connection)
 
 

@@ -17,6 +17,8 @@ from lowwater.config import load_config
 from lowwater.errors import CaptureError, GapError
 from lowwater.instants import format_duration, format_instant, parse_instant
 from lowwater.storage.paths import lake_path, private
+from lowwater_airflow.alerts import has_connection
+from lowwater_airflow.checks import of_notify
 from lowwater_airflow.lineage import Lineage
 from lowwater_airflow.notes import FOUND
 from lowwater_airflow.operators import PACKETS, PublishInterval, tell_ingested, telling
@@ -112,6 +114,7 @@ class LookAtSet(Patient):
             "more": max(0, len(found.runs) - MOST),
             "days": format_duration(job.config.schedule.look_back),
             "example": f"{name(old[0].due)}: {old[0].why}" if old else "",
+            "lacks": "; ".join(each.text for each in of_notify(job.config.notify, has_connection)),
         }
         context["ti"].xcom_push(FOUND, summary)
         work = [(due, "") for due in found.runs[:MOST]] + [(left.due, left.why) for left in news[:MOST_TOLD]]

@@ -238,11 +238,11 @@ def test_watch_once_says_what_was_done_and_what_cannot_start(tmp_path: Path) -> 
     lake = lake_of(tmp_path, [0, 2], more='[schedule]\nlook_back = "36500d"').lake.root
     said = lowwater("watch", "--lake", lake, "--once", "--queries", tmp_path)
     lines = said.out.splitlines()
-    assert [line.split(",")[0] for line in lines] == [
+    assert [line.split(",")[0] for line in lines if "waits" not in line] == [  # this hour, for some of its minutes
         f"q {format_instant(at(0))}: provisional",
         f"q {format_instant(at(2))}: provisional",
     ]
     assert said.code == 1 and f"q {format_instant(at(1))}: cannot start: link 'p': no capture covers" in said.err
     again = lowwater("watch", "--lake", lake, "--once", "--queries", tmp_path)
-    assert (again.code, again.out) == (0, "") and "more cannot start, as before" in again.err
+    assert again.code == 0 and "more cannot start, as before" in again.out
     assert replace(Job.open(lake, "q", tmp_path)).passed > at(3)
