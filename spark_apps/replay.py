@@ -1,4 +1,4 @@
-"""Runs one interval of a query set in a process of its own, started by a task of Airflow or by a worker of a cluster.
+"""Runs one interval of a query set in a process of its own, started by a task of Airflow.
 
 It calls the same functions as the command line, and writes its outcome as JSON for the caller.
 """
@@ -8,8 +8,6 @@ from __future__ import annotations
 import argparse
 import gc
 import json
-import os
-import socket
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -18,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from lowwater import errors
 from lowwater.errors import LowwaterError
 from lowwater.instants import parse_instant
-from lowwater.replay.warmup import launch_jvm_early
 from lowwater.storage import paths
 from lowwater.storage.failures import outages
 from lowwater.storage.paths import lake_path
@@ -42,12 +39,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--only", default="", help="with --reported: only if in one of these states")
     parser.add_argument("--looked", action="store_true", help="with --reported: whoever asks knows the order of runs")
     parser.add_argument("--outcome", type=lake_path, required=True, help="where the outcome goes, as JSON")
-    parser.add_argument("--deployed", action="store_true", help="a worker of the cluster runs this driver")
     chosen = parser.parse_args(arguments)
-    if chosen.deployed:
-        reached_by_workers()
-    if chosen.stage in (None, "high"):
-        launch_jvm_early(chosen.lake)
     report: dict[str, Any]
     try:
         with outages():
@@ -56,12 +48,10 @@ def main(arguments: list[str] | None = None) -> int:
         name = next(kind.__name__ for kind in type(error).__mro__ if kind.__module__ == errors.__name__)
         report = {"error": name, "message": str(error)}
     paths.write(chosen.outcome, json.dumps(report).encode())
-    # A worker starts a driver again that ends with a failure; an error that is an outcome is none.
-    return 1 if "error" in report and not chosen.deployed else 0
+    return 1 if "error" in report else 0
 
 
 def _outcomes(chosen: argparse.Namespace) -> list[Outcome]:
-    # These imports take as long as the start of the JVM.
     from lowwater.replay.interval import replay
     from lowwater.replay.job import Job
     from lowwater.replay.progress import Progress
@@ -77,12 +67,6 @@ def _outcomes(chosen: argparse.Namespace) -> list[Outcome]:
     if left is not None:
         return [left]
     return replay(job, chosen.start, chosen.end, chosen.stage, Progress(), hold=chosen.hold, ask=chosen.ask)
-
-
-def reached_by_workers() -> None:
-    """Names the address of this machine for executors: that of the worker that runs the driver."""
-    own = os.environ.get("SPARK_LOCAL_IP") or socket.gethostbyname(socket.gethostname())
-    os.environ.setdefault("LOWWATER_SPARK_HOST", own)
 
 
 if __name__ == "__main__":

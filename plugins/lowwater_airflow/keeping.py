@@ -21,7 +21,7 @@ from lowwater_airflow.alerts import has_connection
 from lowwater_airflow.checks import of_notify
 from lowwater_airflow.lineage import Lineage
 from lowwater_airflow.notes import FOUND
-from lowwater_airflow.operators import PACKETS, PublishInterval, tell_ingested, telling
+from lowwater_airflow.operators import PACKETS, PublishInterval, ingest_spark, tell_ingested, telling
 from lowwater_airflow.outages import Patient
 
 MOST_TOLD = 20
@@ -50,7 +50,7 @@ class IngestNew(Lineage, Patient):
         def tell(line: str, problem: bool) -> None:
             (self.log.warning if problem else self.log.info)("%s", line)
 
-        looker = Looker(lake_path(self.lake), (), Path(self.queries), tell, alone=True)
+        looker = Looker(lake_path(self.lake), (), Path(self.queries), tell, spark=ingest_spark(), alone=True)
         found = looker.ingest(load_config(lake_path(self.lake)))
         tell_ingested(self, context, found.results)
         if found.hindered is not None:
