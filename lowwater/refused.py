@@ -87,6 +87,7 @@ EXAMPLES = {
     "schedule.every": 'every = "10 min"',
     "schedule.look_back": 'look_back = "7d"',
     "schedule.longest_pause": 'longest_pause = "1h"',
+    "schedule.longest_outage": 'longest_outage = "1d"',
     "schedule.deadline": 'deadline = "30 min"',
     "schedule.approval": "approval = true",
     "schedule.maintain": 'maintain = "daily"',

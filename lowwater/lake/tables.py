@@ -33,7 +33,7 @@ from lowwater.lake.opened import address, existing, forget, keep, make_table, ne
 from lowwater.lake.opened import change as apply
 from lowwater.storage import paths
 from lowwater.storage.containment import require_names
-from lowwater.storage.failures import Door, StoreError, store_error
+from lowwater.storage.failures import Door, StoreError, lake_error, store_error
 from lowwater.storage.leases import Fence, LostError
 from lowwater.storage.object_paths import ObjectPath
 
@@ -145,12 +145,12 @@ def _told(what: str, error: BaseException) -> LakeError | None:
     from deltalake.exceptions import DeltaError
 
     if isinstance(error, StoreError):
-        return LakeError(f"{what}: {error.strerror}", error.hint)
+        return lake_error(error, f"{what}: {error.strerror}", error.hint)
     if isinstance(error, LakeError):
         return None  # it says what is wrong
     if isinstance(error, (OSError, DeltaError)) and _STORE.search(str(error)):
         refused = store_error(error)  # of Delta's own request
-        return LakeError(f"{what}: {refused.strerror}", refused.hint)
+        return lake_error(refused, f"{what}: {refused.strerror}", refused.hint)
     if type(error).__name__ == "PanicException":  # of Rust, which is no Exception
         return LakeError(f"{what}: Delta's library gave up: {_one_line(error)}", LOG_HINT)
     if not isinstance(error, (OSError, DeltaError, pa.ArrowException)):
@@ -161,7 +161,7 @@ def _told(what: str, error: BaseException) -> LakeError | None:
         hint = GONE_HINT if isinstance(error, FileNotFoundError) else ROOM_HINT
     elif isinstance(error, DeltaError) and not _LOG.search(str(error)):
         hint = ROOM_HINT
-    told = LakeError(f"{what}: {said}", hint)
+    told = lake_error(error, f"{what}: {said}", hint)
     told.__cause__ = error
     return told
 

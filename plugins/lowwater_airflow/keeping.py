@@ -17,15 +17,18 @@ from lowwater.config import load_config
 from lowwater.errors import CaptureError, GapError
 from lowwater.instants import format_duration, format_instant, parse_instant
 from lowwater.storage.paths import lake_path, private
+from lowwater_airflow.alerts import has_connection
+from lowwater_airflow.checks import of_notify
 from lowwater_airflow.lineage import Lineage
 from lowwater_airflow.notes import FOUND
 from lowwater_airflow.operators import PACKETS, PublishInterval, ingest_spark, tell_ingested, telling
+from lowwater_airflow.outages import Patient
 
 MOST_TOLD = 20
 """Most intervals that cannot start of which a look makes a red task each; its log and the pages have all."""
 
 
-class IngestNew(Lineage, BaseOperator):
+class IngestNew(Lineage, Patient):
     """Ingests every file that is new, or has changed, in the folders of the links, whichever interval it is of.
 
     What is new is one event of the asset `packets`. Returns the files that were refused, for `RefusedFile`.
@@ -38,6 +41,10 @@ class IngestNew(Lineage, BaseOperator):
     @private()
     def execute(self, context: Context) -> list[dict[str, str]]:
         """Returns link, name and reason of each file that was refused."""
+        with telling(context), self.waiting(context):
+            return self._ingest(context)
+
+    def _ingest(self, context: Context) -> list[dict[str, str]]:
         from lowwater.replay.schedule.looking import Looker
 
         def tell(line: str, problem: bool) -> None:
@@ -65,7 +72,7 @@ class RefusedFile(BaseOperator):
             raise CaptureError(self.why)
 
 
-class LookAtSet(BaseOperator):
+class LookAtSet(Patient):
     """Looks at a query set: what of the last days it lacks, what of it can run now, and why the rest cannot.
 
     Returns the intervals for `KeepInterval`: those that run, and those of which is told for the first time that they
@@ -78,6 +85,10 @@ class LookAtSet(BaseOperator):
 
     def execute(self, context: Context) -> list[dict[str, str]]:
         """Returns begin and end of each interval, and why it cannot start; empty for those that run."""
+        with telling(context), self.waiting(context):
+            return self._look(context)
+
+    def _look(self, context: Context) -> list[dict[str, str]]:
         from lowwater.lake.ledgers.timetable import range_words
         from lowwater.replay.job import Job
         from lowwater.replay.schedule.due import Due
@@ -103,6 +114,7 @@ class LookAtSet(BaseOperator):
             "more": max(0, len(found.runs) - MOST),
             "days": format_duration(job.config.schedule.look_back),
             "example": f"{name(old[0].due)}: {old[0].why}" if old else "",
+            "lacks": "; ".join(each.text for each in of_notify(job.config.notify, has_connection)),
         }
         context["ti"].xcom_push(FOUND, summary)
         work = [(due, "") for due in found.runs[:MOST]] + [(left.due, left.why) for left in news[:MOST_TOLD]]

@@ -1,7 +1,8 @@
 """Writes the note of every run: its interval and what was published, since a green run may still be incomplete; of a
 look, what it did for which intervals.
 
-It listens to Airflow's scheduler and reads only Airflow's database, where tasks store their results.
+It listens to Airflow's scheduler, in whose transactions it reads only Airflow's database: what tasks and the reader of
+DAG files have stored there. A lake may not answer, and then everything would stand.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from sqlalchemy.orm import object_session
 
 from lowwater.terminal import shown
 from lowwater_airflow import assets, pools
-from lowwater_airflow.checks import of_settings
+from lowwater_airflow.checks import of_versions
 
 if TYPE_CHECKING:
     from airflow.models.dagrun import DagRun
@@ -84,8 +85,8 @@ def _make_assets(dag_run: DagRun) -> None:
     """Makes the assets of the tables that the run publishes."""
     session = object_session(dag_run)
     prefix, mark, query_set = dag_run.dag_id.partition("_")
-    if session is not None and prefix + mark in (DAGS[0], LOOKS[0]):
-        assets.make(session, query_set)
+    if session is not None and dag_run.dag is not None and prefix + mark in (DAGS[0], LOOKS[0]):
+        assets.make(session, query_set, assets.named_in(dag_run.dag))
 
 
 def _write_lacking(dag_run: DagRun) -> None:
@@ -94,7 +95,7 @@ def _write_lacking(dag_run: DagRun) -> None:
     if not dag_run.dag_id.startswith((*DAGS, *LOOKS)) or session is None:
         return
     told = [made] if (made := pools.make(session)) else []
-    told += [each.text for each in of_settings() if each.told]
+    told += [each.text for each in of_versions()]
     if told:
         _put(dag_run, LACKS, one_line(LACKS + "; ".join(told))[:LONGEST_LACKS])
 
@@ -111,8 +112,13 @@ def _writable(dag_run: DagRun) -> bool:
 
 
 def _write_look(dag_run: DagRun) -> None:
-    if dag_run.dag_id.startswith(LOOKS) and _writable(dag_run):
-        _put(dag_run, LOOK, one_line(LOOK + look_text(_tasks(dag_run), _all_left(dag_run))))
+    if not dag_run.dag_id.startswith(LOOKS) or not _writable(dag_run):
+        return
+    left = _all_left(dag_run)
+    found = left.get(("look", -1, FOUND))
+    if isinstance(found, dict) and found.get("lacks"):
+        _put(dag_run, LACKS, one_line(f"{LACKS}{found['lacks']}")[:LONGEST_LACKS])
+    _put(dag_run, LOOK, one_line(LOOK + look_text(_tasks(dag_run), left)))
 
 
 def look_text(

@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import Path, PurePath
 from typing import Any
 
-from airflow.sdk import Asset, AssetAlias, BaseOperator, Connection, Context
+from airflow.sdk import Asset, AssetAlias, Connection, Context
 from airflow.sdk.exceptions import AirflowNotFoundException, AirflowSkipException
 
 from lowwater.config import load_config
@@ -25,6 +25,7 @@ from lowwater_airflow.assets import table_asset, tables_of
 from lowwater_airflow.child import Child
 from lowwater_airflow.lineage import Lineage, tables
 from lowwater_airflow.notes import WHY
+from lowwater_airflow.outages import Patient
 from lowwater_airflow.settings import SPARK, deployment
 from lowwater_airflow.whole import partition_key, whole
 
@@ -66,7 +67,7 @@ def telling(context: Context) -> Iterator[None]:
         raise
 
 
-class IngestCaptures(Lineage, BaseOperator):
+class IngestCaptures(Lineage, Patient):
     """Ingests the captures of the run's interval, of every link with a file pattern, in one process.
 
     What is new is one event of the asset `packets`. Returns the files that were refused, for `RefusedFile`.
@@ -82,6 +83,10 @@ class IngestCaptures(Lineage, BaseOperator):
     @private()
     def execute(self, context: Context) -> list[dict[str, str]]:
         """Returns link, name and reason of each file that was refused."""
+        with telling(context), self.waiting(context):
+            return self._ingest(context)
+
+    def _ingest(self, context: Context) -> list[dict[str, str]]:
         from lowwater.lake.ingestion.arrivals import pattern_files, without_aside
         from lowwater.lake.ingestion.ingest import IngestResult, ingest
         from lowwater.lake.ingestion.looking import look
@@ -152,7 +157,7 @@ def tell_ingested(operator: Any, context: Context, results: Sequence[Any]) -> No
     context["outlet_events"][PACKETS].extra = extra
 
 
-class ReplayStages(Lineage, BaseOperator):
+class ReplayStages(Lineage, Patient):
     """Runs stages of the run's interval in a child process, which dies with the task.
 
     Args:
@@ -178,7 +183,7 @@ class ReplayStages(Lineage, BaseOperator):
         arguments = [self.query_set, "--lake", self.lake, "--queries", self.queries, "--from", start, "--to", end]
         arguments += self._mode()
         self._child = Child("replay", arguments, _spark())
-        with telling(context):
+        with telling(context), self.waiting(context):
             (outcome,) = self._child.run()
         report: dict[str, Any] = outcome
         self.log.info("%s %s: %s %s", self.query_set, start, report["state"], report["reason"])
@@ -247,7 +252,7 @@ class PublishInterval(ReplayStages):
         return outcome
 
 
-class MaintainLake(BaseOperator):
+class MaintainLake(Patient):
     """Maintains the lake, like `lowwater maintain`."""
 
     def __init__(self, *, lake: PurePath, queries: Path, **kwargs: Any) -> None:
@@ -257,6 +262,10 @@ class MaintainLake(BaseOperator):
     @private()
     def execute(self, context: Context) -> dict[str, int]:
         """Returns the bytes removed, or written again, by each kind of maintenance."""
+        with telling(context), self.waiting(context):
+            return self._maintain()
+
+    def _maintain(self) -> dict[str, int]:
         from lowwater.lake.layout import open_lake
         from lowwater.lake.maintain import maintain
         from lowwater.replay.taking_over import take_over

@@ -25,11 +25,8 @@ def on_starting(component: Any) -> None:
     """Makes the pool, with a slot for every two cores; one that is there stays as it is."""
     if getattr(component, "job_type", "") != "SchedulerJob":
         return
-    # A run that begins needs it (`assets`), in a transaction of the scheduler, which should be short.
     from airflow.utils.session import create_session
     from sqlalchemy.exc import SQLAlchemyError
-
-    import lowwater.plan.queryset  # noqa: F401
 
     try:
         with create_session() as session:

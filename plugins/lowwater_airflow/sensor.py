@@ -13,22 +13,24 @@ from collections.abc import AsyncIterator
 from pathlib import Path, PurePath
 from typing import Any
 
-from airflow.sdk import BaseOperator, Context
+from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowSkipException
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 from asgiref.sync import sync_to_async
 
-from lowwater.errors import GapError, LakeError
+from lowwater.errors import AwayError, GapError, LakeError
 from lowwater.instants import SECOND, format_instant, parse_duration
+from lowwater.storage.failures import outages
 from lowwater.storage.paths import lake_path
 from lowwater_airflow.operators import SKIPPED, UNREPORTED, PublishInterval, interval_of, telling
+from lowwater_airflow.outages import Patient
 from lowwater_airflow.settings import moment
 
 POLL = 5.0
 """Seconds between two reads of the ledger."""
 
 
-class LinksReported(BaseOperator):
+class LinksReported(Patient):
     """Waits until the links that a query set reads have reported to the end of the run's interval.
 
     A gap of a link with policy `fail` raises a `GapError` with link and time: at once if the capture of that time is
@@ -66,7 +68,7 @@ class LinksReported(BaseOperator):
 
     def resume(self, context: Context, event: dict[str, Any]) -> None:
         """Continues when the trigger has an event."""
-        with telling(context):
+        with telling(context), self.waiting(context):
             _conclude(event)
         self.log.info("every link of %s has reported, or is excluded", self.query_set)
 
@@ -87,6 +89,8 @@ def _conclude(readiness: dict[str, Any]) -> None:
         raise AirflowSkipException(readiness["message"])
     if readiness["status"] == "gap":
         raise GapError(readiness["message"])
+    if readiness["status"] == "away":
+        raise AwayError(readiness["message"])
     if readiness["status"] == "error":
         raise LakeError(readiness["message"])
 
@@ -119,7 +123,7 @@ class RunInterval(PublishInterval):
 
     def resume(self, context: Context, event: dict[str, Any], deadline: float) -> dict[str, Any]:
         """Begins anew when the trigger has an event."""
-        with telling(context):
+        with telling(context), self.waiting(context):
             _conclude(event)
         return self._run(context, self._trigger(context, deadline), looked=True)
 
@@ -141,7 +145,7 @@ class RunInterval(PublishInterval):
             for line in readiness.get("missing", ()):
                 self.log.info("waiting, for links until %s: %s", format_instant(int(trigger.deadline) * 10**9), line)
             self.defer(trigger=trigger, method_name="resume", kwargs={"deadline": trigger.deadline})
-        with telling(context):
+        with telling(context), self.waiting(context):
             _conclude(readiness)
 
     def _run(self, context: Context, trigger: LinksTrigger, looked: bool) -> dict[str, Any]:
@@ -219,26 +223,31 @@ class LinksTrigger(BaseTrigger):
             await asyncio.sleep(POLL)
 
     def look(self) -> dict[str, Any]:
-        """Reads the ledger: status ready, waiting, skip, gap or error, with the messages."""
+        """Reads the ledger: status ready, waiting, skip, gap, away or error, with the messages."""
         from lowwater.errors import LowwaterError
+
+        try:
+            with outages():
+                return self._look()
+        except LowwaterError as error:
+            return {"status": "away" if isinstance(error, AwayError) else "error", "message": str(error)}
+
+    def _look(self) -> dict[str, Any]:
         from lowwater.replay.job import Job
         from lowwater.replay.schedule.due import DueSelection, due
         from lowwater.replay.schedule.link_readiness import link_readiness
         from lowwater.replay.schedule.looks import waits_for
 
-        try:
-            job = Job.open(lake_path(self.lake), self.query_set, Path(self.queries))
-            job.prepare()  # a DAG learns from it whether intervals must run in order
-            before = self.start - job.length
-            if job.chained and _runs(self.dag, before):
-                said = f"the run of {format_instant(before)}, before it in its chain, is at work"
-                return {"status": "waiting", "missing": [said]}
-            if self.only and not due(job, DueSelection(self.start, self.end, tuple(self.only))):
-                return {"status": "skip", "message": f"skipped: the interval is not {' or '.join(self.only)}"}
-            readiness = link_readiness(job, self.start, self.end, time.time() < self.deadline)
-            behind = waits_for(job, self.start, self.end) if readiness.ready else None
-        except LowwaterError as error:
-            return {"status": "error", "message": str(error)}
+        job = Job.open(lake_path(self.lake), self.query_set, Path(self.queries))
+        job.prepare()  # a DAG learns from it whether intervals must run in order
+        before = self.start - job.length
+        if job.chained and _runs(self.dag, before):
+            said = f"the run of {format_instant(before)}, before it in its chain, is at work"
+            return {"status": "waiting", "missing": [said]}
+        if self.only and not due(job, DueSelection(self.start, self.end, tuple(self.only))):
+            return {"status": "skip", "message": f"skipped: the interval is not {' or '.join(self.only)}"}
+        readiness = link_readiness(job, self.start, self.end, time.time() < self.deadline)
+        behind = waits_for(job, self.start, self.end) if readiness.ready else None
         if readiness.failure is not None:
             return {"status": "gap", "message": str(readiness.failure)}
         if behind is not None:

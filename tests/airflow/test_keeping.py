@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -41,7 +42,9 @@ def test_looks_ingest_what_is_new_and_find_what_can_run(plugins: None, tmp_path:
     lake = lake_of(tmp_path, [0], more=FAR).lake.root
     common: Any = {"lake": lake, "queries": tmp_path}
     deliver(tmp_path / "captures", 2)
-    (tmp_path / "captures" / f"p_{format_instant(at(3))[:13].replace('-', '')}.pcap").write_bytes(b"no capture at all")
+    growing = tmp_path / "captures" / f"p_{format_instant(at(3))[:13].replace('-', '')}.pcap"
+    growing.write_bytes(b"no capture at all")
+    os.utime(growing, (1 << 33, 1 << 33))  # still being written, however slow the machine is
 
     task = Task()
     assert IngestNew(task_id="ingest", **common).execute(task.context) == []

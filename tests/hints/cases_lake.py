@@ -933,6 +933,8 @@ LEFT: dict[Site, str] = {
         for name in ("_parsed", "_connected", "_require_tls", "_require_plain")
     },
     ("lowwater/storage/objects.py", "require_sound"): "needs an address: tests/storage/test_addresses.py",
+    ("lowwater/storage/failures.py", "passing"): "needs an object store: tests/storage meets it",
+    ("lowwater/storage/failures.py", "outages"): "needs a full disk: tests/airflow/test_outages.py meets it",
     ("lowwater/storage/failures.py", "store_error"): "needs an object store: tests/storage meets it",
     ("lowwater/storage/objects.py", "tried"): "needs an object store: tests/storage meets it",
     ("lowwater/config.py", "load_config"): "settings in an object store: tests/storage meets it",

@@ -528,6 +528,7 @@ CASES = [
     ),
 ]
 LEFT: dict[Site, str] = {
+    ("lowwater/replay/consent.py", "approve"): "the pages ask only for what waits: tests/replay/test_looks.py meets it",
     ("lowwater/spark/failures.py", "translate"): "Spark fails where the machine does: tests/spark/test_failures.py",
     ("lowwater/spark/jars.py", "fetch_jars"): "a repository that does not answer",
     ("lowwater/spark/jars.py", "_make_folder"): "a Python whose folders belong to another user",

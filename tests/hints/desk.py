@@ -25,7 +25,17 @@ Site = tuple[str, str]
 SPAN = 600
 """Seconds that the packets of the desk's captures last."""
 FOLDERS = ("lowwater", "plugins", "review", "dags")
-MAKERS = {"fault": 1, "_fault": 1, "refusal": 1, "error": 2, "unsupported": 2, "error_at": 3, "_wrong": 3, "_error": 3}
+MAKERS = {
+    "fault": 1,
+    "_fault": 1,
+    "refusal": 1,
+    "error": 2,
+    "unsupported": 2,
+    "lake_error": 2,
+    "error_at": 3,
+    "_wrong": 3,
+    "_error": 3,
+}
 """Functions that make errors for others, which are the sites; at which place of their arguments the hint is."""
 
 

@@ -110,7 +110,7 @@ class Ingesting:
         except LakeError as error:  # a full disk, or another process: the next look tries again
             self.hindered = error
             self.complain(error)
-            return False
+            results, portion = [], [each for each in portion if each[0] in refused]
         except LowwaterError as fault:  # of the link
             refused, results = {files[0]: fault}, []
         for path, why in refused.items():

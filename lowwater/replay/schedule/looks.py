@@ -13,11 +13,13 @@ from dataclasses import dataclass, replace
 from lowwater.documents import stored_object
 from lowwater.errors import LakeError
 from lowwater.instants import SECOND, format_instant
+from lowwater.lake.ledgers import untold
 from lowwater.lake.ledgers.interval_states import HELD
 from lowwater.lake.ledgers.runs import AUDIT, FAILED, ReplayRow, read_replays
 from lowwater.lake.ledgers.timetable import merged, range_words, without
 from lowwater.lake.looks import LastLook, Told, last_look, store_look
-from lowwater.replay.interval import WARNED, Outcome
+from lowwater.replay.consent import WARNED, consented
+from lowwater.replay.interval import Outcome
 from lowwater.replay.job import Job
 from lowwater.replay.schedule.backfill import WAITING
 from lowwater.replay.schedule.due import Due, DueSelection, due
@@ -75,6 +77,7 @@ def look(job: Job, now: int) -> Findings:
         LakeError: a ledger cannot be read, or the look cannot be kept.
     """
     job.prepare()
+    untold.tell(job.lake)
     before = last_look(job.lake.root, job.query_set)
     job = replace(job, passed=max(now, before.at))
     found = _Look(job, now).findings()
@@ -173,7 +176,7 @@ class _Look:
         rows = self._rows.get((interval.start, interval.end), [])
         if rows and interval.state == FAILED and (reason := self._pause(interval, rows)) is not None:
             return reason
-        if interval.state == HELD and self._job.approval and _verdict(rows) == WARNED:
+        if interval.state == HELD and self._job.approval and _verdict(rows) == WARNED and not consented(rows):
             return "held: its audit warned, and a person must approve it", False
         if first and self._job.chained:
             try:
