@@ -102,6 +102,8 @@ class Days:
                     self._look()
             else:
                 self._look()
+            if number % 8 == 1:
+                self.grid()
         for hour in (1, 2):  # what failed the first time waits for the second
             self._set(month.end + 2 * month.length + hour * HOUR)
             self._look()
@@ -156,7 +158,7 @@ class Days:
 
     def runs(self, dag: str) -> list[dict[str, Any]]:
         """All runs of a DAG, oldest first."""
-        path = f"dags/{dag}/dagRuns?limit=100&order_by=queued_at&offset="
+        path = f"dags/{dag}/dagRuns?limit=100&order_by=start_date&offset="
         return [
             run for at in range(0, self._count(dag), 100) for run in self.home.ask("GET", f"{path}{at}")["dag_runs"]
         ]
