@@ -46,6 +46,7 @@ class IngestNew(Lineage, BaseOperator):
         looker = Looker(lake_path(self.lake), (), Path(self.queries), tell, alone=True)
         found = looker.ingest(load_config(lake_path(self.lake)))
         tell_ingested(self, context, found.results)
+        context["ti"].xcom_push(FOUND, {"files": sum(each.state != "known" for each in found.results)})
         if found.hindered is not None:
             raise found.hindered
         return [{"link": each.link, "file": each.file, "why": each.why} for each in found.refusals]

@@ -33,7 +33,7 @@ LOOKS = ("keep_", "lowwater_ingest")
 LOOK = "Look: "
 """Our line in the note of a look."""
 FOUND = "found"
-"""Key under which a look stores what it leaves, and how much."""
+"""Key under which a look stores what it leaves, or has ingested, and how much."""
 NAMED = 3
 """Most intervals that a note names."""
 ONE = "interval"
@@ -143,6 +143,8 @@ def look_text(
     found = left.get(("look", -1, FOUND))
     found = found if isinstance(found, dict) else {}
     parts = [f"{count:,} {state}" for state, count in counts.items()]
+    if files := (left.get(("ingest", -1, FOUND)) or {}).get("files"):
+        parts.insert(0, f"{files:,} file{'s' * (files > 1)} ingested")
     if found.get("stuck"):
         parts.append(f"{found['stuck']:,} cannot start, as before ({found.get('example', '')})")
     parts += [

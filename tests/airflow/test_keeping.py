@@ -141,7 +141,8 @@ def test_the_note_of_a_look(plugins: None) -> None:
         "2026-01-01T01:00:00Z: no capture; 2026-01-01T02:00:00Z held: its audit warned"
     )
     tasks = {("ingest", -1): ("success", None), ("refused", 0): ("failed", "p x.pcap")}
-    assert look_text(tasks, {("refused", 0, "why"): "no capture"}) == "1 refused; p x.pcap: no capture"
+    left = {("refused", 0, "why"): "no capture", ("ingest", -1, "found"): {"files": 2}}
+    assert look_text(tasks, left) == "2 files ingested, 1 refused; p x.pcap: no capture"
 
 
 def test_the_clock_begins_no_run_of_an_interval_and_a_backfill_does(plugins: None) -> None:
