@@ -100,6 +100,7 @@ class LookAtSet(BaseOperator):
         old = [left for left in found.stuck if not left.news]
         summary = {
             "waits": sum(left.due.intervals for left in found.waits),
+            "waiting": f"{name(found.waits[0].due)}: {found.waits[0].why}" if found.waits else "",
             "stuck": sum(left.due.intervals for left in (*old, *news[MOST_TOLD:])),
             "more": max(0, len(found.runs) - MOST),
             "days": format_duration(job.config.schedule.look_back),

@@ -147,9 +147,10 @@ def look_text(
         parts.insert(0, f"{files:,} file{'s' * (files > 1)} ingested")
     if found.get("stuck"):
         parts.append(f"{found['stuck']:,} cannot start, as before ({found.get('example', '')})")
-    parts += [
-        f"{found[key]:,} {words}" for key, words in (("waits", "wait"), ("more", "more are due")) if found.get(key)
-    ]
+    if found.get("waits"):
+        parts.append(f"{found['waits']:,} wait ({found.get('waiting', '')})")
+    if found.get("more"):
+        parts.append(f"{found['more']:,} more are due")
     text = ", ".join(parts) or "nothing to do" + (f" in the last {found['days']}" if "days" in found else "")
     more = len(named) - NAMED
     return text + "".join(f"; {each}" for each in named[:NAMED]) + (f"; and {more} more" if more > 0 else "")

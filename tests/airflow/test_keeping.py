@@ -134,10 +134,12 @@ def test_the_note_of_a_look(plugins: None) -> None:
         ("interval", 0, "return_value"): {"state": "done", "reason": ""},
         ("interval", 1, "why"): "cannot start: no capture",
         ("interval", 2, "return_value"): {"state": "held", "reason": "its audit warned"},
-        ("look", -1, "found"): {"stuck": 3, "waits": 1, "more": 0, "example": "2025-12-31T00:00:00Z: a gap"},
+        ("look", -1, "found"): {"stuck": 3, "waits": 1, "more": 0, "example": "2025-12-31T00:00:00Z: a gap"}
+        | {"waiting": "2026-01-01T03:00:00Z: may report"},
     }
     assert look_text(tasks, left) == (
-        "1 done, 1 cannot start, 1 held, 3 cannot start, as before (2025-12-31T00:00:00Z: a gap), 1 wait; "
+        "1 done, 1 cannot start, 1 held, 3 cannot start, as before (2025-12-31T00:00:00Z: a gap), "
+        "1 wait (2026-01-01T03:00:00Z: may report); "
         "2026-01-01T01:00:00Z: no capture; 2026-01-01T02:00:00Z held: its audit warned"
     )
     tasks = {("ingest", -1): ("success", None), ("refused", 0): ("failed", "p x.pcap")}
