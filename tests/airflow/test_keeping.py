@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -162,34 +160,3 @@ def test_the_clock_begins_no_run_of_an_interval_and_a_backfill_does(plugins: Non
     )
     assert asked is not None and asked.data_interval is not None and asked.data_interval.start == begin
     assert WhenAsked.deserialize(times.serialize()).summary == "when asked"
-
-
-@pytest.mark.slow
-def test_a_scheduler_makes_the_pool_once(plugins: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    from airflow.models.pool import Pool
-    from airflow.utils import session as sessions
-    from sqlalchemy import create_engine, select
-    from sqlalchemy.orm import Session
-
-    from lowwater_airflow.pools import on_starting
-
-    engine = create_engine("sqlite://")
-    Pool.__table__.create(engine)
-
-    def slots() -> list[int]:
-        with Session(engine) as session:
-            return list(session.scalars(select(Pool.slots).where(Pool.pool == "lowwater")))
-
-    @contextmanager
-    def own() -> Iterator[Session]:
-        with Session(engine) as session:
-            yield session
-            session.commit()
-
-    monkeypatch.setattr(sessions, "create_session", own)
-    on_starting(SimpleNamespace(job_type="TriggererJob"))
-    assert slots() == []
-    for _ in range(2):
-        on_starting(SimpleNamespace(job_type="SchedulerJob"))
-    (made,) = slots()
-    assert made >= 1
