@@ -38,6 +38,10 @@ class IngestNew(Lineage, BaseOperator):
     @private()
     def execute(self, context: Context) -> list[dict[str, str]]:
         """Returns link, name and reason of each file that was refused."""
+        with telling(context):
+            return self._ingest(context)
+
+    def _ingest(self, context: Context) -> list[dict[str, str]]:
         from lowwater.replay.schedule.looking import Looker
 
         def tell(line: str, problem: bool) -> None:
@@ -79,6 +83,10 @@ class LookAtSet(BaseOperator):
 
     def execute(self, context: Context) -> list[dict[str, str]]:
         """Returns begin and end of each interval, and why it cannot start; empty for those that run."""
+        with telling(context):
+            return self._look(context)
+
+    def _look(self, context: Context) -> list[dict[str, str]]:
         from lowwater.lake.ledgers.timetable import range_words
         from lowwater.replay.job import Job
         from lowwater.replay.schedule.due import Due

@@ -151,9 +151,11 @@ def look_text(
         parts.append(f"{found['waits']:,} wait ({found.get('waiting', '')})")
     if found.get("more"):
         parts.append(f"{found['more']:,} more are due")
-    text = ", ".join(parts) or "nothing to do" + (f" in the last {found['days']}" if "days" in found else "")
+    if not parts and not named:
+        parts = ["nothing to do" + (f" in the last {found['days']}" if "days" in found else "")]
     more = len(named) - NAMED
-    return text + "".join(f"; {each}" for each in named[:NAMED]) + (f"; and {more} more" if more > 0 else "")
+    said = [", ".join(parts)] if parts else []
+    return "; ".join([*said, *named[:NAMED], *([f"and {more} more"] if more > 0 else [])])
 
 
 def one_line(text: str) -> str:

@@ -58,7 +58,7 @@ def _instant(moment: datetime) -> int:
 
 @contextmanager
 def telling(context: Context) -> Iterator[None]:
-    """Stores the reason why an interval is not published, for the note of its run."""
+    """Stores the reason why an interval is not published, or a task fails, for the note of its run."""
     try:
         yield
     except (LowwaterError, AirflowSkipException) as error:
@@ -82,6 +82,10 @@ class IngestCaptures(Lineage, BaseOperator):
     @private()
     def execute(self, context: Context) -> list[dict[str, str]]:
         """Returns link, name and reason of each file that was refused."""
+        with telling(context):
+            return self._ingest(context)
+
+    def _ingest(self, context: Context) -> list[dict[str, str]]:
         from lowwater.lake.ingestion.arrivals import pattern_files, without_aside
         from lowwater.lake.ingestion.ingest import IngestResult, ingest
         from lowwater.lake.ingestion.looking import look

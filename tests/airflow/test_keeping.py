@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lowwater.errors import CaptureError, GapError
+from lowwater.errors import CaptureError, GapError, LowwaterError
 from lowwater.instants import format_instant
 from tests.replay.test_looks import CHAINED, at, deliver, lake_of
 
@@ -143,6 +143,7 @@ def test_the_note_of_a_look(plugins: None) -> None:
     tasks = {("ingest", -1): ("success", None), ("refused", 0): ("failed", "p x.pcap")}
     left = {("refused", 0, "why"): "no capture", ("ingest", -1, "found"): {"files": 2}}
     assert look_text(tasks, left) == "2 files ingested, 1 refused; p x.pcap: no capture"
+    assert look_text({("look", -1): ("failed", None)}, {("look", -1, "why"): "full"}) == "failed in look: full"
 
 
 def test_the_clock_begins_no_run_of_an_interval_and_a_backfill_does(plugins: None) -> None:
@@ -160,3 +161,16 @@ def test_the_clock_begins_no_run_of_an_interval_and_a_backfill_does(plugins: Non
     )
     assert asked is not None and asked.data_interval is not None and asked.data_interval.start == begin
     assert WhenAsked.deserialize(times.serialize()).summary == "when asked"
+
+
+def test_what_looks_tells_why_it_fails(plugins: None, tmp_path: Path) -> None:
+    from lowwater_airflow.keeping import IngestNew, LookAtSet
+
+    for work in (
+        IngestNew(task_id="ingest", lake=tmp_path / "none", queries=tmp_path),
+        LookAtSet(task_id="look", lake=tmp_path / "none", queries=tmp_path, query_set="q"),
+    ):
+        task = Task()
+        with pytest.raises(LowwaterError):
+            work.execute(task.context)
+        assert "none" in task.left["why"]
