@@ -19,7 +19,7 @@ from lowwater.instants import format_duration, format_instant, parse_instant
 from lowwater.storage.paths import lake_path, private
 from lowwater_airflow.lineage import Lineage
 from lowwater_airflow.notes import FOUND
-from lowwater_airflow.operators import PACKETS, PublishInterval, tell_ingested, telling
+from lowwater_airflow.operators import PACKETS, PublishInterval, ingest_spark, tell_ingested, telling
 
 MOST_TOLD = 20
 """Most intervals that cannot start of which a look makes a red task each; its log and the pages have all."""
@@ -38,14 +38,19 @@ class IngestNew(Lineage, BaseOperator):
     @private()
     def execute(self, context: Context) -> list[dict[str, str]]:
         """Returns link, name and reason of each file that was refused."""
+        with telling(context):
+            return self._ingest(context)
+
+    def _ingest(self, context: Context) -> list[dict[str, str]]:
         from lowwater.replay.schedule.looking import Looker
 
         def tell(line: str, problem: bool) -> None:
             (self.log.warning if problem else self.log.info)("%s", line)
 
-        looker = Looker(lake_path(self.lake), (), Path(self.queries), tell, alone=True)
+        looker = Looker(lake_path(self.lake), (), Path(self.queries), tell, spark=ingest_spark(), alone=True)
         found = looker.ingest(load_config(lake_path(self.lake)))
         tell_ingested(self, context, found.results)
+        context["ti"].xcom_push(FOUND, {"files": sum(each.state != "known" for each in found.results)})
         if found.hindered is not None:
             raise found.hindered
         return [{"link": each.link, "file": each.file, "why": each.why} for each in found.refusals]
@@ -78,6 +83,10 @@ class LookAtSet(BaseOperator):
 
     def execute(self, context: Context) -> list[dict[str, str]]:
         """Returns begin and end of each interval, and why it cannot start; empty for those that run."""
+        with telling(context):
+            return self._look(context)
+
+    def _look(self, context: Context) -> list[dict[str, str]]:
         from lowwater.lake.ledgers.timetable import range_words
         from lowwater.replay.job import Job
         from lowwater.replay.schedule.due import Due
@@ -99,6 +108,7 @@ class LookAtSet(BaseOperator):
         old = [left for left in found.stuck if not left.news]
         summary = {
             "waits": sum(left.due.intervals for left in found.waits),
+            "waiting": f"{name(found.waits[0].due)}: {found.waits[0].why}" if found.waits else "",
             "stuck": sum(left.due.intervals for left in (*old, *news[MOST_TOLD:])),
             "more": max(0, len(found.runs) - MOST),
             "days": format_duration(job.config.schedule.look_back),

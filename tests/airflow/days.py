@@ -34,7 +34,7 @@ INGEST = "lowwater_ingest"
 KEEPS = tuple(f"keep_{name}" for name in SETS)
 EVENTS = (
     *((0.1, "pause keep_pair"), (0.3, "resume keep_pair"), (0.3, "setting"), (0.4, "kill"), (0.5, "query")),
-    *((0.5, "down"), (0.65, "full"), (0.75, "pause lowwater_ingest"), (0.85, "resume lowwater_ingest")),
+    *((0.5, "down"), (0.65, "full"), (0.8, "pause lowwater_ingest"), (0.9, "resume lowwater_ingest")),
 )
 """Share of the time -> what happens then."""
 REASONS = ("no capture covers", "No space left", "full")

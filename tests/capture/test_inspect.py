@@ -119,7 +119,8 @@ def test_a_file_that_is_no_capture_is_refused(tmp_path: Path) -> None:
 def test_lateness_keeps_its_error(values: list[int], piece: int, skew: int) -> None:
     found = lateness.Lateness(skew)
     for begin in range(0, len(values), piece):
-        found.add(np.array(values[begin : begin + piece], np.int64))
+        part = np.array(values[begin : begin + piece], np.int64)
+        found.add(part, np.zeros_like(part))
     ordered = sorted(values)
     assert (found.records, found.largest) == (len(values), ordered[-1])
     assert found.late == sum(value > 0 for value in values)

@@ -9,8 +9,8 @@ from typing import Any
 
 from lowwater.catalog.builtin import files
 from lowwater.catalog.expr import Type
-from lowwater.catalog.skews import link_skews
 from lowwater.catalog.state_json import read_state, write_state
+from lowwater.catalog.time import link_skews
 from lowwater.catalog.user_functions.code import MAX_BYTES
 from lowwater.config import load_config
 from tests.hints.desk import Case, Desk, Site

@@ -215,7 +215,7 @@ CASES = [
     Case(
         "a Spark that is none",
         lambda desk: _on("spark.example"),
-        "write for example local[*], spark://host:7077, or none",
+        "write for example local[*], spark://host:7077, sc://host:15002, or none",
         lambda desk: _on("none"),
     ),
     Case(

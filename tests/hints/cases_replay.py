@@ -22,7 +22,6 @@ from lowwater.high.query_runs import _files
 from lowwater.high.runner import PlanParts
 from lowwater.high.slices.slice_choice import TimeSlice
 from lowwater.high.source.stored_streams import StoredStream
-from lowwater.high.timeline import Promise
 from lowwater.instants import HOUR, SECOND
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.plan.context import Links
@@ -36,7 +35,7 @@ from lowwater.replay.command.run_command import RunRequest, _planned_anew
 from lowwater.replay.interval import replay
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
-from lowwater.replay.setup import kernels, training
+from lowwater.replay.setup import kernels
 from lowwater.replay.stages.engines import LowInputs, low_stage
 from lowwater.spark import jars
 from lowwater.storage.paths import lake_path
@@ -136,8 +135,8 @@ def _shed(desk: Desk, end: int) -> None:
     _low(desk, inputs)
 
 
-def _deployed(secret: str, deploy: str = "client", rest: str = "") -> None:
-    deployment("spark://m:7077", secret, {"deploy-mode": deploy, "rest": rest})
+def _deployed(**extra: str) -> None:
+    deployment("spark://m:7077", "", extra)
 
 
 def _estimated(column: str) -> None:
@@ -191,8 +190,8 @@ def _stored(desk: Desk, good: bool) -> None:
 def _closed(last: int) -> None:
     """Closes the parts of a query by the punctuation of one stream, the interval of which ends at 10."""
     parts: Any = [SimpleNamespace(slice_=TimeSlice(0, 20, {}))]
-    plan = PlanParts(parts, 0, False, {("flows", "main1"): [Promise(9, 9, 0, last)]}, 10)
-    assert len([*closed_parts({"flows": plan})]) == 1
+    source = ("flows", "main1")
+    assert len([*closed_parts({"flows": PlanParts(parts, [source], 10)}, [[(source, last)]])]) == 1
 
 
 def _keyed(desk: Desk, good: bool) -> None:
@@ -269,15 +268,6 @@ def _cron(minutes: int) -> None:
 def _site(desk: Desk, folder: str) -> None:
     desk.settle()
     assert write_site(Board(desk.lake, desk.folder), desk.folder / folder) > 0
-
-
-def _archive(desk: Desk, folder: str) -> None:
-    desk.write("taken", "a file")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(training, "_replay", lambda spark, folder: None)
-        patch.setattr("lowwater.spark.session.build_session", lambda app, settings: settings.record.write_bytes(b"x"))
-        patch.setattr("lowwater.spark.session.end_jvm", lambda spark: None)
-        assert training.train(desk.folder / folder).exists()
 
 
 def _compiled(desk: Desk, folder: str) -> None:
@@ -416,16 +406,10 @@ CASES = [
         lambda desk: _shed(desk, START + SECOND),
     ),
     Case(
-        "drivers on a cluster without an address",
-        lambda _: _deployed("", deploy="cluster"),
-        'write {"deploy-mode": "cluster", "rest": "http://MASTER:6066"}',
-        lambda _: _deployed("", deploy="cluster", rest="http://m:6066"),
-    ),
-    Case(
-        "drivers on a cluster with a secret",
-        lambda _: _deployed("s", deploy="cluster", rest="http://m:6066"),
-        "leave out deploy-mode",
-        lambda _: _deployed("s"),
+        "drivers on a cluster",
+        lambda _: _deployed(**{"deploy-mode": "cluster"}),
+        "leave out deploy-mode; or name a Spark Connect server",
+        lambda _: _deployed(),
     ),
     Case(
         "rows without the rate of what is shed",
@@ -495,12 +479,6 @@ CASES = [
         lambda desk: _site(desk, "pages"),
     ),
     Case(
-        "an archive that cannot be written",
-        lambda desk: _archive(desk, "taken"),
-        "make room on the disk",
-        lambda desk: _archive(desk, "free"),
-    ),
-    Case(
         "one sum of two that does not fit",
         lambda desk: _sums(desk, "len * 100000000000000000", "len"),
         "the results of the other queries are in",
@@ -553,8 +531,7 @@ LEFT: dict[Site, str] = {
     ("lowwater/spark/failures.py", "translate"): "Spark fails where the machine does: tests/spark/test_failures.py",
     ("lowwater/spark/jars.py", "fetch_jars"): "a repository that does not answer",
     ("lowwater/spark/jars.py", "_make_folder"): "a Python whose folders belong to another user",
-    ("lowwater/spark/session.py", "_unstarted"): "a machine without Java: tests/replay/test_sessions.py",
-    ("lowwater/spark/session.py", "end_jvm"): "a JVM of another process: nothing of ours starts one",
+    ("lowwater/spark/session.py", "_started"): "a machine without Java: tests/replay/test_sessions.py",
     ("lowwater/replay/stages/low_tasks.py", "run_low"): "a disk that is full",
     ("lowwater/replay/stages/on_demand.py", "on_demand"): "a disk that is full",
     ("plugins/lowwater_airflow/operators.py", "interval_of"): "a context of Airflow, not imported here",
