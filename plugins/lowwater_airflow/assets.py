@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Asset, AssetAlias, get_parsing_context
@@ -83,6 +83,8 @@ def make(session: Session, query_set: str, names: Iterable[str]) -> None:
     from airflow.models.asset import AssetAliasModel, AssetModel, alias_association_table
     from sqlalchemy import select
 
+    from lowwater_airflow.database import insert_absent
+
     alias = session.scalar(select(AssetAliasModel.id).where(AssetAliasModel.name == tables_of(query_set).name))
     assets = [table_asset(name) for name in sorted(names)]
     uris = {each.uri for each in assets}
@@ -90,18 +92,6 @@ def make(session: Session, query_set: str, names: Iterable[str]) -> None:
     if alias is None or uris == set(session.scalars(known)):
         return
     rows = [{"name": each.name, "uri": each.uri, "group": "asset", "extra": {}} for each in assets]
-    _insert(session, AssetModel, rows)
+    insert_absent(session, AssetModel, rows)
     ids = session.scalars(select(AssetModel.id).where(AssetModel.uri.in_(uris)))
-    _insert(session, alias_association_table, [{"alias_id": alias, "asset_id": each} for each in sorted(ids)])
-
-
-def _insert(session: Session, table: Any, rows: Sequence[dict[str, Any]]) -> None:
-    """Adds rows but those that are there; another scheduler may add them at the same moment."""
-    from sqlalchemy.dialects import mysql, postgresql, sqlite
-
-    name = session.get_bind().dialect.name
-    if name == "mysql":
-        session.execute(mysql.insert(table).prefix_with("IGNORE"), rows)
-    else:
-        insert: Any = {"postgresql": postgresql.insert, "sqlite": sqlite.insert}[name]
-        session.execute(insert(table).on_conflict_do_nothing(), rows)
+    insert_absent(session, alias_association_table, [{"alias_id": alias, "asset_id": each} for each in sorted(ids)])

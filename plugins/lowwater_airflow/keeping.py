@@ -53,6 +53,7 @@ class IngestNew(Lineage, Patient):
         looker = Looker(lake_path(self.lake), (), Path(self.queries), tell, spark=ingest_spark(), alone=True)
         found = looker.ingest(load_config(lake_path(self.lake)))
         tell_ingested(self, context, found.results)
+        context["ti"].xcom_push(FOUND, {"files": sum(each.state != "known" for each in found.results)})
         if found.hindered is not None:
             raise found.hindered
         return [{"link": each.link, "file": each.file, "why": each.why} for each in found.refusals]
@@ -110,6 +111,7 @@ class LookAtSet(Patient):
         old = [left for left in found.stuck if not left.news]
         summary = {
             "waits": sum(left.due.intervals for left in found.waits),
+            "waiting": f"{name(found.waits[0].due)}: {found.waits[0].why}" if found.waits else "",
             "stuck": sum(left.due.intervals for left in (*old, *news[MOST_TOLD:])),
             "more": max(0, len(found.runs) - MOST),
             "days": format_duration(job.config.schedule.look_back),

@@ -33,7 +33,7 @@ LOOKS = ("keep_", "lowwater_ingest")
 LOOK = "Look: "
 """Our line in the note of a look."""
 FOUND = "found"
-"""Key under which a look stores what it leaves, and how much."""
+"""Key under which a look stores what it leaves, or has ingested, and how much."""
 NAMED = 3
 """Most intervals that a note names."""
 ONE = "interval"
@@ -148,14 +148,19 @@ def look_text(
     found = left.get(("look", -1, FOUND))
     found = found if isinstance(found, dict) else {}
     parts = [f"{count:,} {state}" for state, count in counts.items()]
+    if files := (left.get(("ingest", -1, FOUND)) or {}).get("files"):
+        parts.insert(0, f"{files:,} file{'s' * (files > 1)} ingested")
     if found.get("stuck"):
         parts.append(f"{found['stuck']:,} cannot start, as before ({found.get('example', '')})")
-    parts += [
-        f"{found[key]:,} {words}" for key, words in (("waits", "wait"), ("more", "more are due")) if found.get(key)
-    ]
-    text = ", ".join(parts) or "nothing to do" + (f" in the last {found['days']}" if "days" in found else "")
+    if found.get("waits"):
+        parts.append(f"{found['waits']:,} wait ({found.get('waiting', '')})")
+    if found.get("more"):
+        parts.append(f"{found['more']:,} more are due")
+    if not parts and not named:
+        parts = ["nothing to do" + (f" in the last {found['days']}" if "days" in found else "")]
     more = len(named) - NAMED
-    return text + "".join(f"; {each}" for each in named[:NAMED]) + (f"; and {more} more" if more > 0 else "")
+    said = [", ".join(parts)] if parts else []
+    return "; ".join([*said, *named[:NAMED], *([f"and {more} more"] if more > 0 else [])])
 
 
 def one_line(text: str) -> str:

@@ -59,7 +59,7 @@ def _instant(moment: datetime) -> int:
 
 @contextmanager
 def telling(context: Context) -> Iterator[None]:
-    """Stores the reason why an interval is not published, for the note of its run."""
+    """Stores the reason why an interval is not published, or a task fails, for the note of its run."""
     try:
         yield
     except (LowwaterError, AirflowSkipException) as error:

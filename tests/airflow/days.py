@@ -34,7 +34,7 @@ INGEST = "lowwater_ingest"
 KEEPS = tuple(f"keep_{name}" for name in SETS)
 EVENTS = (
     *((0.1, "pause keep_pair"), (0.3, "resume keep_pair"), (0.3, "setting"), (0.4, "kill"), (0.5, "query")),
-    *((0.5, "down"), (0.65, "full"), (0.75, "pause lowwater_ingest"), (0.85, "resume lowwater_ingest")),
+    *((0.5, "down"), (0.65, "full"), (0.8, "pause lowwater_ingest"), (0.9, "resume lowwater_ingest")),
 )
 """Share of the time -> what happens then."""
 REASONS = ("no capture covers", "No space left", "full")
@@ -102,6 +102,8 @@ class Days:
                     self._look()
             else:
                 self._look()
+            if number % 8 == 1:
+                self.grid()
         for hour in (1, 2):  # what failed the first time waits for the second
             self._set(month.end + 2 * month.length + hour * HOUR)
             self._look()
@@ -156,7 +158,7 @@ class Days:
 
     def runs(self, dag: str) -> list[dict[str, Any]]:
         """All runs of a DAG, oldest first."""
-        path = f"dags/{dag}/dagRuns?limit=100&order_by=queued_at&offset="
+        path = f"dags/{dag}/dagRuns?limit=100&order_by=start_date&offset="
         return [
             run for at in range(0, self._count(dag), 100) for run in self.home.ask("GET", f"{path}{at}")["dag_runs"]
         ]

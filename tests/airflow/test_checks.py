@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -45,7 +46,7 @@ def session(plugins: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> I
     with engine.begin() as connection:  # the columns that are asked for
         connection.exec_driver_sql("CREATE TABLE dag (dag_id TEXT, is_paused BOOLEAN, is_stale BOOLEAN)")
         connection.exec_driver_sql("CREATE TABLE dag_run (dag_id TEXT)")
-    with Session(engine) as made:
+    with Session(engine, autoflush=False) as made:  # as Airflow's are
         yield made
 
 
@@ -109,6 +110,7 @@ def test_the_asset_of_a_table_is_there_before_it_is_published(session: Any) -> N
     begin(session, dag)
     assert session.scalars(select(AssetModel.name)).all() == [], "its alias is not there yet"
     session.add_all([AssetAliasModel(name="tables of p"), AssetModel(name="y", uri="lowwater://tables/y")])
+    session.flush()
     for _ in range(2):
         begin(session, dag)
     assert sorted(session.scalars(select(AssetModel.name))) == ["y", "z"]
@@ -140,6 +142,28 @@ def begin(session: Any, dag: Any) -> Any:
     with patch.object(notes, "object_session", lambda _: session):
         notes.on_dag_run_running(run, "started")
     return run
+
+
+def test_the_pool_is_made_when_a_component_starts_and_by_two_runs_that_begin_at_once(session: Any) -> None:
+    """It was made by neither, and the scheduler of a new Airflow ended with its first two runs."""
+    import airflow.utils.session
+    from airflow.jobs.job import Job
+    from airflow.listeners.listener import get_listener_manager
+    from airflow.models.pool import Pool
+    from sqlalchemy import delete, select
+
+    from lowwater_airflow import pools
+
+    dag = stored(runpy.run_path(str(ROOT / "dags" / "keep.py"))["keep_p"])
+    runs = [begin(session, dag) for _ in range(2)]
+    session.commit()
+    assert session.scalars(select(Pool.pool)).all() == ["lowwater"]
+    assert [(run.note or "").startswith("This Airflow: there was no pool") for run in runs] == [True, False]
+    session.execute(delete(Pool))
+    get_listener_manager().add_listener(pools)
+    with patch.object(airflow.utils.session, "create_session", lambda: nullcontext(session)):
+        Job()
+    assert session.scalars(select(Pool.pool)).all() == ["lowwater"]
 
 
 def test_no_store_is_asked_while_the_scheduler_begins_a_run(session: Any, monkeypatch: pytest.MonkeyPatch) -> None:

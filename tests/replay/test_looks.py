@@ -102,6 +102,21 @@ def test_a_link_that_may_be_passed_over_is_waited_for(tmp_path: Path) -> None:
     assert left(found.waits) == [(4, 1, False)]
 
 
+def test_files_that_lie_there_are_waited_for(tmp_path: Path) -> None:
+    """After a pause, Airflow begins with the ingest and the looks at once."""
+    job = lake_of(tmp_path, [0])
+    deliver(tmp_path / "captures", 1)
+    broken = tmp_path / "captures" / f"p_{format_instant(at(2))[:13].replace('-', '')}.pcap"
+    broken.write_bytes(b"no capture at all")
+    os.utime(broken, ns=(at(3), at(3)))
+    found = look(job, at(4))
+    assert left(found.stuck) == [] and "lies there, and is not ingested yet" in found.waits[0].why, found
+    said = lowwater("ingest", "--lake", tmp_path / "lake")
+    assert said.code == 1, said
+    found = look(Job.open(tmp_path / "lake", "q", tmp_path), at(4))
+    assert ran(found) == [0, 1] and left(found.stuck) == [(2, 1, True)], "a file that was refused brings nothing"
+
+
 def test_old_intervals_are_for_a_backfill(tmp_path: Path) -> None:
     job = lake_of(tmp_path, range(5), more='[schedule]\nlook_back = "3h"')
     assert ran(look(job, at(5))) == [2, 3, 4]
