@@ -294,7 +294,8 @@ class Home:
         if POOL not in made:
             self.ask("POST", "pools", {**about, "description": "Intervals of Lowwater that run at once"})
         elif slots and made[POOL] != slots:  # the scheduler has made it
-            self.ask("PATCH", f"pools/{POOL}?update_mask=slots", {"slots": slots})
+            body = {"pool": POOL, "slots": slots, "include_deferred": False}  # Airflow asks for all three
+            self.ask("PATCH", f"pools/{POOL}?update_mask=slots", body)
         deadline = time.monotonic() + STARTS
         while set(dags) - {dag["dag_id"] for dag in self.ask("GET", "dags?limit=100")["dags"]}:
             broken = self.ask("GET", "importErrors")["import_errors"]
