@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from deltalake import DeltaTable
 from lowwater.errors import LakeError, LowwaterError, QueryError
 from lowwater.instants import HOUR, SECOND
 from lowwater.replay.preview.evaluation import PreviewRequest, preview_text
-from lowwater.replay.preview.process import Limits, run_preview
+from lowwater.replay.preview.process import Limits, answer, end, run_preview, start
 from tests.review.resultlake import QUERIES, START, make_results
 
 pytestmark = pytest.mark.slow
@@ -74,6 +75,12 @@ def test_a_preview_ends_where_it_takes_too_long_or_too_much(request_: PreviewReq
     request = replace(request_, text=heavy)
     with pytest.raises(LowwaterError, match="ended: it took longer than 3 s"):
         run_preview(request, Limits(seconds=3))
+    own = ["import resource as r; r.setrlimit(r.RLIMIT_CPU, (1, 2))", "while True: pass"]
+    child = start([sys.executable, "-c", "\n".join(own)], in_store=False)
+    try:
+        assert answer(child, {}, Limits(seconds=600)) == (b"", "it took longer than 600 s of a processor")
+    finally:
+        end(child)
     with pytest.raises(LowwaterError, match="ended: it took more than 60 MiB"):
         run_preview(request_, Limits(megabytes=60))
 
