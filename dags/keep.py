@@ -42,12 +42,7 @@ def keep_dag(settings: Settings, query_set: str) -> DAG:
         description=f"Query set {query_set}: looks, and runs what is due",
         doc_md=about(ABOUT.format(query_set=query_set)),
         schedule=AssetOrTimeSchedule(timetable=_clock(settings), assets=[PACKETS]),
-        start_date=settings.start,
-        catchup=False,
-        max_active_runs=1,
-        default_args=RETRYING,
-        on_failure_callback=failed,
-        tags=["lowwater"],
+        **_common(settings),
     ) as dag:
         found = LookAtSet(task_id="look", **common)
         KeepInterval.partial(
@@ -68,12 +63,7 @@ def ingest_dag(settings: Settings) -> DAG:
         description="New and changed captures of all links into packets/",
         doc_md=about(INGEST),
         schedule=_clock(settings),
-        start_date=settings.start,
-        catchup=False,
-        max_active_runs=1,
-        default_args=RETRYING,
-        on_failure_callback=failed,
-        tags=["lowwater"],
+        **_common(settings),
     ) as dag:
         refused = IngestNew(task_id="ingest", lake=settings.lake, queries=settings.queries).output
         RefusedFile.partial(task_id="refused", map_index_template="{{ map_index_label }}").expand_kwargs(refused)
@@ -82,6 +72,18 @@ def ingest_dag(settings: Settings) -> DAG:
 
 def _clock(settings: Settings) -> Any:
     return DeltaTriggerTimetable(settings.every)
+
+
+def _common(settings: Settings) -> dict[str, Any]:
+    """What all of these DAGs have: one look at a time, and none is caught up."""
+    return {
+        "start_date": settings.start,
+        "catchup": False,
+        "max_active_runs": 1,
+        "default_args": RETRYING,
+        "on_failure_callback": failed,
+        "tags": ["lowwater"],
+    }
 
 
 _settings = Settings.load()

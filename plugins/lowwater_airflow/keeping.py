@@ -7,6 +7,7 @@ not matter which runs were missed or failed.
 from __future__ import annotations
 
 import time
+from dataclasses import asdict
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -16,6 +17,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 from lowwater.config import load_config
 from lowwater.errors import CaptureError, GapError
 from lowwater.instants import format_duration, format_instant, parse_instant
+from lowwater.lake.kinds import WAITING
 from lowwater.storage.paths import lake_path, private
 from lowwater_airflow.lineage import Lineage
 from lowwater_airflow.notes import FOUND
@@ -48,7 +50,7 @@ class IngestNew(Lineage, BaseOperator):
         tell_ingested(self, context, found.results)
         if found.hindered is not None:
             raise found.hindered
-        return [{"link": each.link, "file": each.file, "why": each.why} for each in found.refusals]
+        return [asdict(each) for each in found.refusals]
 
 
 class RefusedFile(BaseOperator):
@@ -137,7 +139,7 @@ class KeepInterval(PublishInterval):
             if self.why:
                 raise GapError(f"cannot start: {self.why}")
             outcome = super().execute(context)
-            if outcome["state"] == "waiting":
+            if outcome["state"] == WAITING:
                 raise AirflowSkipException(outcome["reason"])
         context["map_index_label"] = f"{self.start} {outcome['state']}"  # type: ignore[typeddict-unknown-key]
         return outcome
