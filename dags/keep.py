@@ -47,12 +47,7 @@ def keep_dag(settings: Settings, query_set: str) -> DAG:
         description=f"Query set {query_set}: looks, and runs what is due",
         doc_md=about(ABOUT.format(query_set=query_set)),
         schedule=AssetOrTimeSchedule(timetable=_clock(settings), assets=[PACKETS]),
-        start_date=settings.start,
-        catchup=False,
-        max_active_runs=1,
-        default_args=RETRYING,
-        on_failure_callback=failed,
-        tags=["lowwater"],
+        **_common(settings),
     ) as dag:
         found = LookAtSet(
             task_id="look", pool=POOL, priority_weight=FIRST, doc_json=named(settings, query_set), **common
@@ -75,12 +70,7 @@ def ingest_dag(settings: Settings) -> DAG:
         description="New and changed captures of all links into packets/",
         doc_md=about(INGEST),
         schedule=_clock(settings),
-        start_date=settings.start,
-        catchup=False,
-        max_active_runs=1,
-        default_args=RETRYING,
-        on_failure_callback=failed,
-        tags=["lowwater"],
+        **_common(settings),
     ) as dag:
         common: dict[str, Any] = {"lake": settings.lake, "queries": settings.queries}
         refused = IngestNew(task_id="ingest", pool=POOL, priority_weight=FIRST, **common).output
@@ -90,6 +80,18 @@ def ingest_dag(settings: Settings) -> DAG:
 
 def _clock(settings: Settings) -> Any:
     return DeltaTriggerTimetable(settings.every)
+
+
+def _common(settings: Settings) -> dict[str, Any]:
+    """What all of these DAGs have: one look at a time, and none is caught up."""
+    return {
+        "start_date": settings.start,
+        "catchup": False,
+        "max_active_runs": 1,
+        "default_args": RETRYING,
+        "on_failure_callback": failed,
+        "tags": ["lowwater"],
+    }
 
 
 _settings = Settings.load()

@@ -113,13 +113,15 @@ class Process:
             if select.select([self._child.stdout], [], [], looks)[0]:
                 piece = os.read(self._child.stdout.fileno(), 1 << 16)
                 if not piece:
-                    raise self._ended("")
+                    raise self._ended("", seconds)
                 found += piece
 
-    def _ended(self, why: str) -> EndedError:
+    def _ended(self, why: str, seconds: float | None = None) -> EndedError:
         child, errors, said = self._child, self._errors, ""
         assert child is not None
         code = None if why else child.wait()
+        if code == -signal.SIGXCPU:  # threads on several cores use up the processor's seconds before the clock's
+            why = f"it took longer than {seconds} s of a processor"
         if errors is not None and not why:
             errors.seek(0)
             said = errors.read().strip().rpartition("\n")[2] or f"code {code}"

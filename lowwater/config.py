@@ -540,6 +540,12 @@ class Config(Section):
             )
         return Link()
 
+    def asks(self, query_set: str) -> bool:
+        """Whether a person must approve what the schedule publishes of a query set, where the audit warns."""
+        section = self.query_sets.get(query_set)
+        own = section.approval if section is not None else None
+        return self.schedule.approval if own is None else own
+
     @property
     def link_schemas(self) -> list[Path]:
         """Files with the protocols of links whose records are no packets, each once."""

@@ -174,9 +174,7 @@ class Job:
     @property
     def approval(self) -> bool:
         """Whether a person must approve what the schedule publishes, where the audit warns."""
-        section = self.config.query_sets.get(self.query_set)
-        own = section.approval if section is not None else None
-        return self.config.schedule.approval if own is None else own
+        return self.config.asks(self.query_set)
 
     def tunings(self) -> dict[str, Tuning]:
         """The recommendations of the last runs for the LFTAs, if the settings turn tuning on."""

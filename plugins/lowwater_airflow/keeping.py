@@ -7,6 +7,7 @@ not matter which runs were missed or failed.
 from __future__ import annotations
 
 import time
+from dataclasses import asdict
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -16,6 +17,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 from lowwater.config import load_config
 from lowwater.errors import CaptureError, GapError
 from lowwater.instants import format_duration, format_instant, parse_instant
+from lowwater.lake.kinds import WAITING
 from lowwater.storage.paths import lake_path, private
 from lowwater_airflow.alerts import has_connection
 from lowwater_airflow.checks import of_notify
@@ -56,7 +58,7 @@ class IngestNew(Lineage, Patient):
         context["ti"].xcom_push(FOUND, {"files": sum(each.state != "known" for each in found.results)})
         if found.hindered is not None:
             raise found.hindered
-        return [{"link": each.link, "file": each.file, "why": each.why} for each in found.refusals]
+        return [asdict(each) for each in found.refusals]
 
 
 class RefusedFile(BaseOperator):
@@ -151,7 +153,7 @@ class KeepInterval(PublishInterval):
             if self.why:
                 raise GapError(f"cannot start: {self.why}")
             outcome = super().execute(context)
-            if outcome["state"] == "waiting":
+            if outcome["state"] == WAITING:
                 raise AirflowSkipException(outcome["reason"])
         context["map_index_label"] = f"{self.start} {outcome['state']}"  # type: ignore[typeddict-unknown-key]
         return outcome

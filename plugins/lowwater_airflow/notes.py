@@ -200,11 +200,7 @@ def _failed(dag_run: DagRun) -> str:
 
 def _states(dag_run: DagRun) -> dict[str, str | None]:
     """Task -> state."""
-    session = object_session(dag_run)
-    if session is None:
-        return {}
-    # Without this session, the call would open its own and end the scheduler's, and the note would be lost.
-    return {instance.task_id: instance.state for instance in dag_run.get_task_instances(session=session)}
+    return {task: state for (task, _), (state, _) in _tasks(dag_run).items()}
 
 
 def _tasks(dag_run: DagRun) -> dict[tuple[str, int], tuple[str | None, str | None]]:
@@ -212,6 +208,7 @@ def _tasks(dag_run: DagRun) -> dict[tuple[str, int], tuple[str | None, str | Non
     session = object_session(dag_run)
     if session is None:
         return {}
+    # Without this session, the call would open its own and end the scheduler's, and the note would be lost.
     return {
         (each.task_id, each.map_index): (each.state, each.rendered_map_index)
         for each in dag_run.get_task_instances(session=session)

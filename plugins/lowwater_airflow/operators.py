@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path, PurePath
 from typing import Any
@@ -16,8 +17,9 @@ from airflow.sdk import Asset, AssetAlias, Connection, Context
 from airflow.sdk.exceptions import AirflowNotFoundException, AirflowSkipException
 
 from lowwater.config import load_config
-from lowwater.errors import ConfigError, LakeError, LowwaterError
+from lowwater.errors import ConfigError, LowwaterError
 from lowwater.instants import SECOND, format_instant
+from lowwater.lake.kinds import SKIPPED, UNREPORTED, WAITING
 from lowwater.storage.captures import capture_path
 from lowwater.storage.paths import lake_path, private
 from lowwater_airflow.alerts import warned
@@ -31,10 +33,6 @@ from lowwater_airflow.whole import partition_key, whole
 
 PACKETS = Asset(name="packets", uri="lowwater://packets", group="lowwater")
 MASTER = "LOWWATER_SPARK_MASTER"
-WAITING = "waiting"
-"""State of an interval that does not run, since an earlier one of its chain is not published."""
-SKIPPED, UNREPORTED = "skipped", "unreported"
-"""States of an interval that does not run: it is in no state that was asked for, or its links may still report."""
 MOST_NAMED = 20
 """Most files that an event of new packets names."""
 
@@ -88,11 +86,12 @@ class IngestCaptures(Lineage, Patient):
 
     def _ingest(self, context: Context) -> list[dict[str, str]]:
         from lowwater.lake.ingestion.arrivals import pattern_files, without_aside
-        from lowwater.lake.ingestion.ingest import IngestResult, ingest
+        from lowwater.lake.ingestion.ingest import IngestResult
         from lowwater.lake.ingestion.looking import look
         from lowwater.lake.layout import open_lake
         from lowwater.lake.ledgers.seen import GROWING, NEW, unread_lines
         from lowwater.replay.progress import Progress
+        from lowwater.replay.schedule.ingesting import Refusal, ingest_readable
         from lowwater.replay.stages.runners import ingest_tasks
 
         start, end = interval_of(context)
@@ -102,7 +101,7 @@ class IngestCaptures(Lineage, Patient):
         files = {name: without_aside(lake, config.link(name), paths) for name, paths in found.items()}
         tasks = ingest_tasks(config, Progress(quiet=True), ingest_spark())
         results: list[IngestResult] = []
-        refusals: list[dict[str, str]] = []
+        refusals: list[Refusal] = []
         for name, link in sorted(config.links.items()):
             if name not in files:
                 self.log.info("link %s has no pattern of files: ingest its captures by hand", name)
@@ -110,19 +109,16 @@ class IngestCaptures(Lineage, Patient):
                 patterns = ", ".join(link.captures or ())
                 self.log.warning("link %s: no file of %s for %s", name, patterns, format_instant(start))
             else:
-                refused: dict[Path, LowwaterError] = {}
-                try:
-                    results += ingest(lake, name, files[name], config, runner=tasks, refusals=refused)
-                except LakeError:
-                    raise
-                except LowwaterError as fault:  # of the link
-                    refused[files[name][0]] = fault
-                refusals += [{"link": name, "file": path.name, "why": str(why)} for path, why in refused.items()]
+                ingested, refused, hindered = ingest_readable(lake, name, files[name], config, tasks)
+                if hindered is not None:
+                    raise hindered
+                results += ingested
+                refusals += refused.values()
         look(lake, config)
         for line in unread_lines(lake, config, hint=False, but=(NEW, GROWING)):
             self.log.warning("%s", line)
         tell_ingested(self, context, results)
-        return refusals
+        return [asdict(each) for each in refusals]
 
 
 def tell_ingested(operator: Any, context: Context, results: Sequence[Any]) -> None:

@@ -122,9 +122,7 @@ class Settings:
 
     def approval(self, query_set: str) -> bool:
         """Whether an interval with warnings needs approval before it is published."""
-        section = self.config.query_sets.get(query_set)
-        configured = section.approval if section else None
-        return self.config.schedule.approval if configured is None else configured
+        return self.config.asks(query_set)
 
     def chained(self, query_set: str) -> bool:
         """Whether each interval needs the one before it (SEMANTICS I4), by the settings or the last plan."""

@@ -36,7 +36,7 @@ def run_preview(request: PreviewRequest, limits: Limits | None = None) -> Previe
     try:
         (document,) = child.ask({**asked, "seconds": 2 * bounds.seconds}, bounds.seconds)  # should this one be gone
     except EndedError as ended:
-        said = str(ended) if str(ended).startswith("it took") else "it ended without a result"
+        said = str(ended) if str(ended).startswith("it took ") else "it ended without a result"
         raise LowwaterError(
             f"the preview was ended: {said}", "choose a shorter range, or make the query smaller"
         ) from None

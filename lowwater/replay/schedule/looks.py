@@ -7,13 +7,15 @@ the DAGs `keep_*` of Airflow run what it finds.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from lowwater.documents import stored_object
 from lowwater.errors import LakeError
 from lowwater.instants import SECOND, format_instant
+from lowwater.lake.kinds import WAITING
 from lowwater.lake.ledgers import untold
+from lowwater.lake.ledgers.captures import Captures
 from lowwater.lake.ledgers.interval_states import HELD
 from lowwater.lake.ledgers.runs import AUDIT, FAILED, ReplayRow, read_replays
 from lowwater.lake.ledgers.timetable import merged, range_words, without
@@ -22,7 +24,6 @@ from lowwater.link_names import family_of
 from lowwater.replay.consent import WARNED, consented
 from lowwater.replay.interval import Outcome
 from lowwater.replay.job import Job
-from lowwater.replay.schedule.backfill import WAITING
 from lowwater.replay.schedule.due import Due, DueSelection, due
 from lowwater.replay.schedule.link_readiness import link_readiness
 
@@ -212,10 +213,8 @@ class _Look:
         if interval.state == HELD and self._job.approval and _verdict(rows) == WARNED and not consented(rows):
             return "held: its audit warned, and a person must approve it", False
         if first and self._job.chained:
-            try:
-                self._job.inputs(interval.start, interval.end, self._captures).require_states()
-            except LakeError as error:
-                return error.message, True
+            lacks = _lacks_state(self._job, interval.start, interval.end, self._captures)
+            return lacks, bool(lacks)
         return "", False
 
     def _pause(self, interval: Due, rows: Sequence[ReplayRow]) -> tuple[str, bool] | None:
@@ -249,13 +248,17 @@ def waits_for(job: Job, start: int, end: int) -> Outcome | None:
         start: first instant of the interval, ns since the epoch.
         end: end of the interval, ns since the epoch, exclusive.
     """
-    if not job.chained:
-        return None
+    lacks = _lacks_state(job, start, end, job.captures()) if job.chained else ""
+    return Outcome(start, end, WAITING, lacks, {}, False) if lacks else None
+
+
+def _lacks_state(job: Job, start: int, end: int, captures: Mapping[str, Captures]) -> str:
+    """Why an interval cannot continue from the one before it; empty where it can."""
     try:
-        job.inputs(start, end, job.captures()).require_states()
+        job.inputs(start, end, captures).require_states()
     except LakeError as error:
-        return Outcome(start, end, WAITING, error.message, {}, False)
-    return None
+        return error.message
+    return ""
 
 
 def _verdict(rows: Sequence[ReplayRow]) -> str:
